@@ -1,0 +1,41 @@
+"""metav1.Condition lists: one writer per type, a transition time that moves only with the status."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tollbar.model import timestamps
+from tollbar.model.objects import Object
+
+
+def find(conditions: Sequence[Object] | None, type_: str) -> Object | None:
+    return next((c for c in conditions or () if c.get("type") == type_), None)
+
+
+def is_false(obj: Object, type_: str) -> bool:
+    """True when the object's status carries this condition with status "False" (absent is not false)."""
+    condition = find((obj.get("status") or {}).get("conditions"), type_)
+    return condition is not None and condition.get("status") == "False"
+
+
+def with_condition(
+    conditions: Sequence[Object] | None,
+    *,
+    type_: str,
+    status: Literal["True", "False", "Unknown"],
+    reason: str,
+    message: str,
+    generation: int,
+    now: float,
+) -> list[Object]:
+    """A new list in which this type is set.  `lastTransitionTime` is kept while the status stays (metav1.Condition)."""
+    old = find(conditions, type_)
+    changed = old is None or old.get("status") != status
+    new: Object = {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": timestamps.time(now) if changed or old is None else old["lastTransitionTime"],
+    }
+    return [c for c in conditions or () if c.get("type") != type_] + [new]

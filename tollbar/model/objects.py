@@ -1,0 +1,52 @@
+"""Thin accessors over API objects, which stay plain dicts as they came from JSON.
+
+Used everywhere.  Total on well-formed metadata; every accessor tolerates absent optional fields.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+Object: TypeAlias = dict[str, Any]
+"""An API object, or a part of one, as decoded JSON.  Never mutated once it is in a cache."""
+
+
+class Key(NamedTuple):
+    """Namespace and name; the namespace is empty for cluster-scoped objects."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def metadata(obj: Object) -> Object:
+    return obj.get("metadata") or {}
+
+
+def spec(obj: Object) -> Object:
+    return obj.get("spec") or {}
+
+
+def key_of(obj: Object) -> Key:
+    meta = metadata(obj)
+    return Key(meta.get("namespace") or "", meta.get("name") or "")
+
+
+def uid_of(obj: Object) -> str:
+    return str(metadata(obj).get("uid") or "")
+
+
+def labels_of(obj: Object) -> dict[str, str]:
+    return metadata(obj).get("labels") or {}
+
+
+def annotations_of(obj: Object) -> dict[str, str]:
+    return metadata(obj).get("annotations") or {}
+
+
+def controller_of(obj: Object) -> Object | None:
+    """The owner reference marked as the managing controller, if there is one."""
+    for owner in metadata(obj).get("ownerReferences") or ():
+        if owner.get("controller"):
+            return dict(owner)
+    return None

@@ -1,0 +1,103 @@
+"""Views of a Pod: gates, tolerations, owners, extended resources.
+
+Used by decisions, the webhook and the caches' index functions.  Total on any Pod that the API server accepted, and
+on any JSON object whose members have the API's types.
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from tollbar import wellknown
+from tollbar.model import quantity
+from tollbar.model.objects import Object, annotations_of, controller_of, labels_of, metadata, spec
+
+_TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+
+
+class ResourceRequest(NamedTuple):
+    """One container's request of one extended resource; the quantity is positive.
+
+    `container` counts init containers first, then containers, as kube-scheduler names its requests (KEP-5004).
+    """
+
+    container: int
+    resource: str
+    quantity: Decimal
+
+
+def gate_names(pod: Object) -> list[str]:
+    return [gate.get("name", "") for gate in spec(pod).get("schedulingGates") or ()]
+
+
+def is_gated(pod: Object) -> bool:
+    """Whether our gate is on the Pod.  Never inferred from conditions: only the scheduler clears those."""
+    return wellknown.GATE in gate_names(pod)
+
+
+def tolerations(pod: Object) -> list[Object]:
+    return spec(pod).get("tolerations") or []
+
+
+def is_bound(pod: Object) -> bool:
+    return bool(spec(pod).get("nodeName"))
+
+
+def is_deleting(pod: Object) -> bool:
+    return bool(metadata(pod).get("deletionTimestamp"))
+
+
+def is_terminal(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in _TERMINAL_PHASES
+
+
+def is_mirror(pod: Object) -> bool:
+    return wellknown.MIRROR_ANNOTATION in annotations_of(pod)
+
+
+def is_skipped(obj: Object) -> bool:
+    """Whether this Pod or Namespace asks never to be touched."""
+    return labels_of(obj).get(wellknown.LABEL_SKIP) == "true"
+
+
+def is_daemon(pod: Object) -> bool:
+    """Whether a DaemonSet owns the Pod: its controller decides about tolerations itself (enhancements#5282)."""
+    owner = controller_of(pod)
+    return owner is not None and owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion")).startswith("apps/")
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether a resource name is an extended resource: qualified, and neither Kubernetes' own nor huge pages.
+
+    Source: IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/helper.  The names that stand for a DeviceClass
+    (`deviceclass.resource.kubernetes.io/<class>`, KEP-5004) count although their domain is Kubernetes' own.
+    """
+    if name.startswith(wellknown.IMPLICIT_EXTENDED_RESOURCE_PREFIX):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def extended_resources(pod: Object) -> Iterator[ResourceRequest]:
+    """Every positive request of an extended resource, container by container, in the order of the names.
+
+    Limits count where requests are absent: the API server defaults requests from them.  Quantity 0 is no request.
+    """
+    body = spec(pod)
+    containers = [*(body.get("initContainers") or ()), *(body.get("containers") or ())]
+    for index, container in enumerate(containers):
+        resources = container.get("resources") or {}
+        wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for name in sorted(wanted):
+            if not is_extended_resource(name):
+                continue
+            try:
+                amount = quantity.parse(str(wanted[name]))
+            except ValueError:
+                continue  # the API server refuses such a Pod; at admission it is not ours to say so
+            if amount > 0:
+                yield ResourceRequest(index, name, Decimal(amount))
+
+
+def claim_references(pod: Object) -> list[Object]:
+    """`spec.resourceClaims`: entries {name, resourceClaimName | resourceClaimTemplateName}."""
+    return spec(pod).get("resourceClaims") or []
