@@ -1,0 +1,72 @@
+# Every target works on a fresh checkout with make and Python 3.11 or newer: the first one creates .venv.
+# PYTHON=... chooses the interpreter for it.
+
+.POSIX:
+.PHONY: all check test test-fast test-real demo bench generate clean
+
+PYTHON =
+VENV = .venv
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+
+all: check test
+
+$(READY): pyproject.toml
+	@python=; \
+	for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    python=$$candidate; break; \
+	  fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo 'error: no Python 3.11 or newer on PATH; install one, or name it: make PYTHON=/path/to/python3' >&2; exit 1; \
+	fi; \
+	if [ ! -x $(BIN)/python ]; then \
+	  echo "creating $(VENV) with $$python ($$("$$python" --version))"; \
+	  "$$python" -m venv $(VENV) || { \
+	    echo "error: $$python cannot create a virtual environment; on Debian install python3-venv" >&2; exit 1; }; \
+	fi
+	@echo 'installing tollbar and its development tools into $(VENV) (a minute or two the first time)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(READY)
+
+# Style, types, layers, and that generated files are up to date.
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@for script in scripts/generate_*.py; do \
+	  [ -e "$$script" ] || continue; \
+	  echo "$(BIN)/python $$script --check"; \
+	  $(BIN)/python "$$script" --check || exit 1; \
+	done
+
+# Everything.  The first run builds a real control plane, which takes about eleven minutes and says so.
+test: test-fast test-real
+
+# What needs no control plane, on all cores.
+test-fast: $(READY)
+	$(BIN)/python -m pytest -n auto -m 'not real'
+
+# What needs the real control plane, one test after the other.
+test-real: $(READY)
+	$(BIN)/python -m pytest -m real
+
+demo: $(READY)
+	@$(BIN)/tollbar demo
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+generate: $(READY)
+	@for script in scripts/generate_*.py; do \
+	  [ -e "$$script" ] || continue; \
+	  echo "$(BIN)/python $$script"; \
+	  $(BIN)/python "$$script" || exit 1; \
+	done
+
+# Everything that these targets made here; the built control plane stays in the user's cache.
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

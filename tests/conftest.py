@@ -1,0 +1,175 @@
+"""Fixtures that every lane can use, above all the one real control plane of a test session.
+
+A test that uses `plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is built,
+when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
+Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  USE_EXISTING_CLUSTER=true runs them
+against the cluster of the current kubeconfig instead, except those that need a control plane of their own.
+"""
+
+import asyncio
+import inspect
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import settings
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.real.build import Binaries, BuildError, locate
+from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.real.launcher import PlaneError, RealPlane
+from tollbar.runtime.client import Client
+from tollbar.runtime.metrics import Metrics
+
+BINARIES = pytest.StashKey[Binaries | str]()
+"""Where the plane's binaries are, or why there are none."""
+
+# Shared cores make wall-clock deadlines lie.
+settings.register_profile("tollbar", deadline=None, print_blob=True)
+settings.load_profile("tollbar")
+
+
+class Plane(Protocol):
+    """What every real plane offers, ours or an existing cluster."""
+
+    kubeconfig: Path
+    kubectl: Kubectl
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path: ...
+
+
+@dataclass
+class ExistingPlane:
+    """A cluster that somebody else runs."""
+
+    kubeconfig: Path
+    kubectl: Kubectl
+    directory: Path
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        return self.kubectl.service_account(namespace, name, self.directory / f"account-{namespace}-{name}")
+
+
+def pytest_configure() -> None:
+    # Before Python 3.14 looptime's look at every test would otherwise make an event loop that nobody closes.
+    asyncio.set_event_loop(None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and not {"plane", "binaries"}.isdisjoint(item.fixturenames):
+            item.add_marker(pytest.mark.real)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    distributed = hasattr(config, "workerinput")
+    wanted = any(item.get_closest_marker("real") for item in session.items)
+    if not wanted or distributed or config.option.collectonly or _existing_cluster():
+        return
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    try:
+        config.stash[BINARIES] = locate(report=terminal.write_line if terminal else lambda _line: None)
+    except BuildError as error:
+        config.stash[BINARIES] = str(error)
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest) -> Binaries:
+    """What a real plane is started from."""
+    _refuse_xdist(request.config)
+    if _existing_cluster():
+        pytest.skip("needs a control plane of its own")
+    found = request.config.stash[BINARIES]
+    if isinstance(found, str):
+        _unavailable(found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """The session's real control plane, with kube-scheduler and kube-controller-manager and no Nodes."""
+    _refuse_xdist(request.config)
+    directory = tmp_path_factory.mktemp("plane")
+    if _existing_cluster():
+        kubeconfig = Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
+        yield ExistingPlane(kubeconfig, Kubectl(("kubectl",), kubeconfig, directory / "cache"), directory)
+        return
+    try:
+        running = RealPlane(request.getfixturevalue("binaries"), directory)
+        running.start()
+    except (BuildError, PlaneError) as error:
+        _unavailable(str(error))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def own_plane(plane: Plane) -> RealPlane:
+    """The session's plane when it is ours: its audit log can be read and its components restarted."""
+    if not isinstance(plane, RealPlane):
+        pytest.skip("needs a control plane of its own")
+    return plane
+
+
+@pytest.fixture
+def kubectl(plane: Plane) -> Kubectl:
+    """kubectl as an administrator of the plane."""
+    return plane.kubectl
+
+
+@pytest.fixture
+def namespace(plane: Plane) -> Iterator[str]:
+    """A fresh namespace in which Pods can be created at once."""
+    name = f"test-{uuid.uuid4().hex[:10]}"
+    plane.kubectl("create", "namespace", name)
+    plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
+    yield name
+    plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+async def admin(plane: Plane) -> AsyncIterator[Client]:
+    """Our API client as an administrator of the plane."""
+    client = await Client.connect(kubeconfig=str(plane.kubeconfig), metrics=Metrics(), user_agent="tollbar-tests")
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def kubelet(plane: Plane) -> Iterator[BackgroundKubelet]:
+    """A fake kubelet without Nodes yet, on a thread of its own: it goes on while a test blocks in kubectl."""
+    with BackgroundKubelet(plane.kubeconfig) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In asynchronous tests our code must not block the event loop.  Real tests are left alone: they call kubectl."""
+    real = request.node.get_closest_marker("real") is not None
+    if real or not inspect.iscoroutinefunction(getattr(request, "function", None)):
+        yield
+        return
+    with blockbuster_ctx(["tollbar", "controllers", "webhooks"]):
+        yield
+
+
+def _refuse_xdist(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        pytest.fail("real tests share one control plane: run them without xdist (-n)")
+
+
+def _existing_cluster() -> bool:
+    return os.environ.get("USE_EXISTING_CLUSTER", "").lower() == "true"
+
+
+def _unavailable(why: str) -> NoReturn:
+    if os.environ.get("TOLLBAR_REQUIRE_REAL") == "1":
+        pytest.fail(f"no real control plane: {why}")
+    pytest.skip(f"no real control plane: {why}")

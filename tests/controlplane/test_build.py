@@ -1,0 +1,152 @@
+"""Finding, building and caching the control plane's binary, with a stand-in for Go."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tollbar.devplane.real import build, go
+
+FAKE_GO = """#!/bin/sh
+case $1 in
+version) echo "go version go{version} linux/amd64" ;;
+build)
+  echo ran >> "{calls}"
+  echo "go: downloading example.com/a v1.0.0" >&2
+  echo "example.com/a/b" >&2
+  {action}
+  while [ "$1" != -o ]; do shift; done
+  echo binary > "$2" ;;
+esac
+"""
+
+
+@dataclass
+class Machine:
+    """A PATH with one stand-in for Go, and a cache of its own."""
+
+    root: Path
+
+    def install_go(self, version: str, action: str = ":") -> None:
+        script = self.root / "bin" / "go"
+        script.write_text(FAKE_GO.format(version=version, calls=self.root / "calls", action=action))
+        script.chmod(0o755)
+
+    @property
+    def builds(self) -> int:
+        calls = self.root / "calls"
+        return len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(build.ASSETS, raising=False)
+    return Machine(tmp_path)
+
+
+def test_the_binary_is_built_once_and_then_taken_from_the_cache(machine: Machine) -> None:
+    machine.install_go("99.0.1")
+    lines: list[str] = []
+
+    first = build.binary(report=lines.append)
+    second = build.binary(report=lines.append)
+
+    assert (first, first.read_text(), machine.builds) == (second, "binary\n", 1)
+    assert first.is_relative_to(machine.root / "cache" / "tollbar")
+    assert [line.partition(" ")[0] for line in lines] == ["building", "this", "built"]
+
+
+def test_a_failed_build_says_why_and_leaves_nothing_in_the_cache(machine: Machine) -> None:
+    machine.install_go("99.0.1", action='echo "main.go:7: no such thing" >&2; exit 3')
+
+    with pytest.raises(build.BuildError, match=r"exit code 3;(.|\n)*main.go:7: no such thing"):
+        build.binary(report=lambda _line: None)
+
+    assert list(machine.root.glob("cache/tollbar/controlplane/*/controlplane*")) == []
+
+
+def test_a_cached_binary_needs_no_go(machine: Machine) -> None:
+    machine.install_go("99.0.1")
+    built = build.binary(report=lambda _line: None)
+    (machine.root / "bin" / "go").unlink()
+
+    assert build.locate(report=lambda _line: None) == build.Binaries(built)
+
+
+def test_another_kubernetes_version_is_refused(machine: Machine) -> None:
+    with pytest.raises(build.BuildError, match=r"Kubernetes 1\.12 cannot be built here: only 1\.\d+ is available"):
+        build.binary("1.12")
+
+
+def test_an_old_go_on_the_path_is_passed_over_for_a_private_one(machine: Machine) -> None:
+    machine.install_go("1.20")
+    private = machine.root / "cache" / "go-1.26" / "go" / "bin" / "go"
+    private.parent.mkdir(parents=True)
+    private.write_text("#!/bin/sh\necho go version go1.26.6 linux/amd64\n")
+    private.chmod(0o755)
+    lines: list[str] = []
+
+    found = go.find((1, 26, 0), machine.root / "cache", lines.append)
+
+    assert (found, lines) == (private, ["the Go on PATH is 1.20.0, 1.26.0 is needed"])
+
+
+def test_assets_are_one_file_per_component_and_a_missing_one_is_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etcd = machine.root / "assets" / "etcd"
+    etcd.parent.mkdir()
+    etcd.touch(mode=0o755)
+    monkeypatch.setenv(build.ASSETS, str(etcd.parent))
+
+    assets = build.locate()
+
+    assert assets.command("etcd") == [str(etcd)]
+    with pytest.raises(build.BuildError, match="KUBEBUILDER_ASSETS has no kube-scheduler"):
+        assets.command("kube-scheduler")
+
+
+def test_assets_that_are_no_directory_are_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(build.ASSETS, str(machine.root / "nothing"))
+
+    with pytest.raises(build.BuildError, match="KUBEBUILDER_ASSETS is not a directory"):
+        build.locate()
+
+
+VERSIONS = {
+    "a patch release": ("go version go1.26.8 linux/amd64", (1, 26, 8)),
+    "a first release": ("go version go1.27 darwin/arm64", (1, 27, 0)),
+    "a release candidate counts as its release": ("go version go1.27rc1 linux/amd64", (1, 27, 0)),
+    "something else": ("gccgo (GCC) 13", None),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), VERSIONS.values(), ids=VERSIONS)
+def test_version_of(given: str, want: go.Version | None) -> None:
+    assert go.version_of(given) == want
+
+
+def test_the_module_asks_for_a_known_go_and_kubernetes() -> None:
+    text = (build.MODULE / "go.mod").read_text()
+
+    assert go.required(text) >= (1, 26, 0)
+    assert build.kubernetes_version(text).rpartition(".")[0] == build.DEFAULT_VERSION
+
+
+def test_the_binary_is_stamped_with_the_kubernetes_version_in_both_version_packages() -> None:
+    stamps = [word for word in build.ld_flags("1.37.0").split() if word.endswith("gitVersion=v1.37.0")]
+
+    assert stamps == [
+        "k8s.io/component-base/version.gitVersion=v1.37.0",
+        "k8s.io/client-go/pkg/version.gitVersion=v1.37.0",
+    ]
+
+
+def test_progress_tells_downloads_from_compiled_packages() -> None:
+    log = "go: downloading a.example/x v1.0.0\ninternal/abi\nk8s.io/api/core/v1\n"
+
+    assert build.progress(log) == "1 modules downloaded, 2 packages compiled"

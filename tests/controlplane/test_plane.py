@@ -1,0 +1,198 @@
+"""The real control plane itself: its components work together, and what tests build on it holds."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.nodes import LEASE_NAMESPACE, NodeSpec
+from tollbar.devplane.real.components import API_SERVER, SCHEDULER
+from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.devplane.real.launcher import RealPlane
+from tollbar.model.objects import Key, Object
+from tollbar.runtime.client import Client
+from tollbar.runtime.resources import LEASES, PODS
+from tollbar.runtime.retry import READ
+
+DRIVER = "gpu.example.com"
+
+
+def pod(name: str, namespace: str, **spec: object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 30, **spec},
+    }
+
+
+def status(kubectl: Kubectl, namespace: str, name: str) -> tuple[str, str]:
+    found = kubectl.json("get", "pod", name, "-n", namespace)
+    return found["spec"].get("nodeName", ""), found["status"]["phase"]
+
+
+def test_the_four_system_namespaces_exist(kubectl: Kubectl) -> None:
+    names = {each["metadata"]["name"] for each in kubectl.json("get", "namespaces")["items"]}
+
+    assert names >= {"default", "kube-node-lease", "kube-public", "kube-system"}
+
+
+def test_a_pod_is_bound_by_the_real_scheduler_to_the_node_it_tolerates_runs_and_goes_when_deleted(
+    kubectl: Kubectl, namespace: str, kubelet: BackgroundKubelet
+) -> None:
+    taint = {"key": "gpu", "value": "true", "effect": "NoSchedule"}
+    kubelet.add_node(NodeSpec("plain"))
+    kubelet.add_node(NodeSpec("gpu", taints=(taint,), capacity={"example.com/gpu": "4"}))
+    limits = {"resources": {"limits": {"example.com/gpu": "2"}}}
+    kubectl.apply(
+        pod(
+            "web",
+            namespace,
+            containers=[{"name": "main", "image": "none", **limits}],
+            tolerations=[{"key": "gpu", "operator": "Exists"}],
+        )
+    )
+
+    kubectl("wait", "--for=condition=Ready", "pod/web", "-n", namespace, "--timeout=30s")
+    assert status(kubectl, namespace, "web") == ("gpu", "Running")
+    kubectl("delete", "pod", "web", "-n", namespace, "--timeout=20s")
+    assert kubectl.json("get", "pods", "-n", namespace)["items"] == []
+
+
+def test_published_devices_are_allocated_to_the_claim_of_a_pod(
+    kubelet: BackgroundKubelet, kubectl: Kubectl, namespace: str
+) -> None:
+    kubelet.add_node(NodeSpec("devices"))
+    kubelet.publish_devices("devices", DRIVER, [{"name": f"gpu-{number}"} for number in range(70)])
+    kubelet.publish_devices("devices", DRIVER, [{"name": "gpu-7"}])
+    kubectl.apply(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": namespace},
+            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "one", "namespace": namespace},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": namespace}}]}},
+        },
+        pod("user", namespace, resourceClaims=[{"name": "gpu", "resourceClaimName": "one"}]),
+    )
+    try:
+        kubectl("wait", "--for=condition=Ready", "pod/user", "-n", namespace, "--timeout=30s")
+        claim = kubectl.json("get", "resourceclaim", "one", "-n", namespace)
+        results = claim["status"]["allocation"]["devices"]["results"]
+        assert [(each["driver"], each["pool"], each["device"]) for each in results] == [(DRIVER, "devices", "gpu-7")]
+    finally:
+        kubectl("delete", "deviceclass", namespace)
+
+
+def test_a_pod_can_be_let_finish(kubelet: BackgroundKubelet, kubectl: Kubectl, namespace: str) -> None:
+    kubelet.add_node(NodeSpec("finishing"))
+    kubectl.apply(pod("job", namespace, restartPolicy="Never"))
+    kubectl("wait", "--for=condition=Ready", "pod/job", "-n", namespace, "--timeout=30s")
+
+    kubelet.finish(Key(namespace, "job"))
+
+    assert status(kubectl, namespace, "job") == ("finishing", "Succeeded")
+
+
+def test_the_audit_log_counts_each_write_of_a_user_once_with_its_patch(
+    own_plane: RealPlane, kubectl: Kubectl, namespace: str
+) -> None:
+    kubectl.apply(pod("gated", namespace, schedulingGates=[{"name": "example.com/wait"}]))
+    start = own_plane.audit_fence()
+
+    kubectl("label", "pod", "gated", "-n", namespace, "a=b")
+    kubectl("get", "pods", "-n", namespace)
+    kubectl("annotate", "pod", "gated", "-n", namespace, "--dry-run=server", "c=d")
+    with pytest.raises(KubectlError):
+        kubectl("patch", "pod", "gated", "-n", namespace, "--type=json", "-p", '[{"op":"remove","path":"/nothing"}]')
+    end = own_plane.audit_fence()
+
+    writes = own_plane.audit.writes(start, user="tollbar:admin", namespace=namespace)
+    assert [(each.verb, each.resource, each.name, each.code, each.request) for each in writes] == [
+        ("patch", "pods", "gated", 200, {"metadata": {"labels": {"a": "b"}}}),
+        ("patch", "pods", "gated", 422, [{"op": "remove", "path": "/nothing"}]),
+    ]
+    assert own_plane.audit.writes(end, user="tollbar:admin", namespace=namespace) == []
+
+
+def test_a_service_account_gets_what_rbac_grants_and_its_reads_are_audited(
+    own_plane: RealPlane, kubectl: Kubectl, namespace: str, tmp_path: Path
+) -> None:
+    kubectl("create", "serviceaccount", "reader", "-n", namespace)
+    kubectl("create", "role", "reader", "-n", namespace, "--verb=list", "--resource=pods")
+    kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", f"--serviceaccount={namespace}:reader")
+    start = own_plane.audit_fence()
+    reader = Kubectl(kubectl.command, own_plane.service_account_kubeconfig(namespace, "reader"), tmp_path)
+
+    reader("get", "pods", "-n", namespace)
+    with pytest.raises(KubectlError, match="forbidden"):
+        reader("get", "configmaps", "-n", namespace)
+
+    own_plane.audit_fence()
+    user = f"system:serviceaccount:{namespace}:reader"
+    seen = [(each.verb, each.resource, each.code) for each in own_plane.audit.records(start) if each.user == user]
+    assert seen == [("list", "pods", 200), ("list", "configmaps", 403)]
+
+
+async def test_the_api_server_comes_back_on_its_port_with_its_data_after_being_killed(
+    own_plane: RealPlane, admin: Client, namespace: str
+) -> None:
+    await admin.create(PODS, pod("kept", namespace))
+    before = own_plane.pids
+
+    await asyncio.to_thread(own_plane.restart_apiserver)
+
+    kept: Object = await READ(admin.get, PODS, "kept", namespace)
+    assert kept["metadata"]["name"] == "kept"
+    changed = {name for name, pid in own_plane.pids.items() if before[name] != pid}
+    assert changed == {API_SERVER}
+
+
+def test_a_stopped_scheduler_binds_nothing_until_it_is_started_again(
+    own_plane: RealPlane, kubectl: Kubectl, namespace: str, kubelet: BackgroundKubelet
+) -> None:
+    kubelet.add_node(NodeSpec("late"))
+    own_plane.stop_component(SCHEDULER)
+    try:
+        kubectl.apply(pod("waiting", namespace))
+        assert status(kubectl, namespace, "waiting") == ("", "Pending")
+        assert "conditions" not in kubectl.json("get", "pod", "waiting", "-n", namespace)["status"]
+    finally:
+        own_plane.start_component(SCHEDULER)
+
+    kubectl("wait", "--for=condition=Ready", "pod/waiting", "-n", namespace, "--timeout=30s")
+
+
+def test_the_fake_kubelet_goes_on_after_the_api_server_was_killed(
+    own_plane: RealPlane, kubectl: Kubectl, namespace: str, kubelet: BackgroundKubelet
+) -> None:
+    kubelet.add_node(NodeSpec("surviving"))
+    own_plane.restart_apiserver()
+
+    kubectl.apply(pod("after", namespace))
+
+    kubectl("wait", "--for=condition=Ready", "pod/after", "-n", namespace, "--timeout=45s")
+
+
+async def test_the_lease_of_a_node_is_renewed(admin: Client, plane: RealPlane) -> None:
+    with BackgroundKubelet(plane.kubeconfig, heartbeat=0.1) as kubelet:
+        kubelet.add_node(NodeSpec("beating"))
+        first: Object = await READ(admin.get, LEASES, "beating", LEASE_NAMESPACE)
+        watch = admin.watch(
+            LEASES,
+            LEASE_NAMESPACE,
+            resource_version=first["metadata"]["resourceVersion"],
+            field_selector="metadata.name=beating",
+            timeout_seconds=30,
+        )
+        async with aclosing(watch) as events:
+            renewed = await anext(events)
+
+    assert renewed.object["spec"]["renewTime"] > first["spec"]["renewTime"]

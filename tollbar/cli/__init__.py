@@ -1,0 +1,55 @@
+"""The `tollbar` command, also installed as the kubectl plugin `kubectl tollbar`.
+
+Subcommands live in one module each and are imported only when they are called: `tollbar plane` must not pay for the CEL
+parser, and the table below carries the help lines so that `tollbar --help` imports nothing either.
+
+Exit codes: 0 done, 1 failed or findings, 2 wrong usage.  Data goes to stdout, progress and errors to stderr.
+"""
+
+import importlib
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """Where a subcommand is (`module:attribute`) and its line in the help."""
+
+    target: str
+    help: str
+
+    def load(self) -> click.Command:
+        module, _, attribute = self.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{self.target} is not a click command")
+        return command
+
+
+SUBCOMMANDS: Final = {
+    "drain": Subcommand("tollbar.cli.drain:command", "Stop gating and release every Pod that waits."),
+    "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose members come from SUBCOMMANDS."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        subcommand = SUBCOMMANDS.get(cmd_name)
+        return None if subcommand is None else subcommand.load()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, SUBCOMMANDS[name].help) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tollbar")
+def main() -> None:
+    """Give Pods the tolerations their devices need, before they are scheduled."""

@@ -1,0 +1,236 @@
+"""A kubelet without containers: Nodes that stay Ready, Pods that run as soon as they are bound, devices on offer.
+
+Used by the demonstration, tests and benchmarks against any control plane.  One instance serves any number of Nodes and
+removes everything it made when it stops, its Nodes' Pods included.
+
+Invariants: only Pods bound to its own Nodes are touched; every step looks at the Pod's state, never at the event's
+type, so a new list or a doubled event changes nothing.  Hazards: while it is down, Pods stay Pending or Terminating and
+Nodes turn NotReady after the control plane's grace period, as with a real kubelet; two of them with Nodes of the same
+name refuse each other at registration.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
+from types import TracebackType
+from typing import Final, Self
+
+from tollbar.devplane import nodes
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.errors import ApiError, Conflict, NotFound
+from tollbar.runtime.resources import LEASES, NODES, PODS, RESOURCE_SLICES, Resource
+from tollbar.runtime.retry import READ, WRITE
+
+_log: Final = logging.getLogger(__name__)
+
+_BOUND: Final = "spec.nodeName!="
+_WATCH_SECONDS: Final = 300
+_RELIST_SECONDS: Final = 1.0
+_MANAGER: Final = "tollbar-fake-kubelet"
+
+
+class FakeKubelet:
+    """An asynchronous context manager; add Nodes inside.
+
+    `heartbeat` is the time between two renewals of each Node's Lease, in seconds.
+    """
+
+    def __init__(self, client: Client, *, clock: Clock | None = None, heartbeat: float = 10.0) -> None:
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._heartbeat = heartbeat
+        self._nodes: set[str] = set()
+        self._slices: dict[tuple[str, str], tuple[int, list[str]]] = {}
+        self._addresses = itertools.count(1)
+        self._seen: dict[str, Object] = {}
+        self._busy: set[str] = set()
+        self._runner: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._runner = asyncio.create_task(self._run(), name="fake-kubelet")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Stop running Pods and remove them, the Nodes, their Leases and devices.  Does nothing the second time."""
+        runner, self._runner = self._runner, None
+        if runner is None:
+            return
+        runner.cancel()
+        try:
+            with suppress(asyncio.CancelledError):
+                await runner
+        finally:
+            for name in sorted(self._nodes):
+                await self.remove_node(name)
+
+    async def add_node(self, wanted: NodeSpec) -> None:
+        """Register a Ready Node.  Raises AlreadyExists when there is one of that name."""
+        now = self._clock.now()
+        await WRITE(self._client.create, NODES, nodes.node(wanted, now))
+        self._nodes.add(wanted.name)
+        await WRITE(self._apply, LEASES, nodes.lease(wanted.name, now))
+        # Admission taints every new Node as not ready; without a controller manager nobody would lift that.
+        await WRITE(
+            self._client.patch,
+            NODES,
+            wanted.name,
+            {"spec": {"taints": list(wanted.taints)}},
+            patch_type=PatchType.MERGE,
+        )
+
+    async def remove_node(self, name: str) -> None:
+        """Remove a Node of this kubelet with its Pods, devices and Lease."""
+        async for pod in self._pods(f"spec.nodeName={name}"):
+            await self._remove(PODS, key_of(pod), grace_period_seconds=0)
+        for node, driver in [key for key in self._slices if key[0] == name]:
+            for each in self._slices.pop((node, driver))[1]:
+                await self._remove(RESOURCE_SLICES, Key("", each))
+        await self._remove(NODES, Key("", name))
+        await self._remove(LEASES, Key(nodes.LEASE_NAMESPACE, name))
+        self._nodes.discard(name)
+
+    async def publish_devices(self, node: str, driver: str, devices: Sequence[Object]) -> None:
+        """Offer exactly these devices (`resource.k8s.io/v1` Device objects) of a driver on one of the Nodes.
+
+        Each call publishes a new generation of the Node's pool; slices that it no longer needs are removed.
+        """
+        generation, old = self._slices.get((node, driver), (0, []))
+        wanted = nodes.slices(node, driver, devices, generation + 1)
+        names = [metadata(each)["name"] for each in wanted]
+        self._slices[node, driver] = generation + 1, names
+        for each in wanted:
+            await WRITE(self._apply, RESOURCE_SLICES, each)
+        for name in old[len(names) :]:
+            await self._remove(RESOURCE_SLICES, Key("", name))
+
+    async def finish(self, pod: Key) -> None:
+        """Let the containers of a Pod end well: it becomes Succeeded.  Raises NotFound."""
+        current: Object = await READ(self._client.get, PODS, pod.name, pod.namespace)
+        await self._patch_status(current, nodes.finished(current, self._clock.now()))
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._beat())
+            while True:
+                try:
+                    async for pod in self._changes():
+                        self._notice(pod, tasks)
+                except ApiError as error:
+                    _log.info("listing Pods again", extra={"error": str(error)})
+                await self._clock.sleep(_RELIST_SECONDS)
+
+    async def _changes(self) -> AsyncIterator[Object]:
+        """Every bound Pod as it is, then as it changes, until the watch ends."""
+        version = ""
+        async for page in self._pages(_BOUND):
+            version = metadata(page)["resourceVersion"]
+            for pod in page["items"]:
+                yield pod
+        watch = self._client.watch(
+            PODS, resource_version=version, field_selector=_BOUND, timeout_seconds=_WATCH_SECONDS
+        )
+        async with aclosing(watch) as events:
+            async for event in events:
+                if event.type in ("ADDED", "MODIFIED"):
+                    yield event.object
+
+    def _notice(self, pod: Object, tasks: asyncio.TaskGroup) -> None:
+        """Remember the newest state of a Pod of ours and have one task at a time look at it."""
+        if spec(pod).get("nodeName") not in self._nodes:
+            return
+        uid = uid_of(pod)
+        self._seen[uid] = pod
+        if uid not in self._busy:
+            self._busy.add(uid)
+            tasks.create_task(self._settle(uid))
+
+    async def _settle(self, uid: str) -> None:
+        try:
+            while (pod := self._seen.pop(uid, None)) is not None:
+                try:
+                    await self._step(pod)
+                except (NotFound, Conflict):
+                    continue  # its next state is on the way
+                except ApiError as error:
+                    _log.warning("cannot move a Pod", extra={"pod": str(key_of(pod)), "error": str(error)})
+        finally:
+            self._busy.discard(uid)
+
+    async def _step(self, pod: Object) -> None:
+        meta = metadata(pod)
+        if meta.get("deletionTimestamp"):
+            # At zero the API server only waits for finalizers.
+            if meta.get("deletionGracePeriodSeconds") != 0:
+                await self._remove(PODS, key_of(pod), uid=uid_of(pod), grace_period_seconds=0)
+        elif (pod.get("status") or {}).get("phase") == "Pending":
+            ip = nodes.address(next(self._addresses))
+            await self._patch_status(pod, nodes.running(pod, ip, self._clock.now()))
+
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(self._heartbeat)
+            for name in sorted(self._nodes):
+                try:
+                    await WRITE(self._apply, LEASES, nodes.lease(name, self._clock.now()))
+                except ApiError as error:
+                    _log.warning("cannot renew a Lease", extra={"node": name, "error": str(error)})
+
+    async def _pods(self, field_selector: str) -> AsyncIterator[Object]:
+        async for page in self._pages(field_selector):
+            for pod in page["items"]:
+                yield pod
+
+    async def _pages(self, field_selector: str) -> AsyncIterator[Object]:
+        more: str | None = ""
+        while more is not None:
+            page: Object = await READ(self._client.list, PODS, field_selector=field_selector, continue_=more)
+            yield page
+            more = metadata(page).get("continue") or None
+
+    async def _patch_status(self, pod: Object, body: Object) -> None:
+        key = key_of(pod)
+        await WRITE(
+            self._client.patch,
+            PODS,
+            key.name,
+            body,
+            namespace=key.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+            field_manager=_MANAGER,
+        )
+
+    async def _apply(self, resource: Resource, obj: Object) -> None:
+        key = key_of(obj)
+        await self._client.patch(
+            resource,
+            key.name,
+            obj,
+            namespace=key.namespace,
+            patch_type=PatchType.APPLY,
+            field_manager=_MANAGER,
+            force=True,
+        )
+
+    async def _remove(
+        self, resource: Resource, key: Key, *, uid: str = "", grace_period_seconds: int | None = None
+    ) -> None:
+        with suppress(NotFound):
+            await WRITE(
+                self._client.delete,
+                resource,
+                key.name,
+                key.namespace,
+                uid=uid,
+                grace_period_seconds=grace_period_seconds,
+            )

@@ -1,0 +1,166 @@
+"""The objects that a fake kubelet writes: Nodes, their Leases, the status of a running Pod, ResourceSlices.
+
+Pure; used by `kubelet`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tollbar.model import timestamps
+from tollbar.model.objects import Object, metadata, spec, uid_of
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+DEVICES_PER_SLICE: Final = 64
+"""The API takes 128, but only half of it when a device has taints."""
+
+_CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "250"}
+_VERSION: Final = "v1.37.0"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A Node to offer.  `capacity`, extended resources included, goes on top of plenty of cpu, memory and Pods."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Object, ...] = ()
+    capacity: Mapping[str, str] = field(default_factory=dict)
+
+
+def node(wanted: NodeSpec, now: float) -> Object:
+    """A Ready Node as its kubelet would register it."""
+    moment = timestamps.time(now)
+    capacity = {**_CAPACITY, **wanted.capacity}
+    labels = {
+        "kubernetes.io/hostname": wanted.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        **wanted.labels,
+    }
+    conditions = [
+        _condition("MemoryPressure", "False", "KubeletHasSufficientMemory", moment),
+        _condition("DiskPressure", "False", "KubeletHasNoDiskPressure", moment),
+        _condition("PIDPressure", "False", "KubeletHasSufficientPID", moment),
+        _condition("Ready", "True", "KubeletReady", moment),
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": wanted.name, "labels": labels},
+        "spec": {"taints": list(wanted.taints)},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [{**each, "lastHeartbeatTime": moment} for each in conditions],
+            "addresses": [{"type": "Hostname", "address": wanted.name}],
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "",
+                "containerRuntimeVersion": "none://0",
+                "kernelVersion": "",
+                "kubeProxyVersion": "",
+                "kubeletVersion": _VERSION,
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "none",
+                "systemUUID": "",
+            },
+        },
+    }
+
+
+def lease(name: str, now: float) -> Object:
+    """The heartbeat of a Node."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": timestamps.micro_time(now)},
+    }
+
+
+def address(number: int) -> str:
+    """The number-th Pod address of 10.128.0.0/9, counted from 1."""
+    return f"10.{128 + (number >> 16) % 128}.{number >> 8 & 255}.{number & 255}"
+
+
+def running(pod: Object, ip: str, now: float) -> Object:
+    """A strategic merge patch of the status of a Pod whose containers all run.  A Conflict when the Pod has changed."""
+    moment = timestamps.time(now)
+    wanted = spec(pod)
+    return {
+        "metadata": {"uid": uid_of(pod), "resourceVersion": metadata(pod)["resourceVersion"]},
+        "status": {
+            "phase": "Running",
+            "startTime": moment,
+            "podIP": ip,
+            "podIPs": [{"ip": ip}],
+            "conditions": [
+                _condition(kind, "True", "", moment)
+                for kind in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+            ],
+            "initContainerStatuses": [
+                _container(each, _finished(moment)) for each in wanted.get("initContainers") or ()
+            ],
+            "containerStatuses": [
+                _container(each, {"running": {"startedAt": moment}}) for each in wanted.get("containers") or ()
+            ],
+        },
+    }
+
+
+def finished(pod: Object, now: float) -> Object:
+    """A strategic merge patch of the status of a Pod whose containers have all ended well."""
+    moment = timestamps.time(now)
+    return {
+        "metadata": {"uid": uid_of(pod)},
+        "status": {
+            "phase": "Succeeded",
+            "conditions": [_condition(kind, "False", "PodCompleted", moment) for kind in ("ContainersReady", "Ready")],
+            "containerStatuses": [
+                {**_container(each, _finished(moment)), "ready": False, "started": False}
+                for each in spec(pod).get("containers") or ()
+            ],
+        },
+    }
+
+
+def slices(node_name: str, driver: str, devices: Sequence[Object], generation: int) -> list[Object]:
+    """One generation of the pool of a Node's devices, in as many ResourceSlices as it takes (at least one)."""
+    starts = range(0, max(1, len(devices)), DEVICES_PER_SLICE)
+    return [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{node_name}-{driver}-{index}"},
+            "spec": {
+                "driver": driver,
+                "nodeName": node_name,
+                "pool": {"name": node_name, "generation": generation, "resourceSliceCount": len(starts)},
+                "devices": list(devices[start : start + DEVICES_PER_SLICE]),
+            },
+        }
+        for index, start in enumerate(starts)
+    ]
+
+
+def _condition(kind: str, status: str, reason: str, moment: str) -> Object:
+    condition = {"type": kind, "status": status, "lastTransitionTime": moment}
+    return {**condition, "reason": reason} if reason else condition
+
+
+def _finished(moment: str) -> Object:
+    return {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}}
+
+
+def _container(container: Object, state: Object) -> Object:
+    return {
+        "name": container["name"],
+        "image": container.get("image") or "",
+        "imageID": "",
+        "ready": True,
+        "started": True,
+        "restartCount": 0,
+        "state": state,
+    }

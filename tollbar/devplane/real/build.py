@@ -1,0 +1,189 @@
+"""Build the control plane's binary from the Go module beside this file, once, and keep it in the user's cache.
+
+Called by the launcher, `tollbar plane up --real` and the test session.  `python -m tollbar.devplane.real.build` builds
+ahead of time and prints where the binary is.
+
+The cache key covers the module's files, the build flags and the platform, not the toolchain that happened to build it:
+a machine without Go can use a cached binary, and a Go upgrade does not cost a rebuild.  A lock file lets one process
+build while others wait; the binary appears by one rename, so nobody ever runs half of it.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tollbar.devplane.real import go
+
+MODULE: Final = Path(__file__).parent / "gomodule"
+SOURCES: Final = ("go.mod", "go.sum", "main.go")
+DEFAULT_VERSION: Final = "1.37"
+ASSETS: Final = "KUBEBUILDER_ASSETS"
+PROGRESS_SECONDS: Final = 15.0
+
+_KUBERNETES: Final = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\d+)\s*$", re.MULTILINE)
+_VERSION_PACKAGES: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+
+class BuildError(Exception):
+    """The control plane cannot be built or found; the message is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """How each component is called: one binary for all of them, or a directory with one file each."""
+
+    path: Path
+
+    def command(self, component: str) -> list[str]:
+        """The argv prefix of a component.  Raises BuildError when a directory of binaries lacks it."""
+        if not self.path.is_dir():
+            return [str(self.path), component]
+        executable = self.path / component
+        if not os.access(executable, os.X_OK):
+            raise BuildError(f"{ASSETS} has no {component}: {executable} is missing or not executable")
+        return [str(executable)]
+
+
+def locate(version: str = DEFAULT_VERSION, report: go.Report = print) -> Binaries:
+    """KUBEBUILDER_ASSETS when it is set, otherwise the binary that `binary` builds.  Raises BuildError."""
+    assets = os.environ.get(ASSETS)
+    if not assets:
+        return Binaries(binary(version, report))
+    directory = Path(assets).expanduser().absolute()
+    if not directory.is_dir():
+        raise BuildError(f"{ASSETS} is not a directory: {directory}")
+    return Binaries(directory)
+
+
+def binary(version: str = DEFAULT_VERSION, report: go.Report = print) -> Path:
+    """Path of the control plane's binary, built first when the cache has none.
+
+    version is a Kubernetes minor such as "1.37"; report receives one line of progress at a time.  Raises BuildError.
+    """
+    kubernetes = kubernetes_version((MODULE / "go.mod").read_text())
+    if version != kubernetes.rpartition(".")[0]:
+        raise BuildError(
+            f"Kubernetes {version} cannot be built here: only {kubernetes.rpartition('.')[0]} is available"
+        )
+    flags = ld_flags(kubernetes)
+    target = cache_directory() / f"{version}-{_digest(flags)}" / "controlplane"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(target.parent / "lock", report):
+        if not target.exists():
+            _build(kubernetes, flags, target, report)
+    return target
+
+
+def cache_directory() -> Path:
+    """Where built control planes are kept, below XDG_CACHE_HOME."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "tollbar" / "controlplane"
+
+
+def kubernetes_version(go_mod: str) -> str:
+    """The Kubernetes release that a go.mod's text asks for, e.g. "1.37.0"."""
+    found = _KUBERNETES.search(go_mod)
+    if found is None:
+        raise BuildError("go.mod does not require k8s.io/kubernetes")
+    return ".".join(found.groups())
+
+
+def ld_flags(kubernetes: str) -> str:
+    """Linker flags: no symbol tables, and the version that the components report about themselves."""
+    major, minor, _ = kubernetes.split(".")
+    stamps = {"gitVersion": f"v{kubernetes}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    return " ".join(
+        ["-s", "-w", *(f"-X {package}.{key}={value}" for package in _VERSION_PACKAGES for key, value in stamps.items())]
+    )
+
+
+def _digest(flags: str) -> str:
+    digest = hashlib.sha256(f"{flags}\n{platform.system()}\n{platform.machine()}\n".encode())
+    for name in SOURCES:
+        digest.update((MODULE / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _lock(path: Path, report: go.Report) -> Iterator[None]:
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("another process is building the control plane: waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _build(kubernetes: str, flags: str, target: Path, report: go.Report) -> None:
+    try:
+        toolchain = go.find(go.required((MODULE / "go.mod").read_text()), cache_directory(), report)
+    except go.GoError as error:
+        raise BuildError(str(error)) from error
+    report(f"building the Kubernetes {kubernetes} control plane with {toolchain}")
+    report("this happens once and takes about eleven minutes on two cores (downloads, then some 1,500 packages)")
+    partial = target.with_name("controlplane.partial")
+    log = target.with_name("build.log")
+    arguments = ["-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o", str(partial), "."]
+    started = time.monotonic()
+    code = _run([str(toolchain), "build", *arguments], log, report)
+    if code != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise BuildError(f"go build failed with exit code {code}; the end of {log}:\n{tail}")
+    partial.replace(target)
+    report(f"built in {time.monotonic() - started:.0f} s: {target}")
+
+
+def _run(command: list[str], log: Path, report: go.Report, every: float = PROGRESS_SECONDS) -> int:
+    """Run the build in the module's directory, reporting how far it is every so many seconds; its exit code."""
+    # The module alone decides what is built: no other toolchain, workspace or standard library from the environment.
+    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    environment.pop("GOROOT", None)
+    started = time.monotonic()
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command, cwd=MODULE, env=environment, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+        )
+        try:
+            while True:
+                try:
+                    return process.wait(timeout=every)
+                except subprocess.TimeoutExpired:
+                    report(f"  {time.monotonic() - started:4.0f} s: {progress(log.read_text(errors='replace'))}")
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+
+
+def progress(log: str) -> str:
+    """What the output of `go build -v` so far amounts to."""
+    lines = log.splitlines()
+    downloads = sum(line.startswith("go: downloading ") for line in lines)
+    return f"{downloads} modules downloaded, {len(lines) - downloads} packages compiled"
+
+
+def main() -> int:
+    try:
+        path = binary(report=lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
+    except BuildError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    print(path)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""kubectl against one cluster, for tests, the demonstration and the launcher.
+
+Every call names its kubeconfig and its own discovery cache: ports are reused between planes, and the default cache is
+keyed by host and port.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tollbar.devplane.real import kubeconfig
+
+
+class KubectlError(Exception):
+    """kubectl failed; `stderr` is what it said."""
+
+    def __init__(self, arguments: Sequence[str], code: int, stderr: str) -> None:
+        super().__init__(f"kubectl {' '.join(arguments)}: exit code {code}: {stderr.strip()}")
+        self.code = code
+        self.stderr = stderr
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """Callable: `kubectl("get", "pods", "-n", namespace)` returns stdout."""
+
+    command: tuple[str, ...]
+    kubeconfig: Path
+    cache: Path
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl and return its stdout.  Raises KubectlError when it fails."""
+        done = subprocess.run(
+            [*self.command, *arguments],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self.environment(),
+        )
+        if done.returncode != 0:
+            raise KubectlError(arguments, done.returncode, done.stderr)
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """The decoded output of a command that takes `-o json`."""
+        return json.loads(self(*arguments, "-o", "json"))
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """`kubectl apply` objects, in order, in one call."""
+        self("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def environment(self) -> dict[str, str]:
+        """The environment in which any kubectl talks to this cluster."""
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.cache)}
+
+    def service_account(self, namespace: str, name: str, path: Path, *, seconds: int = 3600) -> Path:
+        """Write a kubeconfig that acts as a ServiceAccount, with a token that lives so long (at least 600 s)."""
+        token = self("create", "token", name, "-n", namespace, f"--duration={seconds}s").strip()
+        own = self.json("config", "view", "--minify", "--raw", "--flatten")
+        return kubeconfig.write(path, kubeconfig.with_token(own, token, f"{namespace}-{name}"))

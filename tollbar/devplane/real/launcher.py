@@ -1,0 +1,261 @@
+"""Start and stop a real control plane on this machine, for tests, benchmarks, the demonstration and `tollbar plane`.
+
+Synchronous: every call blocks until its effect is seen; asynchronous callers use `asyncio.to_thread`.  A plane listens
+on loopback only, on ports that were free when it started, keeps everything in one directory and is known by its state
+file.  Unless it is left behind on purpose (`detached`), it ends with the process that started it, even when that one is
+killed.
+
+Nothing here is for production: etcd does not sync its files, tokens are static, limits are lifted.
+"""
+
+import http.client
+import json
+import secrets
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tollbar.devplane.real import kubeconfig, process, state
+from tollbar.devplane.real.admin import Endpoint
+from tollbar.devplane.real.audit import AuditLog
+from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.real.components import (
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    ETCD,
+    HOST,
+    IDENTITIES,
+    SCHEDULER,
+    Layout,
+    Options,
+    Ports,
+    arguments,
+    audit_policy,
+)
+from tollbar.devplane.real.kubectl import Kubectl
+
+READY_SECONDS: Final = 90.0
+_POLL_SECONDS: Final = 0.05
+_LOG_LINES: Final = 15
+_PORTS: Final = range(20_000, 30_000)
+"""Below every usual range of ephemeral ports, so that no outgoing connection takes one while nobody listens."""
+_REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class PlaneError(Exception):
+    """A component did not become ready, died, or the directory cannot be used; the message is for people."""
+
+
+class RealPlane:
+    """A control plane in a directory of its own; a context manager that starts and stops it.
+
+    `kubeconfig` is an administrator's, `kubectl` calls kubectl with it, `audit` reads the API server's audit log.
+    """
+
+    def __init__(
+        self,
+        binaries: Binaries,
+        directory: Path,
+        options: Options | None = None,
+        *,
+        detached: bool = False,
+        report: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self.layout = Layout(directory.resolve())
+        self.options = options or Options()
+        self.kubeconfig = self.layout.kubeconfig
+        self.kubectl = Kubectl((*binaries.command("kubectl"),), self.kubeconfig, self.layout.kubectl_cache)
+        self.audit = AuditLog(self.layout.audit_log)
+        self._binaries = binaries
+        self._ports = _free_ports()
+        self._tokens = {name: secrets.token_urlsafe(24) for name in IDENTITIES}
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._detached = detached
+        self._report = report
+
+    @property
+    def server(self) -> str:
+        """URL of the API server."""
+        return f"https://{HOST}:{self._ports.api_server}"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids by component, running ones only."""
+        return {name: child.pid for name, child in self._children.items()}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start an empty cluster and wait until every component is ready.  On any failure nothing is left running."""
+        try:
+            state.claim(self.layout)
+        except ValueError as error:
+            raise PlaneError(str(error)) from error
+        with ExitStack() as undo:
+            undo.callback(self.stop)
+            self._prepare()
+            if not self._detached:
+                self._guard = _start_guard(self.layout.root)
+            for component in self.options.components:
+                self.start_component(component)
+            undo.pop_all()
+
+    def stop(self) -> None:
+        """End every component and remove the cluster's data; the logs stay.  Does nothing the second time."""
+        process.end_all(self.pids, self.layout.root)
+        for child in self._children.values():
+            child.wait()
+        self._children.clear()
+        if self.layout.state.exists():
+            state.clear(self.layout)
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            self._guard.wait()
+            self._guard = None
+
+    def start_component(self, component: str) -> None:
+        """Start one component, with the ports and data that it had before, and wait until it is ready."""
+        started = time.monotonic()
+        argv = [*self._binaries.command(component), *arguments(component, self.layout, self._ports, self.options)]
+        self._children[component] = process.start(argv, self.layout.log(component))
+        state.save(self.layout, self.pids)
+        if component == API_SERVER:
+            self._await(component, self.layout.authority.exists)
+            self._write_kubeconfigs()
+        self._await(component, self._probe(component))
+        self._report(f"{component} is ready ({time.monotonic() - started:.1f} s)")
+
+    def stop_component(self, component: str) -> None:
+        """End one component; its data stay."""
+        child = self._children.pop(component)
+        process.end(component, child.pid, self.layout.root)
+        child.wait()
+        state.save(self.layout, self.pids)
+
+    def restart_apiserver(self) -> None:
+        """Kill the API server hard and start it again on the same port: clients lose connections, caches are cold."""
+        self.stop_component(API_SERVER)
+        self.start_component(API_SERVER)
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig that acts as an existing ServiceAccount, with a fresh token."""
+        return self.kubectl.service_account(namespace, name, self.layout.identity(f"account-{namespace}-{name}"))
+
+    def audit_fence(self) -> int:
+        """The audit log's position after every request that was answered before this call."""
+        mark = f"tollbar-fence/{uuid.uuid4()}"
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        start = self.audit.position()
+        code, _ = self._api().request("POST", _REVIEWS, body, user_agent=mark)
+        if code != http.client.CREATED:
+            raise PlaneError(f"the API server refused a SelfSubjectReview with {code}")
+        self._await(API_SERVER, lambda: any(record.user_agent == mark for record in self.audit.records(start)))
+        return self.audit.position()
+
+    def resident_bytes(self) -> dict[str, int]:
+        """Resident set size of every component."""
+        return {name: process.resident_bytes(pid) for name, pid in self.pids.items()}
+
+    def _prepare(self) -> None:
+        layout = self.layout
+        layout.tokens.parent.mkdir(mode=0o700)
+        layout.tokens.touch(mode=0o600)
+        layout.tokens.write_text(
+            "".join(f'{self._tokens[name]},{user},{user},"{group}"\n' for name, (user, group) in IDENTITIES.items())
+        )
+        layout.account_key.touch(mode=0o600)
+        layout.account_key.write_bytes(_private_key())
+        layout.audit_policy.write_text(json.dumps(audit_policy()))
+        layout.kubectl.parent.mkdir()
+        layout.kubectl.write_text(
+            "#!/bin/sh\n"
+            f"KUBECONFIG={shlex.quote(str(layout.kubeconfig))} KUBECACHEDIR={shlex.quote(str(layout.kubectl_cache))} "
+            f'exec {shlex.join(self.kubectl.command)} "$@"\n'
+        )
+        layout.kubectl.chmod(0o755)
+
+    def _write_kubeconfigs(self) -> None:
+        authority = self.layout.authority.read_bytes()
+        for name, token in self._tokens.items():
+            path = self.kubeconfig if name == "admin" else self.layout.identity(name)
+            kubeconfig.write(path, kubeconfig.config(server=self.server, authority=authority, token=token))
+
+    def _api(self) -> Endpoint:
+        return Endpoint(self._ports.api_server, self.layout.authority, self._tokens["admin"])
+
+    def _probe(self, component: str) -> Callable[[], bool]:
+        if component == ETCD:
+            return lambda: Endpoint(self._ports.etcd).ok("/health")
+        if component == API_SERVER:
+            return lambda: self._api().ok("/readyz")
+        if component == SCHEDULER:
+            return lambda: self._component(SCHEDULER, self._ports.scheduler).ok("/readyz")
+        # Pods can be created in a namespace only once it has its default ServiceAccount.
+        return lambda: (
+            self._component(CONTROLLER_MANAGER, self._ports.controller_manager).ok("/healthz")
+            and self._api().ok("/api/v1/namespaces/default/serviceaccounts/default")
+        )
+
+    def _component(self, component: str, port: int) -> Endpoint:
+        return Endpoint(port, self.layout.certificates(component) / f"{component}.crt")
+
+    def _await(self, component: str, probe: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while not probe():
+            code = self._children[component].poll()
+            if code is not None:
+                raise PlaneError(f"{component} ended with exit code {code}; {self._tail(component)}")
+            if time.monotonic() > deadline:
+                raise PlaneError(f"{component} was not ready after {READY_SECONDS:.0f} s; {self._tail(component)}")
+            time.sleep(_POLL_SECONDS)
+
+    def _tail(self, component: str) -> str:
+        path = self.layout.log(component)
+        lines = path.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return f"the end of {path}:\n" + "\n".join(lines)
+
+
+def _free_ports() -> Ports:
+    """Ports that nobody listens on now; all are held until the last one is known, so they differ."""
+    chosen: list[int] = []
+    with ExitStack() as held:
+        while len(chosen) < len(Ports.__slots__):
+            candidate = held.enter_context(socket.socket())
+            port = _PORTS.start + secrets.randbelow(len(_PORTS))
+            with suppress(OSError):
+                candidate.bind((HOST, port))
+                chosen.append(port)
+    return Ports(*chosen)
+
+
+def _private_key() -> bytes:
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def _start_guard(directory: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tollbar.devplane.real.guard", str(directory)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )

@@ -1,0 +1,84 @@
+"""Processes of a plane, known by pid and by the plane's directory on their command line.
+
+Both the launcher that started them and a later `tollbar plane down` end them through here.  A pid is only ever
+signalled while its command line still names the directory, so that a recycled pid is left alone.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+from tollbar.devplane.real.components import API_SERVER, START_ORDER
+
+_PROC: Final = Path("/proc")
+_POLL_SECONDS: Final = 0.02
+
+
+def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a component in a session of its own, so that an interrupt at the terminal reaches only its launcher."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as sink:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True)
+
+
+def alive(pid: int, directory: Path) -> bool:
+    """Whether the pid is a running (not a finished, unreaped) process of the plane in that directory."""
+    return f"{directory}/" in _command_line(pid)
+
+
+def end(component: str, pid: int, directory: Path, *, patience: float = 10.0) -> None:
+    """End a component and wait until it is gone: politely first, except the API server.
+
+    After SIGTERM the API server lingers for as long as clients stay connected, and nothing it holds needs saving.
+    """
+    signals = (signal.SIGKILL,) if component == API_SERVER else (signal.SIGTERM, signal.SIGKILL)
+    for number in signals:
+        if not alive(pid, directory):
+            return
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while alive(pid, directory) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+
+def end_all(pids: dict[str, int], directory: Path) -> None:
+    """End components in stop order: clients first, the API server before etcd."""
+    for component in reversed(START_ORDER):
+        if component in pids:
+            end(component, pids[component], directory)
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident set size of a process; 0 when it is gone."""
+    if _has_proc():
+        try:
+            pages = _PROC.joinpath(str(pid), "statm").read_text().split()[1]
+        except OSError:
+            return 0
+        return int(pages) * resource.getpagesize()
+    return int(_ps("rss=", pid).strip() or 0) * 1024
+
+
+def _command_line(pid: int) -> str:
+    if _has_proc():
+        try:
+            return _PROC.joinpath(str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            return ""
+    return _ps("args=", pid)
+
+
+def _has_proc() -> bool:
+    return _PROC.joinpath("self").exists()
+
+
+def _ps(column: str, pid: int) -> str:
+    command = ["ps", "-o", column, "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

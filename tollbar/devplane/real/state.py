@@ -1,0 +1,68 @@
+"""The plane's state file: which processes it has, so that another process can end them.
+
+Written by the launcher after each start and stop, read by `tollbar plane down` and by the guard.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tollbar.devplane.real import process
+from tollbar.devplane.real.components import Layout
+
+_FORMAT: Final = 1
+
+
+def save(layout: Layout, pids: dict[str, int]) -> None:
+    """Replace the state file in one step."""
+    partial = layout.state.with_suffix(".partial")
+    partial.write_text(json.dumps({"format": _FORMAT, "kubeconfig": str(layout.kubeconfig), "pids": pids}, indent=2))
+    partial.replace(layout.state)
+
+
+def load(layout: Layout) -> dict[str, int]:
+    """Pids by component; empty when there is no plane.  Raises ValueError on a file that is not ours."""
+    try:
+        content = json.loads(layout.state.read_text())
+    except FileNotFoundError:
+        return {}
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise ValueError(f"{layout.state} is not a state file of this version")
+    return {str(component): int(pid) for component, pid in content["pids"].items()}
+
+
+def running(layout: Layout) -> dict[str, int]:
+    """The components whose processes are alive."""
+    return {name: pid for name, pid in load(layout).items() if process.alive(pid, layout.root)}
+
+
+def claim(layout: Layout) -> None:
+    """Take a directory for a new plane.  Raises ValueError when it is in use or holds what is not a plane's."""
+    if running(layout):
+        raise ValueError(f"a plane is running in {layout.root}: end it first")
+    if layout.root.exists() and any(layout.root.iterdir()) and not layout.state.exists():
+        raise ValueError(f"{layout.root} is not empty and was not made by a plane: choose another directory")
+    layout.root.mkdir(parents=True, exist_ok=True)
+    clear(layout)
+    shutil.rmtree(layout.audit_log.parent, ignore_errors=True)
+
+
+def stop(directory: Path) -> list[str]:
+    """End every process of the plane in a directory and remove its data; the logs stay.  Names what was running."""
+    layout = Layout(directory.resolve())
+    if not layout.state.exists():
+        return []
+    pids = running(layout)
+    process.end_all(pids, layout.root)
+    clear(layout)
+    return list(pids)
+
+
+def clear(layout: Layout) -> None:
+    """Remove all that only a running plane needs.  The state file stays: it marks the directory as a plane's."""
+    for directory in (layout.etcd_data, layout.tokens.parent, layout.kubectl.parent, layout.kubectl_cache):
+        shutil.rmtree(directory, ignore_errors=True)
+    for file in (layout.kubeconfig, layout.audit_policy):
+        file.unlink(missing_ok=True)
+    save(layout, {})
