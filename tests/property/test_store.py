@@ -1,0 +1,175 @@
+"""The store against a server with a history: whatever happens on the way, it ends up with what the server has.
+
+The server keeps objects, some of them inside the selector that the store's reflector uses; watch events are delivered
+late, answers to writes are assumed at any time, lists are taken and arrive later.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.runtime import resources
+from tollbar.runtime.store import Delta, Store
+
+NAMES = ("a", "b")
+
+
+class Server:
+    """Writes make versions; `events` is what a watch under the selector sends, each with its version."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.objects: dict[str, Object] = {}
+        self.events: list[tuple[str, Object]] = []
+
+    def write(self, name: str, value: int, *, member: bool) -> Object:
+        """Create or update; the answer."""
+        self.version += 1
+        before = self.objects.get(name)
+        uid = uid_of(before) if before else f"{name}-{self.version}"
+        now = self._object(name, uid, value, member=member)
+        self.objects[name] = now
+        was_member = bool(before and before["member"])
+        if member:
+            self.events.append(("MODIFIED" if was_member else "ADDED", now))
+        elif before and was_member:
+            self._leave(before)
+        return now
+
+    def delete(self, name: str) -> None:
+        before = self.objects.pop(name, None)
+        if before:
+            self.version += 1
+            if before["member"]:
+                self._leave(before)
+
+    def members(self) -> list[Object]:
+        return [obj for obj in self.objects.values() if obj["member"]]
+
+    def _leave(self, before: Object) -> None:
+        meta = {**metadata(before), "resourceVersion": str(self.version)}
+        self.events.append(("DELETED", {**before, "metadata": meta}))
+
+    def _object(self, name: str, uid: str, value: int, *, member: bool) -> Object:
+        meta = {"namespace": "n", "name": name, "uid": uid, "resourceVersion": str(self.version)}
+        return {"metadata": meta, "value": value, "member": member}
+
+
+class Follower:
+    """A reflector without a network, a handler that folds what it hears, and answers not yet assumed."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.store = Store(resources.PODS, indexers={"value": lambda obj: [obj["value"]]})
+        self.heard: dict[Key, Object] = {}
+        self.answers: list[Object] = []
+        self.listed: tuple[list[Object], int] | None = None
+        self.seen = 0
+        self.store.subscribe(self._hear)
+
+    def _hear(self, delta: Delta) -> None:
+        obj = delta.new or delta.old
+        assert obj is not None
+        known = self.heard.get(key_of(obj))
+        assert (known is None) == (delta.old is None)
+        assert delta.old is None or delta.new is None or uid_of(delta.old) == uid_of(delta.new)
+        if delta.new is None:
+            del self.heard[key_of(obj)]
+        else:
+            self.heard[key_of(obj)] = delta.new
+
+    def deliver(self) -> None:
+        """The next event of the watch, unless a list is on its way: a reflector does one thing at a time."""
+        if self.listed is None:
+            for kind, obj in self._pending():
+                self.seen = int(metadata(obj)["resourceVersion"])
+                self.store.remove(obj) if kind == "DELETED" else self.store.apply(obj)
+                self.store.resource_version = str(self.seen)
+                return
+
+    def take_list(self) -> None:
+        if self.listed is None:
+            self.listed = (self.server.members(), self.server.version)
+
+    def receive_list(self) -> None:
+        if self.listed is not None:
+            objects, version = self.listed
+            self.store.replace(objects, str(version))
+            self.seen = version
+            self.listed = None
+
+    def assume(self, which: int) -> None:
+        if self.answers:
+            self.store.assume(self.answers.pop(-1 - which % len(self.answers)))
+
+    def catch_up(self) -> None:
+        self.receive_list()
+        while any(True for _ in self._pending()):
+            self.deliver()
+
+    def _pending(self) -> Iterator[tuple[str, Object]]:
+        return (event for event in self.server.events if int(metadata(event[1])["resourceVersion"]) > self.seen)
+
+
+names = st.sampled_from(NAMES)
+mostly = st.sampled_from([True, True, True, False])
+steps = st.one_of(
+    st.tuples(st.just("write"), names, st.integers(0, 2), mostly, mostly),
+    st.tuples(st.just("delete"), names),
+    st.just(("deliver",)),
+    st.just(("deliver",)),
+    st.just(("take_list",)),
+    st.just(("receive_list",)),
+    st.tuples(st.just("assume"), st.integers(0, 2)),
+)
+histories = st.lists(steps, min_size=10, max_size=60)
+
+
+def play(follower: Follower, step: tuple[Any, ...]) -> None:
+    server = follower.server
+    match step:
+        case ("write", name, value, member, ours):
+            answer = server.write(name, value, member=member)
+            if ours:
+                follower.answers.append(answer)
+        case ("delete", name):
+            server.delete(name)
+        case ("assume", which):
+            follower.assume(which)
+        case (action,):
+            getattr(follower, action)()
+
+
+def by_uid(objects: Any) -> dict[str, Object]:
+    return {uid_of(obj): obj for obj in objects}
+
+
+@settings(max_examples=300)
+@given(history=histories)
+def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...]]) -> None:
+    follower = Follower(Server())
+    store = follower.store
+    for step in history:
+        play(follower, step)
+        assert by_uid(follower.heard.values()).keys() == by_uid(store.values()).keys()
+    follower.catch_up()
+    want = by_uid(follower.server.members())
+    by_value = [by_uid(store.by_index("value", value)) for value in range(3)]
+    assert by_uid(store.values()) == want
+    assert by_value == [{uid: obj for uid, obj in want.items() if obj["value"] == value} for value in range(3)]
+
+
+@settings(max_examples=300)
+@given(history=histories)
+def test_a_reader_never_sees_an_object_go_back_in_time(history: list[tuple[Any, ...]]) -> None:
+    follower = Follower(Server())
+    newest: dict[str, int] = {}
+    for step in history:
+        play(follower, step)
+        for obj in follower.store.values():
+            version = int(metadata(obj)["resourceVersion"])
+            assert version >= newest.get(uid_of(obj), 0)
+            newest[uid_of(obj)] = version

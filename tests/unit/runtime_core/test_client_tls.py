@@ -1,0 +1,102 @@
+"""The client over TLS: the service account of a Pod, and client certificates that are rotated."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trustme
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tollbar.runtime.client import Client
+from tollbar.runtime.metrics import Metrics
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+async def secure(authority: trustme.CA) -> AsyncIterator[TestServer]:
+    """Answers every request on a connection of its own with who asked, by certificate and by token."""
+
+    async def answer(request: web.Request) -> web.Response:
+        peer = request.transport.get_extra_info("peercert") if request.transport else None
+        subject = dict(pair for part in (peer or {}).get("subject", ()) for pair in part)
+        who = {"certificate": subject.get("commonName"), "token": request.headers.get("Authorization")}
+        return web.Response(body=orjson.dumps(who), headers={"Connection": "close"})
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", answer)
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=context)
+    yield server
+    await server.close()
+
+
+def write_identity(authority: trustme.CA, name: str, directory: Path) -> None:
+    identity = authority.issue_cert(common_name=name)
+    identity.cert_chain_pems[0].write_to_path(directory / "tls.crt")
+    identity.private_key_pem.write_to_path(directory / "tls.key")
+
+
+async def ask(client: Client) -> Any:
+    return orjson.loads(await client.raw("GET", "/whoami"))
+
+
+async def test_the_service_account_of_a_pod(
+    secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, ca = tmp_path / "token", tmp_path / "ca.crt"
+    await asyncio.to_thread(token.write_text, "one")
+    await asyncio.to_thread(authority.cert_pem.write_to_path, ca)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(secure.port))
+    monkeypatch.setattr("kubernetes.aio.config.incluster_config.SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr("kubernetes.aio.config.incluster_config.SERVICE_CERT_FILENAME", str(ca))
+    client = await Client.connect(kubeconfig=None, metrics=Metrics(), user_agent="t", clock=clock)
+    first = await ask(client)
+    await asyncio.to_thread(token.write_text, "two")
+    clock.time += 60
+    second = await ask(client)
+    await client.close()
+    assert [answer["token"].lower() for answer in (first, second)] == ["bearer one", "bearer two"]
+
+
+async def test_a_client_certificate_that_is_rotated(
+    secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(authority.cert_pem.write_to_path, tmp_path / "ca.crt")
+    await asyncio.to_thread(write_identity, authority, "one", tmp_path)
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [
+            {
+                "name": "test",
+                "cluster": {"server": f"https://127.0.0.1:{secure.port}", "certificate-authority": "ca.crt"},
+            }
+        ],
+        "users": [{"name": "test", "user": {"client-certificate": "tls.crt", "client-key": "tls.key"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    path = tmp_path / "config"
+    await asyncio.to_thread(path.write_bytes, orjson.dumps(config))
+    client = await Client.connect(kubeconfig=str(path), metrics=Metrics(), user_agent="t", clock=clock)
+    first = await ask(client)
+    await asyncio.to_thread(write_identity, authority, "two", tmp_path)
+    clock.time += 60
+    second = await ask(client)
+    await client.close()
+    assert [first["certificate"], second["certificate"]] == ["one", "two"]

@@ -1,0 +1,443 @@
+"""The reflector and the client against a scripted server: every way in which a list or a watch can end."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from tollbar.model.objects import Object, key_of, uid_of
+from tollbar.runtime import resources
+from tollbar.runtime.errors import Unreachable
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.reflector import RECHECK, Reflector
+from tollbar.runtime.store import Delta, Store
+
+Script = list[dict[str, Any]]
+
+END = "end-of-script"
+"""The name of the object with which a script ends: when the store has it, all before it was handled."""
+
+
+def pod(name: str, version: int, uid: str = "", **more: Any) -> Object:
+    meta = {"namespace": "shop", "name": name, "uid": uid or f"{name}-1", "resourceVersion": str(version)}
+    return {"metadata": meta, **more}
+
+
+def page(version: int, *objects: Object, token: str = "") -> dict[str, Any]:
+    return {
+        "body": {"metadata": {"resourceVersion": str(version), "continue": token}, "items": list(objects)},
+    }
+
+
+def event(kind: str, obj: Object) -> bytes:
+    return json.dumps({"type": kind, "object": {"apiVersion": "v1", "kind": "Pod", **obj}}).encode() + b"\n"
+
+
+def added(name: str, version: int, **more: Any) -> bytes:
+    return event("ADDED", pod(name, version, **more))
+
+
+def modified(name: str, version: int, **more: Any) -> bytes:
+    return event("MODIFIED", pod(name, version, **more))
+
+
+def deleted(name: str, version: int, **more: Any) -> bytes:
+    return event("DELETED", pod(name, version, **more))
+
+
+def bookmark(version: int) -> bytes:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def stream(*events: bytes, then: str = "end", takes: float = 0.0) -> dict[str, Any]:
+    return {"chunks": events, "then": then, "takes": takes}
+
+
+def last(*events: bytes) -> dict[str, Any]:
+    return stream(*events, added(END, 1_000_000), then="hang")
+
+
+def refusal(code: int, reason: str = "", **headers: str) -> dict[str, Any]:
+    return {"status": code, "body": {"kind": "Status", "code": code, "reason": reason}, "headers": headers}
+
+
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
+BROKEN = b'{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError"}}\n'
+DISCOVERED = {"body": {"resources": [{"name": "pods"}]}}
+NOT_DISCOVERED = {"body": {"resources": [{"name": "nodes"}]}}
+
+
+@dataclass
+class Case:
+    """`objects` are the uids at the end, `deltas` what a handler heard (`initial` in brackets)."""
+
+    lists: Script
+    watches: Script
+    objects: list[str]
+    deltas: list[str]
+    requests: list[str]
+    slept: list[float] = field(default_factory=list)
+    discovery: Script = field(default_factory=list)
+
+
+CASES = {
+    "a list in pages, then a watch from its version": Case(
+        lists=[page(9, pod("a", 3), pod("b", 4), token="next"), page(9, pod("c", 5))],
+        watches=[last()],
+        objects=["a-1", "b-1", "c-1"],
+        deltas=["[+a-1]", "[+b-1]", "[+c-1]"],
+        requests=["list", "list next", "watch 9"],
+    ),
+    "a watch adds, changes and deletes": Case(
+        lists=[page(9)],
+        watches=[last(added("a", 10), added("b", 11), modified("a", 12, spec={"x": 1}), deleted("b", 13))],
+        objects=["a-1"],
+        deltas=["+a-1", "+b-1", "~a-1", "-b-1"],
+        requests=["list", "watch 9"],
+    ),
+    "an update of nothing but the version is no news": Case(
+        lists=[page(9, pod("a", 3))],
+        watches=[last(modified("a", 10))],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "watch 9"],
+    ),
+    "410 in the stream: a new list, and what vanished meanwhile is deleted": Case(
+        lists=[page(9, pod("a", 3), pod("b", 4)), page(20, pod("b", 15, spec={"x": 1}))],
+        watches=[stream(added("c", 10), EXPIRED, takes=20), last()],
+        objects=["b-1"],
+        deltas=["[+a-1]", "[+b-1]", "+c-1", "[~b-1]", "[-a-1]", "[-c-1]"],
+        requests=["list", "watch 9", "list", "watch 20"],
+    ),
+    "410 as the answer to a watch: a new list after a pause": Case(
+        lists=[page(9, pod("a", 3)), page(20, pod("a", 3))],
+        watches=[refusal(410, "Expired"), last()],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "watch 9", "list", "watch 20"],
+        slept=[1.0],
+    ),
+    "410 in the middle of a list: from the start, and nothing is lost": Case(
+        lists=[
+            page(9, pod("a", 3), token="next"),
+            refusal(410, "Expired"),
+            page(12, pod("a", 3), token="again"),
+            page(12, pod("b", 4)),
+        ],
+        watches=[last()],
+        objects=["a-1", "b-1"],
+        deltas=["[+a-1]", "[+b-1]"],
+        requests=["list", "list next", "list", "list again", "watch 12"],
+        slept=[1.0],
+    ),
+    "a clean end after good service: on from the last event at once": Case(
+        lists=[page(9)],
+        watches=[stream(added("a", 10), takes=400), last(deleted("a", 11))],
+        objects=[],
+        deltas=["+a-1", "-a-1"],
+        requests=["list", "watch 9", "watch 10"],
+    ),
+    "a clean end of a quiet watch is good service too": Case(
+        lists=[page(9)],
+        watches=[stream(takes=30), stream(takes=30), stream(takes=30), last()],
+        objects=[],
+        deltas=[],
+        requests=["list", "watch 9", "watch 9", "watch 9", "watch 9"],
+    ),
+    "a bookmark moves the version": Case(
+        lists=[page(9)],
+        watches=[stream(bookmark(50), takes=400), last()],
+        objects=[],
+        deltas=[],
+        requests=["list", "watch 9", "watch 50"],
+    ),
+    "an early end costs a pause; two without news cost a list": Case(
+        lists=[page(9, pod("a", 3)), page(30, pod("a", 3))],
+        watches=[stream(), stream(), last()],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "watch 9", "watch 9", "list", "watch 30"],
+        slept=[1.0, 2.0],
+    ),
+    "5xx and 429: pauses that double, and the same version": Case(
+        lists=[page(9)],
+        watches=[refusal(500), refusal(503), refusal(429), stream(BROKEN), last(added("a", 10))],
+        objects=["a-1"],
+        deltas=["+a-1"],
+        requests=["list", *["watch 9"] * 5],
+        slept=[1.0, 2.0, 4.0, 8.0],
+    ),
+    "a list that fails is repeated": Case(
+        lists=[refusal(500), refusal(403, "Forbidden"), page(9, pod("a", 3))],
+        watches=[last()],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "list", "list", "watch 9"],
+        slept=[1.0, 2.0],
+    ),
+    "a 429 on a list is waited out": Case(
+        lists=[refusal(429, **{"Retry-After": "7"}), page(9)],
+        watches=[last()],
+        objects=[],
+        deltas=[],
+        requests=["list", "list", "watch 9"],
+        slept=[1.0, 6.0],
+    ),
+    "a connection that is cut: on from the last event": Case(
+        lists=[page(9)],
+        watches=[stream(added("a", 10), then="cut"), last(added("b", 11))],
+        objects=["a-1", "b-1"],
+        deltas=["+a-1", "+b-1"],
+        requests=["list", "watch 9", "watch 10"],
+        slept=[1.0],
+    ),
+    "the pauses start anew after good service": Case(
+        lists=[page(9)],
+        watches=[refusal(500), refusal(500), stream(bookmark(10), takes=60), refusal(500), last()],
+        objects=[],
+        deltas=[],
+        requests=["list", "watch 9", "watch 9", "watch 9", "watch 10", "watch 10"],
+        slept=[1.0, 2.0, 1.0],
+    ),
+    "another object of the same name while we were away": Case(
+        lists=[page(9, pod("a", 3)), page(20, pod("a", 15, uid="a-2"))],
+        watches=[stream(EXPIRED), last()],
+        objects=["a-2"],
+        deltas=["[+a-1]", "[-a-1]", "[+a-2]"],
+        requests=["list", "watch 9", "list", "watch 20"],
+        slept=[1.0],
+    ),
+    "leaving the selector and coming back": Case(
+        lists=[page(9, pod("a", 3))],
+        watches=[last(deleted("a", 10), added("a", 11))],
+        objects=["a-1"],
+        deltas=["[+a-1]", "-a-1", "+a-1"],
+        requests=["list", "watch 9"],
+    ),
+    "an API that discovery lists but that answers 404 is a failure": Case(
+        lists=[refusal(404), page(9)],
+        watches=[last()],
+        discovery=[DISCOVERED],
+        objects=[],
+        deltas=[],
+        requests=["list", "discovery", "list", "watch 9"],
+        slept=[1.0],
+    ),
+    "an API that is not served is asked for again every five minutes": Case(
+        lists=[refusal(404), refusal(404), page(9, pod("a", 3))],
+        watches=[last()],
+        discovery=[NOT_DISCOVERED, refusal(404)],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "discovery", "list", "discovery", "list", "watch 9"],
+        slept=[RECHECK, RECHECK],
+    ),
+    "an API that goes away empties the store at the second look": Case(
+        lists=[page(9, pod("a", 3)), refusal(404), refusal(404), page(30)],
+        watches=[refusal(404), last()],
+        discovery=[NOT_DISCOVERED, NOT_DISCOVERED],
+        objects=[],
+        deltas=["[+a-1]", "[-a-1]"],
+        requests=["list", "watch 9", "list", "discovery", "list", "discovery", "list", "watch 30"],
+        slept=[1.0, 2.0, RECHECK],
+    ),
+    "one odd 404 does not empty the store": Case(
+        lists=[page(9, pod("a", 3)), refusal(404), page(30, pod("a", 3))],
+        watches=[refusal(404), last()],
+        discovery=[NOT_DISCOVERED],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "watch 9", "list", "discovery", "list", "watch 30"],
+        slept=[1.0, 2.0],
+    ),
+    "an answer that is no JSON costs a list": Case(
+        lists=[page(9, pod("a", 3)), page(30, pod("a", 3))],
+        watches=[stream(b"<html>\n"), last()],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "watch 9", "list", "watch 30"],
+        slept=[1.0],
+    ),
+}
+
+
+def recorder(deltas: list[str], ended: asyncio.Event) -> Callable[[Delta], None]:
+    def handle(delta: Delta) -> None:
+        obj = delta.new or delta.old or {}
+        if key_of(obj).name == END:
+            ended.set()
+            return
+        sign = "~" if delta.old and delta.new else "+" if delta.new else "-"
+        deltas.append(f"[{sign}{uid_of(obj)}]" if delta.initial else f"{sign}{uid_of(obj)}")
+
+    return handle
+
+
+def describe(request: Any) -> str:
+    if request.query.get("watch"):
+        return f"watch {request.query['resourceVersion']}"
+    if "limit" in request.query:
+        return f"list {request.query.get('continue', '')}".strip()
+    return "discovery"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_reflector(case: Case, server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics) -> None:
+    server.lists, server.watches, server.discovery = case.lists[:], case.watches[:], case.discovery[:]
+    store = Store(resources.PODS)
+    deltas: list[str] = []
+    ended = asyncio.Event()
+    store.subscribe(recorder(deltas, ended))
+    reflector = Reflector(await connect(), store, clock=clock, rng=rng, metrics=metrics)
+    task = asyncio.create_task(reflector.run())
+    await ended.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    seen = (
+        [uid_of(obj) for obj in store.values() if key_of(obj).name != END],
+        deltas,
+        [describe(request) for request in server.requests],
+        clock.slept,
+        store.synced.is_set(),
+    )
+    assert seen == (case.objects, case.deltas, case.requests, case.slept, True)
+
+
+async def test_selectors_and_scope_go_to_list_and_watch(
+    server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics
+) -> None:
+    server.lists, server.watches = [page(9)], [last()]
+    store = Store(resources.PODS)
+    ended = asyncio.Event()
+    store.subscribe(lambda _: ended.set())
+    reflector = Reflector(
+        await connect(),
+        store,
+        namespace="shop",
+        label_selector="tollbar.dev/gate=held",
+        field_selector="spec.nodeName=",
+        clock=clock,
+        rng=rng,
+        metrics=metrics,
+    )
+    task = asyncio.create_task(reflector.run())
+    await ended.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    selectors = {"labelSelector": "tollbar.dev/gate=held", "fieldSelector": "spec.nodeName="}
+    assert [(request.path, request.query) for request in server.requests] == [
+        ("/api/v1/namespaces/shop/pods", {"limit": "500", **selectors}),
+        (
+            "/api/v1/namespaces/shop/pods",
+            {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": "9", "timeoutSeconds": "600", **selectors},
+        ),
+    ]
+
+
+async def test_listed_and_watched_objects_look_the_same(
+    server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics
+) -> None:
+    server.lists, server.watches = [page(9, pod("a", 3))], [last(added("b", 10))]
+    store = Store(resources.PODS)
+    ended = asyncio.Event()
+    store.subscribe(recorder([], ended))
+    task = asyncio.create_task(Reflector(await connect(), store, clock=clock, rng=rng, metrics=metrics).run())
+    await ended.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [(obj["apiVersion"], obj["kind"]) for obj in store.values()] == [("v1", "Pod")] * 3
+
+
+class Silent:
+    """A source whose watches are accepted and then say nothing, as when its version is from the future."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.enough = asyncio.Event()
+
+    async def list(self, *_args: Any, **_options: Any) -> Object:
+        self.calls.append("list")
+        return {"metadata": {"resourceVersion": "9"}, "items": []}
+
+    async def watch(self, *_args: Any, **_options: Any) -> AsyncIterator[Any]:
+        self.calls.append("watch")
+        if len(self.calls) >= 6:
+            self.enough.set()
+        raise Unreachable("no answer in time", method="GET")
+        yield  # a generator, as the client's is
+
+    async def served(self, _group_version: str) -> set[str]:
+        return {"pods"}
+
+
+async def test_silence_twice_costs_a_list(clock: Any, rng: Random, metrics: Metrics) -> None:
+    source = Silent()
+    reflector: Any = Reflector(source, Store(resources.PODS), clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
+    task = asyncio.create_task(reflector.run())
+    await source.enough.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert source.calls[:6] == ["list", "watch", "watch", "list", "watch", "watch"]
+
+
+async def test_metrics(server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics) -> None:
+    server.lists, server.watches = [page(9, pod("a", 3))], [last(added("b", 10), bookmark(11), deleted("a", 12))]
+    store = Store(resources.PODS)
+    ended = asyncio.Event()
+    store.subscribe(recorder([], ended))
+    reflector = Reflector(await connect(), store, clock=clock, rng=rng, metrics=metrics)
+    task = asyncio.create_task(reflector.run())
+    await ended.wait()
+    clock.time += 12
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    names = (
+        "tollbar_cache_objects",
+        "tollbar_watch_age_seconds",
+        "tollbar_relists_total",
+        "tollbar_watch_events_total",
+    )
+    seen = {name: metrics.registry.get_sample_value(name, {"kind": "Pod"}) for name in names}
+    assert seen == dict(zip(names, (2.0, 12.0, 1.0, 3.0), strict=True))
+
+
+async def test_an_api_that_is_not_served_has_no_age(
+    server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics
+) -> None:
+    server.lists, server.discovery = [refusal(404)], [NOT_DISCOVERED]
+    store = Store(resources.PODS)
+    reflector = Reflector(await connect(), store, clock=clock, rng=rng, metrics=metrics)
+    task = asyncio.create_task(reflector.run())
+    await store.synced.wait()
+    clock.time += 100
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (reflector.served, reflector.age(), len(store)) == (False, 0.0, 0)
+
+
+async def test_a_large_list_lets_others_run(clock: Any, rng: Random, metrics: Metrics) -> None:
+    turns = 0
+
+    class Large(Silent):
+        async def list(self, *_args: Any, **_options: Any) -> Object:
+            items = [pod(str(number), 1) for number in range(500)]
+            return {"metadata": {"resourceVersion": "9"}, "items": items}
+
+    async def neighbour() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    store = Store(resources.PODS)
+    reflector: Any = Reflector(Large(), store, clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
+    tasks = [asyncio.create_task(reflector.run()), asyncio.create_task(neighbour())]
+    await store.synced.wait()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert turns >= 5

@@ -1,0 +1,195 @@
+"""The small modules: resources, errors, limits, retry policies, clock and metrics."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tenacity import AsyncRetrying
+
+from tollbar.runtime import resources, retry
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import (
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
+from tollbar.runtime.limits import Pause, TokenBucket
+from tollbar.runtime.metrics import TABLE, Metrics
+
+PATHS = {
+    "a core collection": (resources.PODS.path(), "/api/v1/pods"),
+    "a namespace's collection": (resources.PODS.path("shop"), "/api/v1/namespaces/shop/pods"),
+    "an object": (resources.PODS.path("shop", "web"), "/api/v1/namespaces/shop/pods/web"),
+    "a subresource": (resources.PODS.path("shop", "web", "status"), "/api/v1/namespaces/shop/pods/web/status"),
+    "a group": (resources.DEVICE_CLASSES.path("", "gpu"), "/apis/resource.k8s.io/v1/deviceclasses/gpu"),
+    "a cluster-scoped kind ignores a namespace": (resources.NODES.path("shop", "n"), "/api/v1/nodes/n"),
+    "a name that would leave its path": (
+        resources.NODES.path("", "../secrets?x"),
+        "/api/v1/nodes/..%2Fsecrets%3Fx",
+    ),
+}
+
+
+@pytest.mark.parametrize(("got", "want"), PATHS.values(), ids=PATHS.keys())
+def test_path(got: str, want: str) -> None:
+    assert got == want
+
+
+def test_an_object_of_a_namespaced_kind_needs_its_namespace() -> None:
+    with pytest.raises(ValueError, match="Pod 'web' needs a namespace"):
+        resources.PODS.path("", "web")
+
+
+def test_api_versions() -> None:
+    assert (resources.PODS.api_version, resources.LEASES.api_version) == ("v1", "coordination.k8s.io/v1")
+
+
+def test_an_error_prints_a_part_of_a_long_message_and_keeps_all_of_it() -> None:
+    error = ApiError(422, "Invalid", "x" * 10_000)
+    assert (str(error), len(error.message)) == ("422 Invalid: " + "x" * 300 + "...", 10_000)
+
+
+RETRIES: dict[str, tuple[AsyncRetrying, list[ApiError], int, list[float]]] = {
+    "a read is repeated after no answer": (retry.READ, [Unreachable("x", method="GET")], 2, [0.0]),
+    "a read by POST is repeated too": (retry.READ, [ServerError(500, "", "", method="POST")], 2, [0.0]),
+    "a read that is refused is not": (retry.READ, [NotFound(404, "", "")], 1, []),
+    "a 429 is repeated after the time asked for": (
+        retry.WRITE,
+        [TooManyRequests(429, "", "", method="POST", retry_after=7.0)],
+        2,
+        [7.0],
+    ),
+    "a patch is repeated after a 500": (retry.WRITE, [ServerError(500, "", "", method="PATCH")], 2, [0.0]),
+    "a POST is not repeated after a 500": (retry.WRITE, [ServerError(500, "", "", method="POST")], 1, []),
+    "a POST is not repeated after no answer": (retry.WRITE, [Unreachable("x", method="POST")], 1, []),
+    "a POST that never left is repeated": (retry.WRITE, [Unreachable("x", method="POST", sent=False)], 2, [0.0]),
+    "a conflict is for the caller": (retry.WRITE, [Conflict(409, "", "", method="PUT")], 1, []),
+    "five times and no more": (retry.WRITE, [ServerError(500, "", "", method="PUT")] * 9, 5, [0.0] * 4),
+}
+
+
+@pytest.mark.parametrize(("policy", "errors", "calls", "waits"), RETRIES.values(), ids=RETRIES.keys())
+async def test_retry(policy: AsyncRetrying, errors: list[ApiError], calls: int, waits: list[float]) -> None:
+    made = 0
+    slept: list[float] = []
+
+    async def call() -> str:
+        nonlocal made
+        made += 1
+        if made <= len(errors):
+            raise errors[made - 1]
+        return "done"
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    outcome: object
+    try:
+        outcome = await policy.copy(sleep=sleep)(call)
+    except ApiError as error:
+        outcome = error
+    want = "done" if calls > len(errors) else errors[calls - 1]
+    # The jitter is at most five seconds on top of what the server asked for.
+    asked = [round(second, 6) >= least and second <= least + 5 for second, least in zip(slept, waits, strict=True)]
+    assert (outcome, made, asked) == (want, calls, [True] * len(waits))
+
+
+async def test_a_token_bucket_fills_up_again(clock: Any) -> None:
+    bucket = TokenBucket(2.0, 3, clock)
+    for _ in range(5):
+        await bucket.take()
+    clock.time += 60
+    for _ in range(4):
+        await bucket.take()
+    assert clock.slept == [0.5, 0.5, 0.5]
+
+
+BUCKETS = {"no rate": (0.0, 1), "a negative rate": (-1.0, 1), "no burst": (1.0, 0)}
+
+
+@pytest.mark.parametrize(("rate", "burst"), BUCKETS.values(), ids=BUCKETS.keys())
+def test_a_token_bucket_refuses(rate: float, burst: int, clock: Any) -> None:
+    with pytest.raises(ValueError, match="positive rate"):
+        TokenBucket(rate, burst, clock)
+
+
+async def test_a_pause_holds_until_the_last_extension(clock: Any) -> None:
+    pause = Pause(clock)
+    await pause.wait()
+    pause.extend(2.0)
+    pause.extend(5.0)
+    pause.extend(1.0)
+    await pause.wait()
+    await pause.wait()
+    assert clock.slept == [5.0]
+
+
+async def test_the_system_clock_runs_with_the_event_loop() -> None:
+    clock = SystemClock()
+    loop = asyncio.get_running_loop()
+    before, there, after = loop.time(), clock.monotonic(), loop.time()
+    await clock.sleep(-1)
+    assert before <= there <= after
+    assert abs(clock.now() - time.time()) < 60
+
+
+def test_the_system_clock_runs_without_an_event_loop() -> None:
+    before, there, after = time.monotonic(), SystemClock().monotonic(), time.monotonic()
+    assert before <= there <= after
+
+
+def test_metric_names_are_declared_once_and_well_formed() -> None:
+    names = [row.name for row in TABLE]
+    odd = [row.name for row in TABLE if (row.type == "counter") != row.name.endswith("_total")]
+    bare = [row.name for row in TABLE if (row.type == "histogram") != bool(row.buckets)]
+    assert (len(names), odd, bare) == (len(set(names)), [], [])
+
+
+@pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
+def test_every_declared_metric_is_exposed_under_its_name(row: Any, metrics: Metrics) -> None:
+    metric = getattr(metrics, row.type)(row.name)
+    child = metric.labels(*row.labels) if row.labels else metric
+    {"counter": lambda: child.inc(), "gauge": lambda: child.set(1), "histogram": lambda: child.observe(1)}[row.type]()
+    exposed = metrics.render().decode()
+    assert f"# TYPE {row.name} {row.type}\n" in exposed
+    assert all(f'{label}="{label}"' in exposed for label in row.labels)
+
+
+MISUSES: dict[str, tuple[Callable[[Metrics], object], type[Exception]]] = {
+    "an undeclared name": (lambda metrics: metrics.counter("tollbar_surprise_total"), KeyError),
+    "a gauge as a counter": (lambda metrics: metrics.counter("tollbar_gated_pods"), TypeError),
+    "a counter as a gauge": (lambda metrics: metrics.gauge("tollbar_relists_total"), TypeError),
+}
+
+
+@pytest.mark.parametrize(("call", "error"), MISUSES.values(), ids=MISUSES.keys())
+def test_metrics_refuse(call: Callable[[Metrics], object], error: type[Exception], metrics: Metrics) -> None:
+    with pytest.raises(error):
+        call(metrics)
+
+
+def test_a_gauge_is_computed_when_it_is_read(metrics: Metrics) -> None:
+    cache = ["a"]
+    metrics.gauge("tollbar_gated_pods").set_function(lambda: len(cache))
+    cache.append("b")
+    assert b"tollbar_gated_pods 2.0\n" in metrics.render()
+
+
+def test_a_rule_takes_its_series_along(metrics: Metrics) -> None:
+    metrics.counter("tollbar_rule_errors_total").labels("gone", "Budget").inc()
+    metrics.counter("tollbar_rule_errors_total").labels("kept", "Budget").inc()
+    metrics.histogram("tollbar_rule_evaluation_seconds").labels("gone").observe(1)
+    metrics.gauge("tollbar_gated_pods").set(4)
+    metrics.forget("rule", "gone")
+    metrics.forget("rule", "never there")
+    exposed = metrics.render()
+    assert (b"gone" in exposed, b"kept" in exposed, b"tollbar_gated_pods 4.0" in exposed) == (False, True, True)
+
+
+def test_a_process_exposes_only_what_it_measures(metrics: Metrics) -> None:
+    assert metrics.render() == b""

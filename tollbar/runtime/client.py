@@ -1,0 +1,483 @@
+"""The API client: raw bytes in and out over the session of `kubernetes.aio`, plain dicts above.
+
+Called by the reflectors, controllers, recorder, elector and the command line.  The library finds the server and the
+credentials (kubeconfig, exec plugins, service account) and builds the TLS session; encoding, deadlines, limits and
+errors are ours, since the typed calls cost ten times as much.
+
+Invariants: every failure is an `ApiError`; no call waits for an answer without a deadline; a 429 stops all calls of
+this client for as long as the server asked; nothing is repeated here (see `retry`).  Deadlines start when a call is
+sent, not while it waits for its turn.
+
+Hazards: when the server is down every call raises `Unreachable`; credentials that cannot be read again stay in use.
+"""
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+import orjson
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config.kube_config import KubeConfigLoader
+from yarl import URL
+
+from tollbar.model.objects import Object, metadata
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.errors import (
+    ApiError,
+    KubeconfigError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    error_from_answer,
+    error_from_status,
+)
+from tollbar.runtime.limits import Pause, TokenBucket
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import Resource
+
+_log: Final = logging.getLogger(__name__)
+
+CALL_TIMEOUT: Final = 15.0
+LIST_TIMEOUT: Final = 60.0
+INACTIVITY: Final = 75.0
+"""Seconds without a byte after which a watch is dead: the server sends a bookmark every minute."""
+
+_RELOAD_SECONDS: Final = 60.0
+_POOL: Final = 256
+_FAILURES: Final = (aiohttp.ClientError, OSError)
+
+
+class PatchType(Enum):
+    """The media type of a patch body."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class WatchEvent(NamedTuple):
+    """ADDED, MODIFIED, DELETED or BOOKMARK, with the object.  DELETED under a selector means that it left the set."""
+
+    type: str
+    object: Object
+
+
+class Client:
+    """One API server, one identity.  Made by `connect`; safe for any number of tasks of one event loop."""
+
+    def __init__(
+        self,
+        access: "_Access",
+        *,
+        qps: float,
+        burst: int,
+        in_flight: int,
+        metrics: Metrics,
+        user_agent: str,
+        clock: Clock,
+    ) -> None:
+        self._access = access
+        self._slots = asyncio.Semaphore(in_flight)
+        self._pause = Pause(clock)
+        self._bucket = TokenBucket(qps, burst or max(1, int(2 * qps)), clock) if qps > 0 else None
+        self._clock = clock
+        self._requests = metrics.counter("rest_client_requests_total")
+        self._host = urlsplit(access.host).netloc
+        # Not compressed: inflating costs this one core more than the network costs the cluster.
+        self._headers = {"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"}
+
+    @classmethod
+    async def connect(
+        cls,
+        *,
+        kubeconfig: str | None,
+        context: str | None = None,
+        qps: float = 0,
+        burst: int = 0,
+        in_flight: int = 128,
+        metrics: Metrics,
+        user_agent: str,
+        clock: Clock | None = None,
+    ) -> "Client":
+        """Read the credentials; no request is made yet.
+
+        Without `kubeconfig` (one path, or several joined by the path separator) the order is `$KUBECONFIG`, the
+        service account of the Pod, `~/.kube/config`.  `qps` 0 means no limit of our own, `burst` 0 twice the qps;
+        `in_flight` bounds concurrent calls, watches excepted.  Raises KubeconfigError.
+        """
+        clock = clock or SystemClock()
+        access = await _Access.load(kubeconfig, context, clock)
+        return cls(
+            access, qps=qps, burst=burst, in_flight=in_flight, metrics=metrics, user_agent=user_agent, clock=clock
+        )
+
+    async def close(self) -> None:
+        await self._access.close()
+
+    @property
+    def host(self) -> str:
+        """The base URL of the API server."""
+        return self._access.host
+
+    async def get(self, res: Resource, name: str, namespace: str = "", *, timeout: float = CALL_TIMEOUT) -> Object:
+        return _decode(await self.raw("GET", res.path(namespace, name), timeout=timeout))
+
+    async def list(
+        self,
+        res: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        continue_: str = "",
+        resource_version: str = "",
+        timeout: float = LIST_TIMEOUT,
+    ) -> Object:
+        """One page as the decoded list object; `metadata.continue` is the next page's `continue_`.
+
+        Items of built-in kinds carry no apiVersion and kind.  Raises Gone when `continue_` has expired.
+        """
+        query = {
+            "limit": str(limit),
+            "continue": continue_,
+            "resourceVersion": resource_version,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        return _decode(await self.raw("GET", res.path(namespace), query=query, timeout=timeout))
+
+    async def create(self, res: Resource, obj: Object, namespace: str = "", *, timeout: float = CALL_TIMEOUT) -> Object:
+        """Create in the given namespace, by default the object's own.  Raises AlreadyExists."""
+        path = res.path(namespace or metadata(obj).get("namespace") or "")
+        return _decode(await self.raw("POST", path, orjson.dumps(obj), timeout=timeout))
+
+    async def replace(
+        self, res: Resource, obj: Object, subresource: str = "", *, timeout: float = CALL_TIMEOUT
+    ) -> Object:
+        """PUT the object, which names itself; with its resourceVersion, a newer one at the server is a Conflict."""
+        meta = metadata(obj)
+        path = res.path(meta.get("namespace") or "", meta["name"], subresource)
+        return _decode(await self.raw("PUT", path, orjson.dumps(obj), timeout=timeout))
+
+    async def patch(
+        self,
+        res: Resource,
+        name: str,
+        body: Object | Sequence[Object],
+        *,
+        namespace: str = "",
+        patch_type: PatchType = PatchType.JSON,
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+        field_validation: str = "",
+        timeout: float = CALL_TIMEOUT,
+    ) -> Object:
+        """The patched object.  APPLY needs a `field_manager`.  Raises Invalid, whose `stale` tells what to do."""
+        query = {
+            "fieldManager": field_manager,
+            "force": "true" if force else "",
+            "fieldValidation": field_validation,
+        }
+        path = res.path(namespace, name, subresource)
+        answer = await self.raw(
+            "PATCH", path, orjson.dumps(body), query=query, content_type=patch_type.value, timeout=timeout
+        )
+        return _decode(answer)
+
+    async def delete(
+        self,
+        res: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_period_seconds: int | None = None,
+        timeout: float = CALL_TIMEOUT,
+    ) -> None:
+        """Ask for deletion; finalizers may delay it.  With `uid`, another object of that name is a Conflict."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        await self.raw("DELETE", res.path(namespace, name), orjson.dumps(options), timeout=timeout)
+
+    async def served(self, group_version: str) -> set[str]:
+        """The plural names that discovery lists for `v1` or `group/version`; empty when it is not served."""
+        prefix = "/apis/" if "/" in group_version else "/api/"
+        try:
+            answer = _decode(await self.raw("GET", prefix + group_version))
+        except ApiError as error:
+            if error.status == 404:
+                return set()
+            raise
+        return {res["name"] for res in answer.get("resources") or () if "/" not in res["name"]}
+
+    async def watch(
+        self,
+        res: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int,
+        inactivity: float = INACTIVITY,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Events after `resource_version`, bookmarks included, until the server ends the stream.
+
+        Close it when leaving early (`contextlib.aclosing`).  Raises Gone (as an answer or in the stream) when the
+        version is too old, Unreachable when nothing arrives for `inactivity` seconds or the stream is cut.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(timeout_seconds),
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        await self._turn()
+        async with aclosing(self._lines(res.path(namespace), query, inactivity)) as lines:
+            async for line in lines:
+                event = orjson.loads(line)
+                if event["type"] == "ERROR":
+                    raise error_from_status(event["object"], method="GET")
+                yield WatchEvent(event["type"], event["object"])
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        query: dict[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout: float = CALL_TIMEOUT,
+    ) -> bytes:
+        """One exchange: the bytes of a good answer, an ApiError otherwise.  Empty query values are left out.
+
+        `path` is absolute and already percent-encoded; `timeout` is in seconds from sending to the last byte.
+        """
+        async with self._slots:
+            await self._turn()
+            try:
+                async with asyncio.timeout(timeout):
+                    async with await self._send(method, path, query, body, content_type) as response:
+                        answer = await response.read()
+            except _FAILURES as error:
+                raise self._unreachable(method, error) from error
+        self._count(method, str(response.status))
+        if response.status >= 300:
+            raise self._refusal(method, response, answer)
+        return answer
+
+    async def _turn(self) -> None:
+        """Wait out a 429 and our own limit; have credentials that are at most a minute old."""
+        await self._pause.wait()
+        if self._bucket is not None:
+            await self._bucket.take()
+        await self._access.refresh()
+
+    async def _send(
+        self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, content_type: str
+    ) -> aiohttp.ClientResponse:
+        headers = self._headers | self._access.headers()
+        if body is not None:
+            headers["Content-Type"] = content_type
+        text = urlencode([pair for pair in query.items() if pair[1]]) if query else ""
+        url = URL(f"{self._access.host}{path}?{text}" if text else f"{self._access.host}{path}", encoded=True)
+        return await self._access.session().request(
+            method, url, data=body, headers=headers, allow_redirects=False, **self._access.options
+        )
+
+    async def _lines(self, path: str, query: dict[str, str], inactivity: float) -> AsyncGenerator[bytes, None]:
+        """The lines of a stream without an upper bound on their length."""
+        response: aiohttp.ClientResponse | None = None
+        try:
+            async with asyncio.timeout(inactivity):
+                response = await self._send("GET", path, query, None, "")
+                refused = await response.read() if response.status != 200 else None
+            self._count("GET", str(response.status))
+            if refused is not None:
+                raise self._refusal("GET", response, refused)
+            tail = b""
+            while True:
+                async with asyncio.timeout(inactivity):
+                    chunk = await response.content.readany()
+                if not chunk:
+                    break
+                *lines, tail = (tail + chunk).split(b"\n")
+                for line in lines:
+                    yield line
+            if tail:
+                raise Unreachable("the watch was cut within an event", method="GET")
+        except _FAILURES as error:
+            raise self._unreachable("GET", error, counted=response is not None) from error
+        finally:
+            if response is not None:
+                response.close()
+
+    def _count(self, method: str, code: str) -> None:
+        self._requests.labels(code, method, self._host).inc()
+
+    def _unreachable(self, method: str, error: BaseException, *, counted: bool = False) -> Unreachable:
+        if not counted:
+            self._count(method, "<error>")
+        sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+        return Unreachable(f"{type(error).__name__}: {str(error) or 'no answer in time'}", method=method, sent=sent)
+
+    def _refusal(self, method: str, response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+        error = error_from_answer(
+            response.status, body, method=method, retry_after=_seconds(response.headers.get("Retry-After"))
+        )
+        if isinstance(error, TooManyRequests):
+            self._pause.extend(error.retry_after or 1.0)
+        if isinstance(error, Unauthorized):
+            self._access.distrust()
+        return error
+
+
+class _Access:
+    """The library's configuration and session; reads the credentials again every minute, in a thread.
+
+    One reading serves everything that may change on disk or expire: the projected service account token, token files,
+    exec plugins and identity providers (whose own expiry the library's loader honours), client certificates.
+    """
+
+    def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, stamp: "_Stamp | None", clock: Clock) -> None:
+        self._rest = rest
+        self._configuration: Configuration = rest.configuration
+        self._loader = loader
+        self._stamp = stamp
+        self._clock = clock
+        self._reload_at = clock.monotonic() + _RELOAD_SECONDS
+        self._lock = asyncio.Lock()
+        self.host: str = rest.configuration.host.rstrip("/")
+        self.options: dict[str, Any] = {}
+        if rest.configuration.tls_server_name:
+            self.options["server_hostname"] = rest.configuration.tls_server_name
+        if rest.configuration.proxy:
+            self.options["proxy"] = rest.configuration.proxy
+
+    @classmethod
+    async def load(cls, kubeconfig: str | None, context: str | None, clock: Clock) -> "_Access":
+        """Raises KubeconfigError, whatever it was that the library disliked."""
+        configuration = Configuration(
+            connection_pool_maxsize=_POOL,
+            client_session_kwargs={
+                "trust_env": False,  # looking for a proxy at every request costs more than the request
+                "read_bufsize": 2**21,
+                "timeout": aiohttp.ClientTimeout(total=None, sock_connect=10.0),
+            },
+        )
+        try:
+            loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig), context)
+            rest = await asyncio.to_thread(_Rest, configuration)
+            return cls(rest, loader, await asyncio.to_thread(_stamp, configuration), clock)
+        except KubeconfigError:
+            raise
+        except Exception as error:  # the loader's errors have no common base
+            raise KubeconfigError(f"cannot use the credentials: {error}") from error
+
+    def session(self) -> aiohttp.ClientSession:
+        return self._rest.session()
+
+    def headers(self) -> dict[str, str]:
+        token = self._configuration.api_key.get("BearerToken")
+        return {"Authorization": token} if token else {}
+
+    def distrust(self) -> None:
+        """The server refused what we have: read again in five seconds rather than at the end of the minute."""
+        self._reload_at = min(self._reload_at, self._clock.monotonic() + 5.0)
+
+    async def refresh(self) -> None:
+        if self._clock.monotonic() < self._reload_at:
+            return
+        async with self._lock:
+            if self._clock.monotonic() < self._reload_at:
+                return
+            self._reload_at = self._clock.monotonic() + _RELOAD_SECONDS
+            try:
+                if self._loader is None:
+                    await _read(self._configuration, None, None)
+                else:
+                    await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
+                stamp = await asyncio.to_thread(_stamp, self._configuration)
+            except Exception as error:  # what we have may still be good
+                _log.warning("cannot read the credentials again", extra={"error": str(error)})
+                return
+            if stamp is not None and stamp != self._stamp:
+                self._rest.ssl_context.load_cert_chain(stamp.cert, self._configuration.key_file)
+                self._stamp = stamp
+
+    async def close(self) -> None:
+        await self._rest.close()
+
+
+class _Rest(RESTClientObject):
+    """The library's TLS and pool set-up, giving out the session itself."""
+
+    ssl_context: ssl.SSLContext
+
+    def session(self) -> aiohttp.ClientSession:
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        return self.pool_manager
+
+
+class _Stamp(NamedTuple):
+    """Which client certificate is in use: its path, and when it changed in ns."""
+
+    cert: str
+    changed: int
+
+
+def _stamp(configuration: Configuration) -> _Stamp | None:
+    cert = configuration.cert_file
+    return _Stamp(cert, Path(cert).stat().st_mtime_ns) if cert else None
+
+
+def _kubeconfig_paths(given: str | None) -> str | None:
+    """Which kubeconfig files to read; None for the service account of the Pod we run in."""
+    chosen = given or os.environ.get("KUBECONFIG")
+    if not chosen and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return None
+    paths = chosen or "~/.kube/config"
+    if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
+        raise KubeconfigError(f"no kubeconfig at {paths}")
+    return paths
+
+
+async def _read(configuration: Configuration, paths: str | None, context: str | None) -> KubeConfigLoader | None:
+    """Fill the configuration.  The library reads files on its event loop, so it gets one in a thread."""
+    if paths is None:
+        await asyncio.to_thread(load_incluster_config, configuration, try_refresh_token=False)
+        return None
+    reading = load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=paths, context=context, client_configuration=configuration, persist_config=False
+    )
+    return await asyncio.to_thread(asyncio.run, reading)
+
+
+def _decode(body: bytes) -> Object:
+    decoded: Object = orjson.loads(body)
+    return decoded
+
+
+def _seconds(header: str | None) -> float | None:
+    """A Retry-After in seconds; the API server never sends the date form."""
+    return float(header) if header is not None and header.isdigit() else None

@@ -1,0 +1,138 @@
+"""What the API server's refusals are called.  Raised by the client, matched by everything above it.
+
+Conflict and not-found are ordinary: reconcilers match them.  `Unreachable` means no answer, so whether a write took
+effect is unknown unless `sent` is false.
+"""
+
+from typing import Any, Final
+
+import orjson
+
+_SHOWN: Final = 300
+"""A refusal's message may quote the whole object: what is printed is cut, `message` is complete."""
+
+
+class KubeconfigError(Exception):
+    """No usable way to the API server: no kubeconfig, a broken one, or no service account."""
+
+
+class ApiError(Exception):
+    """An answer of 300 or above, or no answer at all (status 0).
+
+    `details` is the Status object's field of that name; `retry_after` is in seconds, None when the server named none;
+    `method` is the HTTP method of the call.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        *,
+        method: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(status, reason, message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details = details or {}
+        self.method = method
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        shown = self.message if len(self.message) <= _SHOWN else self.message[:_SHOWN] + "..."
+        return f"{self.status} {self.reason}: {shown}"
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such API."""
+
+
+class Conflict(ApiError):
+    """409: the resourceVersion or another precondition was out of date."""
+
+
+class AlreadyExists(ApiError):
+    """409 on create: the name is taken."""
+
+
+class Invalid(ApiError):
+    """422: refused by validation, or a JSON Patch that does not fit the object any more."""
+
+    @property
+    def causes(self) -> list[dict[str, Any]]:
+        """What validation found wrong, as `{field, message, reason}`."""
+        return list(self.details.get("causes") or ())
+
+    @property
+    def stale(self) -> bool:
+        """Whether the view was old: a failed `test` or path of a JSON Patch names no cause.  Re-read and rebuild."""
+        return not self.causes
+
+
+class Forbidden(ApiError):
+    """403: RBAC, or an admission plugin's refusal."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials were not accepted."""
+
+
+class Gone(ApiError):
+    """410, as an answer or inside a watch: the resourceVersion is too old, list again."""
+
+
+class TooManyRequests(ApiError):
+    """429: refused before anything was done; `retry_after` is always set."""
+
+
+class ServerError(ApiError):
+    """5xx."""
+
+
+class Unreachable(ApiError):
+    """No answer: a connection error or a timeout.  `sent` is false when the request never left."""
+
+    def __init__(self, message: str, *, method: str = "", sent: bool = True) -> None:
+        super().__init__(0, "Unreachable", message, method=method)
+        self.sent = sent
+
+
+_BY_STATUS: Final[dict[int, type[ApiError]]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def error_from_status(status: dict[str, Any], *, method: str = "", retry_after: float | None = None) -> ApiError:
+    """The error that a `Status` object describes; also for the ERROR event of a watch."""
+    code = int(status.get("code") or 500)
+    reason = str(status.get("reason") or "")
+    kind = _BY_STATUS.get(code) or (ServerError if code >= 500 else ApiError)
+    if kind is Conflict and reason == "AlreadyExists":
+        kind = AlreadyExists
+    if kind is TooManyRequests and retry_after is None:
+        retry_after = 1.0
+    message = str(status.get("message") or "")
+    return kind(code, reason, message, status.get("details"), method=method, retry_after=retry_after)
+
+
+def error_from_answer(code: int, body: bytes, *, method: str = "", retry_after: float | None = None) -> ApiError:
+    """The error for an HTTP answer, whether or not its body is a `Status` object."""
+    try:
+        decoded = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        decoded = None
+    status = decoded if isinstance(decoded, dict) and decoded.get("kind") == "Status" else {"message": _text(body)}
+    return error_from_status({**status, "code": code}, method=method, retry_after=retry_after)
+
+
+def _text(body: bytes) -> str:
+    return body[:_SHOWN].decode("utf-8", "replace").strip()

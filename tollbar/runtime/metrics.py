@@ -1,0 +1,191 @@
+"""Every metric of every process, declared in one table, on a private registry.
+
+Called by: all of `tollbar.runtime`, the controllers and the webhook; the documentation and dashboards are checked
+against `TABLE`.
+
+Invariants: a metric that is not in the table cannot be obtained; names and labels of the framework metrics are those of
+controller-runtime and client-go so that stock dashboards work; a rule's series can be forgotten when the rule goes.
+Gauges over a cache are computed at scrape time (`gauge(name).set_function(...)`), never counted up and down.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+
+_M = TypeVar("_M", Counter, Gauge, Histogram)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row: the name as it is exposed (counters end in `_total`), its labels and, for histograms, the buckets."""
+
+    name: str
+    type: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_QUEUE_BUCKETS: Final = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
+_RECONCILE_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_ADMISSION_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_RULE_BUCKETS: Final = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05)
+_HOLD_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+TABLE: Final[tuple[Metric, ...]] = (
+    # Work queues (client-go).
+    Metric("workqueue_depth", "gauge", "Keys waiting in the work queue.", ("name",)),
+    Metric("workqueue_adds_total", "counter", "Keys added to the work queue.", ("name",)),
+    Metric(
+        "workqueue_queue_duration_seconds", "histogram", "Seconds a key waits for a worker.", ("name",), _QUEUE_BUCKETS
+    ),
+    Metric(
+        "workqueue_work_duration_seconds", "histogram", "Seconds a worker spends on a key.", ("name",), _QUEUE_BUCKETS
+    ),
+    Metric("workqueue_retries_total", "counter", "Keys added again with back-off.", ("name",)),
+    Metric("workqueue_unfinished_work_seconds", "gauge", "Seconds of work in progress, summed over keys.", ("name",)),
+    Metric(
+        "workqueue_longest_running_processor_seconds", "gauge", "Seconds the oldest work in progress takes.", ("name",)
+    ),
+    # Controllers and webhooks (controller-runtime).
+    Metric(
+        "controller_runtime_reconcile_total",
+        "counter",
+        "Reconciles by result: success, requeue, requeue_after or error.",
+        ("controller", "result"),
+    ),
+    Metric("controller_runtime_reconcile_errors_total", "counter", "Reconciles that failed.", ("controller",)),
+    Metric(
+        "controller_runtime_terminal_reconcile_errors_total",
+        "counter",
+        "Reconciles that were refused for good.",
+        ("controller",),
+    ),
+    Metric(
+        "controller_runtime_reconcile_time_seconds",
+        "histogram",
+        "Seconds per reconcile.",
+        ("controller",),
+        _RECONCILE_BUCKETS,
+    ),
+    Metric("controller_runtime_active_workers", "gauge", "Workers that are busy.", ("controller",)),
+    Metric("controller_runtime_max_concurrent_reconciles", "gauge", "Workers there are.", ("controller",)),
+    Metric(
+        "controller_runtime_webhook_requests_total",
+        "counter",
+        "Admission requests by HTTP status code.",
+        ("webhook", "code"),
+    ),
+    Metric(
+        "controller_runtime_webhook_latency_seconds",
+        "histogram",
+        "Seconds per admission request.",
+        ("webhook",),
+        _ADMISSION_BUCKETS,
+    ),
+    # API client and election (client-go).
+    Metric(
+        "rest_client_requests_total",
+        "counter",
+        "API requests by status code (<error> without an answer), method and host.",
+        ("code", "method", "host"),
+    ),
+    Metric("leader_election_master_status", "gauge", "1 while this process holds the lease.", ("name",)),
+    # Tollbar.
+    Metric(
+        "tollbar_gate_hold_seconds",
+        "histogram",
+        "Seconds from the creation of a Pod to the release of its gate.",
+        (),
+        _HOLD_BUCKETS,
+    ),
+    Metric("tollbar_gated_pods", "gauge", "Pods that carry the gate, computed from the cache."),
+    Metric(
+        "tollbar_admission_decisions_total",
+        "counter",
+        "Pods at admission: ignored, tolerated (the fast path) or gated.",
+        ("decision",),
+    ),
+    Metric(
+        "tollbar_tolerations_added_total",
+        "counter",
+        "Tolerations added, by rule and by the way they came (admission, controller).",
+        ("rule", "via"),
+    ),
+    Metric("tollbar_toleration_unused_total", "counter", "Added tolerations that turned out unused.", ("rule",)),
+    Metric(
+        "tollbar_rule_evaluation_seconds",
+        "histogram",
+        "Seconds to evaluate a rule for one Pod.",
+        ("rule",),
+        _RULE_BUCKETS,
+    ),
+    Metric("tollbar_rule_errors_total", "counter", "Evaluations that failed, by rule and reason.", ("rule", "reason")),
+    Metric("tollbar_cache_objects", "gauge", "Objects in the cache.", ("kind",)),
+    Metric("tollbar_watch_age_seconds", "gauge", "Seconds since the API server last answered for a kind.", ("kind",)),
+    Metric("tollbar_relists_total", "counter", "Complete lists of a kind.", ("kind",)),
+    Metric("tollbar_watch_events_total", "counter", "Watch events of a kind, bookmarks excepted.", ("kind",)),
+    Metric(
+        "tollbar_events_total",
+        "counter",
+        "Events (events.k8s.io) by what became of them: sent, series, dropped or failed.",
+        ("result",),
+    ),
+    Metric(
+        "tollbar_certificate_expiry_timestamp_seconds",
+        "gauge",
+        "When the serving certificate expires, in seconds since the epoch.",
+    ),
+    Metric("tollbar_build_info", "gauge", "1, labelled with the version that runs.", ("version",)),
+)
+
+
+class Metrics:
+    """The metrics of one process.  Two instances never share a series, so tests need no clean-up."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # one extra series per counter that nobody reads
+        self.registry = registry if registry is not None else CollectorRegistry(auto_describe=True)
+        self._rows = {row.name: row for row in TABLE}
+        self._metrics: dict[str, Counter | Gauge | Histogram] = {}
+
+    def counter(self, name: str) -> Counter:
+        """The declared counter.  Raises KeyError on an undeclared name, TypeError when it is not a counter."""
+        return self._get(name, Counter)
+
+    def gauge(self, name: str) -> Gauge:
+        """The declared gauge, whose children take `set` or `set_function`.  Raises like `counter`."""
+        return self._get(name, Gauge)
+
+    def histogram(self, name: str) -> Histogram:
+        """The declared histogram.  Raises like `counter`."""
+        return self._get(name, Histogram)
+
+    def render(self) -> bytes:
+        """The Prometheus text format, version 0.0.4."""
+        return generate_latest(self.registry)
+
+    def forget(self, label_name: str, value: str) -> None:
+        """Drop every series with this label value, for instance those of a rule that was deleted."""
+        for name, metric in self._metrics.items():
+            if label_name in self._rows[name].labels:
+                metric.remove_by_labels({label_name: value})
+
+    def _get(self, name: str, kind: type[_M]) -> _M:
+        metric = self._metrics.get(name)
+        if metric is None:
+            # Registered on first use: a process exposes only what it measures, not the zeros of the other process.
+            metric = self._metrics[name] = self._build(self._rows[name])
+        if not isinstance(metric, kind):
+            raise TypeError(f"{name} is a {type(metric).__name__.lower()}, not a {kind.__name__.lower()}")
+        return metric
+
+    def _build(self, row: Metric) -> Counter | Gauge | Histogram:
+        match row.type:
+            case "counter":
+                return Counter(row.name, row.help, row.labels, registry=self.registry)
+            case "gauge":
+                return Gauge(row.name, row.help, row.labels, registry=self.registry)
+            case "histogram":
+                return Histogram(row.name, row.help, row.labels, buckets=row.buckets, registry=self.registry)

@@ -1,0 +1,59 @@
+"""When an API call is worth repeating: tenacity policies by name.  Called around single calls of the client.
+
+Use: `await READ(client.get, PODS, name, namespace)`.  The work queue's back-off is separate and comes after these.
+
+Invariants: the last error is raised as it came; a POST that may have reached the server is never repeated by WRITE,
+since it could create twice.  PUT, PATCH and DELETE are repeated, so they must carry their preconditions.
+"""
+
+import logging
+from typing import Final
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
+
+from tollbar.runtime.errors import ApiError, ServerError, TooManyRequests, Unreachable
+
+_log: Final = logging.getLogger(__name__)
+_JITTER: Final = wait_random_exponential(multiplier=0.1, max=5.0)
+
+
+def _transient(error: BaseException) -> bool:
+    return isinstance(error, TooManyRequests | ServerError | Unreachable)
+
+
+def _transient_and_safe(error: BaseException) -> bool:
+    if isinstance(error, ServerError | Unreachable) and error.method == "POST":
+        return isinstance(error, Unreachable) and not error.sent
+    return _transient(error)
+
+
+def _wait(state: RetryCallState) -> float:
+    """Seconds: what the server asked for, plus jitter that grows."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return (asked or 0.0) + _JITTER(state)
+
+
+def _report(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    _log.info("repeating an API call", extra={"attempt": state.attempt_number, "error": str(error)})
+
+
+_STOP: Final = stop_after_attempt(5) | stop_after_delay(30.0)
+
+READ: Final = AsyncRetrying(
+    retry=retry_if_exception(_transient), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True
+)
+"""For calls that change nothing, whatever their method (a SelfSubjectReview is a POST)."""
+
+WRITE: Final = AsyncRetrying(
+    retry=retry_if_exception(_transient_and_safe), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True
+)
+"""For calls that change something."""

@@ -1,0 +1,223 @@
+"""Which key to reconcile next: controller-runtime's work queue for one event loop.
+
+Filled by the handlers of stores and by the controllers, drained by a controller's workers.
+
+Invariants: a key waits at most once; no key is handed to two workers at a time; a key that is added while it runs is
+handed out once more after `done`.  Higher priorities go first; within one, namespaces take turns and the oldest key of
+a namespace goes first.  A key that is added again at a higher priority moves up, never down.
+
+Hazards: under unending load of a high priority the low ones wait.  On a standby the queue holds each key at most once,
+so it is bounded by the number of objects.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.metrics import Metrics
+
+K = TypeVar("K", bound=Hashable)
+
+LIVE: Final = 0
+RELIST: Final = -100
+"""Priorities: what just happened goes before what a list found."""
+
+
+class ShutDown(Exception):
+    """The queue hands out nothing any more."""
+
+
+def _namespace(key: Any) -> Hashable:
+    namespace: Hashable = key.namespace
+    return namespace
+
+
+class WorkQueue(Generic[K]):
+    """Keys to work on.  `base` and `maximum` are the seconds of the first and the longest back-off of a failing key."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        base: float = 0.005,
+        maximum: float = 1000.0,
+        namespace_of: Callable[[K], Hashable] = _namespace,
+    ) -> None:
+        self._clock = clock
+        self._base = base
+        self._maximum = maximum
+        self._namespace_of = namespace_of
+        self._lines: dict[int, dict[Hashable, dict[K, None]]] = {}
+        """Waiting keys by priority and namespace; the first namespace is the next one whose turn it is."""
+        self._waiting: dict[K, tuple[int, float]] = {}
+        """Priority and time of the first addition, also of keys that wait for their own worker to finish."""
+        self._running: dict[K, float] = {}
+        self._again: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._due: dict[K, float] = {}
+        self._timers: list[tuple[float, int, K]] = []
+        self._serial = 0
+        self._timer: asyncio.Task[None] | None = None
+        self._timer_due = 0.0
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+        self._adds = metrics.counter("workqueue_adds_total").labels(name)
+        self._retries = metrics.counter("workqueue_retries_total").labels(name)
+        self._queue_duration = metrics.histogram("workqueue_queue_duration_seconds").labels(name)
+        self._work_duration = metrics.histogram("workqueue_work_duration_seconds").labels(name)
+        metrics.gauge("workqueue_depth").labels(name).set_function(self.__len__)
+        metrics.gauge("workqueue_unfinished_work_seconds").labels(name).set_function(lambda: sum(self._ages()))
+        metrics.gauge("workqueue_longest_running_processor_seconds").labels(name).set_function(
+            lambda: max(self._ages(), default=0.0)
+        )
+
+    def __len__(self) -> int:
+        """Keys that a worker could take now."""
+        return len(self._waiting) - len(self._again)
+
+    def add(self, key: K, *, priority: int = LIVE) -> None:
+        """Have the key worked on soon.  Does nothing more for a key that waits, nor after `shut_down`."""
+        if self._closed:
+            return
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            self._adds.inc()
+            self._waiting[key] = (priority, self._clock.monotonic())
+            if key in self._running:
+                self._again.add(key)
+            else:
+                self._line_up(key, priority)
+        elif priority > waiting[0]:
+            self._waiting[key] = (priority, waiting[1])
+            if key not in self._again:
+                self._leave(key, waiting[0])
+                self._line_up(key, priority)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Add the key in so many seconds; of several such wishes for one key the earliest counts."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        if self._closed:
+            return
+        due = self._clock.monotonic() + seconds
+        if due < self._due.get(key, float("inf")):
+            self._due[key] = due
+            self._serial += 1
+            heapq.heappush(self._timers, (due, self._serial, key))
+            self._wind()
+
+    def add_rate_limited(self, key: K) -> None:
+        """Add the key after its back-off, which doubles each time until `forget`."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self._retries.inc()
+        self.add_after(key, min(self._base * 2.0 ** min(failures, 64), self._maximum))
+
+    def forget(self, key: K) -> None:
+        """The key succeeded, or is not retried: its next back-off is the first again."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key, which is the caller's until `done`.  Raises ShutDown."""
+        while not self._closed and not self._lines:
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                with suppress(ValueError):
+                    self._getters.remove(getter)
+                if getter.done() and not getter.cancelled():
+                    self._wake()  # the wake-up was for us: pass it on
+                raise
+        if self._closed:
+            raise ShutDown
+        key = self._take()
+        now = self._clock.monotonic()
+        self._queue_duration.observe(now - self._waiting.pop(key)[1])
+        self._running[key] = now
+        return key
+
+    def done(self, key: K) -> None:
+        """The caller has finished with the key.  KeyError when it does not have it."""
+        self._work_duration.observe(self._clock.monotonic() - self._running.pop(key))
+        if key in self._again:
+            self._again.remove(key)
+            self._line_up(key, self._waiting[key][0])
+
+    def shut_down(self) -> None:
+        """Stop at once: what waits is dropped, `get` raises, what runs may still finish."""
+        self._closed = True
+        self._lines.clear()
+        self._waiting.clear()
+        self._again.clear()
+        self._timers.clear()
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._getters:
+            self._wake()
+
+    def _ages(self) -> list[float]:
+        now = self._clock.monotonic()
+        return [now - started for started in self._running.values()]
+
+    def _line_up(self, key: K, priority: int) -> None:
+        self._lines.setdefault(priority, {}).setdefault(self._namespace_of(key), {})[key] = None
+        self._wake()
+
+    def _leave(self, key: K, priority: int) -> None:
+        line = self._lines[priority]
+        namespace = self._namespace_of(key)
+        del line[namespace][key]
+        if not line[namespace]:
+            del line[namespace]
+        if not line:
+            del self._lines[priority]
+
+    def _take(self) -> K:
+        priority = max(self._lines)
+        line = self._lines[priority]
+        namespace = next(iter(line))
+        key = next(iter(line[namespace]))
+        self._leave(key, priority)
+        if namespace in line:
+            line[namespace] = line.pop(namespace)  # to the end: the others take their turns first
+        return key
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _wind(self) -> None:
+        """Have one task sleeping until the earliest timer."""
+        due = self._timers[0][0]
+        if self._timer is not None and not self._timer.done():
+            if self._timer_due <= due:
+                return
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = asyncio.get_running_loop().create_task(self._ring())
+
+    async def _ring(self) -> None:
+        while self._timers:
+            due, _, key = self._timers[0]
+            now = self._clock.monotonic()
+            if due > now:
+                self._timer_due = due
+                await self._clock.sleep(due - now)
+                continue
+            heapq.heappop(self._timers)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.add(key)
