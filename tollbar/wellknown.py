@@ -56,6 +56,4 @@ OBSERVED: Final = "Observed"
 NOT_AN_OWNER: Final = "NotAnOwner"
 
 WEBHOOK_CONFIGURATION: Final = "zz-tollbar"
-"""Sorts last: a webhook that adds a claim after ours would otherwise stay invisible to us."""
-DEVICES_CONDITION: Final = "devices"
-"""The matchCondition that lets the API server skip Pods without claims and extended resources."""
+"""How the names of our webhook configurations begin: mutating webhooks are called in the order of their names."""

@@ -1,0 +1,1 @@
+"""The controllers process: it watches, decides and writes.  `python -m controllers` runs it."""

@@ -1,0 +1,200 @@
+"""The controllers process: `python -m controllers`, or `tollbar controllers`.
+
+Puts the parts together: caches and what fills them, one queue and one loop each for gates, rules and the watchdog, the
+event recorder, and the elector around everything that writes.  Every replica keeps its caches warm and its queues
+filled; only the leader drains them.  What wakes whom is in `controllers.routes`.
+"""
+
+import asyncio
+import random
+import socket
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+import tollbar
+from controllers import routes
+from controllers.gates import reconcile as gates
+from controllers.rules import reconcile as rules
+from controllers.status import StatusWriter
+from controllers.watchdog import reconcile as watchdog
+from tollbar import cel, wellknown
+from tollbar.model.objects import Key, Object, spec
+from tollbar.runtime import log, manager, options, resources
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.config import Configuration
+from tollbar.runtime.controller import Controller
+from tollbar.runtime.events import Recorder
+from tollbar.runtime.health import Health, LoopLag
+from tollbar.runtime.leader import Elector
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.retry import READ
+from tollbar.runtime.service import Background, Elected, Service
+from tollbar.runtime.workqueue import WorkQueue
+from tollbar.views.caches import PodCaches
+from tollbar.views.matches import Matches
+from tollbar.views.reflectors import Reflectors
+
+_USER_AGENT: Final = f"tollbar-controllers/{tollbar.__version__}"
+_STATUS_WORKERS: Final = 2
+"""Statuses are few and unhurried: the API's capacity belongs to Pods."""
+_LEASE_SILENCE: Final = 60.0
+"""Seconds without an answer about the lease after which the process is no use."""
+
+
+async def assemble(configuration: Configuration, kubeconfig: str | None) -> Sequence[Sequence[Service]]:
+    """The services of this process, in the order in which they start; they stop in reverse."""
+    clock, metrics, rng = SystemClock(), Metrics(), random.Random()
+    metrics.gauge("tollbar_build_info").labels(tollbar.__version__).set(1)
+    client = await _connect(configuration, kubeconfig, metrics)
+    caches = PodCaches(
+        engine=cel.engine(configuration.cel_engine),
+        managed_namespaces=configuration.managed_namespace_selector,
+        system_namespace=configuration.system_namespace,
+    )
+    metrics.gauge("tollbar_gated_pods").set_function(lambda: len(caches.pods.by_index("gate", wellknown.GATE)))
+    reflectors = Reflectors(client, caches.stores, clock=clock, rng=rng, metrics=metrics)
+    instance = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    recorder = Recorder(client, controller="gates", instance=instance, clock=clock, metrics=metrics)
+    user = await _user_name(client)
+    loops = _controllers(configuration, client, caches, recorder, user, clock, metrics)
+
+    async def work() -> None:
+        await reflectors.synced()
+        async with asyncio.TaskGroup() as running:
+            for loop in loops:
+                running.create_task(loop.run(), name=f"controller {loop.name}")
+
+    health = Health(metrics)
+    lag = LoopLag(clock)
+    health.alive("event-loop", lag.check)
+    health.ready("caches", reflectors.unsynced)
+    health.ready("watches", reflectors.silent)
+    health.ready("gate-owner", partial(_owner_problem, caches, user))
+    lease, elected = await _elected(configuration, kubeconfig, work, instance, health, clock, rng, metrics)
+    return (
+        lease,
+        (*health.servers(configuration.health.bind_address, configuration.metrics.bind_address), lag),
+        (Background("reflectors", reflectors.run),),
+        (Background("event recorder", recorder.run),),
+        elected,
+        (health.readiness,),
+    )
+
+
+async def _connect(configuration: Configuration, kubeconfig: str | None, metrics: Metrics) -> Client:
+    connection = configuration.client_connection
+    return await Client.connect(
+        kubeconfig=kubeconfig,
+        qps=connection.qps,
+        burst=connection.burst,
+        in_flight=connection.in_flight,
+        metrics=metrics,
+        user_agent=_USER_AGENT,
+    )
+
+
+def _controllers(
+    configuration: Configuration,
+    client: Client,
+    caches: PodCaches,
+    recorder: Recorder,
+    user: str,
+    clock: Clock,
+    metrics: Metrics,
+) -> list[Controller[Key]]:
+    """The three loops, with their queues connected to the caches."""
+    queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("gates", "rules", "watchdog")}
+    routes.subscribe(caches, queues)
+    matches = Matches(caches.pods)
+    matches.subscribe(lambda rule: queues["rules"].add(Key("", rule)))
+    rule_status = StatusWriter(client, caches.rules, recorder, clock)
+    gate_status = StatusWriter(client, caches.gates, recorder, clock)
+    pods = gates.Deps(client, caches, recorder, metrics, matches, clock)
+    reconcilers = {
+        "gates": partial(gates.reconcile, deps=pods),
+        "rules": partial(rules.reconcile, deps=rules.Deps(caches, matches, metrics, clock, rule_status)),
+        "watchdog": partial(watchdog.reconcile, deps=watchdog.Deps(caches, clock, gate_status, user)),
+    }
+    return [
+        Controller(
+            name,
+            queue=queues[name],
+            reconcile=reconcile,
+            workers=configuration.workers if name == "gates" else _STATUS_WORKERS,
+            metrics=metrics,
+            clock=clock,
+        )
+        for name, reconcile in reconcilers.items()
+    ]
+
+
+async def _elected(
+    configuration: Configuration,
+    kubeconfig: str | None,
+    work: Callable[[], Awaitable[None]],
+    identity: str,
+    health: Health,
+    clock: Clock,
+    rng: random.Random,
+    metrics: Metrics,
+) -> tuple[Sequence[Service], Sequence[Service]]:
+    """The lease's services and the work's; without election the work runs at once."""
+    election = configuration.leader_election
+    if not election.enabled:
+        return (), (Background("controllers", work),)
+    elector = Elector(
+        # A client of its own: one that waits out a 429, or is full of patches, could not renew.
+        await _connect(configuration, kubeconfig, metrics),
+        name=election.lease_name,
+        namespace=configuration.system_namespace,
+        identity=identity,
+        clock=clock,
+        rng=rng,
+        metrics=metrics,
+        lease=election.lease_duration,
+        renew=election.renew_deadline,
+        retry=election.retry_period,
+    )
+    health.alive("lease", lambda: "no answer about the lease" if elector.answer_age > _LEASE_SILENCE else None)
+    elected = Elected(elector.run, work)
+    return (elected.lease,), (elected.work,)
+
+
+async def _user_name(client: Client) -> str:
+    """Who the API server takes us for: what SchedulingGate.spec.owners must name."""
+    review: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer: Object = await READ(client.create, resources.SELF_SUBJECT_REVIEWS, review)
+    return str(answer["status"]["userInfo"]["username"])
+
+
+def _owner_problem(caches: PodCaches, user: str) -> str | None:
+    """Where gate ownership is enforced, a process that is not an owner could release nothing."""
+    for gate in caches.gates.by_index("gate-name", wellknown.GATE):
+        if user not in (spec(gate).get("owners") or ()):
+            return f"{user} is not among the owners of SchedulingGate {gate['metadata']['name']}"
+    return None
+
+
+def run(configuration: Configuration, kubeconfig: str | None) -> int:
+    """Run until SIGTERM or SIGINT.  0 then, 1 when a part failed or leadership was lost."""
+    log.configure(configuration.log.format, configuration.log.verbosity)
+
+    async def process() -> int:
+        return await manager.run(await assemble(configuration, kubeconfig))
+
+    return asyncio.run(process())
+
+
+command = options.command(
+    "controllers",
+    run,
+    help="Run the controllers: release gated Pods, add tolerations late, report on rules.",
+    flags=(*options.LEADING, *options.COMMON),
+)
+
+if __name__ == "__main__":
+    sys.exit(command())

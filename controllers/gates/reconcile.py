@@ -1,0 +1,102 @@
+"""One Pod: gather its package, decide, write at most one patch."""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.decide import gates
+from tollbar.decide.gates import GateFacts, GatePlan
+from tollbar.decide.package import assemble
+from tollbar.model import timestamps
+from tollbar.model.objects import Key, Object, metadata
+from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
+from tollbar.runtime import resources
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from tollbar.runtime.events import Recorder
+from tollbar.runtime.metrics import Metrics
+from tollbar.views.caches import PodCaches
+from tollbar.views.matches import Matches
+
+_log: Final = logging.getLogger(__name__)
+_SHOWN: Final = 400
+"""Characters of a refusal that an Event shows: a strict field validation answers with the whole Pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    client: Client
+    caches: PodCaches
+    recorder: Recorder
+    metrics: Metrics
+    matches: Matches
+    clock: Clock
+
+
+async def reconcile(key: Key, deps: Deps) -> Outcome:
+    facts = gather(key, deps)
+    if facts is None:
+        return DONE
+    return await act(key, facts.package.pod, gates.decide(facts, deps.clock.now()), deps)
+
+
+def gather(key: Key, deps: Deps) -> GateFacts | None:
+    """The facts about this Pod, None when it is gone or has got a node."""
+    caches = deps.caches
+    pod = caches.pods.get(key)
+    if pod is None:
+        return None
+    return GateFacts(
+        package=assemble(pod, caches),
+        rules=caches.ruleset.rules,
+        engine=caches.ruleset.engine,
+        selector=caches.ruleset.selector,
+        managed=caches.is_managed(key.namespace),
+        policy=caches.gate_policy(),
+        ready=caches.synced,
+    )
+
+
+async def act(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> Outcome:
+    if plan.patch:
+        try:
+            patched = await deps.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace)
+        except NotFound:
+            return DONE
+        except (Conflict, Invalid, Forbidden) as error:
+            return _refused(pod, error, deps)
+        deps.caches.pods.assume(patched)
+    _report(key, pod, plan, deps)
+    return plan.outcome
+
+
+def _refused(pod: Object, error: ApiError, deps: Deps) -> Outcome:
+    """A stale view is an ordinary outcome; a refusal by other admission is permanent until somebody acts."""
+    if isinstance(error, Conflict) or (isinstance(error, Invalid) and error.stale):
+        return Requeue("StaleView")
+    note = f"the API server refused the patch: {error.message[:_SHOWN]}"
+    deps.recorder.emit(pod, Event("Warning", wellknown.RELEASE_REFUSED, note, "Release"))
+    return Terminal(wellknown.RELEASE_REFUSED)
+
+
+def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
+    """Events and metrics of a plan that is done: all of it comes from the plan."""
+    deps.matches.record(key, plan.matched)
+    for event in plan.events:
+        deps.recorder.emit(pod, event)
+    for addition in plan.additions:
+        added = deps.metrics.counter("tollbar_tolerations_added_total").labels(rule=addition.rule, via=plan.via)
+        added.inc(len(addition.tolerations))
+    for name, why in plan.failed:
+        deps.metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
+        rule = deps.caches.rules.get(Key("", name))
+        if rule is not None:
+            deps.recorder.emit(rule, Event("Warning", wellknown.RULE_FAILING, why, "Evaluate"))
+    if plan.released:
+        created = timestamps.parse(metadata(pod)["creationTimestamp"])
+        deps.metrics.histogram("tollbar_gate_hold_seconds").observe(max(0.0, deps.clock.now() - created))
+        _log.info(
+            "Released", extra={"object": str(key), "because": plan.because, "rules": [a.rule for a in plan.additions]}
+        )

@@ -1,0 +1,48 @@
+"""Writes the statuses that the rules and watchdog controllers decide on: one merge patch of `/status` per object.
+
+Remembers when it wrote, because numbers are written at most once in a period (`tollbar.decide.statuses.PERIOD`).
+"""
+
+from tollbar.runtime.events import Recorder
+
+from tollbar.decide.statuses import StatusPlan
+from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.plan import DONE, Outcome
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.errors import NotFound
+from tollbar.runtime.store import Store
+
+
+class StatusWriter:
+    """For the cluster-scoped objects of one store."""
+
+    def __init__(self, client: Client, store: Store, recorder: Recorder, clock: Clock) -> None:
+        self._client = client
+        self._store = store
+        self._recorder = recorder
+        self._clock = clock
+        self._written: dict[Key, float] = {}
+
+    def written(self, key: Key) -> float | None:
+        """When this process last wrote the object's status, in epoch seconds."""
+        return self._written.get(key)
+
+    def forget(self, key: Key) -> None:
+        self._written.pop(key, None)
+
+    async def write(self, obj: Object, plan: StatusPlan) -> Outcome:
+        if plan.status is not None:
+            key = key_of(obj)
+            body = {"status": plan.status}
+            try:
+                new = await self._client.patch(
+                    self._store.resource, key.name, body, patch_type=PatchType.MERGE, subresource="status"
+                )
+            except NotFound:
+                return DONE
+            self._written[key] = self._clock.now()
+            self._store.assume(new)
+        for event in plan.events:
+            self._recorder.emit(obj, event)
+        return plan.outcome

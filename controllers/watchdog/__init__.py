@@ -1,0 +1,4 @@
+"""Watchdog: reports in each SchedulingGate how many Pods its gate holds, for how long, and how many are overdue.
+
+It only reports: releasing an overdue Pod is the gates controller's decision.  Hazard: down, the numbers are old.
+"""

@@ -1,0 +1,42 @@
+"""One SchedulingGate: the Pods that its gate holds; its status, at most one write in a period."""
+
+from dataclasses import dataclass
+
+from controllers.status import StatusWriter
+from tollbar import wellknown
+from tollbar.decide import statuses
+from tollbar.decide.statuses import GateFacts
+from tollbar.model import timestamps
+from tollbar.model.objects import Key, metadata, spec
+from tollbar.model.plan import DONE, Outcome
+from tollbar.runtime.clock import Clock
+from tollbar.views.caches import PodCaches
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """`identity` is the user name that the API server knows this process by (SelfSubjectReview)."""
+
+    caches: PodCaches
+    clock: Clock
+    status: StatusWriter
+    identity: str
+
+
+async def reconcile(key: Key, deps: Deps) -> Outcome:
+    gate = deps.caches.gates.get(key)
+    if gate is None:
+        deps.status.forget(key)
+        return DONE
+    name = spec(gate).get("gateName")
+    facts = GateFacts(
+        gate=gate,
+        policy=deps.caches.policy_of(gate),
+        held_since=[
+            timestamps.parse(metadata(pod)["creationTimestamp"]) for pod in deps.caches.pods.by_index("gate", name)
+        ],
+        owned=deps.identity in (spec(gate).get("owners") or ()) if name == wellknown.GATE else None,
+        identity=deps.identity,
+        written=deps.status.written(key),
+    )
+    return await deps.status.write(gate, statuses.gate_status(facts, deps.clock.now()))

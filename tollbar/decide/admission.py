@@ -1,0 +1,187 @@
+"""What happens to a Pod at its creation: nothing, tolerations at once, or our gate.
+
+Called by the webhook (`webhooks.pods`), `explain` and `simulate`.  Invariants: total on any JSON object; idempotent
+under reinvocation (deciding the patched Pod again yields no patch); never a `test` operation, and only patches that
+apply and leave the Pod valid, because the API server answers the user with an error otherwise even under
+`failurePolicy: Ignore`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tollbar import wellknown
+from tollbar.cel import CelEngine
+from tollbar.decide import matching, tolerations
+from tollbar.decide.facts import AdmissionMode, hands_off
+from tollbar.decide.matching import Judgement, SelectorCompiler
+from tollbar.decide.package import Package
+from tollbar.decide.rules import Rule
+from tollbar.decide.tolerations import Addition
+from tollbar.model import jsonpatch, pods
+from tollbar.model.jsonpatch import Patch, pointer
+from tollbar.model.objects import Object, annotations_of, metadata
+from tollbar.model.tolerations import Identity, identity
+
+Decision = Literal["ignored", "tolerated", "gated"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionFacts:
+    """`ready` says that every cache has synced; `gating` that somebody is able to release what we gate."""
+
+    package: Package
+    rules: tuple[Rule, ...]
+    engine: CelEngine
+    selector: SelectorCompiler
+    mode: AdmissionMode
+    managed: bool
+    ready: bool = True
+    gating: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionPlan:
+    """`patch` may be non-empty for an ignored Pod: a forged provenance record is stripped from any Pod of ours."""
+
+    decision: Decision = "ignored"
+    patch: Patch = ()
+    warnings: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
+    additions: tuple[Addition, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+def decide(facts: AdmissionFacts) -> AdmissionPlan:
+    """The plan for a Pod that is being created: the first rule of the chain that speaks decides."""
+    case = _Case(facts)
+    for rule in CHAIN:
+        if (plan := rule(case)) is not None:
+            return plan
+    return AdmissionPlan()
+
+
+class _Case:
+    """The facts, with what several rules of the chain share.
+
+    `pod` is the Pod without a forged provenance record, `strip` the operation that makes it so: clients may not claim
+    that Tollbar added what it did not.
+    """
+
+    def __init__(self, facts: AdmissionFacts) -> None:
+        self.facts = facts
+        self.pod = facts.package.pod
+        self.strip: Patch = ()
+        self._judgement: Judgement | None = None
+        if wellknown.ANNOTATION_PROVENANCE in annotations_of(self.pod) and not _is_true_record(self.pod, facts.rules):
+            self.pod = _without_record(self.pod)
+            self.strip = (jsonpatch.remove(pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE)),)
+
+    @property
+    def judgement(self) -> Judgement:
+        if self._judgement is None:
+            facts = self.facts
+            self._judgement = matching.judge(
+                facts.rules, facts.package, facts.engine, facts.selector, matching.AT_ADMISSION
+            )
+        return self._judgement
+
+
+def _not_ours(case: _Case) -> AdmissionPlan | None:
+    reason = hands_off(case.pod, managed=case.facts.managed)
+    return AdmissionPlan(because=(reason,)) if reason else None
+
+
+def _not_ready(case: _Case) -> AdmissionPlan | None:
+    return None if case.facts.ready else AdmissionPlan(because=("CachesNotSynced",))
+
+
+def _already_gated(case: _Case) -> AdmissionPlan | None:
+    """Our gate is there, from an earlier pass or from the author: the controller decides; only the label is ours."""
+    if not pods.is_gated(case.pod):
+        return None
+    return _gated(case, "AlreadyGated")
+
+
+def _gate_first(case: _Case) -> AdmissionPlan | None:
+    """Mode Gate: whatever has a package, or falls under a rule about Pods alone, is decided by the controller."""
+    if case.facts.mode != "Gate" or not case.facts.gating:
+        return None
+    wants_devices = pods.claim_references(case.pod) or any(pods.extended_resources(case.pod))
+    in_scope = (r for r in case.facts.rules if r.mode == "Enforce" and r.in_scope(case.facts.package.namespace))
+    if not wants_devices and not any(rule.pod_only for rule in in_scope):
+        return None
+    return _gated(case, "GateMode")
+
+
+def _never(case: _Case) -> AdmissionPlan | None:
+    return AdmissionPlan(patch=case.strip, because=("NeverMode",)) if case.facts.mode == "Never" else None
+
+
+def _undecided(case: _Case) -> AdmissionPlan | None:
+    if not case.judgement.undecided or not case.facts.gating:
+        return None
+    return _gated(case, *case.judgement.because)
+
+
+def _tolerated(case: _Case) -> AdmissionPlan:
+    judgement = case.judgement
+    additions = tolerations.additions_for(case.pod, judgement.true)
+    patch = tolerations.patch(case.pod, additions, via="admission", gate="keep", fenced=False)
+    return AdmissionPlan(
+        decision="tolerated" if judgement.true else "ignored",
+        patch=(*case.strip, *patch),
+        warnings=tuple(_audit_warnings(judgement.audited, case.pod)),
+        because=judgement.because,
+        additions=additions,
+        failed=tuple((rule.name, why) for rule, why in judgement.failed),
+    )
+
+
+CHAIN: Final[Sequence[Callable[[_Case], AdmissionPlan | None]]] = (  # order is the specification
+    _not_ours,  # bound, mirror, DaemonSet, opted out, namespace not managed -> nothing
+    _not_ready,  # caches not synced yet -> nothing, the controller repairs it late
+    _already_gated,  # our gate is on the Pod -> leave it, keep the label right
+    _never,  # mode Never -> nothing, the controller adds late what is due
+    _gate_first,  # mode Gate -> gate
+    _undecided,  # a rule cannot be decided yet -> gate
+    _tolerated,  # else -> the tolerations of every true rule, no gate
+)
+
+
+def _gated(case: _Case, *because: str) -> AdmissionPlan:
+    patch = tolerations.patch(case.pod, (), via="admission", gate="add", fenced=False)
+    return AdmissionPlan(decision="gated", patch=(*case.strip, *patch), because=because)
+
+
+def _audit_warnings(rules: Sequence[Rule], pod: Object) -> Iterator[str]:
+    for rule in rules:
+        for addition in tolerations.additions_for(pod, (rule,)):
+            count = len(addition.tolerations)
+            yield f"tollbar: rule {rule.name} (Audit) would add {count} toleration{'' if count == 1 else 's'}"
+
+
+def _without_record(pod: Object) -> Object:
+    kept = {k: v for k, v in annotations_of(pod).items() if k != wellknown.ANNOTATION_PROVENANCE}
+    return {**pod, "metadata": {**metadata(pod), "annotations": kept}}
+
+
+def _is_true_record(pod: Object, rules: Sequence[Rule]) -> bool:
+    """Whether the record is what an earlier pass of this very admission wrote (reinvocation), to the letter."""
+    by_name = {rule.name: rule for rule in rules}
+    present = {identity(toleration) for toleration in pods.tolerations(pod)}
+    entries = tolerations.provenance_of(pod)
+    if not entries or annotations_of(pod)[wellknown.ANNOTATION_PROVENANCE] != tolerations.record(entries):
+        return False
+    return all(_is_true_entry(entry, by_name.get(str(entry.get("rule"))), present) for entry in entries)
+
+
+def _is_true_entry(entry: Object, rule: Rule | None, present: set[Identity]) -> bool:
+    added = entry.get("added")
+    return (
+        rule is not None
+        and isinstance(added, list)
+        and len(added) > 0
+        and all(toleration in rule.tolerations and identity(toleration) in present for toleration in added)
+        and entry == tolerations.entry(Addition(rule.name, rule.generation, tuple(added)), "admission")
+    )

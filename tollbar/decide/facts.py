@@ -1,0 +1,48 @@
+"""What admission and gate decisions look at besides the Pod: who is in charge of it, and how long it may be held."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tollbar import wellknown
+from tollbar.model import pods
+from tollbar.model.objects import Object
+
+AdmissionMode = Literal["Auto", "Gate", "Never"]
+
+
+@dataclass(frozen=True, slots=True)
+class GatePolicy:
+    """The SchedulingGate object of our gate: `max_hold` in seconds (None: no deadline), and whether to release then.
+
+    `usable` is false when its Ready condition is: the controllers are not among the gate's owners, so that nobody
+    could release a Pod, and admission must not gate.
+    """
+
+    max_hold: float | None = wellknown.DEFAULT_MAX_HOLD_SECONDS
+    release_on_expiry: bool = True
+    usable: bool = True
+
+
+NAMESPACE_NOT_MANAGED: Final = "NamespaceNotManaged"
+
+SHIPPED_GATE_POLICY: Final = GatePolicy()
+"""In force while no SchedulingGate object names our gate: a Pod is never stuck because of us."""
+
+
+def hands_off(pod: Object, *, managed: bool) -> str:
+    """Why this Pod is not Tollbar's business, as a stable reason; empty when it is.
+
+    The same at admission and later: bound, mirror and DaemonSet Pods (their tolerations are their owner's), Pods or
+    namespaces that opt out, namespaces that are not managed.
+    """
+    if pods.is_bound(pod):
+        return "Bound"
+    if pods.is_mirror(pod):
+        return "MirrorPod"
+    if pods.is_daemon(pod):
+        return "DaemonSetPod"
+    if pods.is_skipped(pod):
+        return "SkipLabel"
+    if not managed:
+        return NAMESPACE_NOT_MANAGED
+    return ""

@@ -1,0 +1,203 @@
+"""When our gate comes off a Pod, and with which tolerations; and which a Pod without gate still lacks.
+
+Used by the gates controller, `explain` and `simulate`.  Invariants: never adds a gate, never removes a toleration or
+somebody else's gate; a released Pod that lacks nothing yields an empty plan; at most two events.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.cel import CelEngine
+from tollbar.decide import matching, tolerations
+from tollbar.decide.facts import NAMESPACE_NOT_MANAGED, GatePolicy, hands_off
+from tollbar.decide.matching import Judgement, SelectorCompiler
+from tollbar.decide.package import Package
+from tollbar.decide.rules import Rule
+from tollbar.decide.tolerations import Addition, Via
+from tollbar.model import pods, timestamps
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import metadata
+from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+
+QUIET_HOLD: Final = 2.0
+"""Seconds of holding before anyone is told: most Pods are released sooner, and an Event is a write."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateFacts:
+    package: Package
+    rules: tuple[Rule, ...]
+    engine: CelEngine
+    selector: SelectorCompiler
+    managed: bool
+    policy: GatePolicy
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GatePlan:
+    """At most one patch.  Events and metrics are due when the patch was accepted, or at once when there is none."""
+
+    patch: Patch = ()
+    events: tuple[Event, ...] = ()
+    outcome: Outcome = DONE
+    because: tuple[str, ...] = ()
+    released: bool = False
+    via: Via = "late"
+    additions: tuple[Addition, ...] = ()
+    matched: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+def decide(facts: GateFacts, now: float) -> GatePlan:
+    """The plan for an existing Pod: the first rule of the chain that speaks decides.  `now` in epoch seconds."""
+    case = _Case(facts, now)
+    for rule in CHAIN:
+        if (plan := rule(case)) is not None:
+            return plan
+    return GatePlan()
+
+
+class _Case:
+    """The facts at one moment, with what several rules of the chain share."""
+
+    def __init__(self, facts: GateFacts, now: float) -> None:
+        self.facts = facts
+        self.pod = facts.package.pod
+        self.gated = pods.is_gated(self.pod)
+        created = metadata(self.pod).get("creationTimestamp")
+        self.age = max(0.0, now - timestamps.parse(created)) if created else 0.0
+
+    @cached_property
+    def judgement(self) -> Judgement:
+        facts = self.facts
+        if not facts.ready:
+            return Judgement()
+        return matching.judge(facts.rules, facts.package, facts.engine, facts.selector, matching.IN_THE_CONTROLLER)
+
+    @property
+    def additions(self) -> tuple[Addition, ...]:
+        return tolerations.additions_for(self.pod, self.judgement.true)
+
+    @property
+    def held_too_long(self) -> bool:
+        return self.facts.policy.max_hold is not None and self.age >= self.facts.policy.max_hold
+
+    @property
+    def waiting_for(self) -> str:
+        """What the Pod is held for, for a person; empty when everything that the rules need is known."""
+        if not self.facts.ready:
+            return "the rules to be loaded"
+        return "; ".join(dict.fromkeys(why for _, why in self.judgement.undecided))
+
+
+def _not_ours(case: _Case) -> GatePlan | None:
+    if pods.is_deleting(case.pod) or pods.is_terminal(case.pod):
+        return GatePlan(because=("Ending",))
+    reason = hands_off(case.pod, managed=case.facts.managed)
+    if not reason:
+        return None
+    if not case.gated or pods.is_bound(case.pod):
+        return GatePlan(because=(reason,))
+    if reason == NAMESPACE_NOT_MANAGED and not (case.facts.ready and case.facts.package.namespace):
+        return None  # its labels, which say so, are not known yet
+    return _release(case, (), (reason,))
+
+
+def _overdue(case: _Case) -> GatePlan | None:
+    """Held longer than the SchedulingGate allows, for something that is still missing: release with what is known."""
+    if not (case.gated and case.held_too_long and case.facts.policy.release_on_expiry and case.waiting_for):
+        return None
+    plan = _release(case, case.additions, ("HeldTooLong",))
+    note = f"released after {case.facts.policy.max_hold:g}s, still waiting for {case.waiting_for}"
+    return _judged(
+        replace(plan, events=(Event("Warning", wellknown.GATE_OVERDUE, note, "Release"), *plan.events)), case
+    )
+
+
+def _hold(case: _Case) -> GatePlan | None:
+    if not case.gated or not case.waiting_for:
+        return None
+    policy = case.facts.policy
+    events: tuple[Event, ...] = ()
+    wake_ups = []
+    if case.held_too_long:
+        note = f"held for more than {policy.max_hold:g}s, waiting for {case.waiting_for}"
+        events = (Event("Warning", wellknown.GATE_OVERDUE, note, "Hold"),)
+    elif case.age >= QUIET_HOLD:
+        events = (Event("Normal", wellknown.SCHEDULING_HELD, f"waiting for {case.waiting_for}", "Hold"),)
+    else:
+        wake_ups.append(QUIET_HOLD - case.age)
+    if policy.max_hold is not None and not case.held_too_long:
+        wake_ups.append(policy.max_hold - case.age)
+    outcome = RetryAfter(min(wake_ups)) if wake_ups else DONE
+    return _judged(GatePlan(events=events, outcome=outcome, because=(f"WaitingFor: {case.waiting_for}",)), case)
+
+
+def _decided(case: _Case) -> GatePlan | None:
+    """Everything the rules need is known, or the Pod has no gate: add what it lacks, and release it if it is held."""
+    if not case.facts.ready:
+        return GatePlan(because=("RulesNotReady",))
+    plan = (_release if case.gated else _add_late)(case, case.additions, case.judgement.because)
+    return _judged(replace(plan, events=(*plan.events, *_failure_event(case.judgement))), case)
+
+
+CHAIN: Final[Sequence[Callable[[_Case], GatePlan | None]]] = (  # order is the specification
+    _not_ours,  # ending or bound -> nothing; held but not ours to decide about -> release as it is
+    _overdue,  # held past maxHold, still undecided, onExpiry Release -> release with what is known
+    _hold,  # a rule is undecided, or rules not ready -> hold, until the missing object's event or maxHold
+    _decided,  # else -> one patch: missing tolerations, gate removal, provenance
+)
+
+
+def _release(case: _Case, additions: tuple[Addition, ...], because: tuple[str, ...]) -> GatePlan:
+    others = [name for name in pods.gate_names(case.pod) if name != wellknown.GATE]
+    released = "released" + (f"; still waiting for {', '.join(others)}" if others else "")
+    if additions:
+        event = _added_event(additions, released)
+    else:
+        event = Event("Normal", wellknown.GATE_RELEASED_REASON, f"{released}; no toleration added", "Release")
+    return GatePlan(
+        patch=tolerations.patch(case.pod, additions, via="gate", gate="remove", fenced=True),
+        events=(event,),
+        because=because,
+        released=True,
+        via="gate",
+        additions=additions,
+    )
+
+
+def _add_late(case: _Case, additions: tuple[Addition, ...], because: tuple[str, ...]) -> GatePlan:
+    return GatePlan(
+        patch=tolerations.patch(case.pod, additions, via="late", gate="keep", fenced=True),
+        events=(_added_event(additions, "added after admission"),) if additions else (),
+        because=because,
+        additions=additions,
+    )
+
+
+def _added_event(additions: Sequence[Addition], how: str) -> Event:
+    count = sum(len(addition.tolerations) for addition in additions)
+    rules = ", ".join(addition.rule for addition in additions)
+    noun = "toleration" if count == 1 else "tolerations"
+    return Event("Normal", wellknown.TOLERATIONS_ADDED, f"{count} {noun} by {rules}; {how}", "AddTolerations")
+
+
+def _failure_event(judgement: Judgement) -> tuple[Event, ...]:
+    if not judgement.failed:
+        return ()
+    note = "; ".join(f"rule {rule.name}: {why}" for rule, why in judgement.failed)
+    return (Event("Warning", wellknown.RULE_EVALUATION_FAILED, note, "Evaluate"),)
+
+
+def _judged(plan: GatePlan, case: _Case) -> GatePlan:
+    """The plan with what was found about the rules, whatever became of the Pod."""
+    judgement = case.judgement
+    return replace(
+        plan,
+        matched=tuple(sorted(rule.name for rule in (*judgement.true, *judgement.audited))),
+        failed=tuple((rule.name, why) for rule, why in judgement.failed),
+    )

@@ -1,0 +1,253 @@
+"""Which rules are true for a package: three-valued, over every alternative, within an allowance.
+
+Used by admission, the gates controller, `explain` and the rules' counters.  Pure but for a memo: a `Judge` belongs to
+one package and prepares each alternative's inputs once for all rules.
+
+Order of answers: in All, one false alternative decides, then unknown, then error; in Any, one true one decides, then
+unknown, then error.  A rule that reads claims or classes is unknown while anything of the package is missing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from tollbar.cel import UNKNOWN, CelEngine, CelError, Program
+from tollbar.decide import alternatives
+from tollbar.decide.alternatives import Alternative
+from tollbar.decide.package import Package
+from tollbar.decide.rules import Expression, ExtendedResources, Prototypes, Rule
+from tollbar.model import pods
+from tollbar.model.claims import requests_of
+from tollbar.model.objects import Object, key_of, spec
+
+SelectorCompiler = Callable[[str], Program | CelError]
+"""Compiles a device selector, normally through a memo: `tollbar.views.ruleset.RuleSet.selector`."""
+
+TOO_MANY_ALTERNATIVES: Final = "TooManyAlternatives"
+ALLOWANCE_SPENT: Final = "EvaluationAllowanceSpent"
+
+
+class _AllowanceSpent(Exception):
+    """Leaves a verdict from any depth; never leaves this module."""
+
+
+class Truth(Enum):
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`why` is a stable reason or an error text; empty for a plain true or false."""
+
+    truth: Truth
+    why: str = ""
+
+
+TRUE: Final = Verdict(Truth.TRUE)
+FALSE: Final = Verdict(Truth.FALSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much one package may cost.  Beyond `alternatives`, or `evaluations` in all, the answer is `beyond`."""
+
+    alternatives: int
+    evaluations: int
+    beyond: Truth
+
+
+IN_THE_CONTROLLER: Final = Allowance(alternatives=256, evaluations=100_000, beyond=Truth.FALSE)
+AT_ADMISSION: Final = Allowance(alternatives=16, evaluations=40, beyond=Truth.UNKNOWN)
+"""About 20 ms of evaluation with the cel-python engine: what takes longer is decided behind a gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The rules of one package, each group sorted by name: in force and true, in Audit and true, and the rest."""
+
+    true: tuple[Rule, ...] = ()
+    audited: tuple[Rule, ...] = ()
+    undecided: tuple[tuple[Rule, str], ...] = ()
+    failed: tuple[tuple[Rule, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def because(self) -> tuple[str, ...]:
+        """The reasons of a plan that follows from this judgement; at least one."""
+        reasons = (
+            *(f"Matched: rule {rule.name}" for rule in self.true),
+            *(f"Audited: rule {rule.name}" for rule in self.audited),
+            *(f"Undecided: rule {rule.name}: {why}" for rule, why in self.undecided),
+            *(f"Failed: rule {rule.name}: {why}" for rule, why in self.failed),
+            *self.notes,
+        )
+        return reasons or ("NoRuleMatched",)
+
+
+def judge(
+    rules: Iterable[Rule], package: Package, engine: CelEngine, selector: SelectorCompiler, allowance: Allowance
+) -> Judgement:
+    """What every rule in scope says of this package.  The order of `rules` does not matter.
+
+    Rules in Audit come last, so that they spend only what those in force leave of the allowance.
+    """
+    judge_ = Judge(package, engine, selector, allowance)
+    true: list[Rule] = []
+    audited: list[Rule] = []
+    undecided: list[tuple[Rule, str]] = []
+    failed: list[tuple[Rule, str]] = []
+    notes: list[str] = []
+    for rule in sorted(rules, key=lambda rule: (rule.mode != "Enforce", rule.name)):
+        if rule.mode == "Disabled" or not rule.in_scope(package.namespace):
+            continue
+        verdict = judge_.verdict(rule)
+        match verdict.truth:
+            case Truth.TRUE:
+                (true if rule.mode == "Enforce" else audited).append(rule)
+            case Truth.UNKNOWN if rule.mode == "Enforce":
+                undecided.append((rule, verdict.why))
+            case Truth.ERROR:
+                failed.append((rule, verdict.why))
+            case Truth.FALSE if verdict.why:
+                notes.append(f"{verdict.why}: rule {rule.name}")
+            case _:
+                pass
+    return Judgement(tuple(true), tuple(audited), tuple(undecided), tuple(failed), tuple(notes))
+
+
+class Judge:
+    """One package, looked at by several rules."""
+
+    def __init__(self, package: Package, engine: CelEngine, selector: SelectorCompiler, allowance: Allowance) -> None:
+        self._package = package
+        self._pod = pods.without_ours(package.pod)
+        self._engine = engine
+        self._selector = selector
+        self._allowance = allowance
+        self._left = allowance.evaluations
+        self._prepared: dict[int, Any] = {}
+        self._selected: dict[tuple[str, int], bool] = {}
+        self._every: Sequence[Alternative] | None = None
+
+    def verdict(self, rule: Rule) -> Verdict:
+        """What this rule says of the package.  Total; the rule's mode and scope are the caller's business.
+
+        Nothing is true in a namespace that is not known: it may be one that opts out.
+        """
+        if self._package.missing and (why := self._missing_for(rule)):
+            return Verdict(Truth.UNKNOWN, why)
+        verdict = self._match(rule)
+        if verdict.truth is Truth.TRUE and self._package.namespace is None:
+            return Verdict(Truth.UNKNOWN, f"Namespace {key_of(self._package.pod).namespace}")
+        return verdict
+
+    def _match(self, rule: Rule) -> Verdict:
+        try:
+            match rule.match:
+                case ExtendedResources(names):
+                    wanted = {request.resource for request in pods.extended_resources(self._pod)}
+                    return FALSE if names.isdisjoint(wanted) else TRUE
+                case Prototypes(devices):
+                    return self._devices(devices, rule.when_alternatives)
+                case Expression(program):
+                    return self._expression(program, rule)
+        except _AllowanceSpent:
+            return Verdict(self._allowance.beyond, ALLOWANCE_SPENT)
+
+    def _spend(self) -> None:
+        if self._left <= 0:
+            raise _AllowanceSpent
+        self._left -= 1
+
+    def _missing_for(self, rule: Rule) -> str:
+        relevant = [
+            str(missing)
+            for missing in self._package.missing
+            if (rule.reads_namespace if missing.kind == "Namespace" else rule.reads_package)
+        ]
+        return ", ".join(relevant)
+
+    def _expression(self, program: Program, rule: Rule) -> Verdict:
+        claims, classes = self._package.claims, self._package.classes
+        if not rule.reads_requests or rule.when_alternatives == "First":
+            return self._evaluate(program, 0, alternatives.first(claims, classes))
+        if self._every is None:
+            if alternatives.count(claims) > self._allowance.alternatives:
+                return Verdict(self._allowance.beyond, TOO_MANY_ALTERNATIVES)
+            self._every = list(alternatives.every(claims, classes))
+        verdicts = (self._evaluate(program, index, each) for index, each in enumerate(self._every))
+        return _combine(verdicts, Truth.FALSE if rule.when_alternatives == "All" else Truth.TRUE)
+
+    def _evaluate(self, program: Program, index: int, alternative: Alternative) -> Verdict:
+        self._spend()
+        if index not in self._prepared:
+            self._prepared[index] = self._engine.prepare(
+                {
+                    "pod": self._pod,
+                    "claims": list(alternative.claims),
+                    "deviceClasses": dict(alternative.classes),
+                    "namespaceObject": self._package.namespace or {},
+                }
+            )
+        result = program.evaluate_partial(self._prepared[index], self._package.unknown)
+        if result is UNKNOWN:
+            return Verdict(Truth.UNKNOWN, self._unknown_to(program))
+        if isinstance(result, CelError):
+            return Verdict(Truth.ERROR, result.message)
+        return TRUE if result else FALSE
+
+    def _unknown_to(self, program: Program) -> str:
+        reads_claims = any(path.split(".", 1)[0] == "claims" for path in program.reads)
+        if reads_claims and self._package.pending:
+            return ", ".join(map(str, self._package.pending))
+        return "what the Pod gets only after its admission"
+
+    def _devices(self, devices: Sequence[Mapping[str, Any]], when: str) -> Verdict:
+        """Could a device like one of these be allocated to a request of the Pod?
+
+        All alternatives hold when every choice of some request could get such a device, any when one choice could: the
+        same answers as over the product of all lists, without building it.
+        """
+        for claim in self._package.claims:
+            for request in requests_of(claim):
+                answers = (self._could_get(devices, choice) for choice in alternatives.choices(request))
+                if next(answers) if when == "First" else all(answers) if when == "All" else any(answers):
+                    return TRUE
+        return FALSE
+
+    def _could_get(self, devices: Sequence[Mapping[str, Any]], request: Object) -> bool:
+        """A selector that fails on a device would abort the allocation (KEP-4381), so that is a no."""
+        exactly = request.get("exactly") or {}
+        device_class = self._package.classes.get(str(exactly.get("deviceClassName")))
+        if device_class is None:
+            return False
+        sources = [
+            str((selector.get("cel") or {}).get("expression"))
+            for selector in [*(spec(device_class).get("selectors") or ()), *(exactly.get("selectors") or ())]
+        ]
+        return any(all(self._selects(source, device) for source in sources) for device in devices)
+
+    def _selects(self, source: str, device: Mapping[str, Any]) -> bool:
+        key = (source, id(device))
+        if key not in self._selected:
+            self._spend()
+            program = self._selector(source)
+            self._selected[key] = not isinstance(program, CelError) and program.evaluate(device) is True
+        return self._selected[key]
+
+
+def _combine(verdicts: Iterable[Verdict], decisive: Truth) -> Verdict:
+    """The first decisive verdict, else an unknown one, else an error, else the other plain answer."""
+    unknown = error = None
+    for verdict in verdicts:
+        if verdict.truth is decisive:
+            return verdict
+        if verdict.truth is Truth.UNKNOWN:
+            unknown = unknown or verdict
+        elif verdict.truth is Truth.ERROR:
+            error = error or verdict
+    return unknown or error or (TRUE if decisive is Truth.FALSE else FALSE)

@@ -1,0 +1,172 @@
+"""The package: a Pod with every ResourceClaim it refers to, every DeviceClass those name, and its namespace.
+
+`assemble` is pure: it asks a `Lookup`, which the caches implement (`tollbar.views.caches`) and tests fake with dicts.
+What a claim will be is known before it exists: its template is immutable, so a stand-in with the template's spec takes
+its place, and the members that only the real one has count as unknown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from tollbar import wellknown
+from tollbar.model import claims as claim_model
+from tollbar.model import pods
+from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, metadata, spec
+
+_UNKNOWN_OF_A_STAND_IN: Final = frozenset(
+    f"claims.metadata.{member}"
+    for member in (
+        "creationTimestamp",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "name",
+        "ownerReferences",
+        "resourceVersion",
+        "uid",
+    )
+)
+_UNKNOWN_AT_ADMISSION: Final = frozenset(
+    {
+        "pod.metadata.creationTimestamp",
+        "pod.metadata.generation",
+        "pod.metadata.managedFields",
+        "pod.metadata.resourceVersion",
+        "pod.metadata.uid",
+        "pod.spec.nodeName",
+        "pod.status",
+    }
+)
+
+
+class Lookup(Protocol):
+    """Read access to the caches that a package is gathered from."""
+
+    def claim(self, key: Key) -> Object | None: ...
+    def template(self, key: Key) -> Object | None: ...
+    def device_class(self, name: str) -> Object | None: ...
+    def class_for_extended_resource(self, resource: str) -> Object | None: ...
+    def namespace(self, name: str) -> Object | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An object that a package refers to and that does not exist, as far as the caches know."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """`claims` and `classes` are what exists, `missing` what does not, `unknown` the input paths nobody can know yet.
+
+    A claim here is {metadata, spec}: a real one, the stand-in for one of `pending`, or the stand-in for the claim that
+    kube-scheduler will create for extended resources.
+    """
+
+    pod: Object
+    namespace: Object | None = None
+    claims: tuple[Object, ...] = ()
+    classes: Mapping[str, Object] = field(default_factory=dict)
+    missing: tuple[Missing, ...] = ()
+    pending: tuple[Missing, ...] = ()
+    unknown: frozenset[str] = frozenset()
+
+
+def assemble(pod: Object, lookup: Lookup, *, at_admission: bool = False) -> Package:
+    """The package of this Pod.  Total: what cannot be resolved is in `missing`, in the order of the Pod's references.
+
+    `at_admission` adds the members that a Pod has only after its creation to `unknown`, its name among them when the
+    API server will generate it, and leaves out the status, which a client may send and the API server discards.
+    """
+    if at_admission:
+        pod = {member: value for member, value in pod.items() if member != "status"}
+    namespace_name = key_of(pod).namespace
+    claims: list[Object] = []
+    missing: list[Missing] = []
+    pending: list[Missing] = []
+    unknown = set(_unknown_members(pod)) if at_admission else set()
+    for reference in pods.claim_references(pod):
+        found = _claim(pod, reference, namespace_name, lookup)
+        if isinstance(found, Missing):
+            missing.append(found)
+        elif found is not None:
+            claims.append(found)
+            if not metadata(found).get("name"):
+                pending.append(Missing("ResourceClaim", f"from template {reference['resourceClaimTemplateName']}"))
+                unknown |= _UNKNOWN_OF_A_STAND_IN
+    claims.extend(_extended_resources_claim(pod, lookup))
+    names = sorted({subrequest.device_class for claim in claims for subrequest in claim_model.device_classes(claim)})
+    classes = {name: found for name in names if (found := lookup.device_class(name)) is not None}
+    missing.extend(Missing("DeviceClass", name) for name in names if name not in classes)
+    namespace = lookup.namespace(namespace_name)
+    if namespace is None:
+        missing.append(Missing("Namespace", namespace_name))
+    return Package(
+        pod, namespace, tuple(claims), classes, _once(missing), pending=_once(pending), unknown=frozenset(unknown)
+    )
+
+
+def _once(found: Iterable[Missing]) -> tuple[Missing, ...]:
+    return tuple(dict.fromkeys(found))
+
+
+def _unknown_members(pod: Object) -> Iterator[str]:
+    yield from _UNKNOWN_AT_ADMISSION
+    if not metadata(pod).get("name"):
+        yield "pod.metadata.name"
+
+
+def _claim(pod: Object, reference: Object, namespace: str, lookup: Lookup) -> Object | Missing | None:
+    name = claim_model.resolve(pod, reference)
+    if name is claim_model.Unresolved.NOT_NEEDED:
+        return None
+    if name is claim_model.Unresolved.UNSUPPORTED:
+        return Missing("ResourceClaim", f"for {reference.get('name')}: {name.value}")
+    template_name = reference.get("resourceClaimTemplateName")
+    if isinstance(name, str):
+        claim = lookup.claim(Key(namespace, name))
+        if claim is not None and (not template_name or claim_model.owned_by_pod(claim, pod)):
+            return claim
+        if not template_name:
+            return Missing("ResourceClaim", name)
+    template = lookup.template(Key(namespace, str(template_name)))
+    if template is None:
+        return Missing("ResourceClaimTemplate", str(template_name))
+    return _stand_in(template, str(reference.get("name")))
+
+
+def _stand_in(template: Object, reference_name: str) -> Object:
+    """What the claim generated from this template will be, less the members that only the real one has."""
+    wanted = spec(template)
+    labels = labels_of(wanted)
+    return {
+        "metadata": {
+            "namespace": key_of(template).namespace,
+            **({"labels": labels} if labels else {}),
+            "annotations": {**annotations_of(wanted), wellknown.POD_CLAIM_NAME_ANNOTATION: reference_name},
+        },
+        "spec": claim_model.template_claim_spec(template),
+    }
+
+
+def _extended_resources_claim(pod: Object, lookup: Lookup) -> Iterator[Object]:
+    """One claim with one `exactly` request per container and resource that a class backs (KEP-5004)."""
+    requests: list[dict[str, Any]] = []
+    for wanted in pods.extended_resources(pod):
+        backing = lookup.class_for_extended_resource(wanted.resource)
+        name = key_of(backing).name if backing is not None else claim_model.implicit_class(wanted.resource)
+        if name is not None:
+            exactly = {"deviceClassName": name, "allocationMode": "ExactCount", "count": int(wanted.quantity)}
+            requests.append({"name": f"container-{wanted.container}-request-{wanted.place}", "exactly": exactly})
+    if requests:
+        yield {
+            "metadata": {"namespace": key_of(pod).namespace, "name": wellknown.EXTENDED_RESOURCES_CLAIM},
+            "spec": {"devices": {"requests": requests}},
+        }

@@ -1,0 +1,148 @@
+"""A TolerationRule, compiled: what the decisions evaluate.
+
+Built by `tollbar.views.ruleset` (once per generation), by the validating webhook and by `tollbar lint`, which thereby
+give the same messages.  A rule that does not compile is a `Problem`, never an exception.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from tollbar import wellknown
+from tollbar.api.rules import TolerationRule, parse_rule
+from tollbar.api.types import CelMatch, DeviceMatch, DevicePrototype, ExtendedResourceMatch
+from tollbar.cel import DEVICE_ENV, RULE_ENV, CelEngine, CelError, Program, devices
+from tollbar.model import selectors
+from tollbar.model.objects import Object, key_of, labels_of, metadata
+
+_REQUESTS: Final = "claims.spec.devices.requests"
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Match type CEL."""
+
+    program: Program
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedResources:
+    """Match type ExtendedResource: any container asks for a positive quantity of one of these."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Prototypes:
+    """Match type Device: inputs of the device environment (`tollbar.cel.devices`), one per prototype."""
+
+    devices: tuple[Mapping[str, Any], ...]
+
+
+Match: TypeAlias = Expression | ExtendedResources | Prototypes
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: str
+    generation: int
+    mode: Literal["Enforce", "Audit", "Disabled"]
+    when_alternatives: Literal["All", "Any", "First"]
+    namespace_selector: Object
+    tolerations: tuple[Object, ...]
+    match: Match
+    reads: frozenset[str] = field(default=frozenset({"pod"}))
+
+    @property
+    def reads_package(self) -> bool:
+        """Whether the verdict may depend on claims or classes, not on the Pod and its namespace alone."""
+        return self.reads_any("claims") or self.reads_any("deviceClasses")
+
+    @property
+    def reads_requests(self) -> bool:
+        """Whether the verdict may differ between the alternatives of a package."""
+        return self.reads_any(_REQUESTS) or self.reads_any("deviceClasses")
+
+    @property
+    def reads_namespace(self) -> bool:
+        return bool(self.namespace_selector) or self.reads_any("namespaceObject")
+
+    @property
+    def pod_only(self) -> bool:
+        """Whether the rule may be true for a Pod that wants no devices at all, by what it reads of the Pod alone."""
+        return not self.reads_package and not isinstance(self.match, ExtendedResources)
+
+    def reads_any(self, path: str) -> bool:
+        """Whether the rule may read something at this path, below it, or all of what it lies in."""
+        return any(f"{read}.".startswith(f"{path}.") or f"{path}.".startswith(f"{read}.") for read in self.reads)
+
+    def in_scope(self, namespace: Object | None) -> bool:
+        """Whether the rule looks at this namespace's Pods.  An unknown namespace counts as in scope."""
+        return namespace is None or selectors.matches(self.namespace_selector, labels_of(namespace))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a rule is not in force: a condition reason and one line for a person."""
+
+    reason: str
+    message: str
+
+
+def compile_rule(obj: Object, engine: CelEngine) -> Rule | Problem:
+    """The rule in this TolerationRule, or what is wrong with it.  Total on any JSON object."""
+    parsed = parse_rule(obj)
+    if not isinstance(parsed, TolerationRule):
+        return Problem(parsed[0].reason, "; ".join(f"{error.field}: {error.message}" for error in parsed))
+    spec = parsed.spec
+    match = _compile_match(spec.match.member, engine)
+    if isinstance(match, Problem):
+        return match
+    return Rule(
+        name=key_of(obj).name,
+        generation=int(metadata(obj).get("generation") or 0),
+        mode=spec.mode,
+        when_alternatives=spec.when_alternatives,
+        namespace_selector=dict((obj.get("spec") or {}).get("namespaceSelector") or {}),
+        tolerations=tuple(toleration.as_object() for toleration in spec.tolerations),
+        match=match,
+        reads=_reads(match),
+    )
+
+
+def _compile_match(member: CelMatch | ExtendedResourceMatch | DeviceMatch, engine: CelEngine) -> Match | Problem:
+    match member:
+        case ExtendedResourceMatch():
+            return ExtendedResources(frozenset(member.names))
+        case DeviceMatch():
+            return Prototypes(tuple(_prepare(prototype) for prototype in member.prototypes))
+        case CelMatch():
+            try:
+                return Expression(engine.compile(member.expression, RULE_ENV))
+            except CelError as error:
+                return Problem(
+                    wellknown.INVALID_EXPRESSION,
+                    f"spec.match.cel.expression: {error.line}:{error.column}: {error.message}",
+                )
+
+
+def _prepare(prototype: DevicePrototype) -> Mapping[str, Any]:
+    return devices.prepare(prototype.driver, prototype.attributes_as_objects(), prototype.capacity_as_objects())
+
+
+def _reads(match: Match) -> frozenset[str]:
+    match match:
+        case Expression(program):
+            return program.reads
+        case Prototypes():
+            return frozenset({_REQUESTS, "deviceClasses.spec.selectors"})
+        case ExtendedResources():
+            return frozenset({"pod.spec"})
+
+
+def compile_selector(source: str, engine: CelEngine) -> Program | CelError:
+    """A device selector (KEP-4381) of a class or request, or its compile error."""
+    try:
+        return engine.compile(source, DEVICE_ENV)
+    except CelError as error:
+        return error

@@ -1,0 +1,126 @@
+"""What the status of a TolerationRule or a SchedulingGate should say, and when it is worth a write.
+
+Used by the rules and watchdog controllers.  Invariants: conditions are written at once, numbers at most once in
+`PERIOD`, and nothing that is already there is written again; at most one event.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.decide.facts import GatePolicy
+from tollbar.decide.rules import Problem, Rule
+from tollbar.model import conditions
+from tollbar.model.objects import Object, metadata
+from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+
+PERIOD: Final = 30.0
+"""Seconds between two writes of numbers to one object's status."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPlan:
+    """`status` is the whole new status, None when the object already says so."""
+
+    status: Object | None = None
+    events: tuple[Event, ...] = ()
+    outcome: Outcome = DONE
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFacts:
+    """`written` is when this process last wrote the status (epoch seconds), None if it did not.
+
+    `prefiltered` says that the API server sends the webhook only Pods that want devices, so that a rule about Pods
+    alone acts after admission.
+    """
+
+    rule: Object
+    compiled: Rule | Problem
+    pending: int
+    prefiltered: bool
+    written: float | None
+
+
+def rule_status(facts: RuleFacts, now: float) -> StatusPlan:
+    status, reason, message = "True", wellknown.COMPILED, ""
+    events: tuple[Event, ...] = ()
+    match facts.compiled:
+        case Problem():
+            status, reason, message = "False", facts.compiled.reason, facts.compiled.message
+            events = (Event("Warning", wellknown.INVALID_RULE, f"{reason}: {message}", "Compile"),)
+        case Rule(mode="Disabled"):
+            reason, message = wellknown.DISABLED, "spec.mode is Disabled"
+        case Rule() if facts.prefiltered and facts.compiled.pod_only:
+            reason, message = wellknown.LATE_ONLY, "the webhook sees only Pods that want devices: added after admission"
+        case _:
+            pass
+    wanted = _with_ready(facts.rule, status == "True", reason, message, {"pendingMatches": facts.pending}, now)
+    return _plan(facts.rule, wanted, events, facts.written, now)
+
+
+@dataclass(frozen=True, slots=True)
+class GateFacts:
+    """`held_since` are the creation times (epoch seconds) of the Pods that carry this gate.
+
+    `owned` tells, for our own gate, whether this process may remove it according to `spec.owners`; None for others.
+    """
+
+    gate: Object
+    policy: GatePolicy
+    held_since: Sequence[float]
+    owned: bool | None
+    identity: str
+    written: float | None
+
+
+def gate_status(facts: GateFacts, now: float) -> StatusPlan:
+    ages = [max(0.0, now - since) for since in facts.held_since]
+    limit = facts.policy.max_hold
+    numbers = {
+        "heldPods": len(ages),
+        "oldestHeldSeconds": int(max(ages, default=0.0)),
+        "overdue": sum(1 for age in ages if limit is not None and age >= limit),
+    }
+    if facts.owned is None:
+        reason, message = wellknown.OBSERVED, "this gate is somebody else's: watched and reported only"
+    elif facts.owned:
+        reason, message = wellknown.OWNED, ""
+    else:
+        reason, message = wellknown.NOT_AN_OWNER, f"{facts.identity} is not among spec.owners and may not release Pods"
+    wanted = _with_ready(facts.gate, facts.owned is not False, reason, message, numbers, now)
+    plan = _plan(facts.gate, wanted, (), facts.written, now)
+    if ages and plan.outcome == DONE:
+        return StatusPlan(plan.status, plan.events, RetryAfter(PERIOD))  # the oldest grows older without any event
+    return plan
+
+
+def _with_ready(obj: Object, ready: bool, reason: str, message: str, numbers: Object, now: float) -> Object:
+    old = obj.get("status") or {}
+    generation = int(metadata(obj).get("generation") or 0)
+    return {
+        **old,
+        **numbers,
+        "observedGeneration": generation,
+        "conditions": conditions.with_condition(
+            old.get("conditions"),
+            type_=wellknown.CONDITION_READY,
+            status="True" if ready else "False",
+            reason=reason,
+            message=message,
+            generation=generation,
+            now=now,
+        ),
+    }
+
+
+def _plan(obj: Object, wanted: Object, events: tuple[Event, ...], written: float | None, now: float) -> StatusPlan:
+    old = obj.get("status") or {}
+    if old == wanted:
+        return StatusPlan()
+    if old.get("conditions") == wanted["conditions"]:
+        if written is not None and now - written < PERIOD:
+            return StatusPlan(outcome=RetryAfter(PERIOD - (now - written)))
+        return StatusPlan(wanted)
+    return StatusPlan(wanted, events)

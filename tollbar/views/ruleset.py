@@ -1,0 +1,62 @@
+"""The rules in force: every TolerationRule of the cache, compiled once per change.
+
+Built by each process over its rule store, and subscribed before anything that reacts to rule events, so that whoever
+is woken by one sees the compiled rule.  A rule that does not compile is not in force and has a `Problem`; no rule is
+ever taken out at run time.  Hazard: compiling costs milliseconds on the event loop; rules are few and change rarely.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from typing import Final
+
+from tollbar.cel import CelEngine, CelError, Program
+from tollbar.decide.rules import Problem, Rule, compile_rule, compile_selector
+from tollbar.model.objects import Object, key_of, spec
+from tollbar.runtime.store import Delta, Store
+
+_SELECTORS: Final = 4096
+
+
+class RuleSet:
+    """`rules` sorted by name; `problems` by name of the rule; `reads` all input paths that some rule reads."""
+
+    def __init__(self, store: Store, engine: CelEngine) -> None:
+        self.engine = engine
+        self._compiled: dict[str, Rule | Problem] = {}
+        self._rules: tuple[Rule, ...] = ()
+        self._reads: frozenset[str] = frozenset()
+        self._selector = lru_cache(maxsize=_SELECTORS)(partial(compile_selector, engine=engine))
+        store.subscribe(self._on_delta)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self._rules
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self._reads
+
+    @property
+    def problems(self) -> Mapping[str, Problem]:
+        return {name: found for name, found in self._compiled.items() if isinstance(found, Problem)}
+
+    def get(self, name: str) -> Rule | Problem | None:
+        return self._compiled.get(name)
+
+    def selector(self, source: str) -> Program | CelError:
+        """A device selector, compiled at most once while it is in use."""
+        return self._selector(source)
+
+    def _on_delta(self, delta: Delta) -> None:
+        if delta.new is None:
+            self._compiled.pop(_name(delta.old), None)
+        elif delta.old is None or spec(delta.old) != spec(delta.new):
+            self._compiled[_name(delta.new)] = compile_rule(delta.new, self.engine)
+        self._rules = tuple(
+            rule for _, rule in sorted(self._compiled.items()) if isinstance(rule, Rule) and rule.mode != "Disabled"
+        )
+        self._reads = frozenset(path for rule in self._rules for path in rule.reads)
+
+
+def _name(obj: Object | None) -> str:
+    return key_of(obj or {}).name
