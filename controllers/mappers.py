@@ -48,9 +48,11 @@ def pods_of_namespace(delta: Delta, caches: PodCaches) -> Iterable[Key]:
 
 
 def pods_of_rule(delta: Delta, caches: PodCaches) -> Iterable[Key]:
-    """Every Pod in the namespaces that the rule looks at, or looked at before the change."""
+    """Every Pod in the managed namespaces that the rule looks at, or looked at before the change."""
     wanted = [spec(rule).get("namespaceSelector") or {} for rule in _either(delta)]
     for pod in caches.pods.values():
+        if not caches.is_managed(key_of(pod).namespace):
+            continue
         namespace = caches.namespace(key_of(pod).namespace)
         if namespace is None or any(selectors.matches(each, labels_of(namespace)) for each in wanted):
             yield key_of(pod)

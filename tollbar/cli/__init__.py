@@ -29,8 +29,13 @@ class Subcommand:
 
 
 SUBCOMMANDS: Final = {
+    "certs": Subcommand("tollbar.cli.certs:command", "Make a CA and a certificate for the webhook."),
+    "controllers": Subcommand("controllers.__main__:command", "Run the controllers."),
+    "demo": Subcommand("tollbar.cli.demo:command", "See Tollbar at work, explained step by step."),
+    "dev": Subcommand("tollbar.cli.dev:command", "Run webhook and controllers from here against a cluster."),
     "drain": Subcommand("tollbar.cli.drain:command", "Stop gating and release every Pod that waits."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
+    "webhook": Subcommand("webhooks.__main__:command", "Run the admission webhook."),
 }
 
 

@@ -27,15 +27,17 @@ def with_condition(
     generation: int,
     now: float,
 ) -> list[Object]:
-    """A new list in which this type is set.  `lastTransitionTime` is kept while the status stays (metav1.Condition)."""
-    old = find(conditions, type_)
-    changed = old is None or old.get("status") != status
+    """A new list in which this type is set, at its place.  `lastTransitionTime` moves only with the status."""
+    old = find(conditions, type_) or {}
+    moved = old.get("status") != status
     new: Object = {
         "type": type_,
         "status": status,
         "reason": reason,
         "message": message,
         "observedGeneration": generation,
-        "lastTransitionTime": timestamps.time(now) if changed or old is None else old["lastTransitionTime"],
+        "lastTransitionTime": (not moved and old.get("lastTransitionTime")) or timestamps.time(now),
     }
-    return [c for c in conditions or () if c.get("type") != type_] + [new]
+    if not old:
+        return [*(conditions or ()), new]
+    return [new if condition.get("type") == type_ else condition for condition in conditions or ()]

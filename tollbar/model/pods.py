@@ -4,7 +4,7 @@ Used by decisions, the webhook and the caches' index functions.  Total on any Po
 on any JSON object whose members have the API's types.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -13,21 +13,24 @@ from tollbar.model import quantity
 from tollbar.model.objects import Object, annotations_of, controller_of, labels_of, metadata, spec
 
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+_OURS: Final = frozenset({wellknown.LABEL_GATE, wellknown.ANNOTATION_PROVENANCE})
 
 
 class ResourceRequest(NamedTuple):
     """One container's request of one extended resource; the quantity is positive.
 
-    `container` counts init containers first, then containers, as kube-scheduler names its requests (KEP-5004).
+    `container` counts init containers first, then containers; `place` is the resource's among the sorted names of all
+    that the container requests.  kube-scheduler names the requests of its claim by both (KEP-5004).
     """
 
     container: int
+    place: int
     resource: str
     quantity: Decimal
 
 
 def gate_names(pod: Object) -> list[str]:
-    return [gate.get("name", "") for gate in spec(pod).get("schedulingGates") or ()]
+    return [gate.get("name") or "" for gate in spec(pod).get("schedulingGates") or ()]
 
 
 def is_gated(pod: Object) -> bool:
@@ -87,7 +90,7 @@ def extended_resources(pod: Object) -> Iterator[ResourceRequest]:
     for index, container in enumerate(containers):
         resources = container.get("resources") or {}
         wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        for name in sorted(wanted):
+        for place, name in enumerate(sorted(wanted)):
             if not is_extended_resource(name):
                 continue
             try:
@@ -95,7 +98,24 @@ def extended_resources(pod: Object) -> Iterator[ResourceRequest]:
             except ValueError:
                 continue  # the API server refuses such a Pod; at admission it is not ours to say so
             if amount > 0:
-                yield ResourceRequest(index, name, Decimal(amount))
+                yield ResourceRequest(index, place, name, amount)
+
+
+def without_ours(pod: Object) -> Object:
+    """The Pod less our gate, label and record, as rules see it: acting on an answer must not change the answer."""
+    meta, body = dict(metadata(pod)), dict(spec(pod))
+    for member in ("labels", "annotations"):
+        _set_or_drop(meta, member, {name: text for name, text in (meta.get(member) or {}).items() if name not in _OURS})
+    gates = body.get("schedulingGates") or ()
+    _set_or_drop(body, "schedulingGates", [gate for gate in gates if gate.get("name") != wellknown.GATE])
+    return {**pod, "metadata": meta, "spec": body}
+
+
+def _set_or_drop(part: Object, member: str, value: Collection[object]) -> None:
+    if value:
+        part[member] = value
+    else:
+        part.pop(member, None)  # the API server leaves out what is empty
 
 
 def claim_references(pod: Object) -> list[Object]:

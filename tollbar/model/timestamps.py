@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 
 def parse(text: str) -> float:
-    """Seconds since the epoch.  Raises ValueError for anything that is not an RFC 3339 timestamp with a zone."""
+    """Seconds since the epoch, digits beyond microseconds cut off.  ValueError if it is none, or has no time zone."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("timestamp has no time zone")

@@ -1,0 +1,85 @@
+"""Writes tollbar/cel/schema.json: the fields and types of the API objects that rules see.
+
+The source is the Kubernetes client's generated models.  `--check` writes nothing and fails when the file is not what
+would be written.  The file is data of tollbar.cel, which imports no Kubernetes client.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from kubernetes.client import models
+
+FILE = Path(__file__).resolve().parent.parent / "tollbar" / "cel" / "schema.json"
+ROOTS = {
+    "Pod": "V1Pod",
+    "ResourceClaim": "ResourceV1ResourceClaim",
+    "DeviceClass": "V1DeviceClass",
+    "Namespace": "V1Namespace",
+}
+SCALARS = {"str": "string", "datetime": "string", "int": "int", "float": "double", "bool": "bool", "object": "dyn"}
+DEVICE = {
+    "allowMultipleAllocations": "bool",
+    "attributes": "map<map<dyn>>",
+    "capacity": "map<map<quantity>>",
+    "driver": "string",
+}
+
+
+def short(model: str) -> str:
+    """V1Pod -> Pod; the core group's ResourceClaim is a container's reference, not a root."""
+    for name, root in ROOTS.items():
+        if model == root:
+            return name
+    return re.sub(r"\A(?:CoreV1(?=ResourceClaim)|V1)", lambda m: "Container" if m[0] == "CoreV1" else "", model)
+
+
+def collect(model: str, types: dict[str, dict[str, str]]) -> None:
+    """Add the model and everything that its fields refer to."""
+    name = short(model)
+    if name in types:
+        return
+    cls: Any = getattr(models, model)
+    types[name] = fields = {}
+    for attribute, declared in cls.openapi_types.items():
+        fields[cls.attribute_map[attribute]] = convert(declared, types)
+
+
+def convert(declared: str, types: dict[str, dict[str, str]]) -> str:
+    if declared in SCALARS:
+        return SCALARS[declared]
+    if inner := re.fullmatch(r"List\[(.+)\]", declared, re.IGNORECASE):
+        return f"list<{convert(inner[1], types)}>"
+    if inner := re.fullmatch(r"Dict\[str, (.+)\]", declared, re.IGNORECASE):
+        return f"map<{convert(inner[1], types)}>"
+    collect(declared, types)
+    return short(declared)
+
+
+def generate() -> str:
+    """The text of the file: one line for each type."""
+    types: dict[str, dict[str, str]] = {"Device": DEVICE}
+    for model in ROOTS.values():
+        collect(model, types)
+    lines = [f"{json.dumps(name)}: {json.dumps(types[name], sort_keys=True)}" for name in sorted(types)]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail if the file is stale, write nothing")
+    stale = generate() != (FILE.read_text() if FILE.exists() else "")
+    if parser.parse_args().check:
+        if stale:
+            print(f"{FILE.name} is stale: run scripts/generate_schema.py", file=sys.stderr)  # noqa: T201
+        return int(stale)
+    if stale:
+        FILE.write_text(generate())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

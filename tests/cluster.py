@@ -1,0 +1,87 @@
+"""Objects of the end-to-end lane, as users write them: classes, claims, rules and Pods in one namespace."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from builders import Claim, Pod, Template, TolerationRule, claim, device_class, pod, template, toleration_rule
+from stack import eventually
+
+from tollbar import wellknown
+from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.model.objects import Object
+
+RESERVED = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def as_written(obj: Object, **metadata: Any) -> Object:
+    """Without what only the API server fills in."""
+    kept = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "creationTimestamp", "generation")}
+    return {**obj, "metadata": {**kept, **metadata}}
+
+
+def a_pod(name: str, namespace: str) -> Pod:
+    built = pod(name, namespace).but("spec.containers", [{"name": "main", "image": "example.com/app"}])
+    return built.but("spec.terminationGracePeriodSeconds", 0)
+
+
+def gpu_rule(name: str, **match: Any) -> TolerationRule:
+    """Gives the reserved nodes' toleration to claims of this class (`name`)."""
+    expression = f'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "{name}"))'
+    return toleration_rule(name).cel(expression).giving(RESERVED)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One namespace of a plane; cluster-scoped names carry the namespace's so that tests do not meet."""
+
+    kubectl: Kubectl
+    namespace: str
+
+    def unique(self, name: str) -> str:
+        return f"{name}.{self.namespace}"
+
+    def create(self, *objects: Object) -> None:
+        self.kubectl.apply(*(as_written(obj) for obj in objects))
+
+    def class_(self, name: str = "gpu", *, extended: str = "") -> str:
+        wanted = device_class(self.unique(name)).selecting('device.driver == "gpu.example.com"')
+        self.create(wanted.backing(extended) if extended else wanted)
+        return self.unique(name)
+
+    def claim(self, name: str, *classes: str) -> Claim:
+        return claim(name, self.namespace).request(*classes)
+
+    def template(self, name: str, *classes: str) -> Template:
+        return template(name, self.namespace).request(*classes)
+
+    def pod(self, name: str = "web") -> Pod:
+        return a_pod(name, self.namespace)
+
+    def get(self, name: str = "web") -> Object:
+        found: Object = self.kubectl.json("get", "pod", name, "-n", self.namespace)
+        return found
+
+    def tolerations(self, name: str = "web") -> list[Object]:
+        """Those that Tollbar or the author wrote: the API server's own two are left out."""
+        listed = self.get(name)["spec"].get("tolerations", [])
+        return [each for each in listed if not each["key"].startswith("node.kubernetes.io/")]
+
+    def is_held(self, name: str = "web") -> bool:
+        gates = self.get(name)["spec"].get("schedulingGates", [])
+        return {"name": wellknown.GATE} in gates
+
+    def bound_to(self, name: str = "web", *, seconds: float = 20) -> str:
+        return str(eventually(lambda: self.get(name)["spec"].get("nodeName"), seconds=seconds, what=f"{name} bound"))
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """(reason, note) of the events about an object of this namespace, or of none."""
+        found = self.kubectl.json("get", "events.events.k8s.io", "-A", f"--field-selector=regarding.name={name}")
+        return [(each["reason"], each.get("note", "")) for each in found["items"]]
+
+
+def a_ready_rule(cluster: Cluster, *rules: Any) -> None:
+    """Rules that the controllers say are in force; the webhook's cache is as old."""
+    cluster.create(*rules)
+    for rule in rules:
+        name = rule["metadata"]["name"]
+        cluster.kubectl("wait", "--for=condition=Ready", f"tolerationrule/{name}", "--timeout=10s")

@@ -1,0 +1,34 @@
+"""One installation for the whole lane, beside kube-scheduler, and two nodes of which one is reserved."""
+
+from collections.abc import Iterator
+
+import pytest
+from stack import Stack, installed
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.launcher import RealPlane
+
+TAINT = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
+DRIVER = "gpu.example.com"
+
+
+@pytest.fixture(scope="package")
+def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Installed and running, the webhook registered; tests that stop a process start it again."""
+    with installed(plane, tmp_path_factory.mktemp("stack")) as running:
+        running.webhook()
+        running.controllers()
+        running.register()
+        yield running
+
+
+@pytest.fixture(scope="package")
+def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
+    """`plain`, and `gpu-1`: tainted, with 64 devices of one driver and 64 of an extended resource."""
+    with BackgroundKubelet(plane.kubeconfig) as kubelet:
+        kubelet.add_node(NodeSpec("plain"))
+        kubelet.add_node(NodeSpec("gpu-1", taints=(TAINT,), capacity={"example.com/gpu": "64"}))
+        devices = [{"name": f"gpu-{index}", "attributes": {"type": {"string": "gpu"}}} for index in range(64)]
+        kubelet.publish_devices("gpu-1", DRIVER, devices)
+        yield kubelet

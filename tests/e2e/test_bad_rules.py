@@ -1,0 +1,130 @@
+"""Rules that go wrong, and input that is wrong: a clear answer, and no Pod that waits for ever."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from builders import toleration_rule
+from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from stack import Stack, eventually
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.model.objects import Object
+
+
+@pytest.fixture
+def cluster(stack: Stack, nodes: BackgroundKubelet, namespace: str) -> Iterator[Cluster]:
+    yield Cluster(stack.plane.kubectl, namespace)
+    stack.plane.kubectl("delete", "tolerationrules,deviceclasses", "--all")
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ('claims.exists(c, c.spec.devices.requests.exists(r, r.deviceClassName == "x"))', "exactly.deviceClassName"),
+        ('pod.metdata.name == "x"', "1:5"),
+        ("pods.size() > 0", "undeclared reference to 'pods'"),
+        ("pod.spec.containers.size()", "bool"),
+        ("claims.exists(c,", "1:"),
+        ('pod.metadata.name.matches("(")', "regex"),
+    ],
+)
+def test_a_broken_rule_is_refused_with_its_place(cluster: Cluster, expression: str, said: str) -> None:
+    with pytest.raises(KubectlError) as refused:
+        cluster.create(toleration_rule(cluster.unique("broken")).cel(expression))
+    assert "spec.match.cel.expression" in refused.value.stderr
+    assert said in refused.value.stderr
+
+
+def test_a_rule_that_fails_at_run_time_is_reported_and_holds_nobody(cluster: Cluster, stack: Stack) -> None:
+    gpu = cluster.class_()
+    failing = toleration_rule(cluster.unique("failing")).cel('pod.metadata.labels["team"] == "a" && size(claims) > 0')
+    a_ready_rule(cluster, gpu_rule(gpu), failing)
+    cluster.create(cluster.template("mine", gpu))
+    cluster.create(cluster.pod().templates("mine"))
+    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+    reported(cluster, stack, "web", failing)
+
+
+def test_a_rule_over_its_budget_is_reported_and_holds_nobody(cluster: Cluster, stack: Stack) -> None:
+    late = cluster.unique("late")
+    deep = "[1,2,3,4,5,6,7,8,9,10].all(NAME, REST)"
+    expression = "claims.size() >= 0"
+    for name in "abcdefg":
+        expression = deep.replace("NAME", name).replace("REST", expression)
+    hungry = toleration_rule(cluster.unique("hungry")).cel(expression)
+    a_ready_rule(cluster, gpu_rule(late), hungry)
+    cluster.create(cluster.template("mine", late))
+    cluster.create(cluster.pod().templates("mine"))
+    assert cluster.is_held()
+    cluster.class_("late")
+    assert cluster.bound_to() == "gpu-1"
+    assert cluster.tolerations() == [RESERVED]
+    reported(cluster, stack, "web", hungry)
+
+
+def test_a_rule_that_got_past_the_webhook_is_not_in_force_and_says_why(cluster: Cluster, stack: Stack) -> None:
+    stack.running["webhook"].stop()
+    try:
+        name = cluster.unique("broken")
+        cluster.create(toleration_rule(name).cel('pod.metdata.name == "x"'))
+        cluster.kubectl("wait", "--for=condition=Ready=False", f"tolerationrule/{name}", "--timeout=10s")
+        (condition,) = cluster.kubectl.json("get", "tolerationrule", name)["status"]["conditions"]
+        assert condition["reason"] == "InvalidExpression"
+        assert condition["message"].startswith("spec.match.cel.expression: 1:5: undefined field 'metdata'")
+        eventually(lambda: "InvalidRule" in dict(cluster.events(name)), what="InvalidRule")
+    finally:
+        stack.webhook()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("spec.match", None, "spec.match"),
+        ("spec.tolerations", [], "spec.tolerations"),
+        ("spec.tolerations", [{"operator": "Exists"}], "reserved"),
+        ("spec.tolerations", [{"key": "a", "operator": "Exists", "value": "x"}], "value must be empty"),
+        ("spec.mode", "Off", "spec.mode"),
+        ("spec.match", {"type": "CEL"}, "match.cel"),
+        ("spec.match", {"type": "Device", "device": {"prototypes": []}}, "prototypes"),
+    ],
+)
+def test_a_malformed_rule_is_refused_with_its_field(cluster: Cluster, path: str, value: Object, said: str) -> None:
+    with pytest.raises(KubectlError) as refused:
+        cluster.create(toleration_rule(cluster.unique("bad")).cel("true").but(path, value))
+    assert said in refused.value.stderr
+
+
+def test_a_pod_of_one_mebibyte_passes(cluster: Cluster) -> None:
+    gpu = cluster.class_()
+    a_ready_rule(cluster, gpu_rule(gpu))
+    cluster.create(cluster.template("mine", gpu))
+    large = [{"name": f"V{i}", "value": "x" * 1000} for i in range(1000)]
+    pod = cluster.pod().templates("mine")
+    pod = pod.but("spec.containers", [{**pod["spec"]["containers"][0], "env": large}])
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(as_written(pod)))
+    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+
+
+def test_a_pod_with_256_alternatives_is_decided(cluster: Cluster) -> None:
+    """Too many for admission: gated, and released when the controller has looked at them all."""
+    gpu = cluster.class_()
+    a_ready_rule(cluster, gpu_rule(gpu))
+    cluster.create(cluster.template("many", *([gpu] * 4)).request(*([gpu] * 8)).request(*([gpu] * 8)))
+    cluster.create(cluster.pod().templates("many"))
+    eventually(lambda: not cluster.is_held(), what="released")
+    assert cluster.tolerations() == [RESERVED]
+
+
+def test_no_traceback_was_logged(stack: Stack) -> None:
+    """The last test of the lane: everything above went through these two processes."""
+    assert [name for name, process in stack.running.items() if "Traceback" in process.log()] == []
+
+
+def reported(cluster: Cluster, stack: Stack, pod: str, rule: Object) -> None:
+    name = rule["metadata"]["name"]
+    eventually(lambda: "RuleEvaluationFailed" in dict(cluster.events(pod)), what="RuleEvaluationFailed on the Pod")
+    eventually(lambda: "RuleFailing" in dict(cluster.events(name)), what="RuleFailing on the rule")
+    errors = stack.running["controllers"].metrics()["tollbar_rule_errors_total"]
+    assert any(f'rule="{name}"' in labels for labels in errors)

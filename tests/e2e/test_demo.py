@@ -1,0 +1,145 @@
+"""`tollbar demo` as a newcomer runs it: to its end, interrupted, and where it cannot work; never a trace is left."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("plane"), pytest.mark.timeout(240)]
+
+PROVEN = [
+    "a Kubernetes control plane",
+    "two nodes: plain, and gpu with 2 devices and taint example.com/gpu=true:NoSchedule",
+    "Tollbar: webhook",
+    "checked, compiled and in force: condition Ready",
+    "created with the toleration in it, added at admission by rule gpu-nodes",
+    "kube-scheduler bound it to node gpu, with device gpu-",
+    "Tollbar's writes to it since: none",
+    "held: scheduling gate tollbar.dev/tolerations, label tollbar.dev/gate=held",
+    'it says why, in an event: "waiting for DeviceClass large-gpu.example.com',
+    "released with the toleration, added by rule gpu-nodes",
+    "kube-scheduler bound it to node gpu, with device gpu-",
+    "Tollbar's writes to it: 1 patch",
+    "created as it was written",
+    "kube-scheduler bound it to node plain",
+    "Tollbar's writes to it: none",
+    "refused: spec.match.cel.expression, line 2, column ",
+]
+
+
+class Run:
+    """A demonstration in a temporary directory of its own, and its traces."""
+
+    def __init__(self, directory: Path) -> None:
+        self.mark = uuid.uuid4().hex
+        self.files = directory
+        self.environment = {
+            **os.environ,
+            "TMPDIR": str(directory),
+            "TOLLBAR_TEST_RUN": self.mark,
+            "PYTHONIOENCODING": "utf-8",
+            "COLUMNS": "200",
+        }
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tollbar.cli", "demo", *arguments],
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def traces(self) -> tuple[list[str], list[str]]:
+        """Command lines of processes of this run, and files that it left."""
+        lines = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if self.mark.encode() in (process / "environ").read_bytes():
+                    lines.append((process / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return lines, sorted(path.name for path in self.files.iterdir())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def until(process: subprocess.Popen[str], text: str) -> str:
+    """What the process printed up to and with the first line that has the text."""
+    assert process.stdout is not None
+    printed = ""
+    for line in process.stdout:
+        printed += line
+        if text in line:
+            return printed
+    raise AssertionError(f"it ended without {text!r}:\n{printed}")
+
+
+def test_every_step_is_shown_to_have_happened_and_nothing_is_left(run: Run) -> None:
+    process = run.start()
+    story, errors = process.communicate()
+
+    proofs = [line.strip().removeprefix("✓ ") for line in story.splitlines() if line.strip().startswith("✓")]
+    missing = [want for want, proof in zip(PROVEN, proofs, strict=False) if not proof.startswith(want)]
+    assert (process.returncode, missing, len(proofs), "\x1b" in story) == (0, [], len(PROVEN), False), story + errors
+    assert run.traces() == ([], [])
+
+
+def test_the_place_of_the_mistake_is_pointed_at(run: Run) -> None:
+    process = run.start()
+    story, _ = process.communicate()
+
+    found = re.search(r"line 2, column (\d+).*\n(?: {7}.*\n)(?: {7}(?P<line>.*)\n)(?P<mark> +\^)", story)
+    assert found is not None, story
+    assert found["line"][len(found["mark"]) - 8] == "="
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["The stage", "Pod B asks"])
+def test_interrupted_at_any_moment_it_cleans_up(run: Run, number: signal.Signals, moment: str) -> None:
+    process = run.start()
+    until(process, moment)
+    process.send_signal(number)
+    _, errors = process.communicate()
+
+    assert (process.returncode, "Traceback" in errors, run.traces()) == (130, False, ([], [])), errors
+
+
+def test_kept_it_stays_until_it_is_interrupted(run: Run) -> None:
+    process = run.start("--keep")
+    story = until(process, "Ctrl-C")
+    exported = re.search(r"export KUBECONFIG=(\S+)", story)
+    kubectl = re.search(r"alias kubectl=(\S+)", story)
+    assert exported is not None
+    assert kubectl is not None
+    answer = subprocess.run(
+        [kubectl[1], "get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}"],
+        env={**os.environ, "KUBECONFIG": exported[1]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+    assert (answer.stdout, process.returncode, run.traces()) == ("gpu gpu plain", 0, ([], []))
+
+
+def test_without_a_control_plane_it_says_so_in_one_line(run: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    process = run.start(KUBEBUILDER_ASSETS=str(empty))
+    story, errors = process.communicate()
+
+    assert process.returncode == 1
+    assert "KUBEBUILDER_ASSETS has no etcd" in story
+    assert errors.splitlines()[-1].startswith("Error: the demonstration did not come to its end")
+    assert "Traceback" not in errors

@@ -1,0 +1,34 @@
+"""A fresh installation for every fault, so that no test inherits another one's damage."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from stack import Stack, installed
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.launcher import RealPlane
+
+
+@pytest.fixture(scope="package")
+def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
+    """One node without taints: these tests are about gates."""
+    with BackgroundKubelet(plane.kubeconfig) as kubelet:
+        kubelet.add_node(NodeSpec("plain"))
+        yield kubelet
+
+
+@pytest.fixture
+def stack(own_plane: RealPlane, tmp_path: Path) -> Iterator[Stack]:
+    """Installed, nothing running yet."""
+    with installed(own_plane, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(stack: Stack, namespace: str) -> Iterator[Cluster]:
+    yield Cluster(stack.plane.kubectl, namespace)
+    stack.plane.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force")
+    stack.plane.kubectl("delete", "tolerationrules,deviceclasses", "--all")

@@ -1,0 +1,124 @@
+"""Processes that are down, killed or doubled.  Invariants: no Pod stays in our gate, none is patched twice."""
+
+from collections import Counter
+
+from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
+from stack import CONTROLLERS, Stack, eventually
+
+from tollbar import wellknown
+from tollbar.model.objects import Object
+
+
+def test_pods_created_while_the_webhook_is_down_get_their_tolerations_late(cluster: Cluster, stack: Stack) -> None:
+    stack.controllers()
+    stack.webhook()
+    stack.register()
+    gpu = cluster.class_()
+    a_ready_rule(cluster, gpu_rule(gpu))
+    cluster.create(cluster.template("mine", gpu))
+    stack.running["webhook"].kill()
+    cluster.create(cluster.pod().templates("mine"))
+    eventually(lambda: cluster.tolerations() == [RESERVED], what="added late")
+    assert not cluster.is_held()
+
+
+def test_500_held_pods_survive_the_sigkill_of_the_controllers(cluster: Cluster, stack: Stack) -> None:
+    plane = stack.plane
+    stack.webhook()
+    stack.register()
+    stack.controllers()
+    late = cluster.unique("late")
+    a_ready_rule(cluster, gpu_rule(late))
+    cluster.create(cluster.template("mine", late))
+    names = {f"web-{i}" for i in range(500)}
+    since = plane.audit_fence()
+    cluster.create(*(cluster.pod(name).templates("mine") for name in sorted(names)))
+    assert held(cluster) == names
+    cluster.class_("late")
+    eventually(lambda: len(held(cluster)) < 480, what="the release has begun")
+    stack.running["controllers"].kill()
+    left = held(cluster)
+    stack.controllers("again")
+    eventually(lambda: not held(cluster), seconds=60, what="released after the restart")
+    assert patches(stack, since) == Counter(dict.fromkeys(names, 1))
+    assert left, "everything was released before the kill: nothing was tested"
+    assert {RESERVED["key"] for pod in pods(cluster) for t in pod["spec"]["tolerations"]} & {RESERVED["key"]}
+    assert all(RESERVED in pod["spec"]["tolerations"] for pod in pods(cluster))
+
+
+def test_two_replicas_have_one_leader_and_hand_over(cluster: Cluster, stack: Stack) -> None:
+    plane = stack.plane
+    stack.webhook()
+    stack.register()
+    election = {"leaderElection__enabled": True}
+    first = stack.controllers("first", **election)
+    eventually(lambda: leads(stack, "first"), what="the first one leads")
+    stack.controllers("second", **election)
+    late, later = cluster.unique("late"), cluster.unique("later")
+    a_ready_rule(cluster, gpu_rule(late), gpu_rule(later))
+    cluster.create(cluster.template("late", late), cluster.template("later", later))
+    names = [f"web-{i}" for i in range(40)]
+    since = plane.audit_fence()
+    cluster.create(*(cluster.pod(name).templates("late") for name in names[:20]))
+    cluster.create(*(cluster.pod(name).templates("later") for name in names[20:]))
+    assert held(cluster) == set(names)
+    cluster.class_("late")
+    eventually(lambda: held(cluster) == set(names[20:]), what="the leader releases")
+    assert not leads(stack, "second")
+    first.kill()
+    cluster.class_("later")
+    eventually(lambda: leads(stack, "second"), seconds=40, what="handed over")
+    eventually(lambda: not held(cluster), what="the new leader releases")
+    assert patches(stack, since) == Counter(dict.fromkeys(names, 1))
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_at_once(cluster: Cluster, stack: Stack) -> None:
+    election = {"leaderElection__enabled": True}
+    first = stack.controllers("first", **election)
+    eventually(lambda: leads(stack, "first"), what="the first one leads")
+    stack.controllers("second", **election)
+    assert first.stop() == 0
+    lease = stack.plane.kubectl.json("get", "lease", "tollbar-controllers", "-n", wellknown.SYSTEM_NAMESPACE)
+    eventually(lambda: leads(stack, "second"), seconds=8, what="handed over before the lease could expire")
+    assert lease["spec"]["leaseDurationSeconds"] < 15
+
+
+def test_a_pod_is_released_after_max_hold_and_repaired_when_the_class_appears(cluster: Cluster, stack: Stack) -> None:
+    stack.webhook()
+    stack.register()
+    stack.controllers()
+    kubectl = stack.plane.kubectl
+    kubectl("patch", "schedulinggate", "tolerations", "--type=merge", "-p", '{"spec":{"maxHold":"3s"}}')
+    late = cluster.unique("late")
+    a_ready_rule(cluster, gpu_rule(late))
+    cluster.create(cluster.template("mine", late))
+    cluster.create(cluster.pod().templates("mine"))
+    assert cluster.is_held()
+    eventually(lambda: not cluster.is_held(), what="released after maxHold")
+    assert cluster.tolerations() == []
+    eventually(lambda: "GateOverdue" in dict(cluster.events("web")), what="GateOverdue")
+    cluster.class_("late")
+    eventually(lambda: cluster.tolerations() == [RESERVED], what="added late")
+
+
+def pods(cluster: Cluster) -> list[Object]:
+    found: list[Object] = cluster.kubectl.json("get", "pods", "-n", cluster.namespace)["items"]
+    return found
+
+
+def held(cluster: Cluster) -> set[str]:
+    return {
+        pod["metadata"]["name"]
+        for pod in pods(cluster)
+        if {"name": wellknown.GATE} in pod["spec"].get("schedulingGates", [])
+    }
+
+
+def patches(stack: Stack, since: int) -> Counter[str]:
+    """Our writes of Pods, refused ones included, by name."""
+    stack.plane.audit_fence()
+    return Counter(r.name for r in stack.plane.audit.writes(since, user=CONTROLLERS, resource="pods"))
+
+
+def leads(stack: Stack, name: str) -> bool:
+    return 1.0 in stack.running[name].metrics().get("leader_election_master_status", {}).values()

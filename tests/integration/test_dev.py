@@ -1,0 +1,193 @@
+"""`tollbar dev` against the real API server: it works, and leaves the cluster and the machine as it found them."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tollbar import wellknown
+from tollbar.api import webhooks
+from tollbar.devplane.real.kubectl import Kubectl
+
+pytestmark = pytest.mark.timeout(120)
+
+QUICKSTART = Path(__file__).parents[2] / "manifests" / "examples" / "quickstart"
+OURS = (
+    "customresourcedefinitions",
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "schedulinggates",
+    "tolerationrules",
+)
+
+
+class Dev:
+    """A running `tollbar dev`; its progress is read line by line."""
+
+    def __init__(self, kubeconfig: Path, *arguments: str) -> None:
+        self._mark = uuid.uuid4().hex
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tollbar.cli", "dev", "--kubeconfig", str(kubeconfig), *arguments],
+            env={**os.environ, "TOLLBAR_TEST_RUN": self._mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.said = ""
+
+    def until(self, text: str) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+            if text in line:
+                return
+        raise AssertionError(f"it ended without {text!r}:\n{self.said}")
+
+    def end(self, number: signal.Signals | None = None) -> int:
+        if number is not None:
+            self.process.send_signal(number)
+        _, rest = self.process.communicate()
+        self.said += rest
+        return self.process.returncode
+
+    def processes(self) -> dict[str, int]:
+        """What runs of this run, by module."""
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if self._mark.encode() in (process / "environ").read_bytes():
+                    found[(process / "cmdline").read_text().split("\0")[2]] = int(process.name)
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def dev(plane) -> Iterator[Any]:
+    started = []
+
+    def start(*arguments: str) -> Dev:
+        started.append(Dev(plane.kubeconfig, *arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.end(signal.SIGINT)
+
+
+def cluster(kubectl: Kubectl) -> dict[str, list[Any]]:
+    """Everything of the kinds that dev touches, and nothing that only time changes."""
+    served = kubectl("api-resources", "-o", "name")
+    return {
+        kind: [(each["metadata"]["name"], each["metadata"].get("labels"), each.get("spec")) for each in found]
+        for kind in OURS
+        if kind in served
+        for found in [kubectl.json("get", kind)["items"]]
+    }
+
+
+def pod(kubectl: Kubectl, namespace: str, name: str) -> dict[str, Any]:
+    return dict(kubectl.json("get", "pod", name, "-n", namespace))
+
+
+def apply(kubectl: Kubectl, namespace: str, *files: str) -> None:
+    for file in files:
+        kubectl("apply", "-n", namespace, "-f", str(QUICKSTART / file))
+
+
+@pytest.fixture
+def classes(kubectl: Kubectl) -> Iterator[None]:
+    yield
+    kubectl("delete", "deviceclass", "gpu.example.com", "large-gpu.example.com", "--ignore-not-found")
+
+
+def test_pods_are_tolerated_and_held_and_at_the_end_all_is_as_before(
+    kubectl: Kubectl, namespace: str, dev: Any, classes: None
+) -> None:
+    before = cluster(kubectl)
+    running = dev()
+    running.until("ready: webhook at https://127.0.0.1:")
+    apply(kubectl, namespace, "device-class.yaml", "claim-templates.yaml", "rule.yaml")
+    kubectl("wait", "--for=condition=Ready", "tolerationrule/gpu-nodes", "--timeout=30s")
+    apply(kubectl, namespace, "pod-b.yaml")
+    held = pod(kubectl, namespace, "pod-b")
+
+    code = running.end(signal.SIGINT)
+
+    released = pod(kubectl, namespace, "pod-b")
+    assert (code, running.processes(), cluster(kubectl)) == (0, {}, before), running.said
+    assert held["spec"]["schedulingGates"] == [{"name": wellknown.GATE}]
+    assert "schedulingGates" not in released["spec"]
+    assert "removing TolerationRules with their definition: gpu-nodes" in running.said
+    assert "Traceback" not in running.said
+
+
+def test_a_child_that_dies_ends_it_with_its_exit_code(kubectl: Kubectl, dev: Any) -> None:
+    before = cluster(kubectl)
+    running = dev()
+    running.until("ready: webhook at")
+    os.kill(running.processes()["webhooks"], signal.SIGKILL)
+
+    code = running.end()
+
+    assert (code, running.processes(), cluster(kubectl)) == (137, {}, before), running.said
+    assert running.said.splitlines()[-1] == "Error: webhook was ended by SIGKILL"
+
+
+def test_interrupted_while_it_starts_it_leaves_nothing(kubectl: Kubectl, dev: Any) -> None:
+    before = cluster(kubectl)
+    running = dev()
+    running.until("as an owner")
+
+    code = running.end(signal.SIGTERM)
+
+    assert (code, running.processes(), cluster(kubectl)) == (130, {}, before), running.said
+
+
+def test_a_second_one_is_refused_and_one_that_was_killed_is_cleaned_up(kubectl: Kubectl, dev: Any) -> None:
+    before = cluster(kubectl)
+    first = dev()
+    first.until("ready: webhook at")
+    second = dev()
+    refused = second.end()
+    first.end(signal.SIGKILL)
+    third = dev()
+    third.until("ready: webhook at")
+    code = third.end(signal.SIGINT)
+
+    assert (refused, second.said.splitlines()[-1]) == (
+        1,
+        "Error: another `tollbar dev` serves this cluster: end that one first",
+    )
+    assert (code, cluster(kubectl)) == (0, before), third.said
+
+
+def test_an_installation_is_left_alone(kubectl: Kubectl, dev: Any) -> None:
+    kubectl.apply(webhooks.pods_configuration(webhooks.at_service()))
+    try:
+        before = cluster(kubectl)
+        running = dev()
+        code = running.end()
+
+        assert (code, cluster(kubectl)) == (1, before)
+        assert running.said.splitlines()[-1].startswith("Error: Tollbar is installed in this cluster: ")
+    finally:
+        kubectl("delete", "mutatingwebhookconfiguration", webhooks.PODS_NAME)
+
+
+def test_never_gates_when_told_so(kubectl: Kubectl, namespace: str, dev: Any, classes: None) -> None:
+    running = dev("--admission", "Never")
+    running.until("ready: webhook at")
+    apply(kubectl, namespace, "claim-templates.yaml", "rule.yaml", "pod-b.yaml")
+    created = pod(kubectl, namespace, "pod-b")
+
+    code = running.end(signal.SIGINT)
+
+    assert (code, "schedulingGates" in created["spec"]) == (0, False)

@@ -1,0 +1,218 @@
+"""`tollbar drain` against the real API server: what sets the gate goes first, then every gate of ours comes off."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tollbar import wellknown
+from tollbar.api import webhooks
+from tollbar.cli.drain import Drained, drain
+from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.model import pods
+from tollbar.model.objects import Object, labels_of, metadata
+from tollbar.runtime.client import Client
+from tollbar.runtime.errors import ApiError
+from tollbar.runtime.resources import PODS
+
+CLOSED = webhooks.at_url("https://127.0.0.1:9", b"no certificate")
+OURS = (webhooks.pods_configuration(CLOSED), webhooks.rules_configuration(CLOSED))
+FOREIGN_GATE = "example.com/quota"
+MORE_THAN_A_PAGE = 510
+
+
+class Unhurried:
+    """A clock whose waits are over at once and remembered."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+def foreign_configuration(kubectl: Kubectl) -> Iterator[str]:
+    foreign = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "somebody-else"},
+        "webhooks": [],
+    }
+    kubectl.apply(foreign)
+    yield "somebody-else"
+    kubectl("delete", "mutatingwebhookconfiguration", "somebody-else")
+
+
+def pod(namespace: str, name: str, *gates: str) -> Object:
+    held = {wellknown.LABEL_GATE: wellknown.GATE_HELD} if wellknown.GATE in gates else {"app": "x"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": held},
+        "spec": {
+            "containers": [{"name": "main", "image": "none"}],
+            "schedulingGates": [{"name": gate} for gate in gates],
+        },
+    }
+
+
+def tollbar(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tollbar.cli", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+async def test_configurations_go_first_then_every_gate_of_ours_and_nothing_else(
+    admin: Client, kubectl: Kubectl, namespace: str, foreign_configuration: str
+) -> None:
+    kubectl.apply(
+        *OURS,
+        pod(namespace, "held", wellknown.GATE),
+        pod(namespace, "held-by-both", FOREIGN_GATE, wellknown.GATE),
+        pod(namespace, "held-by-others", FOREIGN_GATE),
+        pod(namespace, "free"),
+    )
+    clock = Unhurried()
+
+    drained = await drain(admin, clock=clock, report=lambda _line: None)
+
+    assert drained == Drained(
+        configurations=(
+            "MutatingWebhookConfiguration zz-tollbar-pods",
+            "ValidatingWebhookConfiguration zz-tollbar-rules",
+        ),
+        released=2,
+        meanwhile=0,
+        refused=(),
+        remaining=0,
+    )
+    assert clock.slept == [webhooks.TIMEOUT_SECONDS + 1.0]
+    found = {metadata(each)["name"]: each for each in (await admin.list(PODS, namespace))["items"]}
+    assert {name: (pods.gate_names(each), labels_of(each)) for name, each in found.items()} == {
+        "held": ([], {wellknown.LABEL_GATE: wellknown.GATE_RELEASED}),
+        "held-by-both": ([FOREIGN_GATE], {wellknown.LABEL_GATE: wellknown.GATE_RELEASED}),
+        "held-by-others": ([FOREIGN_GATE], {"app": "x"}),
+        "free": ([], {"app": "x"}),
+    }
+    left = {each["metadata"]["name"] for each in kubectl.json("get", "mutatingwebhookconfigurations")["items"]}
+    assert left == {foreign_configuration}
+
+
+async def test_more_pods_than_one_page_of_a_list(admin: Client, namespace: str) -> None:
+    names = [f"held-{number}" for number in range(MORE_THAN_A_PAGE)]
+    await asyncio.gather(*(admin.create(PODS, pod(namespace, name, wellknown.GATE)) for name in names))
+
+    first = await drain(admin, clock=Unhurried(), report=lambda _line: None)
+    second = await drain(admin, clock=Unhurried(), report=lambda _line: None)
+
+    assert (first.released, second) == (MORE_THAN_A_PAGE, Drained((), 0, 0, (), 0))
+
+
+async def test_pods_that_change_all_the_time_are_released(admin: Client, namespace: str) -> None:
+    """Somebody else removes his own gate, so that the place of ours moves, and writes labels without a pause."""
+    await admin.create(PODS, pod(namespace, "busy", FOREIGN_GATE, wellknown.GATE))
+
+    async def write_labels() -> None:
+        for number in range(100):
+            body = [{"op": "add", "path": "/metadata/labels/number", "value": str(number)}]
+            if number == 3:
+                body = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
+            await admin.patch(PODS, "busy", body, namespace=namespace)
+
+    writer = asyncio.create_task(write_labels())
+    drained = await drain(admin, clock=Unhurried(), report=lambda _line: None)
+    writer.cancel()
+    await asyncio.gather(writer, return_exceptions=True)
+
+    found = await admin.get(PODS, "busy", namespace)
+    assert (drained.remaining, wellknown.GATE in pods.gate_names(found)) == (0, False)
+
+
+def test_the_command_prints_its_result_as_data_and_its_progress_apart(plane, kubectl: Kubectl, namespace: str) -> None:
+    kubectl.apply(OURS[0], pod(namespace, "held", wellknown.GATE))
+
+    done = tollbar("drain", "--kubeconfig", str(plane.kubeconfig), "-o", "json")
+
+    assert (done.returncode, json.loads(done.stdout)) == (
+        0,
+        {
+            "configurations": ["MutatingWebhookConfiguration zz-tollbar-pods"],
+            "released": 1,
+            "meanwhile": 0,
+            "refused": [],
+            "remaining": 0,
+        },
+    )
+    assert "waiting 3 s for requests that had begun" in done.stderr
+
+
+async def test_a_pod_that_somebody_will_not_let_go_is_reported_and_the_others_are_released(
+    plane, admin: Client, kubectl: Kubectl, namespace: str, keeper: str
+) -> None:
+    kubectl.apply(pod(namespace, "kept", wellknown.GATE), pod(namespace, "free", wellknown.GATE))
+    await until_in_force(admin, namespace)
+
+    done = tollbar("drain", "--kubeconfig", str(plane.kubeconfig), "-o", "json")
+
+    printed = json.loads(done.stdout)
+    assert (
+        done.returncode,
+        printed["released"],
+        printed["remaining"],
+        [each["pod"] for each in printed["refused"]],
+    ) == (
+        1,
+        1,
+        1,
+        [f"{namespace}/kept"],
+    )
+    assert f"Policy '{keeper}'" in done.stderr
+    assert "Error: Pods that still have the gate tollbar.dev/tolerations: 1" in done.stderr
+
+
+async def until_in_force(admin: Client, namespace: str) -> None:
+    """A new policy takes the API server up to a second; a change of nothing shows when it is there."""
+    touch = [{"op": "add", "path": "/metadata/labels/touched", "value": "true"}]
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await admin.patch(PODS, "kept", touch, namespace=namespace)
+            except ApiError:
+                return
+
+
+@pytest.fixture
+def keeper(kubectl: Kubectl, namespace: str) -> Iterator[str]:
+    """A policy of somebody else that refuses every change of the Pod `kept`."""
+    name = f"keeper-{namespace}"
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+            ],
+        },
+        "validations": [{"expression": "object.metadata.name != 'kept'"}],
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    kubectl.apply(
+        {**kind, "kind": "ValidatingAdmissionPolicy", "spec": policy},
+        {
+            **kind,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    )
+    yield name
+    kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name)

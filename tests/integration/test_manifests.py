@@ -1,0 +1,254 @@
+"""The manifests on a real API server: rendered, applied, allowed, and with the rights that they name."""
+
+import json
+import runpy
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tollbar.devplane.real.kubectl import Kubectl
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+DEFAULT = MANIFESTS / "overlays" / "default"
+
+Render = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def render(kubectl: Kubectl, tmp_path: Path) -> Render:
+    """Objects of an overlay beside ours, given as the text of its kustomization.yaml."""
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    overlay = tmp_path / "manifests" / "overlays" / "tried"
+    overlay.mkdir()
+
+    def rendered(kustomization: str) -> list[dict[str, Any]]:
+        (overlay / "kustomization.yaml").write_text(kustomization)
+        return list(yaml.safe_load_all(kubectl("kustomize", str(overlay))))
+
+    return rendered
+
+
+@pytest.fixture(scope="module")
+def installed(plane: Any) -> Iterator[str]:
+    """What kubectl says when the default overlay is applied after the definitions; all is removed afterwards."""
+    kubectl: Kubectl = plane.kubectl
+    kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(MANIFESTS / "base" / "crds"))
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "-l", "app.kubernetes.io/name=tollbar")
+    yield kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
+    remove(kubectl, list(yaml.safe_load_all(kubectl("kustomize", str(DEFAULT)))))
+
+
+def remove(kubectl: Kubectl, objects: list[dict[str, Any]]) -> None:
+    """Our own kinds first: with their definitions they would be gone before they are asked for."""
+    ordered = sorted(objects, key=lambda obj: obj["kind"] != "SchedulingGate")
+    kubectl("delete", "--ignore-not-found", "--wait", "-f", "-", stdin=yaml.safe_dump_all(ordered))
+
+
+def name_of(obj: dict[str, Any]) -> str:
+    return f"{obj['kind']} {obj['metadata']['name']}"
+
+
+def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kubectl: Kubectl) -> None:
+    again = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
+    lines = installed.splitlines()
+    assert (len(lines), [line for line in lines if not line.endswith(" serverside-applied")], again) == (
+        21,
+        [],
+        installed,
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_default_webhook_configuration_sorts_last(kubectl: Kubectl) -> None:
+    names = kubectl("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "name").split()
+    assert [name.split("/")[1] for name in names if "tollbar" in name] == ["zz-tollbar-pods", "zz-tollbar-rules"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_applying_again_keeps_the_ca_that_somebody_else_wrote(kubectl: Kubectl) -> None:
+    configuration = ("mutatingwebhookconfiguration", "zz-tollbar-pods")
+    written = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "Q0E="}]
+    kubectl("patch", *configuration, "--type=json", "-p", json.dumps(written))
+    kubectl("apply", "--server-side", "-k", str(DEFAULT))
+    assert kubectl("get", *configuration, "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}") == "Q0E="
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("component", ["webhook", "controllers"])
+def test_our_pods_pass_the_restricted_standard_of_their_namespace(kubectl: Kubectl, component: str) -> None:
+    """kube-controller-manager could create both replicas; without Nodes they stay pending."""
+    in_ours = ("-n", "tollbar-system")
+    kubectl("wait", f"deployment/tollbar-{component}", *in_ours, "--for=jsonpath={.status.replicas}=2", "--timeout=30s")
+    pods = kubectl.json("get", "pods", *in_ours, "-l", f"app.kubernetes.io/component={component}")["items"]
+    assert [pod["spec"].get("schedulingGates", []) for pod in pods] == [[], []]
+    labels = kubectl.json("get", "namespace", "tollbar-system")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+RIGHTS = {
+    "tollbar-webhook list resourceclaims.resource.k8s.io": True,
+    "tollbar-webhook watch tolerationrules.tollbar.dev": True,
+    "tollbar-webhook list pods": False,
+    "tollbar-webhook get secrets": False,
+    "tollbar-webhook patch tolerationrules.tollbar.dev/status": False,
+    "tollbar-controllers patch pods": True,
+    "tollbar-controllers update pods": False,
+    "tollbar-controllers delete pods": False,
+    "tollbar-controllers patch pods/status": False,
+    "tollbar-controllers patch tolerationrules.tollbar.dev/status": True,
+    "tollbar-controllers patch tolerationrules.tollbar.dev": False,
+    "tollbar-controllers create events.events.k8s.io": True,
+    "tollbar-controllers list mutatingwebhookconfigurations.admissionregistration.k8s.io": True,
+    "tollbar-controllers patch mutatingwebhookconfigurations.admissionregistration.k8s.io": False,
+    "tollbar-controllers get secrets": False,
+    "tollbar-controllers update leases.coordination.k8s.io/tollbar-controllers": True,
+    "tollbar-controllers update leases.coordination.k8s.io/somebody-else": False,
+}
+
+
+@pytest.mark.usefixtures("installed")
+def test_rights(kubectl: Kubectl) -> None:
+    assert dict(zip(RIGHTS, allowed(kubectl, "tollbar-system", *RIGHTS), strict=True)) == RIGHTS
+
+
+def allowed(kubectl: Kubectl, namespace: str, *questions: str) -> list[bool]:
+    """Answers to `ACCOUNT VERB RESOURCE.GROUP[/SUBRESOURCE]` about a namespace's accounts; for leases, `/NAME`."""
+    reviews = [
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": f"system:serviceaccount:{namespace}:{account}",
+                "groups": ["system:authenticated"],
+                "resourceAttributes": attributes(namespace, verb, *resource.partition("/")[::2]),
+            },
+        }
+        for account, verb, resource in (question.split() for question in questions)
+    ]
+    answers = kubectl("create", "-f", "-", "-o", "jsonpath={.status.allowed} ", stdin=yaml.safe_dump_all(reviews))
+    return [answer == "true" for answer in answers.split()]
+
+
+def attributes(namespace: str, verb: str, resource: str, part: str) -> dict[str, str]:
+    plural, _, group = resource.partition(".")
+    return {
+        "namespace": namespace,
+        "verb": verb,
+        "resource": plural,
+        "group": group,
+        "name" if plural == "leases" else "subresource": part,
+    }
+
+
+@pytest.mark.usefixtures("installed")
+def test_who_may_view_a_cluster_sees_rules_and_who_administers_it_writes_them(kubectl: Kubectl) -> None:
+    kinds = ("tolerationrules", "schedulinggates")
+    reading = sorted(f"{verb} {kind}" for kind in kinds for verb in ("get", "list", "watch"))
+    writing = [
+        f"{verb} {kind}" for kind in kinds for verb in ("create", "update", "patch", "delete", "deletecollection")
+    ]
+    want = {"view": reading, "edit": reading, "admin": sorted([*reading, *writing, "release schedulinggates"])}
+    for _ in range(100):  # kube-controller-manager aggregates the roles, soon
+        if (found := {role: verbs_of(kubectl, role) for role in want}) == want:
+            break
+    assert found == want
+
+
+def verbs_of(kubectl: Kubectl, role: str) -> list[str]:
+    return sorted(
+        f"{verb} {resource}"
+        for rule in kubectl.json("get", "clusterrole", role)["rules"]
+        if rule["apiGroups"] == ["tollbar.dev"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def test_install_yaml_is_the_default_overlay(kubectl: Kubectl) -> None:
+    header = runpy.run_path(str(MANIFESTS.parent / "scripts" / "render_install.py"))["HEADER"]
+    assert (MANIFESTS / "install.yaml").read_text() == header + kubectl("kustomize", str(DEFAULT))
+
+
+ELSEWHERE = """
+namespace: elsewhere
+namePrefix: acme-
+resources: [../default]
+transformers: [../../identity]
+"""
+
+
+def test_another_namespace_and_prefix_reach_every_place(render: Render) -> None:
+    objects = {name_of(obj): obj for obj in render(ELSEWHERE)}
+    pods = objects["MutatingWebhookConfiguration zz-acme-zz-tollbar-pods"]["webhooks"][0]
+    rules = objects["ValidatingWebhookConfiguration zz-acme-zz-tollbar-rules"]["webhooks"][0]
+    service = {"name": "acme-tollbar-webhook", "namespace": "elsewhere"}
+    assert {
+        "owners": objects["SchedulingGate acme-tolerations"]["spec"]["owners"],
+        "services": [webhook["clientConfig"]["service"] for webhook in (pods, rules)],
+        "unmanaged": pods["namespaceSelector"]["matchExpressions"][0]["values"],
+        "still in the old namespace": [name for name, obj in objects.items() if "tollbar-system" in str(obj)],
+        "cluster-scoped objects in a namespace": [
+            name for name, obj in objects.items() if "SchedulingGate" in name and "namespace" in obj["metadata"]
+        ],
+    } == {
+        "owners": ["system:serviceaccount:elsewhere:acme-tollbar-controllers"],
+        "services": [{**service, "path": "/mutate-pods"}, {**service, "path": "/validate-rules"}],
+        "unmanaged": ["kube-system", "elsewhere"],
+        "still in the old namespace": [],
+        "cluster-scoped objects in a namespace": [],
+    }
+
+
+@pytest.mark.usefixtures("installed")
+def test_another_installation_is_accepted(render: Render, kubectl: Kubectl) -> None:
+    """Beside the first one, whose definitions it shares."""
+    objects = [obj for obj in render(ELSEWHERE) if obj["kind"] != "CustomResourceDefinition"]
+    try:
+        said = kubectl(
+            "apply", "--server-side", "--warnings-as-errors", "-f", "-", stdin=yaml.safe_dump_all(objects)
+        ).splitlines()
+        (can,) = allowed(kubectl, "elsewhere", "acme-tollbar-controllers patch pods")
+    finally:
+        remove(kubectl, objects)
+    assert (len(said), [line for line in said if not line.endswith(" serverside-applied")], can) == (19, [], True)
+
+
+def test_pod_rules_leave_out_the_prefilter(render: Render) -> None:
+    rendered = render("resources: [../default]\ncomponents: [../../components/pod-rules]\n")
+    (pods,) = [obj for obj in rendered if obj["kind"] == "MutatingWebhookConfiguration"]
+    names = [condition["name"] for condition in pods["webhooks"][0]["matchConditions"]]
+    assert names == ["not-bound", "not-mirror", "not-daemonset"]
+
+
+def test_with_the_admission_policy_there_is_no_webhook_left(render: Render) -> None:
+    policies = "components: [../../components/admission-policy, ../../components/protective-gates]\n"
+    objects = render(ELSEWHERE + policies)
+    kinds = {obj["kind"] for obj in objects}
+    bindings = {
+        obj["metadata"]["name"]: obj["spec"]["policyName"]
+        for obj in objects
+        if "Binding" in obj["kind"] and "spec" in obj
+    }
+    assert (
+        [name_of(obj) for obj in objects if "webhook" in obj["metadata"]["name"]],
+        {kind for kind in kinds if "Webhook" in kind or kind in ("Service", "PodDisruptionBudget")},
+        bindings,
+        [name_of(obj) for obj in objects if "Policy" in obj["kind"] and "namespace" in obj["metadata"]],
+    ) == (
+        [],
+        set(),
+        {
+            name: name
+            for name in (
+                "acme-tollbar-gate",
+                "acme-tollbar-strip-provenance",
+                "acme-tollbar-gate-owner",
+                "acme-tollbar-provenance",
+            )
+        },
+        [],
+    )

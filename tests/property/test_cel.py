@@ -1,0 +1,280 @@
+"""CEL on texts, expressions and objects that nobody thought of."""
+
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, Env, Program, engine
+from tollbar.cel.interpreter import InterpretedProgram
+from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS
+from tollbar.cel.reads import project
+
+ENGINE = engine()
+ANYTHING = Env(variables=(("x", "dyn"), ("y", "dyn")))
+
+# Any text.
+
+WORDS_OF_CEL = """x y true null 1 2.5 3u "a" 'b' r"\\d" b"c" . , : ? ( ) [ ] { } + - * / % ! == != < >= && || in has
+size exists all map filter matches quantity semver duration timestamp cel.bind dyn type int string " ' \\ // \\n é 😀
+x.a x.b[0] x["k"] x.exists(i, size(x) x.map(i, (1)"""
+TOKENS = st.sampled_from(WORDS_OF_CEL.split())
+SOURCES = (
+    st.lists(TOKENS, max_size=30).map(" ".join) | st.lists(TOKENS, max_size=30).map("".join) | st.text(max_size=80)
+)
+
+
+def compiled(source: str) -> Program | CelError:
+    try:
+        return ENGINE.compile(source, ANYTHING)
+    except CelError as error:
+        return error
+
+
+def short(error: CelError) -> bool:
+    return len(str(error)) < 200 and "\n" not in str(error) and "internal error" not in str(error)
+
+
+@given(SOURCES)
+def test_any_text_is_a_program_or_one_short_error(source: str) -> None:
+    found = compiled(source)
+    if isinstance(found, CelError):
+        assert (found.kind, found.line >= 1, found.column >= 1, short(found)) == (COMPILE, True, True, True)
+    else:
+        assert found.source == source
+
+
+# Expressions over any JSON.
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abkn"), inner, max_size=3),
+    max_leaves=12,
+)
+OPERANDS = """x y x y x.a y.b x[0] x["k"] x.a.n 1 -1 2.5 7u "a" "1Gi" true null [] {}"""
+ATOMS = st.sampled_from(OPERANDS.split())
+UNARY = st.sampled_from(
+    [
+        "!({0})",
+        "-({0})",
+        "size({0})",
+        "type({0})",
+        "int({0})",
+        "string({0})",
+        "double({0})",
+        "has(({0}).a)",
+        "({0}).a",
+        "({0})[0]",
+        "({0}).exists(i, i == x)",
+        "({0}).all(i, i.a)",
+        "({0}).map(i, [i, y])",
+        "({0}).filter(i, i != null)",
+        "({0}).exists_one(i, i == 1)",
+        "({0}).join(',')",
+        "({0}).sum()",
+        "({0}).max()",
+        "({0}).split('a')",
+        "({0}).trim()",
+        "({0}).isSorted()",
+        "isQuantity({0})",
+        "quantity({0}).sign()",
+        "isSemver({0}, true)",
+        "duration({0}).getHours()",
+        "timestamp({0}).getDate()",
+        "bytes({0})",
+        "[{0}]",
+        '{{"a": {0}}}',
+    ]
+)
+BINARY = st.sampled_from(
+    [
+        "({0}) + ({1})",
+        "({0}) - ({1})",
+        "({0}) * ({1})",
+        "({0}) / ({1})",
+        "({0}) % ({1})",
+        "({0}) == ({1})",
+        "({0}) != ({1})",
+        "({0}) < ({1})",
+        "({0}) >= ({1})",
+        "({0}) in ({1})",
+        "({0}) && ({1})",
+        "({0}) || ({1})",
+        "({0}) ? ({1}) : ({0})",
+        "({0})[{1}]",
+        "({0}).matches({1})",
+        "({0}).replace({1}, 'bb')",
+        "({0}).indexOf({1})",
+        "({0}).substring({1})",
+        "{{{0}: {1}}}",
+        "cel.bind(x, {0}, {1})",
+    ]
+)
+# dyn() hides the types from the static checks, so that nearly everything gets to run.
+DYNAMIC = st.recursive(
+    ATOMS.map("dyn({})".format),
+    lambda inner: (st.builds(str.format, UNARY, inner) | st.builds(str.format, BINARY, inner, inner)).map(
+        "dyn({})".format
+    ),
+    max_leaves=8,
+)
+
+
+@given(DYNAMIC, JSON, JSON)
+def test_evaluation_is_total_bounded_and_repeatable(source: str, x: Any, y: Any) -> None:
+    program = compiled(source)
+    assume(isinstance(program, InterpretedProgram))
+    first, second = program.measure({"x": x, "y": y}), program.measure({"x": x, "y": y})
+    failed = isinstance(first.answer, CelError)
+    assert (
+        first == second,
+        first.answer.kind in (RUNTIME, BUDGET) and short(first.answer) if isinstance(first.answer, CelError) else True,
+        failed or (first.steps <= MAX_STEPS and first.allocated <= MAX_ALLOCATION),
+    ) == (True, True, True)
+
+
+# Rules over packages: what a rule does not read cannot matter.
+
+FIELDS = {
+    "Pod": {"metadata": "ObjectMeta", "spec": "PodSpec"},
+    "ObjectMeta": {"name": "string", "labels": "map<string>"},
+    "PodSpec": {"nodeName": "string", "priority": "int", "containers": "list<Container>"},
+    "Container": {"name": "string", "args": "list<string>"},
+    "ResourceClaim": {"metadata": "ObjectMeta", "spec": "ResourceClaimSpec"},
+    "ResourceClaimSpec": {"devices": "DeviceClaim"},
+    "DeviceClaim": {"requests": "list<DeviceRequest>"},
+    "DeviceRequest": {"name": "string", "exactly": "ExactDeviceRequest"},
+    "ExactDeviceRequest": {"deviceClassName": "string", "count": "int"},
+    "DeviceClass": {"metadata": "ObjectMeta"},
+    "Namespace": {"metadata": "ObjectMeta"},
+}
+WORDS = st.sampled_from(["app", "gpu", "web"])
+PRESENT = st.sampled_from([True, True, True, True, False])
+SCOPE = dict(RULE_ENV.variables)
+
+
+def inside(type_: str) -> str:
+    return type_[type_.index("<") + 1 : -1]
+
+
+@st.composite
+def values(draw: st.DrawFn, type_: str) -> Any:
+    """A value of the type, every field optional."""
+    if type_ in FIELDS:
+        return {name: draw(values(field)) for name, field in FIELDS[type_].items() if draw(PRESENT)}
+    if type_.startswith("list<"):
+        return [draw(values(inside(type_))) for _ in range(draw(st.integers(0, 2)))]
+    if type_.startswith("map<"):
+        return {key: draw(values(inside(type_))) for key in ("app", "gpu", "web") if draw(st.booleans())}
+    return draw(WORDS if type_ == "string" else st.integers(0, 2))
+
+
+@st.composite
+def chains(draw: st.DrawFn, scope: dict[str, str]) -> tuple[str, str]:
+    """An expression that selects something, and its type."""
+    source = draw(st.sampled_from(sorted(scope)))
+    type_ = scope[source]
+    while draw(st.integers(0, 5)):
+        if type_ in FIELDS:
+            name = draw(st.sampled_from(sorted(FIELDS[type_])))
+            source, type_ = f"{source}.{name}", FIELDS[type_][name]
+        elif type_.startswith("list<"):
+            step = draw(st.sampled_from(["[0]", "[1]", ".filter(f, true)[0]", "[size(claims)]"]))
+            source, type_ = source + step, inside(type_)
+        elif type_.startswith("map<"):
+            step = draw(
+                st.sampled_from([".app", '["gpu"]', "[pod.metadata.name]", "[deviceClasses.web.metadata.name]"])
+            )
+            source, type_ = source + step, inside(type_)
+        else:
+            break
+    return source, type_
+
+
+@st.composite
+def rules(draw: st.DrawFn, scope: dict[str, str], depth: int = 2) -> str:
+    """An expression of type bool."""
+    if depth and draw(st.booleans()):
+        left, right = draw(rules(scope, depth - 1)), draw(rules(scope, depth - 1))
+        form = draw(st.sampled_from(["({0}) && ({1})", "({0}) || ({1})", "!({0})", "({0}) ? ({1}) : ({0})"]))
+        return form.format(left, right)
+    if not draw(st.integers(0, 7)):
+        return draw(st.sampled_from(["true", "false"]))
+    source, type_ = draw(chains(scope))
+    if type_ in FIELDS:
+        field = draw(st.sampled_from(sorted(FIELDS[type_])))
+        return draw(st.sampled_from([f"has({source}.{field})", f"{source} == {source}", f"{source} != null"]))
+    if type_ in ("string", "int"):
+        literal = f'"{draw(WORDS)}"' if type_ == "string" else "1"
+        return draw(st.sampled_from([f"{source} == {literal}", f"{source} <= {literal}", f"{source} in [{literal}]"]))
+    if type_.startswith("map<"):
+        key = f'"{draw(WORDS)}"'
+        forms = [f"{key} in {source}", f"{source}.exists(k, k == {key})", f"{source}.size() > 1", f"{source} == {{}}"]
+        return draw(st.sampled_from(forms))
+    name = f"v{len(scope)}"
+    body = draw(rules({**scope, name: inside(type_)}, depth and depth - 1))
+    forms = [
+        f"{source}.exists({name}, {body})",
+        f"{source}.all({name}, {body})",
+        f"{source}.exists_one({name}, {body})",
+        f"{source}.filter({name}, {body}).size() == 1",
+        f"{source}.map({name}, {body}).exists(b, b)",
+        f"{source}.map({name}, {body}, {name}) == []",
+        f"cel.bind({name}, {source}, size({name}) > 1)",
+        f"size({source}) > 1",
+    ]
+    return draw(st.sampled_from(forms))
+
+
+PACKAGES = st.fixed_dictionaries({name: values(type_) for name, type_ in SCOPE.items()})
+
+
+def scrambled(value: Any, other: Any, reads: set[str]) -> Any:
+    """The value with everything replaced by the other's that no path reaches; what the paths reach stays."""
+    if "" in reads or not isinstance(value, dict | list):
+        return value
+    if isinstance(value, list):
+        filler = other if isinstance(other, list) and other else [None]
+        return [scrambled(item, filler[index % len(filler)], reads) for index, item in enumerate(value)]
+    below = {
+        path.partition(".")[0]: {p.partition(".")[2] for p in reads if p.partition(".")[0] == path.partition(".")[0]}
+        for path in reads
+    }
+    rest = dict(other) if isinstance(other, dict) else {"other": other}
+    return {key: item for key, item in rest.items() if key not in below} | {
+        key: scrambled(value[key], rest.get(key), paths) for key, paths in below.items() if key in value
+    }
+
+
+def scrambled_package(package: Any, other: Any, reads: frozenset[str]) -> Any:
+    result = {}
+    for name in SCOPE:
+        below = {path.partition(".")[2] for path in reads if path.partition(".")[0] == name}
+        if not below:
+            result[name] = other[name]
+        elif name == "deviceClasses":
+            result[name] = {key: scrambled(item, other["pod"], below) for key, item in package[name].items()}
+        else:
+            result[name] = scrambled(package[name], other[name], below)
+    return result
+
+
+@settings(max_examples=300)
+@given(rules(SCOPE), PACKAGES, PACKAGES)
+def test_what_is_not_read_does_not_matter(source: str, package: Any, other: Any) -> None:
+    program = ENGINE.compile(source, RULE_ENV)
+    changed = scrambled_package(package, other, program.reads)
+    assert (
+        project(changed, program.reads, RULE_ENV) == project(package, program.reads, RULE_ENV),
+        program.evaluate(changed) == program.evaluate(package),
+    ) == (True, True)
+
+
+@given(rules(SCOPE), PACKAGES, PACKAGES, st.sets(st.sampled_from(sorted(SCOPE)), min_size=1))
+def test_an_answer_holds_whatever_the_unknown_turns_out_to_be(
+    source: str, package: Any, other: Any, unknown: set[str]
+) -> None:
+    program = ENGINE.compile(source, RULE_ENV)
+    answer = program.evaluate_partial(package, frozenset(unknown))
+    known = program.evaluate({**package, **{name: other[name] for name in unknown}})
+    assert answer is UNKNOWN or answer == known

@@ -1,0 +1,205 @@
+"""What holds of every decision, whatever the cluster looks like."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import patching
+from builders import CREATED, Built, Pod, claim
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import (
+    KINDS,
+    MOMENTS,
+    admission_facts,
+    caches_of,
+    changes,
+    clusters,
+    damaged,
+    gate_facts,
+    pods,
+)
+
+from controllers.routes import ROUTES, Route
+from tollbar.decide import admission, gates
+from tollbar.decide.admission import AdmissionPlan
+from tollbar.decide.gates import GatePlan
+from tollbar.model import pods as pod_views
+from tollbar.model.objects import Key, Object, key_of, metadata, spec
+from tollbar.model.tolerations import Identity, identity
+from tollbar.runtime.store import Delta
+from tollbar.views.caches import PodCaches
+
+Cluster = dict[tuple[str, str], Object]
+MODES = st.sampled_from(["Auto", "Gate", "Never"])
+
+
+def later(pod: Object, cluster: Cluster, now: float) -> GatePlan:
+    return gates.decide(gate_facts(pod, caches_of(cluster.values())), now)
+
+
+@given(clusters("Pod"), pods("web"), MOMENTS)
+def test_idempotent_later(cluster: Cluster, pod: Pod, now: float) -> None:
+    plan = later(pod, cluster, now)
+    again = later(patching.apply(pod, plan.patch), cluster, now)
+    assert (again.patch, again.released, again.additions) == ((), False, ())
+
+
+@given(clusters("Pod"), pods("web"), MODES, st.booleans())
+def test_idempotent_at_admission(cluster: Cluster, pod: Pod, mode: Any, generate_name: bool) -> None:
+    caches, new = caches_of(cluster.values()), pod.being_created(generate_name=generate_name)
+    plan = admission.decide(admission_facts(new, caches, mode))
+    again = admission.decide(admission_facts(patching.apply(new, plan.patch), caches, mode))
+    assert (again.patch, again.additions) == ((), ())
+
+
+def foreign(pod: Object) -> Object:
+    """All of the Pod that is never ours to change: no tolerations, nothing of ours."""
+    rest = pod_views.without_ours(pod)
+    return {**rest, "spec": {member: value for member, value in spec(rest).items() if member != "tolerations"}}
+
+
+@given(clusters("Pod"), pods("web"), MOMENTS)
+def test_monotone_later(cluster: Cluster, pod: Pod, now: float) -> None:
+    patched = patching.apply(pod, later(pod, cluster, now).patch)
+    old = pod_views.tolerations(pod)
+    assert (foreign(patched), pod_views.tolerations(patched)[: len(old)]) == (foreign(pod), old)
+    assert pod_views.is_gated(pod) or not pod_views.is_gated(patched)
+
+
+@given(clusters("Pod"), pods("web"), MODES)
+def test_monotone_at_admission(cluster: Cluster, pod: Pod, mode: Any) -> None:
+    new = pod.being_created()
+    plan = admission.decide(admission_facts(new, caches_of(cluster.values()), mode))
+    patched = patching.apply(new, plan.patch)
+    old = pod_views.tolerations(new)
+    assert (foreign(patched), pod_views.tolerations(patched)[: len(old)]) == (foreign(new), old)
+    assert pod_views.is_gated(patched) or not pod_views.is_gated(new)
+
+
+@given(clusters("Pod"), pods("web"), MOMENTS, st.randoms(use_true_random=False))
+def test_order_free(cluster: Cluster, pod: Pod, now: float, random: Any) -> None:
+    caches, new = caches_of(cluster.values()), pod.being_created()
+    shuffled = list(caches.ruleset.rules)
+    random.shuffle(shuffled)
+    assert (
+        gates.decide(gate_facts(pod, caches, tuple(shuffled)), now),
+        admission.decide(admission_facts(new, caches, "Auto", tuple(shuffled))),
+    ) == (gates.decide(gate_facts(pod, caches), now), admission.decide(admission_facts(new, caches)))
+
+
+@given(clusters("Pod"), pods("web"), MOMENTS)
+def test_bounded(cluster: Cluster, pod: Pod, now: float) -> None:
+    plan = later(pod, cluster, now)
+    assert len(plan.events) <= 2
+    assert len(plan.because) >= 1
+
+
+@given(st.data())
+def test_total(data: st.DataObject) -> None:
+    """Members may be absent, null or empty everywhere; keys of objects stay, or nothing could be looked up."""
+    cluster = {key: {**data.draw(damaged(obj)), "kind": obj["kind"]} for key, obj in data.draw(clusters("Pod")).items()}
+    pod = data.draw(pods("web").flatmap(damaged))
+    caches = caches_of(cluster.values())
+    assert isinstance(gates.decide(gate_facts(pod, caches), CREATED + 1), GatePlan)
+    new = data.draw(pods("web").map(Pod.being_created).flatmap(damaged))
+    plan = admission.decide(admission_facts(new, caches))
+    assert isinstance(plan, AdmissionPlan)
+    if isinstance(new.get("spec"), dict) and isinstance(new.get("metadata"), dict):
+        patching.apply(new, plan.patch)
+
+
+def stored(new: Object, cluster: Cluster) -> tuple[Object, list[Object]]:
+    """The Pod as the API server stores it, and the claims that are generated for it."""
+    meta = {**metadata(new), "name": "web", "uid": "uid-of-web", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    generated, statuses = [], []
+    for reference in pod_views.claim_references(new):
+        template = cluster.get(("ResourceClaimTemplate", reference.get("resourceClaimTemplateName", "")))
+        if template is None:
+            continue
+        name = f"web-{reference['name']}"
+        wanted = Built(template).at("spec.metadata", {})
+        statuses.append({"name": reference["name"], "resourceClaimName": name})
+        own = claim(name).owned_by("Pod", "web", uid="uid-of-web").but("spec", template["spec"]["spec"])
+        if wanted.get("labels"):
+            own = own.labelled(wanted["labels"])
+        annotations = {"resource.kubernetes.io/pod-claim-name": reference["name"], **(wanted.get("annotations") or {})}
+        generated.append(own.annotated(annotations))
+    status = {"phase": "Pending", **({"resourceClaimStatuses": statuses} if statuses else {})}
+    return {**new, "metadata": meta, "status": status}, generated
+
+
+def settled(pod: Object, caches: PodCaches) -> set[Identity]:
+    """The tolerations after the controller has done everything, the deadline included."""
+    for _ in range(3):
+        plan = gates.decide(gate_facts(pod, caches), CREATED + 61)
+        pod = patching.apply(pod, plan.patch)
+    assert (plan.patch, pod_views.is_gated(pod)) == ((), False)
+    return {identity(toleration) for toleration in pod_views.tolerations(pod)}
+
+
+@given(clusters("Pod", "SchedulingGate"), pods("web"), st.booleans())
+def test_every_way_ends_with_the_same_tolerations(cluster: Cluster, pod: Pod, generate_name: bool) -> None:
+    """At admission, behind a gate, or late: when everything is known that will be, the answer is the same."""
+    new = pod.but("status", None).but("metadata.deletionTimestamp", None).being_created(generate_name=generate_name)
+    ends = []
+    for mode in ("Auto", "Gate", "Never", None):
+        caches = caches_of(cluster.values())
+        patch = admission.decide(admission_facts(new, caches, mode)).patch if mode else ()
+        there, generated = stored(patching.apply(new, patch), cluster)
+        for each in generated:
+            caches.claims.apply(each)
+        ends.append(settled(there, caches))
+    assert ends == [ends[0]] * len(ends)
+
+
+def essence(plan: GatePlan) -> GatePlan:
+    """A patch is built from the whole Pod and fenced against a Pod that moved: what counts is whether there is one."""
+    return replace(plan, patch=bool(plan.patch))  # type: ignore[arg-type]
+
+
+def plans(caches: PodCaches, now: float) -> dict[Key, GatePlan]:
+    return {key_of(pod): essence(gates.decide(gate_facts(pod, caches), now)) for pod in caches.pods.values()}
+
+
+def woken_by(routes: Iterable[Route], caches: PodCaches) -> set[Key]:
+    """Collects the Pods that the gates controller is woken for, from now on."""
+    woken: set[Key] = set()
+
+    def subscribe(route: Route) -> None:
+        def handle(delta: Delta) -> None:
+            if route.predicate(delta, caches):
+                woken.update(route.mapper(delta, caches))
+
+        getattr(caches, route.store).subscribe(handle)
+
+    for route in routes:
+        if route.controller == "gates":
+            subscribe(route)
+    woken.clear()
+    return woken
+
+
+@settings(max_examples=300)
+@given(clusters(), changes(), MOMENTS)
+def test_whoever_is_decided_differently_is_woken(
+    cluster: Cluster, change: tuple[str, str, Object | None], now: float
+) -> None:
+    """Predicates are sound and mappers complete: what they do not wake is decided as before."""
+    caches = caches_of(cluster.values())
+    before = plans(caches, now)
+    woken = woken_by(ROUTES, caches)
+    kind, name, new = change
+    store = next(store for store in caches.stores if store.resource.kind == kind)
+    if new is not None:
+        store.apply(new)
+    elif (kind, name) in cluster:
+        store.remove(cluster[kind, name])
+    after = plans(caches, now)
+    assert {key for key, plan in after.items() if before.get(key) != plan} <= woken
+
+
+def test_there_is_a_change_of_every_kind_that_decisions_read() -> None:
+    read = {route.store for route in ROUTES if route.controller == "gates"}
+    caches = caches_of(())
+    assert {getattr(caches, store).resource.kind for store in read} == set(KINDS)

@@ -1,0 +1,179 @@
+"""Tollbar's processes beside a real control plane, as they run in a cluster: under their own ServiceAccounts.
+
+The manifests of overlays/default are applied as they are; only the webhook configurations are pointed at loopback
+URLs, since nothing serves the Service here.  Each process is a child that a test may kill, restart or double, with its
+log in a file and its metrics readable.
+"""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tollbar.api.webhooks import PODS_NAME, RULES_NAME, at_url, pods_configuration, rules_configuration
+from tollbar.cli.processes import free_ports
+from tollbar.devplane.real.launcher import RealPlane
+from tollbar.runtime import certs, config
+from tollbar.wellknown import SYSTEM_NAMESPACE
+
+ROOT = Path(__file__).parents[1]
+CONTROLLERS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-controllers"
+WEBHOOK = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-webhook"
+_SAMPLE = re.compile(r"^(?P<name>[a-z_]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
+
+
+def eventually(holds: Callable[[], Any], *, seconds: float = 20.0, what: str = "") -> Any:
+    """The first truthy answer; polls, because kubectl and HTTP cannot be waited for.  Fails with `what` otherwise."""
+    deadline = time.monotonic() + seconds
+    while not (answer := holds()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what or holds}")
+        time.sleep(0.02)
+    return answer
+
+
+@dataclass
+class Process:
+    """One running child."""
+
+    name: str
+    child: subprocess.Popen[bytes]
+    log_file: Path
+    probes: int
+    metrics_port: int
+
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+    def is_ready(self) -> bool:
+        if self.child.poll() is not None:
+            raise AssertionError(f"{self.name} ended with {self.child.returncode}:\n{self.log()}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.probes}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Samples by metric name and label text."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        found: dict[str, dict[str, float]] = {}
+        for line in text.splitlines():
+            if match := _SAMPLE.match(line):
+                found.setdefault(match["name"], {})[match["labels"] or ""] = float(match["value"])
+        return found
+
+    def reconciles(self, controller: str = "gates") -> int:
+        """How many times this controller has looked at an object."""
+        samples = self.metrics().get("controller_runtime_reconcile_total", {})
+        return int(sum(value for labels, value in samples.items() if f'controller="{controller}"' in labels))
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self.child.send_signal(signal.SIGTERM)
+        return self.child.wait(40)
+
+
+@dataclass
+class Stack:
+    """An installation on one plane."""
+
+    plane: RealPlane
+    directory: Path
+    running: dict[str, Process] = field(default_factory=dict)
+    serving: int = 0
+    authority: bytes = b""
+
+    def install(self) -> None:
+        """Apply the manifests, and register the webhook once it runs (`register`)."""
+        kubectl = self.plane.kubectl
+        definitions = ("crd/tolerationrules.tollbar.dev", "crd/schedulinggates.tollbar.dev")
+        kubectl("apply", "--server-side", "-k", str(ROOT / "manifests/base/crds"))
+        kubectl("wait", "--for=condition=Established", *definitions)
+        kubectl("apply", "--server-side", "-k", str(ROOT / "manifests/overlays/default"))
+        self.unregister()
+        (self.serving,) = free_ports(1)
+        certs.ensure(self.directory, ["127.0.0.1"], time.time())
+        self.authority = (self.directory / "ca.crt").read_bytes()
+
+    def start(self, name: str, module: str, *, ready: bool = True, **overrides: object) -> Process:
+        """Run `python -m module` under the ServiceAccount of its Deployment."""
+        probes, metrics = free_ports(2)
+        account = "tollbar-webhook" if module == "webhooks" else "tollbar-controllers"
+        settings: dict[str, object] = {
+            "leaderElection.enabled": False,
+            "log.verbosity": 4,
+            "health.bindAddress": f"127.0.0.1:{probes}",
+            "metrics.bindAddress": f"127.0.0.1:{metrics}",
+            "webhook.port": self.serving,
+            "webhook.certFile": str(self.directory / "tls.crt"),
+            "webhook.keyFile": str(self.directory / "tls.key"),
+            **{path.replace("__", "."): value for path, value in overrides.items()},
+        }
+        file = self.directory / f"{name}.yaml"
+        file.write_text(config.dump(config.load(None, settings)))
+        log = self.directory / f"{name}.log"
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    module,
+                    "--config",
+                    str(file),
+                    "--kubeconfig",
+                    str(self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, account)),
+                ],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+            )
+        process = self.running[name] = Process(name, child, log, probes, metrics)
+        if ready:
+            eventually(process.is_ready, seconds=30, what=f"{name} ready:\n{log.read_text()[-2000:]}")
+        return process
+
+    def webhook(self, **overrides: object) -> Process:
+        return self.start("webhook", "webhooks", **overrides)
+
+    def controllers(self, name: str = "controllers", **overrides: object) -> Process:
+        return self.start(name, "controllers", **overrides)
+
+    def register(self) -> None:
+        """Put the webhook configurations in force, at this webhook's address."""
+        here = at_url(f"https://127.0.0.1:{self.serving}", self.authority)
+        self.plane.kubectl.apply(pods_configuration(here), rules_configuration(here))
+
+    def unregister(self) -> None:
+        self.plane.kubectl("delete", "--ignore-not-found", "mutatingwebhookconfiguration", PODS_NAME)
+        self.plane.kubectl("delete", "--ignore-not-found", "validatingwebhookconfiguration", RULES_NAME)
+
+    def stop(self) -> None:
+        self.unregister()
+        for process in self.running.values():
+            if process.child.poll() is None:
+                process.stop()
+        self.running.clear()
+
+
+@contextmanager
+def installed(plane: RealPlane, directory: Path) -> Iterator[Stack]:
+    stack = Stack(plane, directory)
+    stack.install()
+    try:
+        yield stack
+    finally:
+        stack.stop()

@@ -1,0 +1,168 @@
+"""Which input paths an expression reads, and what follows for unknown inputs."""
+
+from typing import Any
+
+import pytest
+
+from tollbar.cel import DEVICE_ENV, RULE_ENV, UNKNOWN, CelError, Env
+from tollbar.cel.interpreter import InterpretingEngine
+from tollbar.cel.reads import project
+
+READS: dict[str, tuple[str, set[str]]] = {
+    "nothing": ("1 == 1", set()),
+    "a field": ('pod.metadata.name == "x"', {"pod.metadata.name"}),
+    "a field that may be absent": ("has(pod.spec.nodeName)", {"pod.spec.nodeName"}),
+    "an object": ("pod.spec == null", {"pod.spec"}),
+    "a whole variable": ("pod == null", {"pod"}),
+    "the longer of two paths is covered": ('pod.spec == null || pod.spec.nodeName == ""', {"pod.spec"}),
+    "a label by name": ('pod.metadata.labels["app"] == "x"', {"pod.metadata.labels.app"}),
+    "a label whose name has a dot is all labels": (
+        'pod.metadata.labels["a.b/c"] == "x"',
+        {"pod.metadata.labels"},
+    ),
+    "a label without name is all labels": ('pod.metadata.labels[""] == "x"', {"pod.metadata.labels"}),
+    "a label by a computed name is all labels": (
+        'pod.metadata.labels[pod.metadata.name] == "x"',
+        {"pod.metadata.labels", "pod.metadata.name"},
+    ),
+    "a key": ('"app" in pod.metadata.labels', {"pod.metadata.labels"}),
+    "the number of elements": ("size(claims) == 1", {"claims"}),
+    "an element": ('claims[0].metadata.name == "x"', {"claims.metadata.name"}),
+    "an element by a computed index": (
+        'claims[size(pod.metadata.name)].metadata.name == "x"',
+        {"claims.metadata.name", "pod.metadata.name"},
+    ),
+    "a whole element": ("claims[0] == null", {"claims"}),
+    "a field of a variable": ('claims.exists(c, c.metadata.name == "x")', {"claims.metadata.name"}),
+    "fields of nested variables": (
+        'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "x"))',
+        {"claims.spec.devices.requests.exactly.deviceClassName"},
+    ),
+    "a variable that is not used": ("claims.exists(c, true)", {"claims"}),
+    "a variable that is used in part": (
+        'claims.exists(c, true) && claims.exists(c, c.metadata.name == "x")',
+        {"claims"},
+    ),
+    "a variable that is used whole": ("claims.exists(c, c == null)", {"claims"}),
+    "a variable over labels": (
+        'pod.metadata.labels.exists(k, k == "app")',
+        {"pod.metadata.labels"},
+    ),
+    "a class by name": ('deviceClasses["gpu"].metadata.labels.x == "y"', {"deviceClasses.metadata.labels.x"}),
+    "a class by field": ("deviceClasses.gpu.spec == null", {"deviceClasses.spec"}),
+    "a class by a computed name": (
+        "claims.all(c, deviceClasses[c.metadata.name].spec.selectors.size() == 0)",
+        {"claims.metadata.name", "deviceClasses.spec.selectors"},
+    ),
+    "whether a class exists": ("has(deviceClasses.gpu)", {"deviceClasses"}),
+    "the names of the classes": ("deviceClasses.exists(n, deviceClasses[n].spec == null)", {"deviceClasses"}),
+    "filtered elements": (
+        'claims.filter(c, c.metadata.name == "x").exists(c, has(c.spec.devices))',
+        {"claims.metadata.name", "claims.spec.devices"},
+    ),
+    "mapped elements": (
+        "claims.map(c, c.spec.devices.requests).exists(r, r.size() > 1)",
+        {"claims.spec.devices.requests"},
+    ),
+    "mapped and filtered elements": (
+        "claims.map(c, has(c.metadata.labels), c.spec) == []",
+        {"claims.metadata.labels", "claims.spec"},
+    ),
+    "a bound value is read whole": ('cel.bind(m, pod.metadata, m.name == "x")', {"pod.metadata"}),
+    "both branches of a conditional": (
+        '(pod.spec.hostNetwork ? pod.spec : pod.metadata).name == "x"',
+        {"pod.spec", "pod.metadata"},
+    ),
+    "every term, evaluated or not": (
+        'true || pod.metadata.name == "x" || namespaceObject.metadata.name == "y"',
+        {"pod.metadata.name", "namespaceObject.metadata.name"},
+    ),
+    "literals that contain reads": (
+        '[pod.metadata.name] == [] || {"a": pod.metadata.uid} == {}',
+        {"pod.metadata.name", "pod.metadata.uid"},
+    ),
+    "keys of literals": ("{pod.metadata.name: 1} == {}", {"pod.metadata.name"}),
+    "a hidden variable": ("[1].exists(pod, pod == 1)", set()),
+    "arguments of functions": ('"x".startsWith(pod.metadata.name)', {"pod.metadata.name"}),
+    "an element of an unknown shape": (
+        "claims[0].spec.devices.config[0].opaque.parameters.a[0].b == 1",
+        {"claims.spec.devices.config.opaque.parameters.a"},
+    ),
+    "a macro over an unknown shape": (
+        "claims[0].spec.devices.config[0].opaque.parameters.a.exists(x, x.b == 1)",
+        {"claims.spec.devices.config.opaque.parameters.a"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "want"), READS.values(), ids=READS)
+def test_reads(cel: InterpretingEngine, source: str, want: set[str]) -> None:
+    assert cel.compile(source, RULE_ENV).reads == want
+
+
+def test_reads_of_a_device(cel: InterpretingEngine) -> None:
+    source = 'device.driver == "x" && device.attributes["x"].model == "y" && device.capacity["a.b"].mem.sign() == 1'
+    assert cel.compile(source, DEVICE_ENV).reads == {"device.driver", "device.attributes.x.model", "device.capacity"}
+
+
+PARTIAL: dict[str, tuple[str, set[str], Any]] = {
+    "nothing is unknown": ('pod.metadata.name == "web"', set(), True),
+    "what is unknown is not read": ('pod.metadata.name == "web"', {"pod.metadata.uid", "pod.status"}, True),
+    "what is read is unknown": ('pod.metadata.name == "web"', {"pod.metadata.name"}, UNKNOWN),
+    "what is read is in the unknown": ('pod.metadata.name == "web"', {"pod.metadata"}, UNKNOWN),
+    "the unknown is in what is read": ("pod.metadata == null", {"pod.metadata.name"}, UNKNOWN),
+    "a name that only begins the same": ('pod.metadata.name == "web"', {"pod.metadata.na"}, True),
+    "an unknown that cannot matter counts": ('true || pod.metadata.name == "web"', {"pod.metadata.name"}, UNKNOWN),
+    "an error that does not depend on it": (
+        'pod.metadata.namespace == "web"',
+        {"pod.metadata.name"},
+        CelError("no such key: namespace", 1, 14, "RUNTIME"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "unknown", "want"), PARTIAL.values(), ids=PARTIAL)
+def test_partial(cel: InterpretingEngine, source: str, unknown: set[str], want: Any) -> None:
+    program = cel.compile(source, RULE_ENV)
+    assert program.evaluate_partial({"pod": {"metadata": {"name": "web"}}}, frozenset(unknown)) == want
+
+
+INPUTS: dict[str, Any] = {
+    "pod": {
+        "metadata": {"name": "web", "labels": {"app": "x", "tier": "y"}},
+        "spec": {"containers": [{"name": "a"}, {}]},
+    },
+    "claims": [{"metadata": {"name": "c"}, "spec": {"devices": {}}}, {"status": {}}],
+    "deviceClasses": {"gpu": {"metadata": {"name": "gpu"}, "spec": {}}, "nic": {}},
+    "namespaceObject": None,
+}
+PROJECTIONS: dict[str, tuple[set[str], Any]] = {
+    "nothing": (set(), {}),
+    "a field": ({"pod.metadata.labels.app"}, {"pod": {"metadata": {"labels": {"app": "x"}}}}),
+    "a whole variable": ({"claims"}, {"claims": INPUTS["claims"]}),
+    "fields of elements keep the number of elements": (
+        {"claims.metadata.name", "pod.spec.containers.name"},
+        {"claims": [{"metadata": {"name": "c"}}, {}], "pod": {"spec": {"containers": [{"name": "a"}, {}]}}},
+    ),
+    "fields of classes keep the names of the classes": (
+        {"deviceClasses.metadata.name"},
+        {"deviceClasses": {"gpu": {"metadata": {"name": "gpu"}}, "nic": {}}},
+    ),
+    "a path and one below it": (
+        {"pod.metadata", "pod.metadata.name"},
+        {"pod": {"metadata": INPUTS["pod"]["metadata"]}},
+    ),
+    "a field of what has none": (
+        {"namespaceObject.metadata", "pod.metadata.name.x"},
+        {"pod": {"metadata": {"name": "web"}}, "namespaceObject": None},
+    ),
+}
+
+
+@pytest.mark.parametrize(("reads", "want"), PROJECTIONS.values(), ids=PROJECTIONS)
+def test_projection(reads: set[str], want: Any) -> None:
+    assert project(INPUTS, reads, RULE_ENV) == want
+
+
+def test_projection_of_inputs_that_are_missing() -> None:
+    assert project({}, {"x.a"}, Env(variables=(("x", "dyn"),))) == {}

@@ -1,0 +1,139 @@
+"""What drain decides by itself; the rest is tried on a real API server (tests/integration)."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tollbar import wellknown
+from tollbar.cli.drain import Drained, Refusal, drain, is_ours
+from tollbar.devplane.real import kubeconfig
+from tollbar.model.objects import Object
+from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Gone, Invalid, NotFound
+from tollbar.runtime.resources import PODS, Resource
+
+STALE = Invalid(422, "Invalid", "the server rejected our request", {})
+REFUSED = Invalid(422, "Invalid", "not now", {"causes": [{"message": "not now"}]})
+CONFLICT = Conflict(409, "Conflict", "modified")
+
+OURS: dict[str, dict[str, Any]] = {
+    "by its name": {"given": {"name": "zz-tollbar-pods"}, "want": True},
+    "by its label, renamed by a kustomization": {
+        "given": {"name": "test-zz-tollbar-pods", "labels": {"app.kubernetes.io/name": "tollbar"}},
+        "want": True,
+    },
+    "somebody else's": {"given": {"name": "zz-other", "labels": {"app.kubernetes.io/name": "other"}}, "want": False},
+    "without labels": {"given": {"name": "tollbar-like"}, "want": False},
+}
+
+
+@pytest.mark.parametrize("case", OURS.values(), ids=OURS)
+def test_which_configurations_are_ours(case: dict[str, Any]) -> None:
+    assert is_ours({"metadata": case["given"]}) is case["want"]
+
+
+class Server:
+    """An API server with one Pod that is held; every patch is answered by the next answer (None: accepted)."""
+
+    def __init__(
+        self, *answers: ApiError | None, lists: Sequence[ApiError] = (), reads: ApiError | None = None
+    ) -> None:
+        self.answers = list(answers)
+        self.lists = list(lists)
+        self.reads = reads
+        self.held = True
+
+    async def served(self, _group: str) -> set[str]:
+        return set()
+
+    async def list(self, resource: Resource, **_more: Any) -> Object:
+        assert resource is PODS
+        if self.lists:
+            raise self.lists.pop(0)
+        return {"metadata": {}, "items": [self.pod()] if self.held else []}
+
+    async def get(self, *_args: Any) -> Object:
+        if self.reads is not None:
+            self.held = False
+            raise self.reads
+        return self.pod()
+
+    async def patch(self, *_args: Any, **_more: Any) -> Object:
+        answer = self.answers.pop(0)
+        if answer is not None:
+            raise answer
+        self.held = False
+        return self.pod()
+
+    def pod(self) -> Object:
+        gates = [{"name": wellknown.GATE}] if self.held else []
+        return {"metadata": {"name": "web", "namespace": "ns", "uid": "1"}, "spec": {"schedulingGates": gates}}
+
+
+class NoTime:
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"nothing was deleted, so nothing is waited for: {seconds}")
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "nobody is held": {"given": Server(), "held": False, "want": Drained((), 0, 0, (), 0)},
+    "one is released": {"given": Server(None), "want": Drained((), 1, 0, (), 0)},
+    "a stale view is read again": {"given": Server(STALE, CONFLICT, None), "want": Drained((), 1, 0, (), 0)},
+    "gone between list and patch": {
+        "given": Server(STALE, reads=NotFound(404, "NotFound", "no such Pod")),
+        "want": Drained((), 0, 1, (), 0),
+    },
+    "a list that expired starts over": {
+        "given": Server(None, lists=[Gone(410, "Expired", "too old")]),
+        "want": Drained((), 1, 0, (), 0),
+    },
+    "refused by validation or policy": {
+        "given": Server(REFUSED),
+        "want": Drained((), 0, 0, (Refusal("ns/web", "422 Invalid: not now"),), 1),
+    },
+    "forbidden": {
+        "given": Server(Forbidden(403, "Forbidden", "no")),
+        "want": Drained((), 0, 0, (Refusal("ns/web", "403 Forbidden: no"),), 1),
+    },
+    "never twice the same": {
+        "given": Server(*[STALE] * 5),
+        "want": Drained((), 0, 0, (Refusal("ns/web", "it changed at every attempt"),), 1),
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_what_becomes_of_a_held_pod(case: dict[str, Any]) -> None:
+    server = case["given"]
+    server.held = case.get("held", True)
+
+    drained = await drain(server, clock=NoTime(), report=lambda _line: None)
+
+    assert (drained, server.answers) == (case["want"], [])
+
+
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    content = kubeconfig.config(server="https://127.0.0.1:1", authority=b"", token="t")
+    del content["clusters"][0]["cluster"]["certificate-authority-data"]
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(content))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tollbar.cli", "drain", "--kubeconfig", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith("Error: the API server does not answer: ClientConnectorError: ")

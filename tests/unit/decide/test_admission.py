@@ -1,0 +1,418 @@
+"""What happens to a Pod at its creation: every row of the chain, one plan each."""
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import patching
+import pytest
+from builders import Pod, claim, device_class, namespace, pod, template, toleration
+from fakes import FakeEngine, FakeLookup, expression, failing, has_label, no_selector, rule, wants_class
+
+from tollbar import wellknown
+from tollbar.decide import admission, package
+from tollbar.decide.admission import AdmissionFacts, AdmissionPlan
+from tollbar.decide.rules import ExtendedResources, Rule
+from tollbar.decide.tolerations import Addition
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object
+
+ML, TEAM_A = namespace(), namespace().labelled(team="a")
+GPU_CLASS, TPU_CLASS = device_class("gpu"), device_class("tpu")
+CLAIM, TEMPLATE = claim("gpu").request("gpu"), template("gpu").request("gpu")
+RESOURCE = "example.com/gpu"
+CLUSTER = (ML, GPU_CLASS, TPU_CLASS, CLAIM, TEMPLATE)
+
+TOLERATION = toleration(RESOURCE)
+GPU = rule("gpu", wants_class("gpu"))
+APP = rule("app", has_label("app"))
+EXTENDED = rule("ext", ExtendedResources(frozenset({RESOURCE})), reads={"pod.spec"})
+AUDIT = replace(GPU, name="audit", mode="Audit", tolerations=(toleration("example.com/a"), toleration("example.com/b")))
+NAMED = rule("named", expression(lambda inputs: inputs["pod"]["metadata"]["name"] == "web", "pod.metadata.name"))
+BY_UID = rule("uid", expression(lambda _: True, "pod.metadata.uid"))
+CLAIM_NAMED = rule("claim", expression(lambda _: True, "claims.metadata.name"))
+
+NEW = pod().being_created()
+USER = NEW.claims("gpu")
+
+
+@dataclass
+class Given:
+    """A Pod that is being created, in a cluster that has everything."""
+
+    pod: Pod
+    rules: tuple[Rule, ...] = (GPU,)
+    cluster: tuple[Object, ...] = CLUSTER
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def decide(self) -> AdmissionPlan:
+        return admission.decide(
+            AdmissionFacts(
+                package=package.assemble(self.pod, FakeLookup(*self.cluster), at_admission=True),
+                rules=self.rules,
+                engine=FakeEngine(),
+                selector=no_selector,
+                **{"mode": "Auto", "managed": True, **self.facts},
+            )
+        )
+
+
+def ignored(*because: str, patch: Patch = (), **more: Any) -> AdmissionPlan:
+    return AdmissionPlan("ignored", patch, because=because, **more)
+
+
+def gated(*because: str, patch: Patch | None = None) -> AdmissionPlan:
+    return AdmissionPlan("gated", GATE_AND_LABEL if patch is None else patch, because=because)
+
+
+def tolerated(*rules: Rule, patch: Patch | None = None, because: tuple[str, ...] = (), **more: Any) -> AdmissionPlan:
+    additions = tuple(Addition(each.name, 1, each.tolerations) for each in rules)
+    if patch is None:
+        lacking = [toleration for each in rules for toleration in each.tolerations]
+        patch = (first_tolerations(*lacking), first_annotation(*rules))
+    matched = because or tuple(f"Matched: rule {each.name}" for each in rules)
+    return AdmissionPlan("tolerated", patch, because=matched, additions=additions, **more)
+
+
+def first_tolerations(*tolerations: Object) -> Object:
+    return {"op": "add", "path": "/spec/tolerations", "value": list(tolerations)}
+
+
+def first_annotation(*rules: Rule) -> Object:
+    return {"op": "add", "path": "/metadata/annotations", "value": {"tollbar.dev/tolerations": record(*rules)}}
+
+
+def record(*rules: Rule) -> str:
+    entries = [
+        {"rule": each.name, "generation": 1, "added": list(each.tolerations), "via": "admission"} for each in rules
+    ]
+    return json.dumps(entries, separators=(",", ":"))
+
+
+def recorded(given: Pod, text: str) -> Pod:
+    return given.annotated({"tollbar.dev/tolerations": text})
+
+
+GATE_AND_LABEL: Patch = (
+    {"op": "add", "path": "/spec/schedulingGates", "value": [{"name": wellknown.GATE}]},
+    {"op": "add", "path": "/metadata/labels", "value": {"tollbar.dev/gate": "held"}},
+)
+STRIP: Patch = ({"op": "remove", "path": "/metadata/annotations/tollbar.dev~1tolerations"},)
+ADD_LABEL: Patch = ({"op": "add", "path": "/metadata/labels", "value": {"tollbar.dev/gate": "held"}},)
+LATER = "what the Pod gets only after its admission"
+CHOICES = tuple("gpu" for _ in range(16))
+
+NOT_OURS = {
+    "a bound Pod is nobody's business": (Given(USER.bound()), ignored("Bound")),
+    "a mirror Pod": (Given(USER.annotated({"kubernetes.io/config.mirror": "x"})), ignored("MirrorPod")),
+    "a DaemonSet's Pod": (Given(USER.owned_by("DaemonSet", api_version="apps/v1")), ignored("DaemonSetPod")),
+    "a ReplicaSet's Pod is ours": (Given(USER.owned_by("ReplicaSet", api_version="apps/v1")), tolerated(GPU)),
+    "a Pod that opts out": (Given(USER.labelled({"tollbar.dev/skip": "true"})), ignored("SkipLabel")),
+    "an unmanaged namespace": (Given(USER, facts={"managed": False}), ignored("NamespaceNotManaged")),
+    "what a stranger claims in an unmanaged namespace stays": (
+        Given(recorded(USER, "[]"), facts={"managed": False}),
+        ignored("NamespaceNotManaged"),
+    ),
+    "caches that are not synced": (Given(USER, facts={"ready": False}), ignored("CachesNotSynced")),
+}
+
+ALREADY_GATED = {
+    "a Pod with our gate and label is left alone": (Given(USER.gated()), gated("AlreadyGated", patch=())),
+    "a Pod whose author wrote the gate gets the label": (
+        Given(USER.but("spec.schedulingGates", [{"name": wellknown.GATE}])),
+        gated("AlreadyGated", patch=ADD_LABEL),
+    ),
+    "in every mode": (Given(USER.gated(), facts={"mode": "Never"}), gated("AlreadyGated", patch=())),
+    "its forged record is stripped": (
+        Given(recorded(USER.gated(), "[]")),
+        gated("AlreadyGated", patch=STRIP),
+    ),
+}
+
+MODES = {
+    "Never leaves everything to the controller": (Given(USER, facts={"mode": "Never"}), ignored("NeverMode")),
+    "Never strips a forged record": (
+        Given(recorded(USER, "[]"), facts={"mode": "Never"}),
+        ignored("NeverMode", patch=STRIP),
+    ),
+    "Gate gates a Pod with a claim": (Given(USER, facts={"mode": "Gate"}), gated("GateMode")),
+    "Gate gates a Pod with a template": (Given(NEW.templates("gpu"), facts={"mode": "Gate"}), gated("GateMode")),
+    "Gate gates a Pod with any extended resource": (
+        Given(NEW.wants({"example.com/other": "1"}), facts={"mode": "Gate"}),
+        gated("GateMode"),
+    ),
+    "Gate gates without any rule": (Given(USER, (), facts={"mode": "Gate"}), gated("GateMode")),
+    "Gate lets a plain Pod pass": (Given(NEW, facts={"mode": "Gate"}), ignored("NoRuleMatched")),
+    "Gate lets a Pod pass that wants none of it": (
+        Given(NEW.wants({RESOURCE: "0"}), facts={"mode": "Gate"}),
+        ignored("NoRuleMatched"),
+    ),
+    "Gate gates a plain Pod when a rule looks at Pods alone": (
+        Given(NEW, (APP,), facts={"mode": "Gate"}),
+        gated("GateMode"),
+    ),
+    "but not for such a rule in Audit": (
+        Given(NEW, (replace(APP, mode="Audit"),), facts={"mode": "Gate"}),
+        ignored("NoRuleMatched"),
+    ),
+    "nor for one that looks at other namespaces": (
+        Given(NEW, (replace(APP, namespace_selector={"matchLabels": {"team": "b"}}),), facts={"mode": "Gate"}),
+        ignored("NoRuleMatched"),
+    ),
+    "nor for one about extended resources": (
+        Given(NEW, (EXTENDED,), facts={"mode": "Gate"}),
+        ignored("NoRuleMatched"),
+    ),
+    "Gate without anybody who could release decides at once": (
+        Given(USER, facts={"mode": "Gate", "gating": False}),
+        tolerated(GPU),
+    ),
+}
+
+UNDECIDED = {
+    "a claim that does not exist": (
+        Given(USER, cluster=(ML, GPU_CLASS)),
+        gated("Undecided: rule gpu: ResourceClaim gpu"),
+    ),
+    "a template that does not exist": (
+        Given(NEW.templates("gpu"), cluster=(ML, GPU_CLASS)),
+        gated("Undecided: rule gpu: ResourceClaimTemplate gpu"),
+    ),
+    "a class that does not exist": (
+        Given(USER, cluster=(ML, CLAIM)),
+        gated("Undecided: rule gpu: DeviceClass gpu"),
+    ),
+    "two things that do not exist": (
+        Given(USER.claims("b"), cluster=(ML,)),
+        gated("Undecided: rule gpu: ResourceClaim gpu, ResourceClaim b"),
+    ),
+    "a namespace that the cache does not know yet": (
+        Given(USER, cluster=CLUSTER[1:]),
+        gated("Undecided: rule gpu: Namespace ml"),
+    ),
+    "which matters only if a rule is true": (Given(NEW, cluster=CLUSTER[1:]), ignored("NoRuleMatched")),
+    "a rule that reads the Pod's uid": (Given(NEW, (BY_UID,)), gated(f"Undecided: rule uid: {LATER}")),
+    "a rule that reads a name to be generated": (
+        Given(pod().being_created(generate_name=True), (NAMED,)),
+        gated(f"Undecided: rule named: {LATER}"),
+    ),
+    "a rule that reads a name that is there": (Given(NEW, (NAMED,)), tolerated(NAMED)),
+    "a rule that reads the name of a claim to come": (
+        Given(NEW.templates("gpu"), (CLAIM_NAMED,)),
+        gated("Undecided: rule claim: ResourceClaim from template gpu"),
+    ),
+    "more alternatives than admission looks at": (
+        Given(USER, cluster=(ML, GPU_CLASS, claim("gpu").request(*CHOICES, "gpu"))),
+        gated("Undecided: rule gpu: TooManyAlternatives"),
+    ),
+    "more evaluations than admission has time for": (
+        Given(NEW, tuple(rule(f"r{i:02}", has_label("app")) for i in range(41))),
+        gated("Undecided: rule r40: EvaluationAllowanceSpent"),
+    ),
+    "what is decided waits for what is not": (
+        Given(USER.labelled(app="web"), (GPU, APP), cluster=(ML,)),
+        gated(
+            "Matched: rule app",
+            "Undecided: rule gpu: ResourceClaim gpu",
+            patch=(
+                GATE_AND_LABEL[0],
+                {"op": "add", "path": "/metadata/labels/tollbar.dev~1gate", "value": "held"},
+            ),
+        ),
+    ),
+    "somebody else's gate stays": (
+        Given(USER.gated("a.dev/x"), cluster=(ML,)),
+        gated(
+            "Undecided: rule gpu: ResourceClaim gpu",
+            patch=(
+                {"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": wellknown.GATE}},
+                GATE_AND_LABEL[1],
+            ),
+        ),
+    ),
+    "a rule in Audit gates nothing": (Given(USER, (AUDIT,), cluster=(ML,)), ignored("NoRuleMatched")),
+    "nobody could release it": (
+        Given(USER, cluster=(ML,), facts={"gating": False}),
+        ignored("Undecided: rule gpu: ResourceClaim gpu"),
+    ),
+    "nobody could release it, but a rule is true": (
+        Given(USER.labelled(app="web"), (GPU, APP), cluster=(ML,), facts={"gating": False}),
+        tolerated(APP, because=("Matched: rule app", "Undecided: rule gpu: ResourceClaim gpu")),
+    ),
+    "a forged record is stripped from a gated Pod": (
+        Given(recorded(USER, "[]"), cluster=(ML,)),
+        gated("Undecided: rule gpu: ResourceClaim gpu", patch=(*STRIP, *GATE_AND_LABEL)),
+    ),
+}
+
+APPEND = {"op": "add", "path": "/spec/tolerations/-", "value": TOLERATION}
+ANNOTATE = {"op": "add", "path": "/metadata/annotations/tollbar.dev~1tolerations", "value": record(GPU)}
+EXTENDED_USER = NEW.wants({RESOURCE: "1"})
+IMPLICIT_USER = NEW.wants({"deviceclass.resource.kubernetes.io/gpu": "1"})
+
+TOLERATED = {
+    "a claim by name": (Given(USER), tolerated(GPU)),
+    "a template says what the claim will want": (Given(NEW.templates("gpu")), tolerated(GPU)),
+    "a Pod with tolerations and annotations": (
+        Given(USER.tolerating(toleration("x")).annotated({"a": "b"})),
+        tolerated(GPU, patch=(APPEND, ANNOTATE)),
+    ),
+    "a true rule whose toleration the author wrote": (
+        Given(USER.tolerating(TOLERATION)),
+        replace(tolerated(GPU, patch=()), additions=()),
+    ),
+    "the union of all true rules": (Given(USER.labelled(app="web"), (GPU, APP)), tolerated(APP, GPU)),
+    "16 alternatives": (
+        Given(USER, cluster=(ML, GPU_CLASS, claim("gpu").request(*CHOICES))),
+        tolerated(GPU),
+    ),
+    "one alternative that needs no toleration": (
+        Given(USER, cluster=(*CLUSTER[:3], claim("gpu").request("gpu", "tpu"))),
+        ignored("NoRuleMatched"),
+    ),
+    "a rule for Any alternative": (
+        Given(USER, (replace(GPU, when_alternatives="Any"),), cluster=(*CLUSTER[:3], claim().request("tpu", "gpu"))),
+        tolerated(GPU),
+    ),
+    "a rule for the First alternative": (
+        Given(USER, (replace(GPU, when_alternatives="First"),), cluster=(*CLUSTER[:3], claim().request("tpu", "gpu"))),
+        ignored("NoRuleMatched"),
+    ),
+    "an extended resource": (Given(EXTENDED_USER, (EXTENDED,)), tolerated(EXTENDED)),
+    "an extended resource as a limit": (
+        Given(NEW.wants({RESOURCE: "1"}, member="limits"), (EXTENDED,)),
+        tolerated(EXTENDED),
+    ),
+    "an extended resource that a class backs": (
+        Given(EXTENDED_USER, cluster=(ML, GPU_CLASS.backing(RESOURCE))),
+        tolerated(GPU),
+    ),
+    "a class by its implicit resource name": (Given(IMPLICIT_USER), tolerated(GPU)),
+    "a forged record is stripped and replaced": (
+        Given(recorded(USER, '[{"rule":"gpu"}]')),
+        tolerated(GPU, patch=(*STRIP, first_tolerations(TOLERATION), first_annotation(GPU))),
+    ),
+}
+
+OTHERWISE = {
+    "no rules": (Given(USER, ()), ignored("NoRuleMatched")),
+    "a plain Pod": (Given(NEW), ignored("NoRuleMatched")),
+    "another class": (
+        Given(USER, cluster=(*CLUSTER[:3], claim("gpu").request("tpu"))),
+        ignored("NoRuleMatched"),
+    ),
+    "an extended resource that nobody names": (Given(EXTENDED_USER), ignored("NoRuleMatched")),
+    "quantity 0": (Given(NEW.wants({RESOURCE: "0"}), (EXTENDED,)), ignored("NoRuleMatched")),
+    "a rule about another namespace": (
+        Given(USER, (replace(GPU, namespace_selector={"matchLabels": {"team": "b"}}),)),
+        ignored("NoRuleMatched"),
+    ),
+    "a rule about this namespace": (
+        Given(
+            USER,
+            (replace(GPU, namespace_selector={"matchLabels": {"team": "a"}}),),
+            cluster=(TEAM_A, *CLUSTER[1:]),
+        ),
+        tolerated(GPU),
+    ),
+    "a rule that fails counts as false": (
+        Given(NEW, (rule("r", failing()),)),
+        ignored("Failed: rule r: no such key", failed=(("r", "no such key"),)),
+    ),
+    "and does not keep others from being true": (
+        Given(USER, (GPU, rule("r", failing()))),
+        tolerated(
+            GPU,
+            because=("Matched: rule gpu", "Failed: rule r: no such key"),
+            failed=(("r", "no such key"),),
+        ),
+    ),
+    "Audit warns of what it would add": (
+        Given(USER, (AUDIT,)),
+        ignored("Audited: rule audit", warnings=("tollbar: rule audit (Audit) would add 2 tolerations",)),
+    ),
+    "Audit counts what is lacking": (
+        Given(USER.tolerating(toleration("example.com/a")), (AUDIT,)),
+        ignored("Audited: rule audit", warnings=("tollbar: rule audit (Audit) would add 1 toleration",)),
+    ),
+    "Audit is silent when nothing is": (
+        Given(USER.tolerating(*AUDIT.tolerations), (AUDIT,)),
+        ignored("Audited: rule audit"),
+    ),
+    "a forged record is stripped from a Pod that gets nothing": (
+        Given(recorded(NEW, "[]")),
+        ignored("NoRuleMatched", patch=STRIP),
+    ),
+}
+
+
+# A record survives only if an earlier pass of the same admission wrote it.
+TOLERATING = USER.tolerating(TOLERATION)
+STRIPPED = AdmissionPlan("tolerated", STRIP, because=("Matched: rule gpu",))
+TRUE_ENTRY = {"rule": "gpu", "generation": 1, "added": [TOLERATION], "via": "admission"}
+
+
+def text(*entries: Any) -> str:
+    return json.dumps(entries, separators=(",", ":"))
+
+
+RECORDS = {
+    "the record of an earlier pass stays": (Given(recorded(TOLERATING, text(TRUE_ENTRY))), replace(STRIPPED, patch=())),
+    "an empty text": (Given(recorded(TOLERATING, "")), STRIPPED),
+    "an empty list": (Given(recorded(TOLERATING, "[]")), STRIPPED),
+    "not JSON": (Given(recorded(TOLERATING, "gpu-team")), STRIPPED),
+    "the same in other words": (Given(recorded(TOLERATING, json.dumps([TRUE_ENTRY]))), STRIPPED),
+    "an unknown rule": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "rule": "x"}))), STRIPPED),
+    "another generation": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "generation": 2}))), STRIPPED),
+    "another way": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "via": "gate"}))), STRIPPED),
+    "nothing added": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "added": []}))), STRIPPED),
+    "added something odd": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "added": 1}))), STRIPPED),
+    "added what the rule does not have": (
+        Given(recorded(TOLERATING.tolerating(toleration("x")), text({**TRUE_ENTRY, "added": [toleration("x")]}))),
+        STRIPPED,
+    ),
+    "added what the Pod does not have": (
+        Given(recorded(USER, text(TRUE_ENTRY))),
+        tolerated(GPU, patch=(*STRIP, first_tolerations(TOLERATION), first_annotation(GPU))),
+    ),
+    "more than the record says": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "note": "x"}))), STRIPPED),
+    "something besides a true entry": (Given(recorded(TOLERATING, text(TRUE_ENTRY, "x"))), STRIPPED),
+    "a false entry besides a true one": (Given(recorded(TOLERATING, text(TRUE_ENTRY, {}))), STRIPPED),
+}
+
+TABLE = {
+    f"{title}: {row}": case
+    for title, rows in {
+        "not ours": NOT_OURS,
+        "already gated": ALREADY_GATED,
+        "mode": MODES,
+        "undecided": UNDECIDED,
+        "tolerated": TOLERATED,
+        "otherwise": OTHERWISE,
+        "record": RECORDS,
+    }.items()
+    for row, case in rows.items()
+}
+
+
+@pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)
+def test_plan(given: Given, want: AdmissionPlan) -> None:
+    assert given.decide() == want
+
+
+@pytest.mark.parametrize("given", [given for given, _ in TABLE.values()], ids=TABLE)
+def test_a_second_pass_changes_nothing(given: Given) -> None:
+    patched = Pod(patching.apply(given.pod, given.decide().patch))
+    assert replace(given, pod=patched).decide().patch == ()
+
+
+def test_the_chain_has_a_row_for_every_rule() -> None:
+    assert [each.__name__ for each in admission.CHAIN] == [
+        "_not_ours",
+        "_not_ready",
+        "_already_gated",
+        "_never",
+        "_gate_first",
+        "_undecided",
+        "_tolerated",
+    ]

@@ -1,0 +1,400 @@
+"""When our gate comes off, and what a Pod without gate still lacks: every row of the chain, one plan each."""
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import patching
+import pytest
+from builders import CREATED, Pod, claim, device_class, namespace, pod, template, toleration
+from fakes import FakeEngine, FakeLookup, expression, failing, has_label, no_selector, rule, wants_class
+
+from tollbar import wellknown
+from tollbar.decide import gates, package
+from tollbar.decide.facts import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.gates import GateFacts, GatePlan
+from tollbar.decide.rules import Rule
+from tollbar.decide.tolerations import Addition
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object
+from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+
+ML, GPU_CLASS = namespace(), device_class("gpu")
+CLAIM, TEMPLATE = claim("gpu").request("gpu"), template("gpu").request("gpu")
+CLUSTER = (ML, GPU_CLASS, CLAIM, TEMPLATE)
+EMPTY = (ML,)
+
+TOLERATION = toleration("example.com/gpu")
+GPU = rule("gpu", wants_class("gpu"))
+APP = rule("app", has_label("app"))
+AUDIT = replace(GPU, name="audit", mode="Audit")
+FAILING = rule("r", failing())
+CLAIM_NAMED = rule("claim", expression(lambda _: True, "claims.metadata.name"))
+ELSEWHERE = replace(GPU, namespace_selector={"matchLabels": {"team": "b"}})
+
+REPORT = replace(SHIPPED_GATE_POLICY, release_on_expiry=False)
+NO_DEADLINE = GatePolicy(max_hold=None)
+UNUSABLE = replace(SHIPPED_GATE_POLICY, usable=False)
+
+HELD = pod().gated().claims("gpu").tolerating(toleration("x"))
+FREE = pod().claims("gpu").tolerating(toleration("x"))
+PLAIN = pod().gated()
+
+
+@dataclass
+class Given:
+    """A Pod so many seconds after its creation, in a cluster that has everything."""
+
+    pod: Pod
+    rules: tuple[Rule, ...] = (GPU,)
+    cluster: tuple[Object, ...] = CLUSTER
+    age: float = 1.0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def decide(self) -> GatePlan:
+        facts = GateFacts(
+            package=package.assemble(self.pod, FakeLookup(*self.cluster)),
+            rules=self.rules,
+            engine=FakeEngine(),
+            selector=no_selector,
+            **{"managed": True, "policy": SHIPPED_GATE_POLICY, **self.facts},
+        )
+        return gates.decide(facts, CREATED + self.age)
+
+
+TEST_UID = {"op": "test", "path": "/metadata/uid", "value": "uid-of-web"}
+APPEND = {"op": "add", "path": "/spec/tolerations/-", "value": TOLERATION}
+LABEL = {"op": "add", "path": "/metadata/labels/tollbar.dev~1gate", "value": "released"}
+
+
+def lift(place: int = 0) -> Patch:
+    path = f"/spec/schedulingGates/{place}"
+    test = {"op": "test", "path": f"{path}/name", "value": wellknown.GATE}
+    return (TEST_UID, test, {"op": "remove", "path": path}, LABEL)
+
+
+def first_record(via: str, *rules: Rule) -> Patch:
+    entries = [{"rule": each.name, "generation": 1, "added": list(each.tolerations), "via": via} for each in rules]
+    text = json.dumps(entries, separators=(",", ":"))
+    return (
+        {"op": "test", "path": "/metadata/annotations", "value": None},
+        {"op": "add", "path": "/metadata/annotations", "value": {"tollbar.dev/tolerations": text}},
+    )
+
+
+def additions(*rules: Rule) -> tuple[Addition, ...]:
+    return tuple(Addition(each.name, 1, each.tolerations) for each in rules)
+
+
+def nothing(*because: str, outcome: Outcome = DONE, events: tuple[Event, ...] = (), **more: Any) -> GatePlan:
+    return GatePlan(because=because, outcome=outcome, events=events, **more)
+
+
+def released(
+    *because: str, note: str = "released; no toleration added", patch: Patch | None = None, **more: Any
+) -> GatePlan:
+    """Without tolerations."""
+    event = Event("Normal", "GateReleased", note, "Release")
+    return GatePlan(lift() if patch is None else patch, (event,), DONE, because, released=True, via="gate", **more)
+
+
+def added(note: str) -> Event:
+    return Event("Normal", "TolerationsAdded", note, "AddTolerations")
+
+
+def overdue(note: str, action: str) -> Event:
+    return Event("Warning", "GateOverdue", note, action)
+
+
+def waiting(for_: str, *events: Event, after: float | None) -> GatePlan:
+    return nothing(f"WaitingFor: {for_}", outcome=DONE if after is None else RetryAfter(after), events=events)
+
+
+RELEASED_WITH_GPU = GatePlan(
+    (*lift(), APPEND, *first_record("gate", GPU)),
+    (added("1 toleration by gpu; released"),),
+    because=("Matched: rule gpu",),
+    released=True,
+    via="gate",
+    additions=additions(GPU),
+    matched=("gpu",),
+)
+LATE_WITH_GPU = GatePlan(
+    (TEST_UID, APPEND, *first_record("late", GPU)),
+    (added("1 toleration by gpu; added after admission"),),
+    because=("Matched: rule gpu",),
+    additions=additions(GPU),
+    matched=("gpu",),
+)
+
+NOT_OURS = {
+    "a Pod that is being deleted": (Given(HELD.deleting()), nothing("Ending")),
+    "a Pod that has finished": (Given(HELD.phase("Failed")), nothing("Ending")),
+    "a bound Pod": (Given(FREE.bound()), nothing("Bound")),
+    "a DaemonSet's Pod": (Given(FREE.owned_by("DaemonSet", api_version="apps/v1")), nothing("DaemonSetPod")),
+    "a Pod that opts out": (Given(FREE.labelled({"tollbar.dev/skip": "true"})), nothing("SkipLabel")),
+    "an unmanaged namespace": (Given(FREE, facts={"managed": False}), nothing("NamespaceNotManaged")),
+    "a DaemonSet's Pod with our gate is released as it is": (
+        Given(HELD.owned_by("DaemonSet", api_version="apps/v1")),
+        released("DaemonSetPod"),
+    ),
+    "a Pod that opts out while held": (Given(HELD.labelled({"tollbar.dev/skip": "true"})), released("SkipLabel")),
+    "a Pod held where we do not manage": (Given(HELD, facts={"managed": False}), released("NamespaceNotManaged")),
+    "even when its package is incomplete": (
+        Given(HELD, cluster=EMPTY, facts={"managed": False}),
+        released("NamespaceNotManaged"),
+    ),
+    "but not before it is known who manages": (
+        Given(HELD, facts={"managed": False, "ready": False}),
+        waiting("the rules to be loaded", after=1.0),
+    ),
+    "nor before the namespace is known": (
+        Given(HELD, cluster=CLUSTER[1:], facts={"managed": False}),
+        waiting("Namespace ml", after=1.0),
+    ),
+}
+
+HOLD = {
+    "a missing claim": (Given(HELD, cluster=EMPTY), waiting("ResourceClaim gpu", after=1.0)),
+    "a missing template": (
+        Given(PLAIN.templates("gpu"), cluster=EMPTY),
+        waiting("ResourceClaimTemplate gpu", after=1.0),
+    ),
+    "a missing class": (Given(HELD, cluster=(ML, CLAIM)), waiting("DeviceClass gpu", after=1.0)),
+    "a namespace that is not known yet": (Given(HELD, cluster=CLUSTER[1:]), waiting("Namespace ml", after=1.0)),
+    "a claim to come, for a rule that reads its name": (
+        Given(PLAIN.templates("gpu"), (CLAIM_NAMED,)),
+        waiting("ResourceClaim from template gpu", after=1.0),
+    ),
+    "several rules wait for the same": (
+        Given(HELD, (GPU, replace(GPU, name="b")), EMPTY),
+        waiting("ResourceClaim gpu", after=1.0),
+    ),
+    "several rules wait for different things": (
+        Given(HELD.labelled(app="web"), (GPU, APP), ()),
+        waiting("Namespace ml; ResourceClaim gpu", after=1.0),
+    ),
+    "rules that are not loaded": (Given(HELD, facts={"ready": False}), waiting("the rules to be loaded", after=1.0)),
+    "for 2 seconds nobody is told": (Given(HELD, cluster=EMPTY, age=1.5), waiting("ResourceClaim gpu", after=0.5)),
+    "then the Pod says what it waits for": (
+        Given(HELD, cluster=EMPTY, age=2.0),
+        waiting(
+            "ResourceClaim gpu",
+            Event("Normal", "SchedulingHeld", "waiting for ResourceClaim gpu", "Hold"),
+            after=58.0,
+        ),
+    ),
+    "without a deadline there is nothing to wake up for": (
+        Given(HELD, cluster=EMPTY, age=2.0, facts={"policy": NO_DEADLINE}),
+        waiting(
+            "ResourceClaim gpu",
+            Event("Normal", "SchedulingHeld", "waiting for ResourceClaim gpu", "Hold"),
+            after=None,
+        ),
+    ),
+    "a deadline sooner than 2 seconds": (
+        Given(HELD, cluster=EMPTY, age=0.5, facts={"policy": GatePolicy(max_hold=1.5)}),
+        waiting("ResourceClaim gpu", after=1.0),
+    ),
+    "a clock that is behind the API server's": (
+        Given(HELD, cluster=EMPTY, age=-5.0),
+        waiting("ResourceClaim gpu", after=2.0),
+    ),
+    "true rules wait for undecided ones": (
+        Given(HELD.labelled(app="web"), (GPU, APP), EMPTY),
+        replace(waiting("ResourceClaim gpu", after=1.0), matched=("app",)),
+    ),
+    "and failing ones": (
+        Given(HELD, (GPU, FAILING), EMPTY),
+        replace(waiting("ResourceClaim gpu", after=1.0), failed=(("r", "no such key"),)),
+    ),
+}
+
+EXPIRY = {
+    "Release lets go without what is unknown": (
+        Given(HELD, cluster=EMPTY, age=60.0),
+        replace(
+            released("HeldTooLong"),
+            events=(
+                overdue("released after 60s, still waiting for ResourceClaim gpu", "Release"),
+                Event("Normal", "GateReleased", "released; no toleration added", "Release"),
+            ),
+        ),
+    ),
+    "with what is known": (
+        Given(HELD.labelled(app="web"), (GPU, APP), EMPTY, age=60.0),
+        GatePlan(
+            (*lift(), {**APPEND, "value": toleration("example.com/app")}, *first_record("gate", APP)),
+            (
+                overdue("released after 60s, still waiting for ResourceClaim gpu", "Release"),
+                added("1 toleration by app; released"),
+            ),
+            because=("HeldTooLong",),
+            released=True,
+            via="gate",
+            additions=additions(APP),
+            matched=("app",),
+        ),
+    ),
+    "when no rules are loaded, too": (
+        Given(HELD, age=60.0, facts={"ready": False}),
+        replace(
+            released("HeldTooLong"),
+            events=(
+                overdue("released after 60s, still waiting for the rules to be loaded", "Release"),
+                Event("Normal", "GateReleased", "released; no toleration added", "Release"),
+            ),
+        ),
+    ),
+    "Report keeps holding": (
+        Given(HELD, cluster=EMPTY, age=60.0, facts={"policy": REPORT}),
+        waiting(
+            "ResourceClaim gpu",
+            overdue("held for more than 60s, waiting for ResourceClaim gpu", "Hold"),
+            after=None,
+        ),
+    ),
+    "Report wakes up to say so": (
+        Given(HELD, cluster=EMPTY, age=59.0, facts={"policy": REPORT}),
+        waiting(
+            "ResourceClaim gpu",
+            Event("Normal", "SchedulingHeld", "waiting for ResourceClaim gpu", "Hold"),
+            after=1.0,
+        ),
+    ),
+    "a complete Pod is released normally, however old": (Given(HELD, age=86_400.0), RELEASED_WITH_GPU),
+    "a Pod without gate has no deadline": (
+        Given(FREE, cluster=EMPTY, age=86_400.0),
+        nothing("Undecided: rule gpu: ResourceClaim gpu"),
+    ),
+}
+
+RELEASE = {
+    "with the tolerations that it lacks": (Given(HELD), RELEASED_WITH_GPU),
+    "a template says what the claim will want": (
+        Given(HELD.but("spec.resourceClaims", None).templates("gpu")),
+        RELEASED_WITH_GPU,
+    ),
+    "although others own the gate": (Given(HELD, facts={"policy": UNUSABLE}), RELEASED_WITH_GPU),
+    "with none when its author wrote them": (
+        Given(HELD.tolerating(TOLERATION)),
+        released("Matched: rule gpu", matched=("gpu",)),
+    ),
+    "with none when the author left Equal out": (
+        Given(
+            PLAIN.claims("gpu").tolerating({"key": "k", "value": "v"}),
+            (replace(GPU, tolerations=({"key": "k", "operator": "Equal", "value": "v"},)),),
+        ),
+        released("Matched: rule gpu", matched=("gpu",)),
+    ),
+    "with none when no rule is true": (Given(PLAIN), released("NoRuleMatched")),
+    "with none when there are no rules": (Given(HELD, ()), released("NoRuleMatched")),
+    "without what no rule asks about": (Given(HELD, (), EMPTY), released("NoRuleMatched")),
+    "without what only a rule of other namespaces asks about": (
+        Given(HELD, (ELSEWHERE,), EMPTY),
+        released("NoRuleMatched"),
+    ),
+    "without what only an audited rule asks about": (Given(HELD, (AUDIT,), EMPTY), released("NoRuleMatched")),
+    "an audited rule adds nothing and counts": (
+        Given(HELD, (AUDIT,)),
+        released("Audited: rule audit", matched=("audit",)),
+    ),
+    "a rule that fails counts as false and is told": (
+        Given(PLAIN, (FAILING,)),
+        replace(
+            released("Failed: rule r: no such key", failed=(("r", "no such key"),)),
+            events=(
+                Event("Normal", "GateReleased", "released; no toleration added", "Release"),
+                Event("Warning", "RuleEvaluationFailed", "rule r: no such key", "Evaluate"),
+            ),
+        ),
+    ),
+    "too many alternatives count as false": (
+        Given(HELD, cluster=(ML, GPU_CLASS, claim("gpu").request(*["gpu"] * 257))),
+        released("TooManyAlternatives: rule gpu"),
+    ),
+    "somebody else's gates stay and are named": (
+        Given(PLAIN.gated("a.dev/x", wellknown.GATE, "b.dev/y")),
+        released(
+            "NoRuleMatched", note="released; still waiting for a.dev/x, b.dev/y; no toleration added", patch=lift(1)
+        ),
+    ),
+    "one event for all rules": (
+        Given(HELD.labelled(app="web"), (GPU, APP, replace(GPU, name="same"))),
+        GatePlan(
+            (*lift(), {**APPEND, "value": toleration("example.com/app")}, APPEND, *first_record("gate", APP, GPU)),
+            (added("2 tolerations by app, gpu; released"),),
+            because=("Matched: rule app", "Matched: rule gpu", "Matched: rule same"),
+            released=True,
+            via="gate",
+            additions=additions(APP, GPU),
+            matched=("app", "gpu", "same"),
+        ),
+    ),
+}
+
+LATE = {
+    "what admission missed": (Given(FREE), LATE_WITH_GPU),
+    "nothing lacking": (Given(FREE.tolerating(TOLERATION)), nothing("Matched: rule gpu", matched=("gpu",))),
+    "no rule": (Given(FREE, ()), nothing("NoRuleMatched")),
+    "somebody else's gate is no hindrance": (Given(FREE.gated("a.dev/x")), LATE_WITH_GPU),
+    "rules that are not loaded": (Given(FREE, facts={"ready": False}), nothing("RulesNotReady")),
+    "an undecided rule": (Given(FREE, cluster=EMPTY), nothing("Undecided: rule gpu: ResourceClaim gpu")),
+    "a true rule besides it": (
+        Given(FREE.labelled(app="web"), (GPU, APP), EMPTY),
+        GatePlan(
+            (TEST_UID, {**APPEND, "value": toleration("example.com/app")}, *first_record("late", APP)),
+            (added("1 toleration by app; added after admission"),),
+            because=("Matched: rule app", "Undecided: rule gpu: ResourceClaim gpu"),
+            additions=additions(APP),
+            matched=("app",),
+        ),
+    ),
+    "nothing is added where the namespace is not known": (
+        Given(FREE, cluster=CLUSTER[1:]),
+        nothing("Undecided: rule gpu: Namespace ml"),
+    ),
+    "a rule that fails is told": (
+        Given(FREE, (FAILING,)),
+        nothing(
+            "Failed: rule r: no such key",
+            events=(Event("Warning", "RuleEvaluationFailed", "rule r: no such key", "Evaluate"),),
+            failed=(("r", "no such key"),),
+        ),
+    ),
+    "released earlier, and a rule came since": (
+        Given(FREE.labelled({"tollbar.dev/gate": "released"})),
+        LATE_WITH_GPU,
+    ),
+}
+
+TABLE = {
+    f"{title}: {row}": case
+    for title, rows in {
+        "not ours": NOT_OURS,
+        "hold": HOLD,
+        "expiry": EXPIRY,
+        "release": RELEASE,
+        "late": LATE,
+    }.items()
+    for row, case in rows.items()
+}
+
+
+@pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)
+def test_plan(given: Given, want: GatePlan) -> None:
+    assert given.decide() == want
+
+
+DONE_ONCE = {title: given for title, (given, want) in TABLE.items() if want.patch}
+
+
+@pytest.mark.parametrize("given", DONE_ONCE.values(), ids=DONE_ONCE)
+def test_once_done_nothing_is_left_to_do(given: Given) -> None:
+    patched = Pod(patching.apply(given.pod, given.decide().patch))
+    after = replace(given, pod=patched).decide()
+    assert (after.patch, after.released, after.additions) == ((), False, ())
+
+
+def test_the_chain_has_a_row_for_every_rule() -> None:
+    assert [each.__name__ for each in gates.CHAIN] == ["_not_ours", "_overdue", "_hold", "_decided"]

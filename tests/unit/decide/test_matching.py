@@ -1,0 +1,400 @@
+"""Which rules are true for a package."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from builders import claim, device_class, namespace, pod
+from fakes import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
+
+from tollbar.cel import COMPILE, UNKNOWN, CelError
+from tollbar.decide import matching
+from tollbar.decide.matching import Allowance, Judge, Judgement, Truth, Verdict
+from tollbar.decide.package import Missing, Package
+from tollbar.decide.rules import Expression, ExtendedResources, Match, Prototypes, Rule
+from tollbar.model import claims
+from tollbar.model.objects import Object
+
+PLENTY = Allowance(alternatives=256, evaluations=1_000, beyond=Truth.FALSE)
+YES, NO = Verdict(Truth.TRUE), Verdict(Truth.FALSE)
+FAILED = Verdict(Truth.ERROR, "no such key")
+UNDECIDED = Verdict(Truth.UNKNOWN, "what the Pod gets only after its admission")
+TOO_MANY = "TooManyAlternatives"
+SPENT = "EvaluationAllowanceSpent"
+
+
+def package(*claims_: Object, **more: Any) -> Package:
+    names = {subrequest.device_class for each in claims_ for subrequest in claims.device_classes(each)}
+    given = {"pod": pod(), "namespace": namespace(), "classes": {name: device_class(name) for name in names}, **more}
+    return Package(claims=tuple(claims_), **given)
+
+
+def verdict(given: Rule, of: Package, allowance: Allowance = PLENTY) -> Verdict:
+    return Judge(of, FakeEngine(), no_selector, allowance).verdict(given)
+
+
+class SaysTheClass:
+    """A program whose answer is what the first request's class is called: yes, no, error or unknown."""
+
+    source = ""
+    reads = frozenset({"claims.spec.devices.requests.exactly.deviceClassName"})
+
+    def evaluate_partial(self, inputs: Mapping[str, Any], _unknown: frozenset[str]) -> Any:
+        name = inputs["claims"][0]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"]
+        answers = {"yes": True, "no": False, "unknown": UNKNOWN, "error": CelError("no such key", 1, 1, "RUNTIME")}
+        return answers[name]
+
+
+SAYS_THE_CLASS = Expression(SaysTheClass())  # type: ignore[arg-type]
+
+# given the answers of the alternatives, in order: All, Any, First
+COMBINED: dict[str, tuple[tuple[str, ...], tuple[Verdict, Verdict, Verdict]]] = {
+    "one that is true": (("yes",), (YES, YES, YES)),
+    "one that is false": (("no",), (NO, NO, NO)),
+    "one that fails": (("error",), (FAILED, FAILED, FAILED)),
+    "one that is unknown": (("unknown",), (UNDECIDED, UNDECIDED, UNDECIDED)),
+    "all true": (("yes", "yes"), (YES, YES, YES)),
+    "all false": (("no", "no"), (NO, NO, NO)),
+    "the first true": (("yes", "no"), (NO, YES, YES)),
+    "the first false": (("no", "yes"), (NO, YES, NO)),
+    "false beats error in All": (("error", "no"), (NO, FAILED, FAILED)),
+    "and in either order": (("no", "error"), (NO, FAILED, NO)),
+    "true beats error in Any": (("error", "yes"), (FAILED, YES, FAILED)),
+    "and in either order, too": (("yes", "error"), (FAILED, YES, YES)),
+    "false beats unknown in All": (("unknown", "no"), (NO, UNDECIDED, UNDECIDED)),
+    "true beats unknown in Any": (("unknown", "yes"), (UNDECIDED, YES, UNDECIDED)),
+    "unknown beats error in both": (("error", "unknown"), (UNDECIDED, UNDECIDED, FAILED)),
+    "everything at once": (("unknown", "error", "yes", "no"), (NO, YES, UNDECIDED)),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), COMBINED.values(), ids=COMBINED)
+def test_alternatives_combine(given: Sequence[str], want: tuple[Verdict, ...]) -> None:
+    asked = package(claim().request(*given))
+    assert tuple(verdict(rule("r", SAYS_THE_CLASS, when=when), asked) for when in ("All", "Any", "First")) == want
+
+
+MANY = ("yes",) * 256
+LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
+    "256 alternatives are looked at": (rule("r", SAYS_THE_CLASS), package(claim().request(*MANY)), PLENTY, YES),
+    "257 are too many for All": (
+        rule("r", SAYS_THE_CLASS),
+        package(claim().request(*MANY, "yes")),
+        PLENTY,
+        Verdict(Truth.FALSE, TOO_MANY),
+    ),
+    "257 are too many for Any": (
+        rule("r", SAYS_THE_CLASS, when="Any"),
+        package(claim().request(*MANY, "yes")),
+        PLENTY,
+        Verdict(Truth.FALSE, TOO_MANY),
+    ),
+    "First does not care": (
+        rule("r", SAYS_THE_CLASS, when="First"),
+        package(claim().request(*MANY, "yes")),
+        PLENTY,
+        YES,
+    ),
+    "lists multiply": (
+        rule("r", SAYS_THE_CLASS),
+        package(claim().request(*MANY), claim().request("yes", "yes")),
+        PLENTY,
+        Verdict(Truth.FALSE, TOO_MANY),
+    ),
+    "a rule about the Pod does not care": (
+        rule("r", has_label("app")),
+        package(claim().request(*MANY, "yes"), pod=pod().labelled(app="web")),
+        PLENTY,
+        YES,
+    ),
+    "nor one about the claims' labels": (
+        rule("r", expression(lambda inputs: len(inputs["claims"]) == 1, "claims.metadata.labels")),
+        package(claim().request(*MANY, "yes")),
+        PLENTY,
+        YES,
+    ),
+    "nor a Device rule, which needs no product": (
+        rule("r", Prototypes(())),
+        package(claim().request(*MANY, "yes")),
+        PLENTY,
+        NO,
+    ),
+    "admission looks at 16": (
+        rule("r", SAYS_THE_CLASS),
+        package(claim().request(*MANY[:16])),
+        matching.AT_ADMISSION,
+        YES,
+    ),
+    "and leaves 17 to the controller": (
+        rule("r", SAYS_THE_CLASS),
+        package(claim().request(*MANY[:17])),
+        matching.AT_ADMISSION,
+        Verdict(Truth.UNKNOWN, TOO_MANY),
+    ),
+    "the last evaluation that is allowed": (
+        rule("r", SAYS_THE_CLASS),
+        package(claim().request("yes", "yes", "yes")),
+        Allowance(256, 3, Truth.FALSE),
+        YES,
+    ),
+    "one more": (
+        rule("r", SAYS_THE_CLASS),
+        package(claim().request("yes", "yes", "yes", "yes")),
+        Allowance(256, 3, Truth.FALSE),
+        Verdict(Truth.FALSE, SPENT),
+    ),
+    "what was decided within the allowance stands": (
+        rule("r", SAYS_THE_CLASS),
+        package(claim().request("yes", "no", "yes", "yes")),
+        Allowance(256, 2, Truth.FALSE),
+        NO,
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "of", "allowance", "want"), LIMITS.values(), ids=LIMITS)
+def test_limits(given: Rule, of: Package, allowance: Allowance, want: Verdict) -> None:
+    assert verdict(given, of, allowance) == want
+
+
+GPU_RESOURCE = ExtendedResources(frozenset({"example.com/gpu"}))
+CLAIM_MISSING = package(missing=(Missing("ResourceClaim", "gpu"),))
+CLASS_MISSING = package(claim().request("gpu"), missing=(Missing("DeviceClass", "gpu"),))
+ONLY_NAMESPACE_MISSING = package(namespace=None, missing=(Missing("Namespace", "ml"),))
+
+SINGLE: dict[str, tuple[Match, Package, Verdict]] = {
+    "CEL that is true": (wants_class("gpu"), package(claim().request("gpu")), YES),
+    "CEL that is false": (wants_class("tpu"), package(claim().request("gpu")), NO),
+    "CEL that fails": (failing(), package(), FAILED),
+    "an extended resource": (GPU_RESOURCE, package(pod=pod().wants({"example.com/gpu": "1"})), YES),
+    "an extended resource by its limit": (
+        GPU_RESOURCE,
+        package(pod=pod().wants({"example.com/gpu": "1"}, member="limits")),
+        YES,
+    ),
+    "an extended resource of an init container": (
+        GPU_RESOURCE,
+        package(pod=pod().wants({"example.com/gpu": "1"}, init=True)),
+        YES,
+    ),
+    "quantity 0 of it": (GPU_RESOURCE, package(pod=pod().wants({"example.com/gpu": "0"})), NO),
+    "another extended resource": (GPU_RESOURCE, package(pod=pod().wants({"example.com/nic": "1"})), NO),
+    "no containers that want any": (GPU_RESOURCE, package(), NO),
+    "a missing claim leaves a rule about claims undecided": (
+        wants_class("gpu"),
+        CLAIM_MISSING,
+        Verdict(Truth.UNKNOWN, "ResourceClaim gpu"),
+    ),
+    "and a Device rule": (Prototypes(()), CLAIM_MISSING, Verdict(Truth.UNKNOWN, "ResourceClaim gpu")),
+    "but not a rule about the Pod": (has_label("app"), CLAIM_MISSING, NO),
+    "a missing class does, too": (wants_class("gpu"), CLASS_MISSING, Verdict(Truth.UNKNOWN, "DeviceClass gpu")),
+    "everything that is missing is named": (
+        wants_class("gpu"),
+        package(missing=(Missing("ResourceClaim", "a"), Missing("ResourceClaimTemplate", "b"))),
+        Verdict(Truth.UNKNOWN, "ResourceClaim a, ResourceClaimTemplate b"),
+    ),
+    "a missing namespace leaves a rule about it undecided": (
+        expression(lambda _: False, "namespaceObject.metadata.labels"),
+        ONLY_NAMESPACE_MISSING,
+        Verdict(Truth.UNKNOWN, "Namespace ml"),
+    ),
+    "nothing is true in it": (
+        expression(lambda _: True, "pod"),
+        ONLY_NAMESPACE_MISSING,
+        Verdict(Truth.UNKNOWN, "Namespace ml"),
+    ),
+    "but false is false": (expression(lambda _: False, "pod"), ONLY_NAMESPACE_MISSING, NO),
+    "what a claim to come will be called is not known": (
+        expression(lambda _: True, "claims.metadata.name"),
+        package(
+            claim().request("gpu"),
+            pending=(Missing("ResourceClaim", "from template gpu"),),
+            unknown=frozenset({"claims.metadata.name"}),
+        ),
+        Verdict(Truth.UNKNOWN, "ResourceClaim from template gpu"),
+    ),
+    "what it will want is": (
+        wants_class("gpu"),
+        package(
+            claim().request("gpu"),
+            pending=(Missing("ResourceClaim", "from template gpu"),),
+            unknown=frozenset({"claims.metadata.name"}),
+        ),
+        YES,
+    ),
+    "a Pod's uid is not known at admission": (
+        expression(lambda _: True, "pod.metadata.uid"),
+        package(unknown=frozenset({"pod.metadata.uid"})),
+        UNDECIDED,
+    ),
+    "nor is all of the Pod": (
+        expression(lambda _: True, "pod"),
+        package(unknown=frozenset({"pod.metadata.uid"})),
+        UNDECIDED,
+    ),
+    "rules do not see our gate": (
+        expression(lambda inputs: "schedulingGates" in inputs["pod"]["spec"], "pod.spec"),
+        package(pod=pod().gated()),
+        NO,
+    ),
+    "rules see the classes that the claims name, and no others": (
+        expression(lambda inputs: set(inputs["deviceClasses"]) == {"gpu"}, "deviceClasses"),
+        package(claim().request("gpu"), classes={"gpu": device_class("gpu"), "tpu": device_class("tpu")}),
+        YES,
+    ),
+    "rules see the namespace": (
+        expression(lambda inputs: inputs["namespaceObject"]["metadata"]["labels"]["team"] == "a", "namespaceObject"),
+        package(namespace=namespace().labelled(team="a")),
+        YES,
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "of", "want"), SINGLE.values(), ids=SINGLE)
+def test_verdict(given: Match, of: Package, want: Verdict) -> None:
+    reads = None if isinstance(given, Expression) else {"claims"} if isinstance(given, Prototypes) else {"pod.spec"}
+    assert verdict(rule("r", given, reads=reads), of) == want
+
+
+# A prototype is an input of the device environment; here simply what it is called.
+BIG, SMALL = {"device": "big"}, {"device": "small"}
+IS_BIG = FakeProgram(lambda inputs: inputs["device"] == "big", frozenset({"device"}))
+IS_KNOWN = FakeProgram(lambda inputs: inputs["device"] in ("big", "small"), frozenset({"device"}))
+FAILS = FakeProgram(lambda inputs: inputs["attributes"], frozenset({"device"}))
+SELECTORS = {"is-big": IS_BIG, "is-known": IS_KNOWN, "fails": FAILS}
+
+
+def selector(source: str) -> Any:
+    return SELECTORS.get(source) or CelError("no", 1, 1, COMPILE)
+
+
+BIGS, ANYS = device_class("bigs").selecting("is-big"), device_class("anys").selecting("is-known")
+FREE = device_class("free")
+NONE = device_class("none").selecting("fails")
+BROKEN = device_class("broken").selecting("no such selector")
+
+# given a claim and prototypes: All, Any, First
+DEVICES: dict[str, tuple[Object, tuple[Object, ...], tuple[bool, bool, bool]]] = {
+    "no requests": (claim(), (BIG,), (False, False, False)),
+    "a class that selects it": (claim().request("bigs"), (BIG,), (True, True, True)),
+    "a class that selects another": (claim().request("bigs"), (SMALL,), (False, False, False)),
+    "one of several prototypes": (claim().request("bigs"), (SMALL, BIG), (True, True, True)),
+    "a class without selectors": (claim().request("free"), (SMALL,), (True, True, True)),
+    "the request narrows the class": (claim().request("free", selectors=("is-big",)), (SMALL,), (False, False, False)),
+    "both select it": (claim().request("anys", selectors=("is-big",)), (BIG,), (True, True, True)),
+    "no one device passes both": (claim().request("bigs", selectors=("fails",)), (BIG, SMALL), (False, False, False)),
+    "a selector that fails selects nothing": (claim().request("none"), (BIG,), (False, False, False)),
+    "a selector that does not compile selects nothing": (claim().request("broken"), (BIG,), (False, False, False)),
+    "a request that names no class": (
+        claim().but("spec.devices.requests", [{"name": "r0", "exactly": {}}]),
+        (BIG,),
+        (False, False, False),
+    ),
+    "any request will do": (claim().request("none").request("bigs"), (BIG,), (True, True, True)),
+    "every choice": (claim().request("bigs", "anys"), (BIG,), (True, True, True)),
+    "the first choice": (claim().request("bigs", "none"), (BIG,), (False, True, True)),
+    "the second choice": (claim().request("none", "bigs"), (BIG,), (False, True, False)),
+    "every choice of one request among others": (
+        claim().request("none", "bigs").request("bigs", "anys"),
+        (BIG,),
+        (True, True, True),
+    ),
+    "choices of two requests that may both be others": (
+        claim().request("none", "bigs").request("bigs", "none"),
+        (BIG,),
+        (False, True, True),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "prototypes", "want"), DEVICES.values(), ids=DEVICES)
+def test_devices(given: Object, prototypes: tuple[Object, ...], want: tuple[bool, ...]) -> None:
+    classes = {each["metadata"]["name"]: each for each in (BIGS, ANYS, FREE, NONE, BROKEN)}
+    judge = Judge(package(given, classes=classes), FakeEngine(), selector, PLENTY)
+    rules = (rule("r", Prototypes(prototypes), when=when) for when in ("All", "Any", "First"))
+    assert tuple(judge.verdict(each) for each in rules) == tuple(YES if truth else NO for truth in want)
+
+
+def test_a_selector_is_asked_about_a_device_once_for_all_rules() -> None:
+    judge = Judge(
+        package(claim().request("bigs"), classes={"bigs": BIGS}), FakeEngine(), selector, Allowance(1, 1, Truth.FALSE)
+    )
+    one, two = rule("one", Prototypes((BIG,))), rule("two", Prototypes((BIG,)))
+    assert (judge.verdict(one), judge.verdict(two)) == (YES, YES)
+
+
+TRUE_, FALSE_ = expression(lambda _: True, "pod.spec"), expression(lambda _: False, "pod.spec")
+GPU = wants_class("gpu")
+B, A = rule("b", TRUE_), rule("a", TRUE_)
+AUDIT, AUDIT_FALSE = rule("c", TRUE_, mode="Audit"), rule("d", FALSE_, mode="Audit")
+FAILING, AUDIT_FAILING = rule("e", failing()), rule("f", failing(), mode="Audit")
+ELSEWHERE = rule("g", TRUE_, namespaces={"matchLabels": {"team": "b"}})
+HERE = rule("h", TRUE_, namespaces={"matchLabels": {"kubernetes.io/metadata.name": "ml"}})
+DISABLED = rule("i", TRUE_, mode="Disabled")
+WAITING, AUDIT_WAITING = rule("j", GPU), rule("k", GPU, mode="Audit")
+COSTLY = rule("aa", SAYS_THE_CLASS, mode="Audit")
+
+JUDGED: dict[str, tuple[Sequence[Rule], Package, Allowance, Judgement]] = {
+    "no rules": ((), package(), PLENTY, Judgement()),
+    "true rules by name": ((B, A), package(), PLENTY, Judgement(true=(A, B))),
+    "a false rule is silent": ((rule("r", FALSE_),), package(), PLENTY, Judgement()),
+    "Audit is kept apart": ((AUDIT, A, AUDIT_FALSE), package(), PLENTY, Judgement(true=(A,), audited=(AUDIT,))),
+    "Disabled is not asked": ((DISABLED,), package(), PLENTY, Judgement()),
+    "only rules that look at the namespace": ((ELSEWHERE, HERE), package(), PLENTY, Judgement(true=(HERE,))),
+    "an unknown namespace leaves them undecided": (
+        (ELSEWHERE,),
+        ONLY_NAMESPACE_MISSING,
+        PLENTY,
+        Judgement(undecided=((ELSEWHERE, "Namespace ml"),)),
+    ),
+    "errors, of Audit too": (
+        (AUDIT_FAILING, FAILING),
+        package(),
+        PLENTY,
+        Judgement(failed=((FAILING, "no such key"), (AUDIT_FAILING, "no such key"))),
+    ),
+    "an undecided rule, but not one in Audit": (
+        (AUDIT_WAITING, WAITING, A),
+        CLAIM_MISSING,
+        PLENTY,
+        Judgement(true=(A,), undecided=((WAITING, "ResourceClaim gpu"),)),
+    ),
+    "false for want of looking is noted": (
+        (rule("r", SAYS_THE_CLASS),),
+        package(claim().request(*MANY, "yes")),
+        PLENTY,
+        Judgement(notes=("TooManyAlternatives: rule r",)),
+    ),
+    "a rule in Audit spends only what the others leave": (
+        (COSTLY, A),
+        package(claim().request("yes", "yes")),
+        Allowance(256, 2, Truth.UNKNOWN),
+        Judgement(true=(A,)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "of", "allowance", "want"), JUDGED.values(), ids=JUDGED)
+def test_judge(given: Sequence[Rule], of: Package, allowance: Allowance, want: Judgement) -> None:
+    assert matching.judge(given, of, FakeEngine(), no_selector, allowance) == want
+
+
+BECAUSE: dict[str, tuple[Judgement, tuple[str, ...]]] = {
+    "nothing": (Judgement(), ("NoRuleMatched",)),
+    "everything, in this order": (
+        Judgement((A, B), (AUDIT,), ((WAITING, "ResourceClaim gpu"),), ((FAILING, "no such key"),), ("Note: rule x",)),
+        (
+            "Matched: rule a",
+            "Matched: rule b",
+            "Audited: rule c",
+            "Undecided: rule j: ResourceClaim gpu",
+            "Failed: rule e: no such key",
+            "Note: rule x",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), BECAUSE.values(), ids=BECAUSE)
+def test_because(given: Judgement, want: tuple[str, ...]) -> None:
+    assert given.because == want

@@ -1,0 +1,240 @@
+"""What a Pod's package holds, lacks, and leaves unknown."""
+
+from typing import Any
+
+import pytest
+from builders import claim, device_class, namespace, pod, template
+from fakes import FakeLookup
+
+from tollbar.decide import package
+from tollbar.decide.package import Missing, Package
+from tollbar.model.objects import Object
+
+ML = namespace()
+GPU = device_class("gpu")
+RESOURCE = "example.com/gpu"
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
+
+OF_A_STAND_IN = frozenset(
+    f"claims.metadata.{member}"
+    for member in (
+        "creationTimestamp",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "name",
+        "ownerReferences",
+        "resourceVersion",
+        "uid",
+    )
+)
+OF_A_NEW_POD = frozenset(
+    {
+        "pod.metadata.creationTimestamp",
+        "pod.metadata.generation",
+        "pod.metadata.managedFields",
+        "pod.metadata.resourceVersion",
+        "pod.metadata.uid",
+        "pod.spec.nodeName",
+        "pod.status",
+    }
+)
+
+
+def of(pod_: Object, *objects: Object, at_admission: bool = False) -> Package:
+    return package.assemble(pod_, FakeLookup(*objects), at_admission=at_admission)
+
+
+def stand_in(reference: str = "gpu", *, annotations: dict[str, str] | None = None, **metadata: Any) -> Object:
+    annotations = {**(annotations or {}), "resource.kubernetes.io/pod-claim-name": reference}
+    meta = {"namespace": "ml", **metadata, "annotations": annotations}
+    return {"metadata": meta, "spec": claim().request("gpu")["spec"]}
+
+
+def virtual(*requests: tuple[str, str, int]) -> Object:
+    """The claim that kube-scheduler will create: (name, class, count)."""
+    return {
+        "metadata": {"namespace": "ml", "name": "<extended-resources>"},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": name,
+                        "exactly": {"deviceClassName": class_, "allocationMode": "ExactCount", "count": count},
+                    }
+                    for name, class_, count in requests
+                ]
+            }
+        },
+    }
+
+
+def pending(name: str) -> tuple[Missing, ...]:
+    return (Missing("ResourceClaim", f"from template {name}"),)
+
+
+P = pod()
+BY_NAME = pod().claims("gpu")
+FROM_TEMPLATE = pod().templates("gpu")
+GENERATED = FROM_TEMPLATE.generated("gpu", "web-gpu-x")
+CLAIM = claim("gpu").request("gpu")
+TEMPLATE = template("gpu").request("gpu")
+OWN = claim("web-gpu-x").request("gpu").generated_for(P)
+
+TABLE: dict[str, tuple[Package, Package]] = {
+    "a plain Pod": (of(P, ML), Package(P, ML)),
+    "an unknown namespace": (of(P), Package(P, missing=(Missing("Namespace", "ml"),))),
+    "a claim by name": (of(BY_NAME, ML, CLAIM, GPU), Package(BY_NAME, ML, (CLAIM,), {"gpu": GPU})),
+    "a claim by name that does not exist": (
+        of(BY_NAME, ML, GPU),
+        Package(BY_NAME, ML, missing=(Missing("ResourceClaim", "gpu"),)),
+    ),
+    "a claim of that name elsewhere": (
+        of(BY_NAME, ML, GPU, claim("gpu", "other").request("gpu")),
+        Package(BY_NAME, ML, missing=(Missing("ResourceClaim", "gpu"),)),
+    ),
+    "a class that does not exist": (
+        of(BY_NAME, ML, CLAIM),
+        Package(BY_NAME, ML, (CLAIM,), missing=(Missing("DeviceClass", "gpu"),)),
+    ),
+    "one missing class of several alternatives": (
+        of(BY_NAME, ML, GPU, claim("gpu").request("gpu", "tpu")),
+        Package(BY_NAME, ML, (claim("gpu").request("gpu", "tpu"),), {"gpu": GPU}, (Missing("DeviceClass", "tpu"),)),
+    ),
+    "everything is missing, once each and in order": (
+        of(pod().claims("b", "a").templates("t").claims("b")),
+        Package(
+            pod().claims("b", "a").templates("t").claims("b"),
+            missing=(
+                Missing("ResourceClaim", "b"),
+                Missing("ResourceClaim", "a"),
+                Missing("ResourceClaimTemplate", "t"),
+                Missing("Namespace", "ml"),
+            ),
+        ),
+    ),
+    "a template stands in for the claim to come": (
+        of(FROM_TEMPLATE, ML, GPU, TEMPLATE),
+        Package(FROM_TEMPLATE, ML, (stand_in(),), {"gpu": GPU}, pending=pending("gpu"), unknown=OF_A_STAND_IN),
+    ),
+    "with the labels and annotations that the template gives": (
+        of(FROM_TEMPLATE, ML, GPU, TEMPLATE.giving({"a": "b"}, {"c": "d"})),
+        Package(
+            FROM_TEMPLATE,
+            ML,
+            (stand_in(labels={"a": "b"}, annotations={"c": "d"}),),
+            {"gpu": GPU},
+            pending=pending("gpu"),
+            unknown=OF_A_STAND_IN,
+        ),
+    ),
+    "a template that does not exist": (
+        of(FROM_TEMPLATE, ML, GPU),
+        Package(FROM_TEMPLATE, ML, missing=(Missing("ResourceClaimTemplate", "gpu"),)),
+    ),
+    "the generated claim": (of(GENERATED, ML, GPU, OWN), Package(GENERATED, ML, (OWN,), {"gpu": GPU})),
+    "a generated claim that the cache does not have yet": (
+        of(GENERATED, ML, GPU, TEMPLATE),
+        Package(GENERATED, ML, (stand_in(),), {"gpu": GPU}, pending=pending("gpu"), unknown=OF_A_STAND_IN),
+    ),
+    "a claim of that name which is not this Pod's": (
+        of(GENERATED, ML, GPU, TEMPLATE, claim("web-gpu-x").request("other").owned_by("Pod", "web", uid="old")),
+        Package(GENERATED, ML, (stand_in(),), {"gpu": GPU}, pending=pending("gpu"), unknown=OF_A_STAND_IN),
+    ),
+    "a template reference that needs no claim": (
+        of(FROM_TEMPLATE.generated("gpu", None), ML, TEMPLATE),
+        Package(FROM_TEMPLATE.generated("gpu", None), ML),
+    ),
+    "a reference to neither": (
+        of(P.but("spec.resourceClaims", [{"name": "gpu"}]), ML),
+        Package(
+            P.but("spec.resourceClaims", [{"name": "gpu"}]),
+            ML,
+            missing=(
+                Missing("ResourceClaim", "for gpu: neither resourceClaimName nor resourceClaimTemplateName is set"),
+            ),
+        ),
+    ),
+    "an extended resource that no class backs": (
+        of(P.wants({RESOURCE: "1"}), ML, GPU),
+        Package(P.wants({RESOURCE: "1"}), ML),
+    ),
+    "an extended resource that a class backs": (
+        of(P.wants({RESOURCE: "2"}), ML, GPU.backing(RESOURCE)),
+        Package(
+            P.wants({RESOURCE: "2"}),
+            ML,
+            (virtual(("container-1-request-0", "gpu", 2)),),
+            {"gpu": GPU.backing(RESOURCE)},
+        ),
+    ),
+    "a class by its implicit resource name": (
+        of(P.wants({IMPLICIT: "1"}), ML, GPU),
+        Package(P.wants({IMPLICIT: "1"}), ML, (virtual(("container-1-request-0", "gpu", 1)),), {"gpu": GPU}),
+    ),
+    "an implicit resource name of no class": (
+        of(P.wants({IMPLICIT: "1"}), ML),
+        Package(
+            P.wants({IMPLICIT: "1"}),
+            ML,
+            (virtual(("container-1-request-0", "gpu", 1)),),
+            missing=(Missing("DeviceClass", "gpu"),),
+        ),
+    ),
+    "quantity 0 is no request": (
+        of(P.wants({RESOURCE: "0"}), ML, GPU.backing(RESOURCE)),
+        Package(P.wants({RESOURCE: "0"}), ML),
+    ),
+    "one request per container and resource, init containers first, next to claims": (
+        of(
+            BY_NAME.wants({RESOURCE: "1", "cpu": "1"}, member="limits").wants({IMPLICIT: "2"}, init=True),
+            ML,
+            CLAIM,
+            GPU.backing(RESOURCE),
+        ),
+        Package(
+            BY_NAME.wants({RESOURCE: "1", "cpu": "1"}, member="limits").wants({IMPLICIT: "2"}, init=True),
+            ML,
+            (CLAIM, virtual(("container-0-request-0", "gpu", 2), ("container-2-request-1", "gpu", 1))),
+            {"gpu": GPU.backing(RESOURCE)},
+        ),
+    ),
+    "at admission, what the API server adds is unknown": (
+        of(P.being_created(), ML, at_admission=True),
+        Package(P.being_created(), ML, unknown=OF_A_NEW_POD),
+    ),
+    "at admission with generateName, so is the name": (
+        of(P.being_created(generate_name=True), ML, at_admission=True),
+        Package(P.being_created(generate_name=True), ML, unknown=OF_A_NEW_POD | {"pod.metadata.name"}),
+    ),
+    "at admission, a status that a client sent does not count": (
+        of(FROM_TEMPLATE.generated("gpu", None).being_created(), ML, GPU, TEMPLATE, at_admission=True),
+        Package(
+            FROM_TEMPLATE.being_created(),
+            ML,
+            (stand_in(),),
+            {"gpu": GPU},
+            pending=pending("gpu"),
+            unknown=OF_A_NEW_POD | OF_A_STAND_IN,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)
+def test_assemble(given: Package, want: Package) -> None:
+    assert given == want
+
+
+def test_the_stand_in_is_the_generated_claim_but_for_the_unknown_members() -> None:
+    generated = OWN.labelled(a="b").annotated({"c": "d", "resource.kubernetes.io/pod-claim-name": "gpu"})
+    known = {
+        "metadata": {
+            member: value
+            for member, value in generated["metadata"].items()
+            if f"claims.metadata.{member}" not in OF_A_STAND_IN
+        },
+        "spec": generated["spec"],
+    }
+    assert of(FROM_TEMPLATE, ML, GPU, TEMPLATE.giving({"a": "b"}, {"c": "d"})).claims == (known,)

@@ -1,0 +1,212 @@
+"""Which tolerations a Pod lacks, and the patch that writes them."""
+
+import json
+from typing import Any
+
+import pytest
+from builders import Pod, pod, toleration
+from fakes import expression, rule
+
+from tollbar import wellknown
+from tollbar.decide import tolerations
+from tollbar.decide.rules import Rule
+from tollbar.decide.tolerations import Addition
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object
+
+ALWAYS = expression(lambda _: True, "pod.spec")
+GPU = toleration("example.com/gpu")
+NIC = toleration("example.com/nic")
+EQUAL = {"key": "example.com/gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}
+IMPLICIT = {"key": "example.com/gpu", "value": "a", "effect": "NoSchedule"}
+BRIEF = toleration("example.com/gpu", effect="NoExecute", tolerationSeconds=60)
+LONG = toleration("example.com/gpu", effect="NoExecute")
+
+
+def giving(name: str, *given: Object) -> Rule:
+    return rule(name, ALWAYS, tolerations=given)
+
+
+LACKING: dict[str, tuple[Pod, list[Rule], tuple[Addition, ...]]] = {
+    "no rules": (pod(), [], ()),
+    "a rule's tolerations, in its order": (
+        pod(),
+        [giving("gpu", NIC, GPU)],
+        (Addition("gpu", 1, (NIC, GPU)),),
+    ),
+    "rules by name": (
+        pod(),
+        [giving("nic", NIC), giving("gpu", GPU)],
+        (Addition("gpu", 1, (GPU,)), Addition("nic", 1, (NIC,))),
+    ),
+    "each toleration once, for the first rule by name": (
+        pod(),
+        [giving("b", GPU, NIC), giving("a", GPU)],
+        (Addition("a", 1, (GPU,)), Addition("b", 1, (NIC,))),
+    ),
+    "once also within one rule": (pod(), [giving("a", GPU, GPU)], (Addition("a", 1, (GPU,)),)),
+    "what the author wrote is there": (pod().tolerating(GPU), [giving("gpu", GPU)], ()),
+    "an empty operator is Equal": (pod().tolerating(IMPLICIT), [giving("gpu", EQUAL)], ()),
+    "and Equal an empty operator": (pod().tolerating(EQUAL), [giving("gpu", IMPLICIT)], ()),
+    "an empty value is an absent one": (pod().tolerating({**GPU, "value": ""}), [giving("gpu", GPU)], ()),
+    "another operator is another toleration": (
+        pod().tolerating(EQUAL),
+        [giving("gpu", GPU)],
+        (Addition("gpu", 1, (GPU,)),),
+    ),
+    "another effect is another toleration": (
+        pod().tolerating({**GPU, "effect": "NoExecute"}),
+        [giving("gpu", GPU)],
+        (Addition("gpu", 1, (GPU,)),),
+    ),
+    "other seconds are another toleration": (
+        pod().tolerating(BRIEF),
+        [giving("gpu", LONG)],
+        (Addition("gpu", 1, (LONG,)),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "rules", "want"), LACKING.values(), ids=LACKING)
+def test_additions(given: Pod, rules: list[Rule], want: tuple[Addition, ...]) -> None:
+    assert tolerations.additions_for(given, rules) == want
+
+
+def record(*entries: Object) -> str:
+    return json.dumps(entries, separators=(",", ":"))
+
+
+ENTRY = {"rule": "gpu", "generation": 1, "added": [GPU], "via": "gate"}
+RECORD = record(ENTRY)
+EARLIER = {"rule": "nic", "generation": 7, "added": [NIC], "via": "admission"}
+ADDITION = (Addition("gpu", 1, (GPU,)),)
+TEST_UID = {"op": "test", "path": "/metadata/uid", "value": "uid-of-web"}
+TEST_GATE = {"op": "test", "path": "/spec/schedulingGates/0/name", "value": wellknown.GATE}
+REMOVE_GATE = {"op": "remove", "path": "/spec/schedulingGates/0"}
+LABEL = {"op": "add", "path": "/metadata/labels/tollbar.dev~1gate", "value": "released"}
+NO_ANNOTATIONS = {"op": "test", "path": "/metadata/annotations", "value": None}
+FIRST_ANNOTATION = {"op": "add", "path": "/metadata/annotations", "value": {"tollbar.dev/tolerations": RECORD}}
+ANNOTATION = {"op": "add", "path": "/metadata/annotations/tollbar.dev~1tolerations", "value": RECORD}
+APPEND = {"op": "add", "path": "/spec/tolerations/-", "value": GPU}
+NO_TOLERATIONS = {"op": "test", "path": "/spec/tolerations", "value": None}
+FIRST_TOLERATION = {"op": "add", "path": "/spec/tolerations", "value": [GPU]}
+
+FULL = "x" * (256 * 1024 - len("a") - len("tollbar.dev/tolerations") - len(RECORD))
+
+PATCHES: dict[str, tuple[Patch, tuple[Object, ...]]] = {
+    "nothing to do": (tolerations.patch(pod(), (), via="late", gate="keep", fenced=True), ()),
+    "release a Pod that lacks nothing": (
+        tolerations.patch(pod().gated(), (), via="gate", gate="remove", fenced=True),
+        (TEST_UID, TEST_GATE, REMOVE_GATE, LABEL),
+    ),
+    "release it with a toleration": (
+        tolerations.patch(pod().gated().tolerating(NIC), ADDITION, via="gate", gate="remove", fenced=True),
+        (TEST_UID, TEST_GATE, REMOVE_GATE, LABEL, APPEND, NO_ANNOTATIONS, FIRST_ANNOTATION),
+    ),
+    "our gate among others": (
+        tolerations.patch(pod().gated("a.dev/x", wellknown.GATE), (), via="gate", gate="remove", fenced=True),
+        (
+            TEST_UID,
+            {**TEST_GATE, "path": "/spec/schedulingGates/1/name"},
+            {**REMOVE_GATE, "path": "/spec/schedulingGates/1"},
+            LABEL,
+        ),
+    ),
+    "release a Pod without labels": (
+        tolerations.patch(pod().gated().but("metadata.labels", None), (), via="gate", gate="remove", fenced=True),
+        (
+            TEST_UID,
+            TEST_GATE,
+            REMOVE_GATE,
+            {"op": "test", "path": "/metadata/labels", "value": None},
+            {"op": "add", "path": "/metadata/labels", "value": {"tollbar.dev/gate": "released"}},
+        ),
+    ),
+    "add to a Pod without tolerations or annotations": (
+        tolerations.patch(pod(), ADDITION, via="gate", gate="keep", fenced=True),
+        (TEST_UID, NO_TOLERATIONS, FIRST_TOLERATION, NO_ANNOTATIONS, FIRST_ANNOTATION),
+    ),
+    "add to a Pod with both": (
+        tolerations.patch(pod().tolerating(NIC).annotated({"a": "b"}), ADDITION, via="gate", gate="keep", fenced=True),
+        (TEST_UID, APPEND, ANNOTATION),
+    ),
+    "at admission nothing is tested": (
+        tolerations.patch(pod(), ADDITION, via="gate", gate="keep", fenced=False),
+        (FIRST_TOLERATION, FIRST_ANNOTATION),
+    ),
+    "gate a Pod": (
+        tolerations.patch(pod(), (), via="admission", gate="add", fenced=False),
+        (
+            {"op": "add", "path": "/spec/schedulingGates", "value": [{"name": wellknown.GATE}]},
+            {"op": "add", "path": "/metadata/labels", "value": {"tollbar.dev/gate": "held"}},
+        ),
+    ),
+    "gate a Pod with labels and other gates": (
+        tolerations.patch(pod().gated("a.dev/x").labelled(app="web"), (), via="admission", gate="add", fenced=False),
+        (
+            {"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": wellknown.GATE}},
+            {"op": "add", "path": "/metadata/labels/tollbar.dev~1gate", "value": "held"},
+        ),
+    ),
+    "gate a Pod that has the gate": (
+        tolerations.patch(pod().gated(), (), via="admission", gate="add", fenced=False),
+        (),
+    ),
+    "the record is continued": (
+        tolerations.patch(
+            pod().tolerating(NIC).annotated({"tollbar.dev/tolerations": record(EARLIER)}),
+            ADDITION,
+            via="gate",
+            gate="keep",
+            fenced=True,
+        ),
+        (TEST_UID, APPEND, {**ANNOTATION, "value": record(EARLIER, ENTRY)}),
+    ),
+    "what is not a record is replaced": (
+        tolerations.patch(
+            pod().tolerating(NIC).annotated({"tollbar.dev/tolerations": "mine"}),
+            ADDITION,
+            via="gate",
+            gate="keep",
+            fenced=True,
+        ),
+        (TEST_UID, APPEND, ANNOTATION),
+    ),
+    "a record that just fits": (
+        tolerations.patch(pod().tolerating(NIC).annotated({"a": FULL}), ADDITION, via="gate", gate="keep", fenced=True),
+        (TEST_UID, APPEND, ANNOTATION),
+    ),
+    "a record that would make the Pod invalid is left out": (
+        tolerations.patch(
+            pod().tolerating(NIC).annotated({"a": FULL + "x"}), ADDITION, via="gate", gate="keep", fenced=True
+        ),
+        (TEST_UID, APPEND),
+    ),
+    "bytes count, not characters": (
+        tolerations.patch(
+            pod().tolerating(NIC).annotated({"a": FULL[:-1] + "é"}), ADDITION, via="gate", gate="keep", fenced=True
+        ),
+        (TEST_UID, APPEND),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), PATCHES.values(), ids=PATCHES)
+def test_patch(given: Patch, want: tuple[Object, ...]) -> None:
+    assert given == want
+
+
+RECORDS: dict[str, tuple[Any, list[Any]]] = {
+    "none": ({}, []),
+    "an empty text": ({"tollbar.dev/tolerations": ""}, []),
+    "not JSON": ({"tollbar.dev/tolerations": "{"}, []),
+    "not a list": ({"tollbar.dev/tolerations": "{}"}, []),
+    "entries that are none are left out": ({"tollbar.dev/tolerations": '[1,{"rule":"a"},null]'}, [{"rule": "a"}]),
+    "nested beyond reason": ({"tollbar.dev/tolerations": "[" * 200_000}, []),
+    "a number beyond reason": ({"tollbar.dev/tolerations": "[" + "9" * 10_000 + "]"}, []),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), RECORDS.values(), ids=RECORDS)
+def test_provenance_of(given: Any, want: list[Any]) -> None:
+    assert tolerations.provenance_of(pod().annotated(given)) == want

@@ -1,0 +1,77 @@
+"""ResourceClaims, templates and classes: names, requests, owners."""
+
+from typing import Any
+
+import pytest
+from builders import claim, device_class, pod, template
+
+from tollbar.model import claims
+from tollbar.model.claims import Subrequest, Unresolved
+from tollbar.model.objects import Key
+
+RESOLVED: dict[str, tuple[Any, str | Unresolved]] = {
+    "by name": (pod().claims("gpu"), "gpu"),
+    "from a template, not generated yet": (pod().templates("gpu"), Unresolved.NOT_CREATED),
+    "from a template, generated": (pod().templates("gpu").generated("gpu", "web-gpu-x"), "web-gpu-x"),
+    "from a template, another one generated": (pod().templates("gpu").generated("nic", "x"), Unresolved.NOT_CREATED),
+    "from a template, none needed": (pod().templates("gpu").generated("gpu", None), Unresolved.NOT_NEEDED),
+    "neither": (pod().but("spec.resourceClaims", [{"name": "gpu"}]), Unresolved.UNSUPPORTED),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), RESOLVED.values(), ids=RESOLVED)
+def test_resolve(given: Any, want: str | Unresolved) -> None:
+    assert claims.resolve(given, given["spec"]["resourceClaims"][0]) == want
+
+
+CLASSES: dict[str, tuple[Any, list[Subrequest]]] = {
+    "no requests": (claim(), []),
+    "no devices member": (claim().but("spec.devices", {}), []),
+    "exactly": (claim().request("gpu"), [Subrequest("r0", 0, "gpu")]),
+    "the first available of two": (
+        claim().request("big", "small"),
+        [Subrequest("r0", 0, "big"), Subrequest("r0", 1, "small")],
+    ),
+    "several requests": (
+        claim().request("gpu").request("nic"),
+        [Subrequest("r0", 0, "gpu"), Subrequest("r1", 0, "nic")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), CLASSES.values(), ids=CLASSES)
+def test_device_classes(given: Any, want: list[Subrequest]) -> None:
+    assert list(claims.device_classes(given)) == want
+
+
+def test_a_template_holds_the_spec_of_its_claims() -> None:
+    assert claims.template_claim_spec(template().request("gpu")) == claim().request("gpu")["spec"]
+
+
+OWNED: dict[str, tuple[Any, tuple[bool, Key | None]]] = {
+    "nobody's": (claim(), (False, None)),
+    "this Pod's": (claim().generated_for(pod()), (True, Key("ml", "web"))),
+    "of the Pod that had the name before": (claim().owned_by("Pod", "web", uid="old"), (False, Key("ml", "web"))),
+    "of something else with that uid": (claim().owned_by("Job", "web", uid="uid-of-web"), (False, None)),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), OWNED.values(), ids=OWNED)
+def test_owner(given: Any, want: tuple[bool, Key | None]) -> None:
+    assert (claims.owned_by_pod(given, pod()), claims.owner_pod(given)) == want
+
+
+BACKED: dict[str, tuple[Any, Any]] = {
+    "an implicit name": (claims.implicit_class("deviceclass.resource.kubernetes.io/gpu"), "gpu"),
+    "another name": (claims.implicit_class("example.com/gpu"), None),
+    "a class that backs one": (
+        claims.extended_resource_of(device_class().backing("example.com/gpu")),
+        "example.com/gpu",
+    ),
+    "a class that backs none": (claims.extended_resource_of(device_class()), None),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), BACKED.values(), ids=BACKED)
+def test_extended_resources_and_classes(given: Any, want: Any) -> None:
+    assert given == want

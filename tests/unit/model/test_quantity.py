@@ -1,0 +1,81 @@
+"""resource.Quantity: what the API server reads, as exact numbers."""
+
+from decimal import Decimal
+
+import pytest
+
+from tollbar.model.quantity import nanos, parse
+
+VALUES = {
+    "a plain number": ("1", "1"),
+    "a sign": ("-1.5", "-1.5"),
+    "a plus sign": ("+2", "2"),
+    "no whole part": (".5", "0.5"),
+    "no digits after the point": ("1.", "1"),
+    "no digits after the point, with a suffix": ("1.G", "1000000000"),
+    "leading zeros": ("007", "7"),
+    "nano": ("5n", "0.000000005"),
+    "micro": ("5u", "0.000005"),
+    "milli": ("500m", "0.5"),
+    "kilo": ("1k", "1000"),
+    "mega": ("1M", "1000000"),
+    "giga": ("1G", "1000000000"),
+    "tera": ("1T", "1000000000000"),
+    "peta": ("1P", "1000000000000000"),
+    "exa": ("1E", "1000000000000000000"),
+    "kibi": ("1Ki", "1024"),
+    "mebi": ("1Mi", "1048576"),
+    "gibi": ("80Gi", "85899345920"),
+    "tebi": ("1Ti", "1099511627776"),
+    "pebi": ("1Pi", "1125899906842624"),
+    "exbi": ("1Ei", "1152921504606846976"),
+    "a fraction of a binary unit": ("1.5Ki", "1536"),
+    "an exponent": ("12e6", "12000000"),
+    "an exponent with a capital E": ("1E3", "1000"),
+    "a negative exponent": ("1e-3", "0.001"),
+    "an exponent with a plus sign": ("1e+3", "1000"),
+    "finer than nano rounds away from zero": ("0.9n", "0.000000001"),
+    "finer than nano, negative, rounds away from zero": ("-1e-12", "-0.000000001"),
+    "zero stays zero however fine": ("0e-20", "0"),
+    "a binary quantity is capped": ("8Ei", "9223372036854775807"),
+    "a negative binary quantity is capped too": ("-16Ei", "-9223372036854775807"),
+    "a decimal quantity is not capped": ("18446744073709551616", "18446744073709551616"),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), VALUES.values(), ids=VALUES)
+def test_value(text: str, want: str) -> None:
+    assert parse(text) == Decimal(want)
+
+
+REFUSED = {
+    "nothing": "",
+    "a sign alone": "-",
+    "a point alone": ".",
+    "a suffix alone": "Ki",
+    "an unknown suffix": "1K",
+    "a lower case binary suffix": "1ki",
+    "a space": "1 Gi",
+    "a trailing newline": "1\n",
+    "a comma": "1,5",
+    "two points": "1.2.3",
+    "an exponent without digits": "1e",
+    "a fraction in the exponent": "1e1.5",
+    "two suffixes": "1Gim",
+    "an exponent and a suffix": "1e3k",
+    "digits that are not ASCII": "\u0661",
+    "an exponent out of range": "1e1000",
+    "a negative exponent out of range": "1e-1000",
+    "text that is too long": "1" * 129,
+    "a word": "Three",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\Anot a quantity(: exponent out of range)?\Z"):
+        parse(text)
+
+
+def test_nano_units_are_whole() -> None:
+    assert [nanos("1.5"), nanos("-2m"), nanos("1Ki")] == [1_500_000_000, -2_000_000, 1_024_000_000_000]

@@ -1,0 +1,227 @@
+"""The controller loop: what each outcome does to the key, the metrics and the log."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tollbar.model.objects import Key
+from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter, Terminal
+from tollbar.runtime import log
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.controller import Controller
+from tollbar.runtime.errors import ServerError
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.workqueue import WorkQueue
+
+KEY = Key("ns", "web")
+Reconcile = Callable[[Key], Awaitable[Outcome]]
+
+
+class Bench:
+    """One controller over one queue, and what can be seen of it."""
+
+    def __init__(self, clock: Clock, reconcile: Reconcile, workers: int = 1, grace: float = 4.0) -> None:
+        self.metrics = Metrics()
+        self.queue: WorkQueue[Key] = WorkQueue("gates", clock=clock, metrics=self.metrics, base=1.0)
+        self.controller = Controller(
+            "gates",
+            queue=self.queue,
+            reconcile=reconcile,
+            workers=workers,
+            metrics=self.metrics,
+            clock=clock,
+            grace=grace,
+        )
+
+    def results(self) -> dict[str, float]:
+        """Reconciles by result, and the two error counters."""
+        found = {}
+        for family in self.metrics.registry.collect():
+            for sample in family.samples:
+                if sample.name == "controller_runtime_reconcile_total":
+                    found[sample.labels["result"]] = sample.value
+                elif "errors_total" in sample.name and sample.value:
+                    found[sample.name] = sample.value
+        return found
+
+
+def scripted(*steps: Outcome | Exception) -> tuple[Reconcile, list[float], asyncio.Event]:
+    """A reconcile that plays these steps, the times at which it was called, and an event set at the last."""
+    times: list[float] = []
+    finished = asyncio.Event()
+
+    async def reconcile(key: Key) -> Outcome:
+        assert key == KEY
+        times.append(asyncio.get_running_loop().time())
+        step = steps[len(times) - 1]
+        if len(times) == len(steps):
+            finished.set()
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    return reconcile, times, finished
+
+
+async def play(clock: Clock, *steps: Outcome | Exception) -> tuple[Bench, list[float]]:
+    reconcile, times, finished = scripted(*steps)
+    bench = Bench(clock, reconcile)
+    bench.queue.add(KEY)
+    running = asyncio.create_task(bench.controller.run())
+    await finished.wait()
+    bench.queue.shut_down()
+    await running
+    return bench, times
+
+
+REFUSED = ServerError(500, "InternalError", "no")
+ERRORS = "controller_runtime_reconcile_errors_total"
+REFUSALS = "controller_runtime_terminal_reconcile_errors_total"
+OUTCOMES: dict[str, tuple[tuple[Outcome | Exception, ...], list[float], dict[str, float]]] = {
+    "done is done": ((DONE,), [0], {"success": 1}),
+    "a retry comes after its seconds": ((RetryAfter(30), DONE), [0, 30], {"requeue_after": 1, "success": 1}),
+    "a requeue backs off": (
+        (Requeue("Conflict"), Requeue("Conflict"), DONE),
+        [0, 1, 3],
+        {"requeue": 2, "success": 1},
+    ),
+    "a refusal backs off as an error": (
+        (Terminal("Refused"), Terminal("Refused"), DONE),
+        [0, 1, 3],
+        {"error": 2, "success": 1, ERRORS: 2, REFUSALS: 2},
+    ),
+    "an API error backs off": ((REFUSED, REFUSED, DONE), [0, 1, 3], {"error": 2, "success": 1, ERRORS: 2}),
+    "any exception backs off": ((KeyError("x"), DONE), [0, 1], {"error": 1, "success": 1, ERRORS: 1}),
+    "done forgets the back-off": (
+        (Requeue("Conflict"), Requeue("Conflict"), RetryAfter(10), Requeue("Conflict"), DONE),
+        [0, 1, 3, 13, 14],
+        {"requeue": 3, "requeue_after": 1, "success": 1},
+    ),
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("steps", "times", "results"), OUTCOMES.values(), ids=OUTCOMES)
+async def test_an_outcome_decides_when_the_key_comes_again(
+    clock: Clock, steps: tuple[Outcome | Exception, ...], times: list[float], results: dict[str, float]
+) -> None:
+    bench, seen = await play(clock, *steps)
+    assert ([round(t, 3) for t in seen], bench.results()) == (times, results)
+
+
+LINES = {
+    "done": (DONE, ("DEBUG", "reconciled", {})),
+    "retry": (RetryAfter(30), ("DEBUG", "reconciled, looking again later", {"seconds": 30})),
+    "requeue": (Requeue("Conflict"), ("DEBUG", "reconcile to be repeated", {"reason": "Conflict"})),
+    "terminal": (Terminal("Refused"), ("WARNING", "reconcile refused", {"reason": "Refused"})),
+    "API error, without a traceback": (
+        REFUSED,
+        ("ERROR", "reconcile failed", {"err": "500 InternalError: no"}),
+    ),
+    "exception": (KeyError("x"), ("ERROR", "reconcile failed", {"exc_info": KeyError})),
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("step", "want"), LINES.values(), ids=LINES)
+async def test_every_outcome_is_one_line(
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    step: Outcome | Exception,
+    want: tuple[str, str, dict[str, Any]],
+) -> None:
+    caplog.set_level(logging.DEBUG, "tollbar.runtime.controller")
+    await play(clock, step)
+    [record] = caplog.records
+    extra = {key: getattr(record, key) for key in ("seconds", "reason", "err") if hasattr(record, key)}
+    if record.exc_info and record.exc_info[0]:
+        extra["exc_info"] = record.exc_info[0]
+    assert (record.levelname, record.message, extra) == want
+
+
+@pytest.mark.looptime
+async def test_lines_of_a_reconcile_carry_controller_object_and_id(clock: Clock) -> None:
+    seen: list[dict[str, object]] = []
+
+    async def reconcile(_key: Key) -> Outcome:
+        record = logging.makeLogRecord({"msg": "inside"})
+        seen.append(log._keys(record))
+        return DONE
+
+    bench = Bench(clock, reconcile)
+    running = asyncio.create_task(bench.controller.run())
+    for name in ("a", "b"):
+        bench.queue.add(Key("ns", name))
+        await asyncio.sleep(1)
+    bench.queue.shut_down()
+    await running
+    assert seen == [
+        {"controller": "gates", "object": "ns/a", "reconcileID": "00000001"},
+        {"controller": "gates", "object": "ns/b", "reconcileID": "00000002"},
+    ]
+
+
+@pytest.mark.looptime
+async def test_workers_run_side_by_side_but_never_on_one_key(clock: Clock) -> None:
+    running: list[Key] = []
+    most: list[int] = []
+
+    async def reconcile(key: Key) -> Outcome:
+        assert key not in running
+        running.append(key)
+        most.append(len(running))
+        bench.queue.add(key)  # changed while it runs: once more, not at once
+        await asyncio.sleep(1)
+        running.remove(key)
+        return DONE
+
+    bench = Bench(clock, reconcile, workers=3)
+    for number in range(5):
+        bench.queue.add(Key("ns", str(number)))
+    task = asyncio.create_task(bench.controller.run())
+    await asyncio.sleep(20.5)
+    task.cancel()
+    await asyncio.wait({task})
+    assert max(most) == 3
+
+
+@pytest.mark.looptime
+async def test_stopping_finishes_what_runs_and_starts_nothing(clock: Clock) -> None:
+    finished: list[str] = []
+
+    async def reconcile(key: Key) -> Outcome:
+        await asyncio.sleep(2)
+        finished.append(key.name)
+        return DONE
+
+    bench = Bench(clock, reconcile)
+    bench.queue.add(Key("ns", "runs"))
+    bench.queue.add(Key("ns", "waits"))
+    task = asyncio.create_task(bench.controller.run())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait({task})
+    assert (finished, task.cancelled(), asyncio.get_running_loop().time()) == (["runs"], True, 2)
+
+
+@pytest.mark.looptime
+async def test_stopping_cancels_what_runs_for_too_long(clock: Clock) -> None:
+    ended: list[str] = []
+
+    async def reconcile(_key: Key) -> Outcome:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+        return DONE
+
+    bench = Bench(clock, reconcile, grace=4.0)
+    bench.queue.add(KEY)
+    task = asyncio.create_task(bench.controller.run())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait({task})
+    assert (ended, task.cancelled(), asyncio.get_running_loop().time()) == (["cancelled"], True, 5)

@@ -1,0 +1,341 @@
+"""The life of a process, tried on real child processes: signals, failing services, hanging services."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass, field
+
+import pytest
+
+PRELUDE = """
+import asyncio, logging, os, signal, sys, time
+import kopf
+from tollbar.runtime import log, manager
+from tollbar.runtime.service import Background, Elected
+
+log.configure("text", 0)
+
+def say(*words):
+    print(*words, flush=True)
+
+async def turns():
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+class Plain:
+    def __init__(self, name, after=0.0):
+        self.name, self.after = name, after
+    async def run(self, stop):
+        say("start", self.name)
+        await stop.wait()
+        await asyncio.sleep(self.after)
+        say("stop", self.name)
+
+class Failing(Plain):
+    async def run(self, stop):
+        say("start", self.name)
+        await asyncio.sleep(0)
+        raise ValueError("no such thing")
+
+class Ending(Plain):
+    async def run(self, stop):
+        say("start", self.name)
+
+class FailingToStop(Plain):
+    async def run(self, stop):
+        await stop.wait()
+        raise ValueError("cannot stop")
+
+class Hanging(Plain):
+    async def run(self, stop):
+        await asyncio.Event().wait()
+
+class Stubborn(Plain):
+    async def run(self, stop):
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                say("ignored", self.name)
+
+class Blocking(Plain):
+    async def run(self, stop):
+        await stop.wait()
+        say("blocking", self.name)
+        time.sleep(1000)
+
+class Announcing(Plain):
+    \"\"\"Says `up` once everything that was started before it has run.\"\"\"
+    async def run(self, stop):
+        await turns()
+        say("up")
+        await stop.wait()
+
+def main(*phases, **options):
+    sys.exit(asyncio.run(manager.run(phases, **options)))
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended: its exit code, what it said, and the messages of its log from warnings on."""
+
+    code: int
+    said: list[str]
+    logged: list[str] = field(default_factory=list)
+
+
+def run_child(body: str, *signals: signal.Signals, ready: str = "up") -> Ended:
+    """Run a process until it is `ready`, send it the signals, each after the one before was noticed."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(body)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert child.stdout is not None
+    said = []
+    try:
+        for number in signals:
+            while (line := child.stdout.readline().strip()) != ready:
+                assert line or child.poll() is None, child.stderr and child.stderr.read()
+                said.append(line)
+            child.send_signal(number)
+            ready = "again"
+        rest, errors = child.communicate(timeout=50)
+    finally:
+        child.kill()
+        child.communicate()
+    logged = re.findall(r'^[WEF]\d.*?\] "(.*?)"', errors, re.MULTILINE)
+    unexpected = [line for line in errors.splitlines() if not re.match(r"[IWEF]\d{4} ", line)]
+    assert unexpected == []
+    return Ended(child.returncode, said + rest.splitlines(), logged)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_phases_in_reverse_and_the_code_is_0(number: signal.Signals) -> None:
+    body = """
+        main([Plain("lease")], [Plain("a", after=0.2), Plain("b")], [Announcing("last")])
+    """
+    assert run_child(body, number) == Ended(0, ["start lease", "start a", "start b", "stop b", "stop a", "stop lease"])
+
+
+FAILURES = {
+    "a service that raises": ("Failing", ["start bad", "stop first"]),
+    "a service that returns before it is told to": ("Ending", ["start bad", "stop first"]),
+}
+
+
+@pytest.mark.parametrize(("kind", "said"), FAILURES.values(), ids=FAILURES)
+def test_a_failing_service_ends_the_process_in_order_with_code_1(kind: str, said: list[str]) -> None:
+    body = f"""main([Plain("first")], [{kind}("bad")])"""
+    assert run_child(body) == Ended(1, ["start first", *said], ["service failed"])
+
+
+def test_a_service_that_fails_to_stop_does_not_keep_the_others_from_stopping() -> None:
+    body = """main([Plain("first")], [FailingToStop("bad")], [Announcing("last")])"""
+    assert run_child(body, signal.SIGTERM) == Ended(1, ["start first", "stop first"], ["service failed"])
+
+
+def test_a_hanging_service_is_cancelled_and_leaves_the_first_phase_its_time() -> None:
+    body = """main([Plain("lease", after=0.1)], [Hanging("bad")], [Announcing("last")], shutdown_timeout=2.0)"""
+    assert run_child(body, signal.SIGTERM) == Ended(
+        1, ["start lease", "stop lease"], ["service does not stop, cancelling it"]
+    )
+
+
+def test_a_service_that_ignores_cancellation_is_ended_with_the_process() -> None:
+    body = """main([Plain("lease")], [Stubborn("bad")], [Announcing("last")], shutdown_timeout=1.0)"""
+    assert run_child(body, signal.SIGTERM) == Ended(
+        1,
+        ["start lease", "ignored bad", "stop lease"],
+        ["service does not stop, cancelling it", "not stopped in time, ending at once"],
+    )
+
+
+def test_a_service_that_blocks_the_event_loop_is_ended_with_the_process() -> None:
+    body = """main([Plain("lease")], [Blocking("bad")], [Announcing("last")], shutdown_timeout=1.0)"""
+    assert run_child(body, signal.SIGTERM) == Ended(
+        1, ["start lease", "blocking bad"], ["not stopped in time, ending at once"]
+    )
+
+
+def test_a_second_signal_ends_the_process_at_once() -> None:
+    body = """
+        class Slow(Plain):
+            async def run(self, stop):
+                await stop.wait()
+                say("again")
+                await asyncio.Event().wait()
+        main([Plain("lease")], [Slow("slow")], [Announcing("last")])
+    """
+    assert run_child(body, signal.SIGTERM, signal.SIGTERM) == Ended(
+        1, ["start lease"], ["second signal, ending at once"]
+    )
+
+
+def test_a_signal_during_the_start_stops_what_was_started() -> None:
+    body = """
+        class Early(Plain):
+            async def run(self, stop):
+                os.kill(os.getpid(), signal.SIGTERM)
+                await super().run(stop)
+        main([Early("early")], [Plain("late")])
+    """
+    assert run_child(body) == Ended(0, ["start early", "start late", "stop late", "stop early"])
+
+
+def test_what_was_made_before_still_runs_while_services_stop_and_afterwards() -> None:
+    body = """
+        async def outer():
+            async def client():
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    say("client cancelled")
+                    raise
+            own = asyncio.create_task(client())
+            await asyncio.sleep(0)
+            code = await manager.run([[Plain("first", after=0.2)], [Announcing("last")]])
+            say("client cancelled early" if own.cancelled() else "client alive")
+            return code
+        sys.exit(asyncio.run(outer()))
+    """
+    assert run_child(body, signal.SIGTERM) == Ended(
+        0, ["start first", "stop first", "client alive", "client cancelled"]
+    )
+
+
+ELECTED = """
+    async def elect(lead):
+        try:
+            work = asyncio.ensure_future(lead())
+            await asyncio.wait({{work}})
+            work.result()
+        finally:
+            work.cancel()
+            await asyncio.wait({{work}})
+            say("lease released")
+
+    async def work():
+        await turns()
+        say("working")
+        try:
+            {work}
+        finally:
+            say("work ended")
+
+    elected = Elected(elect, work)
+    main([elected.lease], [Plain("servers")], [elected.work])
+"""
+
+
+def test_elected_work_stops_before_the_servers_and_the_lease_goes_last() -> None:
+    body = ELECTED.format(work="await asyncio.Event().wait()")
+    assert run_child(body, signal.SIGTERM, ready="working") == Ended(
+        0, ["start servers", "work ended", "stop servers", "lease released"]
+    )
+
+
+def test_elected_work_that_fails_ends_the_process() -> None:
+    body = ELECTED.format(work='raise ValueError("no")')
+    assert run_child(body) == Ended(
+        1, ["start servers", "working", "work ended", "lease released", "stop servers"], ["service failed"]
+    )
+
+
+def test_a_lost_lease_ends_the_process_with_code_1() -> None:
+    body = """
+        from tollbar.runtime.leader import LeadershipLost
+        async def elect(lead):
+            work = asyncio.ensure_future(lead())
+            await turns()
+            work.cancel()
+            await asyncio.wait({work})
+            raise LeadershipLost("held by another")
+        async def work():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                say("work ended")
+        elected = Elected(elect, work)
+        main([elected.lease], [Plain("servers")], [elected.work])
+    """
+    assert run_child(body) == Ended(1, ["start servers", "work ended", "stop servers"], ["service failed"])
+
+
+def test_a_standby_told_to_stop_never_starts_the_work() -> None:
+    body = """
+        async def elect(lead):
+            try:
+                await stopping.wait()  # the lease becomes free while the later phases stop
+                await lead()
+            finally:
+                say("lease released")
+        async def work():
+            say("working")
+        class Freeing(Plain):
+            async def run(self, stop):
+                await stop.wait()
+                stopping.set()
+                await turns()
+        async def outer():
+            global stopping
+            stopping = asyncio.Event()
+            elected = Elected(elect, work)
+            phases = [[elected.lease], [Freeing("caches")], [elected.work], [Announcing("last")]]
+            return await manager.run(phases)
+        sys.exit(asyncio.run(outer()))
+    """
+    assert run_child(body, signal.SIGTERM) == Ended(0, ["lease released"])
+
+
+def test_subscriptions_watch_through_kopf_with_their_own_login() -> None:
+    body = """
+        from aiohttp import web
+
+        async def discovery(request):
+            group = {"name": "tollbar.dev", "versions": [{"version": "v1alpha1"}]}
+            kind = {"name": "things", "singularName": "thing", "kind": "Thing", "namespaced": False,
+                    "verbs": ["list", "watch"]}
+            thing = {"metadata": {"name": "one", "uid": "1", "resourceVersion": "5"}}
+            namespaces = kind | {"name": "namespaces", "singularName": "namespace", "kind": "Namespace"}
+            answers = {
+                "/api": {"versions": ["v1"]},
+                "/api/v1": {"resources": [namespaces]},
+                "/apis": {"groups": [group | {"preferredVersion": {"version": "v1alpha1"}}]},
+                "/apis/tollbar.dev/v1alpha1": {"resources": [kind]},
+                "/apis/tollbar.dev/v1alpha1/things": {"metadata": {"resourceVersion": "5"}, "items": [thing]},
+            }
+            if "watch" in request.query:
+                await asyncio.Event().wait()
+            return web.json_response(answers[request.path])
+
+        async def outer():
+            app = web.Application()
+            app.router.add_get("/{path:.*}", discovery)
+            runner = web.AppRunner(app, shutdown_timeout=0.1)
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            registry = kopf.OperatorRegistry()
+
+            @kopf.on.event("tollbar.dev", "v1alpha1", "things", registry=registry)
+            async def seen(name, **_):
+                say("seen", name)
+                say("up")
+
+            async def login(**_):
+                return kopf.ConnectionInfo(server=f"http://127.0.0.1:{runner.addresses[0][1]}")
+
+            subscriptions = manager.Subscriptions(registry, login)
+            code = await manager.run([[Plain("first")]], subscriptions=subscriptions)
+            await runner.cleanup()
+            return code
+        sys.exit(asyncio.run(outer()))
+    """
+    assert run_child(body, signal.SIGTERM) == Ended(0, ["start first", "seen one", "stop first"])

@@ -1,0 +1,48 @@
+"""What the caches keep of an object, and under which values they find it."""
+
+from typing import Any
+
+import pytest
+from builders import claim, device_class, scheduling_gate, template
+
+from tollbar.model.objects import Object
+from tollbar.views import indexers
+
+FULL: Object = {
+    "apiVersion": "v1",
+    "kind": "X",
+    "metadata": {"name": "a", "managedFields": [{"manager": "kubectl"}]},
+    "spec": {"a": 1},
+    "status": {"b": 2},
+}
+PROJECTED: dict[str, tuple[Any, Object]] = {
+    "metadata and spec": (indexers.metadata_and_spec, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata only": (indexers.metadata_only, {"metadata": {"name": "a"}}),
+}
+
+
+@pytest.mark.parametrize(("project", "want"), PROJECTED.values(), ids=PROJECTED)
+def test_projections(project: Any, want: Object) -> None:
+    assert project(FULL) == want
+
+
+INDEXED: dict[str, tuple[Any, Any, list[Any]]] = {
+    "a claim by the classes of all its choices": (
+        indexers.CLAIMS["class"],
+        claim().request("a").request("b", "c").request("a"),
+        ["a", "b", "c"],
+    ),
+    "a template by the classes of its claims": (indexers.TEMPLATES["class"], template().request("a", "b"), ["a", "b"]),
+    "a class by what it backs": (
+        indexers.CLASSES["extended-resource"],
+        device_class().backing("example.com/gpu"),
+        ["example.com/gpu"],
+    ),
+    "a class that backs nothing": (indexers.CLASSES["extended-resource"], device_class(), []),
+    "a SchedulingGate by the gate": (indexers.GATES["gate-name"], scheduling_gate("x", "a.dev/x"), ["a.dev/x"]),
+}
+
+
+@pytest.mark.parametrize(("indexer", "given", "want"), INDEXED.values(), ids=INDEXED)
+def test_indexers(indexer: Any, given: Any, want: list[Any]) -> None:
+    assert sorted(indexer(given)) == want

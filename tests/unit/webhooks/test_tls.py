@@ -1,0 +1,242 @@
+"""The certificate: loaded when it is there, replaced while the server runs, kept when the new one is broken."""
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tollbar.runtime.config import Address
+from tollbar.runtime.metrics import Metrics
+from webhooks.review import Answer
+from webhooks.server import AdmissionServer
+from webhooks.tls import POLL_SECONDS, Certificate
+
+NONE_FOUND = "no usable certificate has been found"
+EXPIRED = "the certificate has expired"
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+ENCRYPTED_KEY = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+)
+
+
+@dataclass
+class StepClock:
+    """Sleeping ends when the test says so."""
+
+    time: float = 1_700_000_000.0
+    sleeping: "asyncio.Queue[float]" = field(default_factory=asyncio.Queue)
+    wake: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeping.put_nowait(seconds)
+        await self.wake.acquire()
+        self.time += seconds
+
+
+class Files:
+    """A pair of PEM files, written at once, half, or wrongly."""
+
+    def __init__(self, directory: Path, ca: trustme.CA) -> None:
+        self.cert, self.key = directory / "tls.crt", directory / "tls.key"
+        self._ca = ca
+        self._writes = 0
+
+    def issue(self, *, expired: bool = False) -> trustme.LeafCert:
+        return self._ca.issue_cert("127.0.0.1", not_after=LONG_AGO if expired else None)
+
+    def write(self, leaf: trustme.LeafCert, key: trustme.LeafCert | None = None) -> str:
+        """The serial number; `key` is another certificate, whose key is written."""
+        pem = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
+        self.put(self.cert, pem)
+        self.put(self.key, (key or leaf).private_key_pem.bytes())
+        return serial(x509.load_pem_x509_certificate(pem))
+
+    def put(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        self._writes += 1
+        os.utime(path, (self._writes, self._writes))  # two writes within one tick of the file system's clock
+
+
+class Server:
+    """A certificate that is looked after, and a server that uses it."""
+
+    def __init__(self, files: Files, trust: ssl.SSLContext, metrics: Metrics) -> None:
+        self.clock = StepClock()
+        self.certificate = Certificate(str(files.cert), str(files.key), clock=self.clock, metrics=metrics)
+        self.metrics = metrics
+        self._trust = trust
+        self._server = AdmissionServer(
+            Address("127.0.0.1", 0),
+            self.certificate.context,
+            {"/": lambda _: Answer()},
+            clock=self.clock,
+            metrics=metrics,
+        )
+        self._stop = asyncio.Event()
+
+    async def start(self) -> None:
+        self._serving = asyncio.create_task(self._server.run(self._stop))
+        self._looking = asyncio.create_task(self.certificate.run())
+        await self._server.listening.wait()
+        self.polls = [await self.clock.sleeping.get()]
+
+    async def poll(self) -> None:
+        """The next look at the files."""
+        self.clock.wake.release()
+        self.polls.append(await self.clock.sleeping.get())
+
+    async def connect(self) -> "Connection":
+        return Connection(*await asyncio.open_connection("127.0.0.1", self._server.port, ssl=self._trust))
+
+    async def serial(self) -> str:
+        """Which certificate a new client sees."""
+        connection = await self.connect()
+        connection.writer.close()
+        return connection.serial
+
+    def expiry(self) -> float | None:
+        return self.metrics.registry.get_sample_value("tollbar_certificate_expiry_timestamp_seconds")
+
+    async def stop(self) -> None:
+        self._looking.cancel()
+        self._stop.set()
+        await self._serving
+
+
+@dataclass
+class Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @property
+    def serial(self) -> str:
+        der = self.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return serial(x509.load_der_x509_certificate(der))
+
+    async def status(self) -> bytes:
+        """Of an answer to a request on this connection."""
+        self.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: "))
+        await self.reader.readexactly(int(length.split()[1]))
+        return head.split(b"\r\n")[0]
+
+
+def serial(certificate: x509.Certificate) -> str:
+    return f"{certificate.serial_number:x}"
+
+
+@pytest.fixture
+def ca() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def files(tmp_path: Path, ca: trustme.CA) -> Files:
+    return Files(tmp_path, ca)
+
+
+@pytest.fixture
+async def server(files: Files, ca: trustme.CA, metrics: Metrics) -> AsyncIterator[Server]:
+    trust = ssl.create_default_context()
+    ca.configure_trust(trust)
+    server = Server(files, trust, metrics)
+    yield server
+    await server.stop()
+
+
+async def test_a_new_certificate_serves_new_connections_while_old_ones_go_on(server: Server, files: Files) -> None:
+    first = files.write(files.issue())
+    await server.start()
+    old = await server.connect()
+    before = await old.status()
+    second = files.write(files.issue())
+    await server.poll()
+    new = await server.serial()
+    assert (old.serial, before, new, await old.status(), server.polls) == (
+        first,
+        b"HTTP/1.1 400 Bad Request",
+        second,
+        b"HTTP/1.1 400 Bad Request",
+        [POLL_SECONDS] * 2,
+    )
+    old.writer.close()
+
+
+async def test_a_broken_pair_is_reported_once_and_the_old_one_stays_until_it_is_whole(
+    server: Server, files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="webhooks.tls")
+    good = files.write(files.issue())
+    await server.start()
+    seen = []
+    breakages = (
+        lambda: files.write(files.issue(), key=files.issue()),
+        lambda: files.put(files.cert, b"-----BEGIN CERTIFICATE-----\nAAAA"),
+        lambda: files.put(files.key, b""),
+        lambda: files.key.unlink(),
+    )
+    for break_it in breakages:
+        break_it()
+        await server.poll()
+        await server.poll()
+        seen.append(await server.serial())
+    whole = files.write(files.issue())
+    await server.poll()
+    seen.append(await server.serial())
+    lines = [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records]
+    loaded, refused = ("INFO", "loaded the certificate", None), ("ERROR", "cannot use the certificate", None)
+    assert (seen, lines) == ([good] * 4 + [whole], [loaded, *[refused] * 4, loaded])
+
+
+async def test_there_is_a_problem_until_there_are_files(server: Server, files: Files) -> None:
+    await server.start()
+    before = server.certificate.problem()
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await server.connect()
+    wanted = files.write(files.issue())
+    await server.poll()
+    assert (before, await server.serial(), server.certificate.problem()) == (NONE_FOUND, wanted, None)
+
+
+async def test_an_expired_certificate_is_a_problem_and_measured(server: Server, files: Files) -> None:
+    files.write(files.issue(expired=True))
+    await server.start()
+    assert (server.certificate.problem(), server.expiry()) == (EXPIRED, LONG_AGO.timestamp())
+
+
+async def test_a_certificate_becomes_a_problem_when_it_expires(server: Server, files: Files) -> None:
+    files.write(files.issue())
+    await server.start()
+    before = server.certificate.problem()
+    server.clock.time = server.expiry() or 0.0
+    assert (before, server.certificate.problem()) == (None, EXPIRED)
+
+
+async def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(
+    server: Server, files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    leaf = files.issue()
+    files.write(leaf)
+    files.put(files.key, ENCRYPTED_KEY)
+    await server.start()
+    assert (server.certificate.problem(), [record.getMessage() for record in caplog.records]) == (
+        NONE_FOUND,
+        ["cannot use the certificate"],
+    )

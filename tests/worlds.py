@@ -1,0 +1,288 @@
+"""Small random clusters: few names, so that everything meets everything, and rules that read all kinds of inputs."""
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from builders import (
+    CREATED,
+    Built,
+    Claim,
+    DeviceClass,
+    Pod,
+    SchedulingGate,
+    Template,
+    TolerationRule,
+    claim,
+    device_class,
+    namespace,
+    pod,
+    scheduling_gate,
+    template,
+    toleration,
+    toleration_rule,
+)
+from fakes import FakeEngine, FakeProgram, expression, failing, has_label, wants_class
+from hypothesis import strategies as st
+
+from tollbar import wellknown
+from tollbar.decide.admission import AdmissionFacts
+from tollbar.decide.facts import AdmissionMode
+from tollbar.decide.gates import GateFacts
+from tollbar.decide.package import assemble
+from tollbar.decide.rules import Rule
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
+from tollbar.views.caches import PodCaches
+
+RESOURCE: Final = "example.com/gpu"
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/tpu"
+NOT_TEAM_B: Final = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
+TOLERATIONS: Final = (
+    toleration("example.com/a"),
+    toleration("example.com/b"),
+    {"key": "example.com/a", "operator": "Equal", "value": "x"},
+    {"key": "example.com/a", "value": "x"},
+    toleration("example.com/a", effect="NoExecute", tolerationSeconds=60),
+)
+
+
+def _reading(says: Callable[[Mapping[str, Any]], Any], *reads: str) -> FakeProgram:
+    return expression(says, *reads).program  # type: ignore[return-value]
+
+
+EXPRESSIONS: Final = {
+    "a claim wants gpu": wants_class("gpu").program,
+    "a claim wants gpu or tpu": wants_class("gpu", "tpu").program,
+    "a claim is of team a": _reading(
+        lambda given: any(labels_of(each).get("team") == "a" for each in given["claims"]), "claims.metadata.labels.team"
+    ),
+    "a claim is called c1": _reading(
+        lambda given: any(each["metadata"]["name"] == "c1" for each in given["claims"]), "claims.metadata.name"
+    ),
+    "there are no claims": _reading(lambda given: not given["claims"], "claims"),
+    "a class is fast": _reading(
+        lambda given: any(labels_of(each).get("tier") == "fast" for each in given["deviceClasses"].values()),
+        "deviceClasses.metadata.labels.tier",
+    ),
+    "the Pod is an app": has_label("app").program,
+    "the Pod has no labels": _reading(lambda given: "labels" not in metadata(given["pod"]), "pod.metadata.labels"),
+    "the Pod has annotations": _reading(
+        lambda given: "annotations" in metadata(given["pod"]), "pod.metadata.annotations"
+    ),
+    "the Pod is called web": _reading(lambda given: given["pod"]["metadata"]["name"] == "web", "pod.metadata.name"),
+    "the Pod has gates": _reading(lambda given: "schedulingGates" in given["pod"]["spec"], "pod.spec.schedulingGates"),
+    "the Pod waits": _reading(lambda given: given["pod"]["status"]["phase"] == "Pending", "pod.status.phase"),
+    "the namespace is team a's": _reading(
+        lambda given: labels_of(given["namespaceObject"]).get("team") == "a", "namespaceObject.metadata.labels.team"
+    ),
+    "fails": failing().program,
+}
+SELECTORS: Final = {
+    "is a gpu": _reading(lambda given: given["device"]["driver"] == "gpu", "device.driver"),
+    "is a nic": _reading(lambda given: given["device"]["driver"] == "nic", "device.driver"),
+    "selects by error": _reading(lambda given: given["nope"], "device.driver"),
+}
+ENGINE: Final = FakeEngine({**EXPRESSIONS, **SELECTORS})  # type: ignore[dict-item]
+
+
+def seldom(value: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from([None] * 7 + [value])
+
+
+def some(values: Iterable[Any], most: int = 3) -> st.SearchStrategy[list[Any]]:
+    return st.lists(st.sampled_from(list(values)), max_size=most, unique_by=repr)
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str) -> Pod:
+    built = pod(name)
+    if gates := draw(some(["a.dev/x", wellknown.GATE, wellknown.GATE, "b.dev/y"])):
+        built = built.gated(*dict.fromkeys(gates))
+    built = built.claims(*draw(some(["c1", "c2"])))
+    for reference in draw(some(["t1", "t2"])):
+        built = built.templates(reference)
+        generated = draw(st.sampled_from(["", f"{name}-t1", None]))
+        if generated != "":
+            built = built.generated(reference, generated)
+    for resource in draw(some([RESOURCE, IMPLICIT, "example.com/nic"], 2)):
+        member = draw(st.sampled_from(["requests", "limits"]))
+        built = built.wants({resource: draw(st.sampled_from(["0", "1", "2"]))}, init=draw(st.booleans()), member=member)
+    built = built.tolerating(*draw(some(TOLERATIONS))) if draw(st.booleans()) else built
+    if labels := draw(st.sampled_from([{}, {}, {"app": "web"}, {"tier": "x"}])):
+        built = built.labelled(labels)
+    if annotations := draw(annotations_of_a_pod()):
+        built = built.annotated(annotations)
+    if owner := draw(st.sampled_from(["", "", "", "ReplicaSet", "DaemonSet"])):
+        built = built.owned_by(owner, api_version="apps/v1")
+    for change in (
+        seldom(lambda it: it.labelled({"tollbar.dev/skip": "true"})),
+        seldom(lambda it: it.deleting()),
+        st.sampled_from([None, lambda it: it.phase("Pending"), lambda it: it.phase("Failed")]),
+        seldom(lambda it: it.annotated({"kubernetes.io/config.mirror": "x"})),
+    ):
+        if changed := draw(change):
+            built = changed(built)
+    return built
+
+
+def annotations_of_a_pod() -> st.SearchStrategy[dict[str, str]]:
+    texts = st.sampled_from(["[]", "{", '[{"rule":"r1","generation":1,"added":[],"via":"admission"}]', "[" * 5_000])
+    return st.fixed_dictionaries({}, optional={"a": st.just("b"), "tollbar.dev/tolerations": texts})
+
+
+def requests() -> st.SearchStrategy[list[list[str]]]:
+    choices = st.lists(st.sampled_from(["gpu", "tpu", "nic"]), min_size=1, max_size=3)
+    return st.lists(st.one_of(choices.map(lambda given: given[:1]), choices), max_size=2)
+
+
+@st.composite
+def claims(draw: st.DrawFn, name: str) -> Claim:
+    built = claim(name)
+    for classes in draw(requests()):
+        built = built.request(*classes)
+    if team := draw(st.sampled_from(["", "a", "b"])):
+        built = built.labelled(team=team)
+    owner, _, generated = name.partition("-")
+    if generated and draw(st.sampled_from([True, True, True, False])):
+        built = built.generated_for(pod(owner))
+    return built
+
+
+@st.composite
+def templates(draw: st.DrawFn, name: str) -> Template:
+    built = template(name)
+    for classes in draw(requests()):
+        built = built.request(*classes)
+    return built.giving(draw(st.sampled_from([None, {"team": "a"}])), draw(st.sampled_from([None, {"a": "b"}])))
+
+
+@st.composite
+def classes(draw: st.DrawFn, name: str) -> DeviceClass:
+    built = device_class(name)
+    if draw(st.booleans()):
+        built = built.backing(draw(st.sampled_from([RESOURCE, "example.com/nic"])))
+    if draw(st.booleans()):
+        built = built.labelled(tier=draw(st.sampled_from(["fast", "slow"])))
+    return built.selecting(*draw(some(SELECTORS, 2)))
+
+
+def namespaces(name: str) -> st.SearchStrategy[Built]:
+    plain = namespace(name)
+    return st.sampled_from(
+        [plain, plain, plain.labelled(team="a"), plain.labelled(team="b"), plain.labelled({"tollbar.dev/skip": "true"})]
+    )
+
+
+@st.composite
+def rules(draw: st.DrawFn, name: str) -> TolerationRule:
+    built = toleration_rule(name).giving(*draw(st.lists(st.sampled_from(TOLERATIONS), min_size=1, max_size=2)))
+    match draw(st.sampled_from(["CEL", "CEL", "CEL", "ExtendedResource", "Device"])):
+        case "CEL":
+            built = built.cel(draw(st.sampled_from(list(EXPRESSIONS))))
+        case "ExtendedResource":
+            built = built.extended(*draw(some([RESOURCE, IMPLICIT, "example.com/nic"])), "example.com/other")
+        case "Device":
+            built = built.device(draw(st.sampled_from(["gpu", "nic"])))
+    if team := draw(st.sampled_from(["", "", "", "a", "b"])):
+        built = built.in_namespaces(team=team)
+    mode = draw(st.sampled_from(["Enforce", "Enforce", "Enforce", "Audit", "Disabled"]))
+    return built.mode(mode).when(draw(st.sampled_from(["All", "Any", "First"])))
+
+
+def scheduling_gates(name: str) -> st.SearchStrategy[SchedulingGate]:
+    ours, stranger = scheduling_gate(name), scheduling_gate(name, "a.dev/x")
+    return st.sampled_from(
+        [ours.expiring("60s"), ours.expiring("5s"), ours.expiring("60s", "Report"), stranger.expiring(None, "Report")]
+    )
+
+
+KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], st.SearchStrategy[Any]]]]] = {
+    "Pod": (("web", "api"), pods),
+    "ResourceClaim": (("c1", "c2", "web-t1"), claims),
+    "ResourceClaimTemplate": (("t1", "t2"), templates),
+    "DeviceClass": (("gpu", "tpu", "nic"), classes),
+    "Namespace": (("ml",), namespaces),
+    "TolerationRule": (("r1", "r2", "r3"), rules),
+    "SchedulingGate": (("g1",), scheduling_gates),
+}
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *without: str) -> dict[tuple[str, str], Object]:
+    """Objects by kind and name, without these kinds."""
+    cluster = {}
+    for kind, (names, strategy) in KINDS.items():
+        for name in names:
+            if kind not in without and draw(st.sampled_from([True, True, True, False])):
+                cluster[kind, name] = draw(strategy(name))
+    return cluster
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[str, str, Object | None]:
+    """Kind, name, and what is there now."""
+    kind = draw(st.sampled_from(list(KINDS)))
+    names, strategy = KINDS[kind]
+    name = draw(st.sampled_from(names))
+    return kind, name, draw(st.one_of(strategy(name), strategy(name), st.none()))
+
+
+@st.composite
+def damaged(draw: st.DrawFn, obj: Object) -> Object:
+    """The object with some members absent, null or empty, as their types allow."""
+    copy = deepcopy(obj)
+    for _ in range(draw(st.integers(0, 4))):
+        part, member = draw(st.sampled_from(_members(copy)))
+        kind = type(part[member])
+        what = draw(st.sampled_from(["absent", "null", "empty"]))
+        if what == "absent":
+            del part[member]
+        elif what == "null" and isinstance(part, dict):
+            part[member] = None
+        elif kind in (dict, list, str):
+            part[member] = kind()
+        if not copy:
+            break
+    return copy
+
+
+def _members(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in the value that something is at."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for member, below in inside for place in ((value, member), *_members(below))]
+
+
+def caches_of(objects: Iterable[Object]) -> PodCaches:
+    caches = PodCaches(engine=ENGINE, managed_namespaces=NOT_TEAM_B, system_namespace="tollbar-system")
+    stores = {store.resource.kind: store for store in caches.stores}
+    for obj in objects:
+        stores[obj["kind"]].apply(obj)
+    return caches
+
+
+def gate_facts(pod_: Object, caches: PodCaches, rules_: tuple[Rule, ...] | None = None) -> GateFacts:
+    return GateFacts(
+        package=assemble(pod_, caches),
+        rules=caches.ruleset.rules if rules_ is None else rules_,
+        engine=ENGINE,
+        selector=caches.ruleset.selector,
+        managed=caches.is_managed(key_of(pod_).namespace),
+        policy=caches.gate_policy(),
+    )
+
+
+def admission_facts(
+    pod_: Object, caches: PodCaches, mode: AdmissionMode = "Auto", rules_: tuple[Rule, ...] | None = None
+) -> AdmissionFacts:
+    return AdmissionFacts(
+        package=assemble(pod_, caches, at_admission=True),
+        rules=caches.ruleset.rules if rules_ is None else rules_,
+        engine=ENGINE,
+        selector=caches.ruleset.selector,
+        mode=mode,
+        managed=caches.is_managed(key_of(pod_).namespace),
+    )
+
+
+MOMENTS: Final = st.sampled_from([CREATED, CREATED + 1, CREATED + 3, CREATED + 61])
+WEB: Final = Key("ml", "web")

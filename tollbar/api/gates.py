@@ -1,0 +1,64 @@
+"""Is this a valid SchedulingGate?  The one answer for webhook, controllers and `tollbar lint`; and the one we ship."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from tollbar import wellknown
+from tollbar.api import durations, texts
+from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.types import SchedulingGate, SchedulingGateSpec
+from tollbar.model import names
+from tollbar.model.fields import FieldError, duplicate, forbidden, invalid, required
+from tollbar.model.objects import Object
+
+__all__ = ["CONTROLLERS", "SchedulingGate", "parse_gate", "shipped_gate"]
+
+CONTROLLERS: Final = f"system:serviceaccount:{wellknown.SYSTEM_NAMESPACE}:tollbar-controllers"
+"""The user that the controllers are in a plain installation."""
+
+
+def parse_gate(obj: Any) -> SchedulingGate | list[FieldError]:
+    """The gate, or the errors in it, at most 16, each with the reason InvalidSpec.  Never raises, for any JSON."""
+    parsed = parse(SchedulingGate, obj)
+    errors = list(_problems(parsed.spec)) if isinstance(parsed, SchedulingGate) else parsed
+    if isinstance(parsed, SchedulingGate) and not errors:
+        return parsed
+    return [replace(error, reason=wellknown.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
+
+
+def shipped_gate(owners: Sequence[str] = (CONTROLLERS,)) -> Object:
+    """The SchedulingGate of Tollbar's own gate: nobody waits longer than a minute because of us."""
+    return {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": "SchedulingGate",
+        "metadata": {"name": "tolerations", "labels": {"app.kubernetes.io/name": "tollbar"}},
+        "spec": {
+            "gateName": wellknown.GATE,
+            "owners": list(owners),
+            "maxHold": f"{wellknown.DEFAULT_MAX_HOLD_SECONDS:g}s",
+            "onExpiry": "Release",
+        },
+    }
+
+
+def _is_hold(text: str) -> bool:
+    try:
+        return durations.parse(text) > 0
+    except ValueError:
+        return False
+
+
+def _problems(spec: SchedulingGateSpec) -> Iterator[FieldError]:
+    for problem in names.qualified_name(spec.gate_name):
+        yield invalid("spec.gateName", spec.gate_name, problem)
+    for index, owner in enumerate(spec.owners):
+        if owner in spec.owners[:index]:
+            yield duplicate(f"spec.owners[{index}]", owner)
+    if spec.max_hold is not None and not _is_hold(spec.max_hold):
+        yield invalid("spec.maxHold", spec.max_hold, texts.NOT_A_HOLD)
+    if spec.on_expiry == "Release":
+        if spec.max_hold is None:
+            yield required("spec.maxHold", texts.RELEASE_NEEDS_HOLD)
+        if not spec.gate_name.startswith(wellknown.ANNOTATION_PREFIX):
+            yield forbidden("spec.onExpiry", texts.RELEASE_IS_OURS)

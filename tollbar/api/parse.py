@@ -1,0 +1,117 @@
+"""From decoded JSON to a type, with field errors in the API server's words instead of exceptions.
+
+Used by `tollbar.api.rules` and `tollbar.api.gates`.  Null means absent, as it does to the API server; the status is
+not looked at, so that nothing a controller wrote can make an object invalid.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from tollbar.api.base import ApiType
+from tollbar.api.schema import structural
+from tollbar.model.fields import FieldError, entry, forbidden, invalid, required, too_long, too_many, unsupported
+
+T = TypeVar("T", bound=ApiType)
+
+MAX_ERRORS: Final = 16
+"""As many of an object's errors are reported: conditions and refusals are for people."""
+
+_DEEPEST: Final = 64
+
+
+def parse(model: type[T], obj: Any) -> T | list[FieldError]:
+    """The value, or what is wrong with it: at least one error, in the order of the type's fields.  Never raises."""
+    if not isinstance(obj, dict):
+        return [invalid("", obj, "must be an object")]
+    try:
+        return model.model_validate(_without_nulls({key: obj[key] for key in obj if key != "status"}))
+    except ValidationError as error:
+        return [_field_error(model, details) for details in error.errors(include_url=False) if _is_original(details)]
+
+
+def _without_nulls(value: Any, depth: int = 0) -> Any:
+    """No type of ours is deeper than a dozen levels: what lies deeper stays as it is, and is refused as it is."""
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, dict):
+        return {key: _without_nulls(member, depth + 1) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(member, depth + 1) for member in value]
+    return value
+
+
+def _is_original(details: ErrorDetails) -> bool:
+    """False for `too short` of a list whose members are what is wrong: pydantic counts the valid ones."""
+    return details["type"] != "too_short" or len(details["input"]) < details["ctx"]["min_length"]
+
+
+def _field_error(model: type[ApiType], details: ErrorDetails) -> FieldError:
+    field, siblings = _place(_schema(model), details["loc"])
+    given = details["input"]
+    if details["type"] == "extra_forbidden":
+        return forbidden(field, "unknown field" + _suggestion(str(details["loc"][-1]), siblings))
+    if build := _BUILDERS.get(details["type"]):
+        return build(field, given, details.get("ctx", {}))
+    return invalid(field, given, _EXPECTED.get(details["type"], details["msg"]))
+
+
+@cache
+def _schema(model: type[ApiType]) -> dict[str, Any]:
+    return structural(model)
+
+
+def _place(schema: dict[str, Any], location: Sequence[str | int]) -> tuple[str, list[str]]:
+    """The path as the API writes it, and the names that its last part could have had."""
+    path, siblings = "", []
+    for part in location:
+        if part == "[key]":
+            break
+        if isinstance(part, int) or "additionalProperties" in schema or not part.isidentifier():
+            path = entry(path, part)
+            schema = schema.get("items") or schema.get("additionalProperties") or {}
+        else:
+            path += f".{part}"
+            siblings = list(schema.get("properties", {}))
+            schema = schema.get("properties", {}).get(part, {})
+    return path.removeprefix("."), siblings
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def _literal(field: str, given: Any, limits: Mapping[str, Any]) -> FieldError:
+    error = unsupported(field, given, re.findall(r"'([^']*)'", limits["expected"]))
+    if isinstance(given, bool):
+        # YAML 1.1 reads Off, No, On and Yes as booleans.
+        return FieldError(field, f"{error.message} (an unquoted Off or No is a boolean in YAML)")
+    return error
+
+
+_Builder = Callable[[str, Any, Mapping[str, Any]], FieldError]
+_BUILDERS: Final[dict[str, _Builder]] = {
+    "missing": lambda field, _given, _limits: required(field),
+    "literal_error": _literal,
+    "too_long": lambda field, given, limits: too_many(field, len(given), limits["max_length"]),
+    "too_short": lambda field, _given, _limits: required(field, "must have at least 1 item"),
+    "string_too_long": lambda field, _given, limits: too_long(field, limits["max_length"]),
+    "string_too_short": lambda field, _given, _limits: required(field),
+}
+_EXPECTED: Final = {
+    "string_type": "must be a string",
+    "bool_type": "must be a boolean",
+    "int_type": "must be an integer",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "invalid_key": "field names must be strings",
+    "less_than_equal": "must be a 64-bit integer",
+    "greater_than_equal": "must be a 64-bit integer",
+}

@@ -1,0 +1,70 @@
+"""Is this a valid TolerationRule?  The one answer for webhook, controllers and `tollbar lint`.
+
+Compiling the expression is not done here but in `tollbar.decide.rules`, which builds on this.  Never raises, for any
+JSON: a rule may have been stored by an older version, or while the API server's own checks were other ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tollbar import wellknown
+from tollbar.api import devices, texts
+from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.types import MEMBERS, CelMatch, DeviceMatch, ExtendedResourceMatch, Match, TolerationRule
+from tollbar.model import names, selectors, tolerations
+from tollbar.model.fields import FieldError, duplicate, forbidden, invalid, required
+
+__all__ = ["TolerationRule", "parse_rule"]
+
+
+def parse_rule(obj: Any) -> TolerationRule | list[FieldError]:
+    """The rule, or the errors in it, at most 16.  Each error's `reason` is one for the condition Ready=False."""
+    parsed = parse(TolerationRule, obj)
+    errors = list(_problems(parsed)) if isinstance(parsed, TolerationRule) else parsed
+    if isinstance(parsed, TolerationRule) and not errors:
+        return parsed
+    return [replace(error, reason=error.reason or _reason(error.field)) for error in errors[:MAX_ERRORS]]
+
+
+def _reason(field: str) -> str:
+    if field.startswith("spec.match.device"):
+        return wellknown.INVALID_PROTOTYPE
+    if field.startswith("spec.match.cel"):
+        return wellknown.INVALID_EXPRESSION
+    return wellknown.INVALID_SPEC
+
+
+def _problems(rule: TolerationRule) -> Iterator[FieldError]:
+    yield from _match_problems(rule.spec.match)
+    yield from selectors.validate(rule.spec.namespace_selector.as_object(), path="spec.namespaceSelector")
+    for index, toleration in enumerate(rule.spec.tolerations):
+        path = f"spec.tolerations[{index}]"
+        yield from tolerations.validate(toleration.as_object(), path=path)
+        if tolerations.is_reserved(toleration.key or "") and not rule.spec.allow_reserved_keys:
+            yield invalid(f"{path}.key", toleration.key or "", texts.RESERVED, wellknown.RESERVED_KEY)
+
+
+def _match_problems(match: Match) -> Iterator[FieldError]:
+    for type_, member in (("CEL", match.cel), ("ExtendedResource", match.extended_resource), ("Device", match.device)):
+        field, detail = f"spec.match.{MEMBERS[type_]}", texts.MEMBER.format(member=MEMBERS[type_], type=type_)
+        if match.type == type_ and member is None:
+            yield required(field, detail)
+        elif match.type != type_ and member is not None:
+            yield forbidden(field, detail)
+        match member:
+            case ExtendedResourceMatch():
+                yield from _name_problems(member.names, f"{field}.names")
+            case DeviceMatch():
+                for index, prototype in enumerate(member.prototypes):
+                    yield from devices.problems(prototype, f"{field}.prototypes[{index}]")
+            case CelMatch() | None:
+                pass
+
+
+def _name_problems(given: tuple[str, ...], path: str) -> Iterator[FieldError]:
+    for index, name in enumerate(given):
+        if name in given[:index]:
+            yield duplicate(f"{path}[{index}]", name)
+        elif "/" not in name or names.qualified_name(name):
+            yield invalid(f"{path}[{index}]", name, texts.NOT_QUALIFIED)

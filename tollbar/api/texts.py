@@ -1,0 +1,19 @@
+"""Texts that the CRDs' rules and the parsers share: a mistake reads the same wherever it is found.
+
+Where the API server has a text for the same mistake on a Pod or a device, it is that one.
+"""
+
+from typing import Final
+
+MEMBER: Final = "match.{member} must be set exactly when match.type is {type}"
+RESERVED: Final = (
+    "node.kubernetes.io/*, node-role.kubernetes.io/* and the empty key are reserved: set allowReservedKeys to use them"
+)
+ONE_VALUE: Final = "exactly one value must be specified"
+NOT_QUALIFIED: Final = "must be the name of an extended resource, such as example.com/gpu"
+NOT_SEMVER: Final = "must be a string compatible with semver.org spec 2.0.0"
+NOT_ATTRIBUTE: Final = "must be a C identifier, optionally after a domain and a slash, such as gpu.example.com/model"
+NOT_A_HOLD: Final = "must be a duration longer than 0s, such as 60s or 1m30s; leave it out for no deadline"
+RELEASE_NEEDS_HOLD: Final = "onExpiry Release needs maxHold"
+RELEASE_IS_OURS: Final = "onExpiry Release is for gates of tollbar.dev only: gates of others are reported"
+IMMUTABLE: Final = "field is immutable"

@@ -1,0 +1,148 @@
+"""The admission webhook configurations: which requests the API server sends to the webhook process, and how.
+
+`manifests/base/webhooks` is generated from here; `tollbar dev` registers the same configurations by URL.  Everything
+that can be said in advance is said here and costs no call: other people's Pods never leave the API server.
+
+Hazards.  Both configurations fail open (`Ignore`, 2 s): while the webhook is down, Pods are created without a
+decision and the controllers add what they lack, late; rules are stored unchecked and get a condition.  The Pod
+configuration's name sorts last: the API server calls mutating webhooks by name, and does not come back to one whose
+conditions were false on the first pass when a later webhook adds a claim.
+"""
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from tollbar import wellknown
+from tollbar.model.objects import Object
+
+PODS_NAME: Final = "zz-tollbar-pods"
+RULES_NAME: Final = "zz-tollbar-rules"
+PODS_PATH: Final = "/mutate-pods"
+RULES_PATH: Final = "/validate-rules"
+SERVICE_NAME: Final = "tollbar-webhook"
+TIMEOUT_SECONDS: Final = 2
+UNMANAGED: Final = ("kube-system", wellknown.SYSTEM_NAMESPACE)
+
+ClientConfig: TypeAlias = Callable[[str], Object]
+"""From a path to the `clientConfig` that reaches it."""
+
+_ASKS: Final = "has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k, k.contains('/'))"
+WANTS_DEVICES: Final = (
+    "has(object.spec.resourceClaims)"
+    f" || object.spec.containers.exists(c, {_ASKS})"
+    f" || (has(object.spec.initContainers) && object.spec.initContainers.exists(c, {_ASKS}))"
+)
+_FROM_DAEMONSET: Final = (
+    "has(object.metadata.ownerReferences)"
+    " && object.metadata.ownerReferences.exists(o, o.kind == 'DaemonSet' && o.apiVersion.startsWith('apps/'))"
+)
+_MIRROR: Final = f"has(object.metadata.annotations) && '{wellknown.MIRROR_ANNOTATION}' in object.metadata.annotations"
+_CARRIES_OURS: Final = (
+    f"(has(object.metadata.annotations) && '{wellknown.ANNOTATION_PROVENANCE}' in object.metadata.annotations)"
+    f" || (has(object.spec.schedulingGates) && object.spec.schedulingGates.exists(g, g.name == '{wellknown.GATE}'))"
+)
+
+NOT_OURS: Final[Sequence[tuple[str, str]]] = (
+    ("not-bound", "!has(object.spec.nodeName)"),
+    ("not-mirror", f"!({_MIRROR})"),
+    ("not-daemonset", f"!({_FROM_DAEMONSET})"),
+)
+"""Conditions under which a Pod can be anybody's business of ours: it has no node, and is meant for none."""
+
+DEVICES: Final = ("devices", f"{WANTS_DEVICES} || {_CARRIES_OURS}")
+"""The prefilter: claims, extended resources, or something of ours that a client wrote.  Left out by the `pod-rules`
+component, because a rule may read the Pod alone."""
+
+
+def at_service(namespace: str = wellknown.SYSTEM_NAMESPACE, name: str = SERVICE_NAME) -> ClientConfig:
+    """Reached through a Service, on its port 443."""
+    return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}}
+
+
+def at_url(base_url: str, ca_pem: bytes) -> ClientConfig:
+    """Reached at `base_url` (https://127.0.0.1:9443), trusted through this CA."""
+    bundle = base64.b64encode(ca_pem).decode()
+    return lambda path: {"url": base_url.rstrip("/") + path, "caBundle": bundle}
+
+
+def pod_conditions(*, pod_rules: bool = False) -> list[Object]:
+    """`matchConditions` for Pods; with `pod_rules`, also Pods that want no device."""
+    conditions = NOT_OURS if pod_rules else (*NOT_OURS, DEVICES)
+    return [{"name": name, "expression": expression} for name, expression in conditions]
+
+
+def pods_configuration(
+    client_config: ClientConfig,
+    *,
+    name: str = PODS_NAME,
+    unmanaged_namespaces: Sequence[str] = UNMANAGED,
+    pod_rules: bool = False,
+) -> Object:
+    """The MutatingWebhookConfiguration: creation of Pods."""
+    webhook = {
+        **_webhook("pods.tollbar.dev", client_config(PODS_PATH)),
+        "reinvocationPolicy": "IfNeeded",
+        "rules": [_rule("", ["v1"], ["CREATE"], ["pods"], scope="Namespaced")],
+        "namespaceSelector": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(unmanaged_namespaces)},
+                {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]},
+            ]
+        },
+        "objectSelector": {
+            "matchExpressions": [{"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]}]
+        },
+        "matchConditions": pod_conditions(pod_rules=pod_rules),
+    }
+    return _configuration("MutatingWebhookConfiguration", name, webhook)
+
+
+def rules_configuration(client_config: ClientConfig, *, name: str = RULES_NAME) -> Object:
+    """The ValidatingWebhookConfiguration: TolerationRules and SchedulingGates."""
+    webhook = {
+        **_webhook("rules.tollbar.dev", client_config(RULES_PATH)),
+        "rules": [
+            _rule(
+                wellknown.GROUP,
+                [wellknown.VERSION],
+                ["CREATE", "UPDATE"],
+                ["tolerationrules", "schedulinggates"],
+                scope="Cluster",
+            )
+        ],
+    }
+    return _configuration("ValidatingWebhookConfiguration", name, webhook)
+
+
+def _webhook(name: str, client_config: Object) -> Object:
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config,
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+    }
+
+
+def _rule(group: str, versions: list[str], operations: list[str], resources: list[str], *, scope: str) -> Object:
+    return {
+        "apiGroups": [group],
+        "apiVersions": versions,
+        "operations": operations,
+        "resources": resources,
+        "scope": scope,
+    }
+
+
+def _configuration(kind: str, name: str, webhook: Object) -> Object:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/name": "tollbar", "app.kubernetes.io/component": "webhook"},
+        },
+        "webhooks": [webhook],
+    }

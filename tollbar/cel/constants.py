@@ -1,0 +1,94 @@
+"""Computes what an expression computes from literals alone: quantities, versions, times, patterns, type names.
+
+Done once when an expression is compiled, so that evaluation does not parse "80Gi" for every Pod, and so that a
+wrong literal is refused then.  Called by the engine between parsing and checking.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tollbar.cel.conversions import TYPES
+from tollbar.cel.interface import COMPILE, CelError
+from tollbar.cel.library import CONSTRUCTORS, LIBRARY
+from tollbar.cel.limits import Budget, Fault
+from tollbar.cel.strings import PATTERN_ARGUMENT, compiled
+from tollbar.cel.syntax import (
+    Bind,
+    Call,
+    Comprehension,
+    Conditional,
+    Expr,
+    Index,
+    ListLiteral,
+    Literal,
+    Logic,
+    MapLiteral,
+    Name,
+    Select,
+)
+
+
+def fold(tree: Expr, names: Iterable[str]) -> Expr:
+    """The tree with its constants computed; `names` are the variables, which hide type names."""
+    return _fold(tree, frozenset(names))
+
+
+def _fold(node: Expr, names: frozenset[str]) -> Expr:
+    match node:
+        case Name(name=name) if name in TYPES and name not in names:
+            return Literal(node.line, node.column, TYPES[name])
+        case Select(operand=operand):
+            return replace(node, operand=_fold(operand, names))
+        case Index(operand=operand, index=index):
+            return replace(node, operand=_fold(operand, names), index=_fold(index, names))
+        case Call(arguments=arguments):
+            return _constant(replace(node, arguments=_all(arguments, names)))
+        case ListLiteral(elements=elements):
+            return replace(node, elements=_all(elements, names))
+        case MapLiteral(entries=entries):
+            return replace(node, entries=tuple((_fold(key, names), _fold(value, names)) for key, value in entries))
+        case Logic(terms=terms):
+            return replace(node, terms=_all(terms, names))
+        case Conditional(condition=condition, then=then, otherwise=otherwise):
+            condition, then, otherwise = _all((condition, then, otherwise), names)
+            return replace(node, condition=condition, then=then, otherwise=otherwise)
+        case Bind(variable=variable, value=value, body=body):
+            return replace(node, value=_fold(value, names), body=_fold(body, names | {variable}))
+        case Comprehension(variable=variable):
+            inner = names | {variable}
+            return replace(
+                node,
+                range=_fold(node.range, names),
+                predicate=node.predicate and _fold(node.predicate, inner),
+                value=node.value and _fold(node.value, inner),
+            )
+        case _:
+            return node
+
+
+def _all(nodes: tuple[Expr, ...], names: frozenset[str]) -> tuple[Expr, ...]:
+    return tuple(_fold(node, names) for node in nodes)
+
+
+def _constant(call: Call) -> Expr:
+    """The call itself, or the literal that it comes to, or the call with its literal pattern compiled."""
+    match call.arguments:
+        case (_, Literal(value=str(pattern)) as literal, *rest) if call.function in PATTERN_ARGUMENT:
+            computed = replace(literal, value=_attempt(lambda: compiled(pattern), literal))
+            return replace(call, arguments=(call.arguments[0], computed, *rest))
+        case (Literal(), *_) if call.function in CONSTRUCTORS and not call.method:
+            values: list[Any] = [argument.value for argument in call.arguments if isinstance(argument, Literal)]
+            implementation = LIBRARY.exact[call.function, False].get(tuple(map(type, values)))
+            if implementation is None or len(values) < len(call.arguments):
+                return call
+            return Literal(call.line, call.column, _attempt(lambda: implementation(Budget(), *values), call))
+        case _:
+            return call
+
+
+def _attempt(compute: Any, node: Expr) -> Any:
+    try:
+        return compute()
+    except Fault as fault:
+        raise CelError(fault.message, node.line, node.column, COMPILE) from None

@@ -1,0 +1,57 @@
+"""Devices of resource.k8s.io/v1 as input of device selectors.
+
+The shape is that of Kubernetes' own selectors: domain, then name.  Called once for each device, by the allocator.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tollbar.cel.interface import Inputs
+from tollbar.cel.values import Domains, Quantity
+from tollbar.model import quantity, semver
+
+
+def prepare(
+    driver: str,
+    attributes: Mapping[str, Any],
+    capacity: Mapping[str, Any],
+    *,
+    allow_multiple_allocations: bool = False,
+) -> Inputs:
+    """The variable `device` for programs of DEVICE_ENV.
+
+    `attributes` are DeviceAttributes by qualified name ({"string": ...}, {"int": ...}, {"bool": ...} or
+    {"version": ...}), `capacity` DeviceCapacities ({"value": "80Gi"}).  A name without domain belongs to the
+    driver's.  ValueError if a value is none of these; the API server admits no such device.
+    """
+    device = {
+        "driver": driver,
+        "allowMultipleAllocations": allow_multiple_allocations,
+        "attributes": _by_domain(driver, {name: _attribute(value) for name, value in attributes.items()}),
+        "capacity": _by_domain(driver, {name: _quantity(value) for name, value in capacity.items()}),
+    }
+    return Inputs({"device": device})
+
+
+def _by_domain(driver: str, values: Mapping[str, Any]) -> Domains:
+    domains = Domains()
+    for qualified, value in values.items():
+        domain, slash, name = qualified.partition("/")
+        if not slash:
+            domain, name = driver, qualified
+        domains.setdefault(domain, {})[name] = value
+    return domains
+
+
+def _attribute(attribute: Mapping[str, Any]) -> Any:
+    match dict(attribute):
+        case {"int": int(value)} | {"bool": bool(value)} | {"string": str(value)}:
+            return value
+        case {"version": str(value)}:
+            return semver.parse(value)
+        case _:
+            raise ValueError("unsupported attribute value")
+
+
+def _quantity(capacity: Mapping[str, Any]) -> Quantity:
+    return Quantity(quantity.nanos(str(capacity.get("value"))))

@@ -1,0 +1,117 @@
+"""The seam of the CEL engine: what the rest of the suite may know about it.
+
+An engine compiles an expression for an environment into a program; a program says what it may read and answers
+true, false or an error.  Errors are values here: nothing in this package raises at evaluation, and compiling raises
+CelError alone.  No library is imported, so that decisions can name these types at no cost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal, NewType, Protocol, TypeAlias
+
+COMPILE: Final = "COMPILE"
+RUNTIME: Final = "RUNTIME"
+BUDGET: Final = "BUDGET"
+Kind: TypeAlias = Literal["COMPILE", "RUNTIME", "BUDGET"]
+
+
+class CelError(Exception):
+    """Why an expression has no value: both an exception (from compile) and a value (from evaluate).
+
+    `line` and `column` are 1-based and point into the expression; `message` is one short line that never contains
+    input data.  `kind` is COMPILE (the expression is wrong), RUNTIME (it failed on this input) or BUDGET (it needed
+    more work than one evaluation may do).  Equal by value.
+    """
+
+    def __init__(self, message: str, line: int, column: int, kind: Kind) -> None:
+        super().__init__(message, line, column, kind)
+        self.message = message
+        self.line = line
+        self.column = column
+        self.kind: Kind = kind
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}: {self.message}"
+
+    def __eq__(self, other: object) -> bool:
+        return self.args == other.args if isinstance(other, CelError) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.args)
+
+
+class Unknown(Enum):
+    """The type of UNKNOWN, so that `answer is UNKNOWN` narrows."""
+
+    UNKNOWN = "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+"""A result that depends, or may depend, on an input that is not known yet."""
+
+Inputs = NewType("Inputs", Mapping[str, Any])
+"""Variables ready for any number of evaluations; made by `CelEngine.prepare`, read by nobody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """The variables of an expression, with their types.  The expression itself must be bool.
+
+    Types are written as in schema.json: `string`, `int`, `bool`, `double`, `quantity`, `semver`, `dyn`, `list<T>`,
+    `map<T>` (keys are strings), or the name of an API type.  Variables hold plain JSON values.
+    """
+
+    variables: tuple[tuple[str, str], ...]
+
+
+RULE_ENV: Final = Env(
+    variables=(
+        ("pod", "Pod"),
+        ("claims", "list<ResourceClaim>"),
+        ("deviceClasses", "map<DeviceClass>"),
+        ("namespaceObject", "Namespace"),
+    )
+)
+"""What a TolerationRule sees: the Pod, its claims, the classes that they name, the namespace."""
+
+DEVICE_ENV: Final = Env(variables=(("device", "Device"),))
+"""What a device selector sees; the value comes from `tollbar.cel.devices.prepare`."""
+
+
+class Program(Protocol):
+    """A compiled expression.  Immutable, shareable between threads."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Dotted input paths that the value can depend on; never too few.
+
+        `claims.spec.devices` means that field of every claim, `deviceClasses.metadata.labels` that field of every
+        class: lists and the map of classes are transparent.  A path stands for everything below it.
+        """
+        ...
+
+    def evaluate(self, inputs: Inputs | Mapping[str, Any]) -> bool | CelError:
+        """True, false, or why not.  Never raises; bounded in time and memory whatever the inputs are."""
+        ...
+
+    def evaluate_partial(
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str]
+    ) -> bool | CelError | Literal[Unknown.UNKNOWN]:
+        """Like evaluate, but UNKNOWN if a path of `unknown` is, contains or lies in a path of `reads`."""
+        ...
+
+
+class CelEngine(Protocol):
+    """Compiles expressions.  Holds no state that an evaluation changes."""
+
+    def compile(self, source: str, env: Env) -> Program:
+        """Raises CelError of kind COMPILE, and nothing else, for any string."""
+        ...
+
+    def prepare(self, inputs: Mapping[str, Any]) -> Inputs:
+        """Whatever can be done once for all programs that will see these inputs."""
+        ...

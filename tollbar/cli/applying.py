@@ -1,0 +1,219 @@
+"""What `tollbar dev` puts into a cluster, and how it takes away exactly that.
+
+Used by `suite`.  Everything is applied on the server side under one field manager.  What was there before stays: a
+label marks the objects that did not exist, so that a run which was killed is cleaned up by the next one.
+
+Hazards: removing a CustomResourceDefinition that was not there before removes the rules that were made meanwhile, which
+is said; two runs against one cluster would fight over the webhook configurations, so the second one refuses.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+import click
+import orjson
+
+from tollbar import wellknown
+from tollbar.api import crds, gates, webhooks
+from tollbar.cli.waiting import Selection, until
+from tollbar.model import conditions
+from tollbar.model.objects import Object, key_of, labels_of, metadata, spec, uid_of
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.errors import ApiError, Conflict, NotFound
+from tollbar.runtime.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    SCHEDULING_GATES,
+    SELF_SUBJECT_REVIEWS,
+    TOLERATION_RULES,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    Resource,
+)
+from tollbar.runtime.retry import READ, WRITE
+
+_MANAGER: Final = "tollbar-dev"
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+_CONFIGURATIONS: Final = (
+    (MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.PODS_NAME),
+    (VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.RULES_NAME),
+)
+_POLL_SECONDS: Final = 0.05
+_SERVED_SECONDS: Final = 30.0
+
+
+class Applied:
+    """One cluster; each method adds something, `undo` removes what was added."""
+
+    def __init__(self, client: Client, report: Callable[[str], None]) -> None:
+        self._client = client
+        self._report = report
+        self._created: list[tuple[Resource, Object]] = []
+        self._owners: list[str] | None = None
+
+    async def take_over(self) -> None:
+        """Remove the webhook configurations of a run that was killed.  Raises ClickException when they are in use."""
+        for resource, name in _CONFIGURATIONS:
+            found = await self._find(resource, name)
+            if found is None:
+                continue
+            if labels_of(found).get(_MANAGED_BY) != _MANAGER:
+                raise click.ClickException(
+                    f"Tollbar is installed in this cluster: {resource.kind} {name} exists."
+                    "  Use another cluster, or run `tollbar drain` first"
+                )
+            if await _listening(found):
+                raise click.ClickException("another `tollbar dev` serves this cluster: end that one first")
+            self._report(f"removing {resource.kind} {name}, left behind by an earlier run")
+            await self._remove(resource, found)
+
+    async def definitions(self) -> None:
+        """The CustomResourceDefinitions, served by the time this returns."""
+        for wanted in crds.all_crds():
+            await self._apply(CUSTOM_RESOURCE_DEFINITIONS, wanted)
+        for wanted in crds.all_crds():
+            await until(
+                self._client,
+                Selection.named(CUSTOM_RESOURCE_DEFINITIONS, key_of(wanted)),
+                _is_established,
+                timeout=30,
+                what=f"CustomResourceDefinition {key_of(wanted)} established",
+            )
+        for resource in (TOLERATION_RULES, SCHEDULING_GATES):
+            await self._served(resource)
+
+    async def gate(self) -> str:
+        """The SchedulingGate of our gate, which whoever runs this may remove; the user's name."""
+        review: Object = await READ(
+            self._client.create,
+            SELF_SUBJECT_REVIEWS,
+            {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind},
+        )
+        user: str = review["status"]["userInfo"]["username"]
+        wanted = gates.shipped_gate((gates.CONTROLLERS, user))
+        found = await self._find(SCHEDULING_GATES, metadata(wanted)["name"])
+        if found is None or labels_of(found).get(_MANAGED_BY) == _MANAGER:
+            await self._apply(SCHEDULING_GATES, wanted)
+        elif user not in spec(found).get("owners", ()):
+            self._owners = list(spec(found).get("owners", ()))
+            await self._own([*self._owners, user])
+        return user
+
+    async def webhooks(self, base_url: str, ca_pem: bytes) -> None:
+        """Both webhook configurations, pointing to `base_url`, in force by the time this returns."""
+        to = webhooks.at_url(base_url, ca_pem)
+        await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.pods_configuration(to))
+        await self._apply(VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.rules_configuration(to))
+
+    async def answered(self, *, timeout: float) -> bool:
+        """Whether the API server reaches the webhook: it refuses, in a dry run, a rule that cannot be right."""
+        path = TOLERATION_RULES.path()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while True:
+                    try:
+                        await self._client.raw("POST", path, orjson.dumps(_WRONG), query={"dryRun": "All"})
+                    except ApiError as error:
+                        if "admission webhook" in error.message:
+                            return True
+                        raise
+                    await asyncio.sleep(_POLL_SECONDS)
+        return False
+
+    async def undo(self) -> None:
+        """Remove what was not there before, newest first; CustomResourceDefinitions are gone when this returns."""
+        if self._owners is not None:
+            with suppress(NotFound):
+                await self._own(self._owners)
+            self._owners = None
+        await self._announce_losses()
+        while self._created:
+            resource, obj = self._created.pop()
+            await self._remove(resource, obj)
+            if resource is CUSTOM_RESOURCE_DEFINITIONS:
+                await until(
+                    self._client,
+                    Selection.named(resource, key_of(obj)),
+                    lambda found: found is None,
+                    timeout=60,
+                    what=f"{key_of(obj)} gone",
+                )
+
+    async def _served(self, resource: Resource) -> None:
+        """Established comes shortly before the paths are served."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SERVED_SECONDS):
+                while True:
+                    with suppress(NotFound):
+                        await READ(self._client.list, resource, limit=1)
+                        return
+                    await asyncio.sleep(_POLL_SECONDS)
+        raise click.ClickException(f"{resource.plural} are not served after {_SERVED_SECONDS:g} s")
+
+    async def _announce_losses(self) -> None:
+        if not any(metadata(obj)["name"].startswith(TOLERATION_RULES.plural) for _, obj in self._created):
+            return
+        with suppress(NotFound):
+            rules: Object = await READ(self._client.list, TOLERATION_RULES)
+            if names := [metadata(rule)["name"] for rule in rules["items"]]:
+                self._report(f"removing TolerationRules with their definition: {', '.join(names)}")
+
+    async def _apply(self, resource: Resource, wanted: Object) -> None:
+        name = metadata(wanted)["name"]
+        before = await self._find(resource, name)
+        ours = before is None or labels_of(before).get(_MANAGED_BY) == _MANAGER
+        body = _labelled(wanted) if ours else wanted
+        if ours:
+            self._created.append((resource, body))  # first, so that an interrupted write is undone as well
+        await WRITE(
+            self._client.patch, resource, name, body, patch_type=PatchType.APPLY, field_manager=_MANAGER, force=True
+        )
+
+    async def _own(self, owners: list[str]) -> None:
+        name = metadata(gates.shipped_gate())["name"]
+        body = {"spec": {"owners": owners}}
+        await WRITE(self._client.patch, SCHEDULING_GATES, name, body, patch_type=PatchType.MERGE)
+
+    async def _find(self, resource: Resource, name: str) -> Object | None:
+        try:
+            found: Object = await READ(self._client.get, resource, name)
+        except NotFound:
+            return None
+        return found
+
+    async def _remove(self, resource: Resource, obj: Object) -> None:
+        with suppress(NotFound, Conflict):
+            await WRITE(self._client.delete, resource, metadata(obj)["name"], uid=uid_of(obj))
+
+
+_WRONG: Final[Object] = {
+    "apiVersion": wellknown.API_VERSION,
+    "kind": TOLERATION_RULES.kind,
+    "metadata": {"name": "tollbar-dev-probe"},
+    "spec": {
+        "match": {"type": "CEL", "cel": {"expression": "pod."}},
+        "tolerations": [{"key": "example.com/probe", "operator": "Exists"}],
+    },
+}
+
+
+def _labelled(obj: Object) -> Object:
+    return {**obj, "metadata": {**metadata(obj), "labels": {**labels_of(obj), _MANAGED_BY: _MANAGER}}}
+
+
+def _is_established(definition: Object | None) -> bool:
+    found = conditions.find(((definition or {}).get("status") or {}).get("conditions"), "Established")
+    return found is not None and found["status"] == "True"
+
+
+async def _listening(configuration: Object) -> bool:
+    """Whether somebody on this machine answers at the configuration's URL."""
+    url = urlsplit(configuration["webhooks"][0]["clientConfig"].get("url") or "")
+    try:
+        _, writer = await asyncio.open_connection(url.hostname, url.port)
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -1,0 +1,197 @@
+"""`tollbar certs`: a CA and a serving certificate for the webhook, as files, and into a cluster with `--apply`.
+
+The installation without cert-manager.  Where the webhook is, and so which names the certificate needs and where its
+Secret belongs, is read from the webhook configurations: a kustomization may have renamed or moved everything.
+
+Invariants: trust comes before use (the configurations get the new CA, and keep the one before it, before the Secret
+gets the new certificate), so a rotation has no moment at which the API server cannot verify the webhook.  A fresh
+certificate in `--dir` is kept as it is.
+"""
+
+import asyncio
+import base64
+import binascii
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tollbar.api import webhooks
+from tollbar.cli import console
+from tollbar.cli.drain import is_ours
+from tollbar.model import jsonpatch, timestamps
+from tollbar.model.jsonpatch import Patch, pointer
+from tollbar.model.objects import Object, metadata
+from tollbar.runtime import certs
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.errors import NotFound
+from tollbar.runtime.resources import (
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    SECRETS,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    Resource,
+)
+from tollbar.runtime.retry import READ, WRITE
+
+SECRET: Final = f"{webhooks.SERVICE_NAME}-tls"
+_MANAGER: Final = "tollbar-certs"
+_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Our webhook configurations that call a Service, and that Service."""
+
+    configurations: tuple[tuple[Resource, Object], ...]
+    namespace: str
+    hosts: tuple[str, ...]
+
+
+@click.command("certs")
+@click.option("--dir", "directory", type=click.Path(file_okay=False, path_type=Path), help="Where the files go.")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="H", help="A DNS name or IP address of the webhook.  Repeatable."
+)
+@click.option(
+    "--apply",
+    "applying",
+    is_flag=True,
+    help="Also write the certificate to the Secret and the CA to the webhook configurations of an installation.",
+)
+@console.kubeconfig_option
+@console.output_option
+def command(
+    directory: Path | None, hosts: tuple[str, ...], applying: bool, kubeconfig: str | None, output: console.Output
+) -> None:
+    """Make a CA and a certificate for the webhook.
+
+    Writes ca.crt, ca.key, tls.crt and tls.key to --dir; what is there and still fresh is kept.  With --apply the names
+    of the installation's Service are added by themselves, and --dir is optional: without it the CA's key is forgotten.
+    """
+    if not applying and (directory is None or not hosts):
+        raise click.UsageError("needs --dir and --host, or --apply")
+    with ExitStack() as stack:
+        where = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tollbar-certs-")))
+        if applying:
+            hosts, applied = console.run(_apply(kubeconfig, where, hosts))
+        else:
+            make(where, hosts)
+            applied = []
+        expires = timestamps.time(certs.expiry(where / certs.TLS_CERT))
+    data = {
+        "directory": str(directory) if directory else None,
+        "hosts": list(hosts),
+        "expires": expires,
+        "applied": applied,
+    }
+    row = {**data, "directory": directory or "-", "hosts": ",".join(hosts), "applied": len(applied)}
+    console.emit([row], data, output)
+
+
+def make(directory: Path, hosts: Sequence[str]) -> bytes:
+    """Have a fresh certificate for these hosts in the directory; the CAs that verify it, PEM."""
+    try:
+        certs.ensure(directory, hosts, time.time())
+        return (directory / certs.CA_CERT).read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"cannot write to {directory}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _apply(kubeconfig: str | None, directory: Path, hosts: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The certificate's hosts and what was written."""
+    client = await console.connect(kubeconfig, "certs")
+    try:
+        target = await find(client)
+        names = tuple(dict.fromkeys((*hosts, *target.hosts)))
+        authority = await asyncio.to_thread(make, directory, names)
+        applied = []
+        for resource, found in target.configurations:
+            await WRITE(client.patch, resource, metadata(found)["name"], trusting(found, authority))
+            applied.append(f"{resource.kind} {metadata(found)['name']}")
+        await _write_secret(client, target.namespace, directory)
+        applied.append(f"Secret {target.namespace}/{SECRET}")
+    finally:
+        await client.close()
+    console.say("the webhook reads its certificate again when the kubelet has updated the volume, within two minutes")
+    return names, applied
+
+
+async def find(client: Client) -> Target:
+    """What an installation consists of.  Raises ClickException when there is none, or more than one."""
+    found = []
+    for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS):
+        page: Object = await READ(client.list, resource)
+        found += [(resource, each) for each in page["items"] if is_ours(each) and _services(each)]
+    services = {service for _, each in found for service in _services(each)}
+    namespaces = {namespace for _, namespace in services}
+    if not services:
+        raise click.ClickException(
+            "no webhook configuration of Tollbar that calls a Service: apply the manifests first"
+        )
+    if len(namespaces) > 1:
+        raise click.ClickException(f"Tollbar is installed more than once: in {', '.join(sorted(namespaces))}")
+    hosts = tuple(sorted(f"{name}.{namespace}.svc" for name, namespace in services))
+    return Target(tuple(found), namespaces.pop(), hosts)
+
+
+def _services(configuration: Object) -> list[tuple[str, str]]:
+    """Name and namespace of every Service that it calls."""
+    configs = (webhook.get("clientConfig") or {} for webhook in configuration.get("webhooks") or ())
+    return [(each["service"]["name"], each["service"]["namespace"]) for each in configs if each.get("service")]
+
+
+def trusting(configuration: Object, authority: bytes) -> Patch:
+    """The patch that makes each webhook of a configuration trust `authority`, and still the CA before it."""
+    operations = []
+    for index, webhook in enumerate(configuration["webhooks"]):
+        if not webhook["clientConfig"].get("service"):
+            continue
+        operations.append(jsonpatch.test(pointer("webhooks", index, "name"), webhook["name"]))
+        bundle = _bundle(authority, webhook["clientConfig"].get("caBundle") or "")
+        path = pointer("webhooks", index, "clientConfig", "caBundle")
+        operations.append(jsonpatch.add(path, base64.b64encode(bundle).decode()))
+    return tuple(operations)
+
+
+def _bundle(authority: bytes, before: str) -> bytes:
+    """`authority`, then the newest of the CAs before it that it does not contain: one, so that bundles do not grow."""
+    try:
+        old = _PEM.findall(base64.b64decode(before, validate=True))
+    except binascii.Error:
+        old = []
+    kept = [each for each in old if each.strip() not in authority][:1]
+    return b"".join([authority, *kept])
+
+
+async def _write_secret(client: Client, namespace: str, directory: Path) -> None:
+    files = await asyncio.to_thread(
+        lambda: {name: (directory / name).read_bytes() for name in (certs.TLS_CERT, certs.TLS_KEY, certs.CA_CERT)}
+    )
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET, "namespace": namespace, "labels": {"app.kubernetes.io/name": "tollbar"}},
+        "type": "kubernetes.io/tls",
+        "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
+    }
+    try:
+        await WRITE(
+            client.patch,
+            SECRETS,
+            SECRET,
+            secret,
+            namespace=namespace,
+            patch_type=PatchType.APPLY,
+            field_manager=_MANAGER,
+            force=True,
+        )
+    except NotFound:
+        raise click.ClickException(f"namespace {namespace} does not exist: apply the manifests first") from None

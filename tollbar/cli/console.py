@@ -1,0 +1,138 @@
+"""What every command of `tollbar` shares: where output goes, how a coroutine is run, what an error looks like.
+
+Called by the commands.  Data goes to standard output (`emit`), everything else to standard error (`say`), so that
+`tollbar ... -o json | jq` works while progress is shown.
+
+Invariants: a user's mistake, an unreachable cluster or a refusal by the API server is one line and exit code 1, never a
+traceback; a first Ctrl-C or SIGTERM cancels the command, whose `finally` blocks clean up; a later one (but not the
+double that process groups cause) interrupts the clean-up step that is running.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import click
+import yaml
+from rich.console import Console
+
+from tollbar.runtime.client import Client
+from tollbar.runtime.errors import ApiError, KubeconfigError, Unreachable
+from tollbar.runtime.metrics import Metrics
+
+Output: TypeAlias = Literal["table", "json", "yaml"]
+
+_T = TypeVar("_T")
+_SAME_SIGNAL_SECONDS: Final = 1.0
+INTERRUPTED: Final = 130
+"""The exit code of a command that was told to stop before it was done, as shells have it for SIGINT."""
+
+output_option: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print the result.",
+)
+kubeconfig_option: Final = click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Which cluster.  Default: $KUBECONFIG, the service account of the Pod, ~/.kube/config.",
+)
+
+
+class Interrupted(Exception):
+    """The command was told to stop, and has cleaned up."""
+
+
+def stderr() -> Console:
+    """A console for progress: plain text unless it is a terminal that wants colours (rich honours NO_COLOR)."""
+    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """One line of progress."""
+    click.echo(line, err=True)
+
+
+def emit(rows: Sequence[dict[str, Any]], data: object, output: Output) -> None:
+    """Print the result: `rows` (the same keys in each, which become the heads) as a table, `data` as JSON or YAML."""
+    if output == "json":
+        click.echo(json.dumps(data, indent=2))
+    elif output == "yaml":
+        click.echo(yaml.safe_dump(data, sort_keys=False).rstrip())
+    elif rows:
+        click.echo(
+            _table([[head.upper() for head in rows[0]], *([str(value) for value in row.values()] for row in rows)])
+        )
+
+
+def _table(rows: list[list[str]]) -> str:
+    """Columns as kubectl prints them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+async def connect(kubeconfig: str | None, command: str) -> Client:
+    """A client for a command, named in the API server's logs.  Raises KubeconfigError."""
+    return await Client.connect(kubeconfig=kubeconfig, metrics=Metrics(), user_agent=f"tollbar-{command}")
+
+
+def run(main: Coroutine[Any, Any, _T]) -> _T:
+    """Run a command's coroutine to its end.  Raises ClickException for what the user can do something about."""
+    try:
+        return asyncio.run(_interruptible(main))
+    except Interrupted:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except (ApiError, KubeconfigError) as error:
+        raise click.ClickException(explain(error)) from error
+
+
+def explain(error: ApiError | KubeconfigError) -> str:
+    """One line about a failure, for a person."""
+    if isinstance(error, Unreachable):
+        return f"the API server does not answer: {error.message}"
+    return f"the API server refused: {error}" if isinstance(error, ApiError) else str(error)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """For a block that is not a coroutine: SIGTERM does what Ctrl-C does, so that `finally` blocks run."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+async def _interruptible(main: Coroutine[Any, Any, _T]) -> _T:
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(main)
+    last = -_SAME_SIGNAL_SECONDS
+    interrupted = False
+
+    def on_signal() -> None:
+        nonlocal last, interrupted
+        now, before = time.monotonic(), last
+        last = now
+        if now - before >= _SAME_SIGNAL_SECONDS:
+            interrupted = True
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if interrupted:
+            raise Interrupted from None
+        raise

@@ -1,0 +1,225 @@
+"""`tollbar demo`: what Tollbar does, on a control plane of its own, in less than a minute, and then all is gone again.
+
+Here is the stage: the control plane, two Nodes of a fake kubelet, and Tollbar as real processes.  What is played on it
+is in `story`.  The quickstart's files are played as they are: the package contains them through a link to
+manifests/examples/quickstart, so there is one copy for readers and for installations.
+
+Invariants: exit code 0 only when every step was seen; whatever happens, no process and, unless it failed, no file is
+left.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+import tollbar
+from tollbar import wellknown
+from tollbar.cli import console, story, suite
+from tollbar.cli.narrator import Narrator
+from tollbar.cli.story import DRIVER, NAMESPACE, PLAIN, RESERVED, TAINT, Stage
+from tollbar.cli.suite import Suite
+from tollbar.devplane.kubelet import FakeKubelet
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.build import BuildError, locate
+from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.devplane.real.launcher import PlaneError, RealPlane
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.metrics import Metrics
+
+_OTHERS: Final = ("tollbar-demo", "tollbar-fake-kubelet")
+"""User agents of ours that are not Tollbar's processes."""
+_DEVICES: Final = 2
+_FOLDERS: Final = {
+    "manifests/examples": "more rules, each with the Pods that show it",
+    "docs": "concepts, tasks, reference",
+}
+_PLAIN_WIDTH: Final = 100
+"""Columns where there is no terminal to ask."""
+
+
+@click.command("demo")
+@click.option("--plane", type=click.Choice(["real"]), default="real", show_default=True, help="Which control plane.")
+@click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
+def command(plane: str, keep: bool) -> None:  # noqa: ARG001 - one choice until there is an embedded plane
+    """See Tollbar at work: on a control plane of its own, explained step by step.
+
+    Starts a control plane, two nodes and Tollbar, applies the quickstart, shows what becomes of it, and ends
+    everything again.  Needs no cluster.  The first run builds the control plane, which takes about eleven minutes.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="tollbar-demo-"))
+    out = Console(highlight=False)
+    tell = Narrator(out if out.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH))
+    tell.title(
+        "The Tollbar demonstration",
+        "Nodes with precious devices carry a taint, so that only Pods that need a device go there.  Such a Pod must"
+        " tolerate the taint, and people forget that.  Tollbar adds the toleration, by a rule that is written once.",
+        "Every line with a mark was seen in the API; the times are counted from the request that caused it.",
+    )
+    try:
+        with console.terminable():
+            _on_a_plane(directory, tell, keep)
+    except (BuildError, PlaneError, KubectlError, click.ClickException) as error:
+        tell.failure(error.format_message() if isinstance(error, click.ClickException) else str(error))
+        if any(directory.rglob("*.log")):
+            tell.line(f"the logs are in {directory / 'logs'}")
+        else:
+            shutil.rmtree(directory)
+        raise click.ClickException("the demonstration did not come to its end") from error
+    except click.exceptions.Exit:
+        shutil.rmtree(directory)
+        tell.heading("Interrupted: everything is stopped again, and nothing is left.")
+        raise
+    shutil.rmtree(directory)
+    tell.heading("Everything is stopped again, and nothing is left.")
+
+
+def _on_a_plane(directory: Path, tell: Narrator, keep: bool) -> None:
+    clock = SystemClock()
+    tell.heading("The stage")
+    binaries = locate(report=console.say)
+    started = clock.monotonic()
+    with RealPlane(binaries, directory, report=lambda line: tell.line(line.replace(" s)", "s)"))) as plane:
+        tell.proof("a Kubernetes control plane", clock.monotonic() - started)
+        console.run(_play(plane, tell, keep))
+
+
+async def _play(plane: RealPlane, tell: Narrator, keep: bool) -> None:
+    """Set up the rest of the stage, tell the story, and say how to look further."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(_client(plane, "tollbar-demo"))
+        nodes = await stack.enter_async_context(_client(plane, "tollbar-fake-kubelet"))
+        kubelet = await stack.enter_async_context(FakeKubelet(nodes))
+        started = clock.monotonic()
+        await kubelet.add_node(NodeSpec(PLAIN))
+        await kubelet.add_node(NodeSpec(RESERVED, taints=(TAINT,)))
+        await kubelet.publish_devices(RESERVED, DRIVER, [{"name": f"gpu-{number}"} for number in range(_DEVICES)])
+        taint = f"{TAINT['key']}={TAINT['value']}:{TAINT['effect']}"
+        tell.proof(
+            f"two nodes: {PLAIN}, and {RESERVED} with {_DEVICES} devices and taint {taint}",
+            clock.monotonic() - started,
+        )
+        started = clock.monotonic()
+        suite_ = suite.running(
+            client,
+            str(plane.kubeconfig),
+            admission="Auto",
+            report=lambda _line: None,
+            sink=partial(_log, plane.layout.root / "logs"),
+            draining=False,
+        )
+        with tell.waiting("Tollbar is starting"):
+            running = await stack.enter_async_context(suite_)
+        if not running.reached:
+            raise click.ClickException(f"the API server does not reach the webhook at {running.webhook_url}")
+        pids = ", ".join(f"{name} (pid {child.pid})" for name, child in running.processes.items())
+        tell.proof(f"Tollbar: {pids}", clock.monotonic() - started)
+        await _unless_one_dies(running, _tell(Stage(client, tell, clock, partial(_writes, plane), plane.kubectl)))
+        _look_further(tell, plane, keep)
+        if keep:
+            await _until_interrupted(running)
+
+
+async def _tell(stage: Stage) -> None:
+    started = stage.clock.monotonic()
+    for chapter in story.CHAPTERS:
+        await chapter(stage)
+    seconds = stage.clock.monotonic() - started
+    stage.tell.heading(f"All of it happened: {stage.tell.proofs} things shown, the five chapters in {seconds:.1f} s")
+    await story.show(stage, "get", "pods", "-L", wellknown.LABEL_GATE)
+
+
+async def _unless_one_dies(running: Suite, story_: Coroutine[None, None, None]) -> None:
+    """The story, which ends with ProcessDied when a process of Tollbar does."""
+    telling, dying = asyncio.ensure_future(story_), asyncio.ensure_future(running.died())
+    try:
+        done, _ = await asyncio.wait({telling, dying}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        telling.cancel()
+        dying.cancel()
+        await asyncio.gather(telling, dying, return_exceptions=True)
+
+
+async def _until_interrupted(running: Suite) -> None:
+    try:
+        await running.died()
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+
+
+def _look_further(tell: Narrator, plane: RealPlane, keep: bool) -> None:
+    tell.heading("Look further")
+    held = f"kubectl get pods -A -l {wellknown.LABEL_GATE}={wellknown.GATE_HELD}"
+    if keep:
+        tell.table(
+            [
+                (f"export KUBECONFIG={plane.kubeconfig}", "in another terminal"),
+                (f"alias kubectl={plane.layout.kubectl}", "if you have none"),
+                ("kubectl describe pod pod-b", "its events tell the story"),
+                ("kubectl get tolerationrules,schedulinggates", "the rules, and who may remove the gate"),
+                (held, "who is held now: apply another pod-b"),
+                (f"tail -f {plane.layout.root}/logs/controllers.log", "all logs are there"),
+            ]
+        )
+        tell.heading("Everything keeps running until Ctrl-C")
+        return
+    program = _program()
+    checkout = Path(tollbar.__file__).parents[1]
+    tell.table(
+        [
+            (f"{program} demo --keep", "the same, and it stays up for you to look around"),
+            (f"{program} dev --kubeconfig FILE", "Tollbar from here against a cluster of yours"),
+            (held, "Pods that are held, in any cluster with Tollbar"),
+            *(
+                (f"{os.path.relpath(checkout / folder)}/", what)
+                for folder, what in _FOLDERS.items()
+                if (checkout / folder).is_dir()
+            ),
+        ]
+    )
+
+
+def _program() -> str:
+    """How this command can be called again: `tollbar` is not on everybody's PATH."""
+    if shutil.which("tollbar"):
+        return "tollbar"
+    called = Path(sys.argv[0])
+    return os.path.relpath(called) if called.name == "tollbar" else f"{os.path.relpath(sys.executable)} -m tollbar.cli"
+
+
+@asynccontextmanager
+async def _client(plane: RealPlane, user_agent: str) -> AsyncGenerator[Client, None]:
+    client = await Client.connect(kubeconfig=str(plane.kubeconfig), metrics=Metrics(), user_agent=user_agent)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _writes(plane: RealPlane, pod: str) -> list[str]:
+    """The verbs of all that Tollbar's processes wrote to a Pod, from the audit log."""
+    plane.audit_fence()
+    return [
+        record.verb
+        for record in plane.audit.writes(user_agent="tollbar", resource="pods", namespace=NAMESPACE)
+        if record.name == pod and not record.user_agent.startswith(_OTHERS)
+    ]
+
+
+def _log(directory: Path, name: str, line: str) -> None:
+    with (directory / f"{name}.log").open("a") as log:
+        log.write(line + "\n")

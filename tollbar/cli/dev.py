@@ -1,0 +1,96 @@
+"""`tollbar dev`: webhook and controllers from source, against any cluster whose API server runs on this machine.
+
+The loop of development: start, apply something, read both logs in one terminal, Ctrl-C, change the code, start again.
+What it starts, `suite` describes; here are the terminal and the end.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from tollbar import wellknown
+from tollbar.cli import console, suite
+from tollbar.cli.processes import ProcessDied
+from tollbar.cli.suite import Suite
+
+_STYLES: Final = {"dev": "bold", "webhook": "cyan", "controllers": "magenta"}
+_WIDTH: Final = max(map(len, _STYLES))
+
+
+class Terminal:
+    """Lines of several sources, each behind its name."""
+
+    def __init__(self, out: Console) -> None:
+        self._out = out
+
+    def line(self, name: str, text: str) -> None:
+        """One line as it came: markup and escape sequences of a log are not interpreted."""
+        self._out.print(Text.assemble((f"{name:<{_WIDTH}} | ", _STYLES.get(name, "")), text))
+
+    def say(self, text: str) -> None:
+        self.line("dev", text)
+
+
+@click.command("dev")
+@click.option(
+    "--kubeconfig",
+    envvar="KUBECONFIG",
+    required=True,
+    metavar="FILE",
+    show_envvar=True,
+    help="Which cluster; its API server must be able to call this machine's loopback.",
+)
+@click.option(
+    "--admission",
+    type=click.Choice(["Auto", "Gate", "Never"]),
+    default="Auto",
+    show_default=True,
+    help="When the webhook gates a Pod; see the reference of the configuration file.",
+)
+def command(kubeconfig: str, admission: str) -> None:
+    """Run webhook and controllers from here against a cluster, until Ctrl-C.
+
+    Applies the definitions and a SchedulingGate, makes certificates, starts both processes, and registers the webhook
+    by URL on 127.0.0.1.  Ctrl-C stops gating, releases every Pod that waits, ends the processes and removes what was
+    applied: the definitions too, and with them TolerationRules made meanwhile, unless they were there before.
+    """
+    try:
+        console.run(_dev(kubeconfig, admission, Terminal(console.stderr())))
+    except ProcessDied as died:
+        died.show()
+        raise click.exceptions.Exit(died.code) from died
+
+
+async def _dev(kubeconfig: str, admission: str, terminal: Terminal) -> None:
+    client = await console.connect(kubeconfig, "dev")
+    try:
+        terminal.say(f"connected to {client.host}")
+        async with suite.running(
+            client, kubeconfig, admission=admission, report=terminal.say, sink=terminal.line
+        ) as started:
+            _invite(terminal, started, kubeconfig)
+            try:
+                await started.died()
+            except asyncio.CancelledError:
+                # The usual way to end: what follows is the clean-up, and then all is well.
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
+                terminal.say("stopping (again Ctrl-C to skip a step)")
+        terminal.say("everything is removed again")
+    finally:
+        await client.close()
+
+
+def _invite(terminal: Terminal, started: Suite, kubeconfig: str) -> None:
+    if not started.reached:
+        terminal.say(f"warning: the API server does not reach {started.webhook_url}: it runs on another machine.")
+        terminal.say("warning: nothing is decided or held at admission; tolerations come late, by the controllers")
+    terminal.say(f"ready: webhook at {started.webhook_url}.  Now, in another terminal:")
+    terminal.say(f"  export KUBECONFIG={Path(kubeconfig).resolve()}")
+    terminal.say("  kubectl apply -f manifests/examples/quickstart/rule.yaml")
+    terminal.say(f"  kubectl get pods -A -l {wellknown.LABEL_GATE}={wellknown.GATE_HELD}")
+    terminal.say("Ctrl-C drains, and removes what was applied")

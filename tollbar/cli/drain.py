@@ -1,0 +1,202 @@
+"""`tollbar drain`: nobody is gated any more, and nobody still waits behind our gate.
+
+The first step of a removal, and what `tollbar dev` does when it ends.  Order is everything: what sets the gate goes
+first (webhook configurations, admission policies), then requests that the API server had already begun are waited out,
+then every gate of ours is removed, and a last list proves that none is left.
+
+Invariants: only our own gate is touched, with a patch that does nothing when the Pod has moved on; a second run is
+harmless.  Needs neither the controllers nor the webhook; with the controllers running, both release and neither minds.
+Hazards: interrupted, some Pods still wait (run it again); a Pod created by somebody who writes the gate himself is
+held for as long as he does so.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import asdict, dataclass
+from typing import Final, Literal, TypeAlias
+
+import click
+
+from tollbar import wellknown
+from tollbar.cli import console
+from tollbar.decide import tolerations
+from tollbar.model import pods
+from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.errors import Conflict, Forbidden, Gone, Invalid, NotFound
+from tollbar.runtime.resources import (
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    PODS,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    Resource,
+)
+from tollbar.runtime.retry import READ, WRITE
+
+_GROUP: Final = "admissionregistration.k8s.io"
+_GATING: Final = (
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    Resource(_GROUP, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", namespaced=False),
+    Resource(_GROUP, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False),
+    Resource(_GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False),
+    Resource(_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
+)
+"""Everything that acts at admission, in the order in which it goes: a binding before its policy."""
+
+_NOTICED_SECONDS: Final = 1.0
+"""Until every API server has noticed that a configuration is gone."""
+_ROUNDS: Final = 3
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A Pod that keeps its gate, and who said so."""
+
+    pod: str
+    reason: str
+
+
+Result: TypeAlias = Literal["released", "meanwhile"] | Refusal
+"""What became of one Pod; `meanwhile` when somebody else released or deleted it first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a drain did: names of deleted configurations, numbers of Pods."""
+
+    configurations: tuple[str, ...]
+    released: int
+    meanwhile: int
+    refused: tuple[Refusal, ...]
+    remaining: int
+
+
+async def drain(client: Client, *, clock: Clock, report: Callable[[str], None]) -> Drained:
+    """Stop gating, release every Pod, verify.  Raises ApiError when even listing or deleting is refused."""
+    configurations, settle = await _stop_gating(client)
+    if configurations:
+        report(f"deleted {', '.join(configurations)}; waiting {settle:g} s for requests that had begun")
+        await clock.sleep(settle)
+    counts: Counter[str] = Counter()
+    refused: tuple[Refusal, ...] = ()
+    for _ in range(_ROUNDS):
+        results = await _sweep(client)
+        counts.update(result for result in results if not isinstance(result, Refusal))
+        refused = tuple(result for result in results if isinstance(result, Refusal))
+        if len(refused) == len(results):  # nothing was there to release, or nothing that we may
+            break
+    remaining = sum([len(page) async for page in _gated(client)]) if results else 0
+    return Drained(configurations, counts["released"], counts["meanwhile"], refused, remaining)
+
+
+async def _stop_gating(client: Client) -> tuple[tuple[str, ...], float]:
+    """Delete our configurations: their names, and for how many seconds an older request may still be under way."""
+    served: set[str] = await READ(client.served, f"{_GROUP}/v1")
+    names = []
+    settle = 0.0
+    for resource in _GATING:
+        if resource.plural not in served:
+            continue
+        page: Object = await READ(client.list, resource)
+        for found in filter(is_ours, page["items"]):
+            with suppress(NotFound, Conflict):
+                await WRITE(client.delete, resource, metadata(found)["name"], uid=uid_of(found))
+            names.append(f"{resource.kind} {metadata(found)['name']}")
+            timeouts = [float(webhook.get("timeoutSeconds") or 0) for webhook in found.get("webhooks") or ()]
+            settle = max(settle, _NOTICED_SECONDS + max(timeouts, default=0.0))
+    return tuple(names), settle
+
+
+def is_ours(configuration: Object) -> bool:
+    """Whether a webhook or policy configuration belongs to Tollbar, however a kustomization renamed it."""
+    name: str = metadata(configuration)["name"]
+    return (
+        name.startswith(wellknown.WEBHOOK_CONFIGURATION)
+        or labels_of(configuration).get("app.kubernetes.io/name") == "tollbar"
+    )
+
+
+async def _sweep(client: Client) -> list[Result]:
+    """Try to release every Pod that has our gate."""
+    results: list[Result] = []
+    async with aclosing(_gated(client)) as pages:
+        async for page in pages:
+            results += await asyncio.gather(*(_release(client, pod) for pod in page))
+    return results
+
+
+async def _gated(client: Client) -> AsyncGenerator[list[Object], None]:
+    """Pods with our gate, page by page.  Labels are not asked: anybody may have removed ours."""
+    more = ""
+    while True:
+        try:
+            # A gated Pod cannot be bound, so those without a Node are all there are.
+            page: Object = await READ(client.list, PODS, field_selector="spec.nodeName=", continue_=more)
+        except Gone:
+            more = ""  # the list took too long: start over, released Pods are not found again
+            continue
+        yield [pod for pod in page["items"] if pods.is_gated(pod)]
+        more = metadata(page).get("continue") or ""
+        if not more:
+            return
+
+
+async def _release(client: Client, pod: Object) -> Result:
+    key = key_of(pod)
+    try:
+        for _ in range(_ATTEMPTS):
+            patch = tolerations.patch(pod, (), via="gate", gate="remove", fenced=True)
+            try:
+                await WRITE(client.patch, PODS, key.name, patch, namespace=key.namespace)
+                return "released"
+            except Conflict:
+                pass
+            except Invalid as error:
+                if not error.stale:
+                    raise
+            pod = await READ(client.get, PODS, key.name, key.namespace)
+            if not pods.is_gated(pod):
+                return "meanwhile"
+    except NotFound:
+        return "meanwhile"
+    except (Invalid, Forbidden) as error:
+        return Refusal(str(key), str(error))
+    return Refusal(str(key), "it changed at every attempt")
+
+
+@click.command("drain")
+@console.kubeconfig_option
+@console.output_option
+def command(kubeconfig: str | None, output: console.Output) -> None:
+    """Stop gating Pods and release every Pod that waits behind Tollbar's gate.
+
+    Deletes Tollbar's webhook and admission policy configurations, waits for requests that had begun, removes the gate
+    from every Pod and verifies that none is left.  Run it before removing Tollbar, or to recover when its controllers
+    are gone.  Pods that are already running are not affected.
+    """
+    drained = console.run(_main(kubeconfig))
+    data = {
+        "configurations": list(drained.configurations),
+        "released": drained.released,
+        "meanwhile": drained.meanwhile,
+        "refused": [asdict(refusal) for refusal in drained.refused],
+        "remaining": drained.remaining,
+    }
+    row = {**data, "configurations": len(drained.configurations), "refused": len(drained.refused)}
+    console.emit([row], data, output)
+    for refusal in drained.refused:
+        console.say(f"{refusal.pod}: {refusal.reason}")
+    if drained.remaining:
+        raise click.ClickException(f"Pods that still have the gate {wellknown.GATE}: {drained.remaining}")
+
+
+async def _main(kubeconfig: str | None) -> Drained:
+    client = await console.connect(kubeconfig, "drain")
+    try:
+        return await drain(client, clock=SystemClock(), report=console.say)
+    finally:
+        await client.close()

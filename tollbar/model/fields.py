@@ -1,0 +1,90 @@
+"""Field errors as the API server words them: a path, and a one-line text such as `Invalid value: "x": must be ...`.
+
+Built by the validations of this package and of `tollbar.api`; shown by the webhook, the conditions, `tollbar lint`
+and the embedded API server.  Texts never hold more of a user's value than its first characters.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field of an object.
+
+    `field` is a path (`spec.tolerations[0].key`), `message` starts with the kind of error (`Required value`), and
+    `reason` is a CamelCase word for a condition where a caller needs one; most leave it empty.
+    """
+
+    field: str
+    message: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+    @property
+    def cause(self) -> str:
+        """The reason that the API server gives this error in `status.details.causes`."""
+        kind = self.message.split(":", 1)[0]
+        return _CAUSES.get(kind, "FieldValueInvalid")
+
+
+_CAUSES: Final = {
+    "Required value": "FieldValueRequired",
+    "Unsupported value": "FieldValueNotSupported",
+    "Forbidden": "FieldValueForbidden",
+    "Duplicate value": "FieldValueDuplicate",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+}
+
+
+def quoted(value: object) -> str:
+    """A value as an error text shows it: JSON on one line, shortened."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = json.dumps(type(value).__name__)
+    if len(text) <= _SHOWN:
+        return text
+    return text[:_SHOWN] + "..." + ('"' if text.startswith('"') else "")
+
+
+def entry(path: str, key: object) -> str:
+    """The path of a map's entry: `spec.attributes[model]`.  Keys are users' texts, and a path stays on one line."""
+    text = str(key)
+    return f"{path}[{text}]" if len(text) <= _SHOWN and text.isprintable() else f"{path}[{quoted(text)}]"
+
+
+def invalid(field: str, value: Any, detail: str, reason: str = "") -> FieldError:
+    return FieldError(field, f"Invalid value: {quoted(value)}: {detail}", reason)
+
+
+def required(field: str, detail: str = "", reason: str = "") -> FieldError:
+    return FieldError(field, f"Required value: {detail}" if detail else "Required value", reason)
+
+
+def forbidden(field: str, detail: str, reason: str = "") -> FieldError:
+    return FieldError(field, f"Forbidden: {detail}", reason)
+
+
+def unsupported(field: str, value: Any, supported: Iterable[str], reason: str = "") -> FieldError:
+    names = ", ".join(f'"{name}"' for name in supported)
+    return FieldError(field, f"Unsupported value: {quoted(value)}: supported values: {names}", reason)
+
+
+def too_long(field: str, limit: int, reason: str = "") -> FieldError:
+    return FieldError(field, f"Too long: may not be more than {limit} bytes", reason)
+
+
+def too_many(field: str, count: int, limit: int, reason: str = "") -> FieldError:
+    return FieldError(field, f"Too many: {count}: must have at most {limit} items", reason)
+
+
+def duplicate(field: str, value: Any, reason: str = "") -> FieldError:
+    return FieldError(field, f"Duplicate value: {quoted(value)}", reason)

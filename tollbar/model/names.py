@@ -1,0 +1,100 @@
+"""Syntax of the names that the Kubernetes API accepts, with the API server's own texts.
+
+Every function takes a string and returns what is wrong with it, an empty list when nothing is (apimachinery,
+`pkg/api/validate/content`).  Lengths count UTF-8 bytes, as the API server does.
+"""
+
+import re
+from typing import Final
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE: Final = f"({_KEY})?"
+_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
+
+_LABEL_RE: Final = re.compile(_LABEL)
+_SUBDOMAIN_RE: Final = re.compile(_SUBDOMAIN)
+_KEY_RE: Final = re.compile(_KEY)
+_VALUE_RE: Final = re.compile(_VALUE)
+_IDENTIFIER_RE: Final = re.compile(_IDENTIFIER)
+
+LABEL_MAX: Final = 63
+SUBDOMAIN_MAX: Final = 253
+
+_NOT_A_LABEL: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    f"with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_NOT_A_SUBDOMAIN: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_NOT_A_KEY: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY}')"
+)
+_PREFIX_HINT: Final = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+_NOT_A_VALUE: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
+    "and end with an alphanumeric character "
+    f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE}')"
+)
+_NOT_AN_IDENTIFIER: Final = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    "characters or '_' "
+    f"(e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '{_IDENTIFIER}')"
+)
+
+
+def dns_label(value: str) -> list[str]:
+    """RFC 1123 label: names of namespaces and of requests in a claim."""
+    problems = _longer_than(LABEL_MAX, value)
+    if not _LABEL_RE.fullmatch(value):
+        problems.append("must not contain dots" if _SUBDOMAIN_RE.fullmatch(value) else _NOT_A_LABEL)
+    return problems
+
+
+def dns_subdomain(value: str) -> list[str]:
+    """RFC 1123 subdomain: names of most objects, and of DRA drivers."""
+    problems = _longer_than(SUBDOMAIN_MAX, value)
+    if not _SUBDOMAIN_RE.fullmatch(value):
+        problems.append(_NOT_A_SUBDOMAIN)
+    return problems
+
+
+def qualified_name(value: str) -> list[str]:
+    """Optional DNS subdomain and slash, then a name: label and taint keys, gates, extended resources."""
+    match value.split("/"):
+        case [name]:
+            problems = []
+        case ["", name]:
+            problems = ["prefix part must be non-empty"]
+        case [prefix, name]:
+            problems = [f"prefix part {problem}" for problem in dns_subdomain(prefix)]
+        case _:
+            return [f"a valid label key {_NOT_A_KEY} {_PREFIX_HINT}"]
+    if not name:
+        problems.append("name part must be non-empty")
+    problems += [f"name part {problem}" for problem in _longer_than(LABEL_MAX, name)]
+    if not _KEY_RE.fullmatch(name):
+        problems.append(f"name part {_NOT_A_KEY}")
+    return problems
+
+
+def label_value(value: str) -> list[str]:
+    """At most 63 characters; values of labels, taints and tolerations."""
+    problems = _longer_than(LABEL_MAX, value)
+    if not _VALUE_RE.fullmatch(value):
+        problems.append(_NOT_A_VALUE)
+    return problems
+
+
+def c_identifier(value: str) -> list[str]:
+    """The last part of a device attribute's or capacity's name."""
+    return [] if _IDENTIFIER_RE.fullmatch(value) else [_NOT_AN_IDENTIFIER]
+
+
+def _longer_than(limit: int, value: str) -> list[str]:
+    too_long = len(value.encode(errors="surrogatepass")) > limit
+    return [f"must be no more than {limit} bytes"] if too_long else []

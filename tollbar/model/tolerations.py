@@ -1,0 +1,85 @@
+"""Pod tolerations: the API server's validation, and when two of them are the same.
+
+A patch of ours that adds a toleration which the API server refuses would refuse the user's Pod, so rules are held to
+exactly its checks before anything is patched.  Used by rule parsing, the decisions and the embedded API server.
+"""
+
+from typing import Any, Final, TypeAlias
+
+from tollbar.model import names
+from tollbar.model.fields import FieldError, invalid, unsupported
+from tollbar.model.objects import Object
+
+OPERATORS: Final = ("Equal", "Exists")
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_RESERVED: Final = ("node.kubernetes.io/", "node-role.kubernetes.io/")
+
+EXISTS_FOR_ALL: Final = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+EXISTS_HAS_NO_VALUE: Final = "value must be empty when `operator` is 'Exists'"
+SECONDS_NEED_NO_EXECUTE: Final = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+
+Identity: TypeAlias = tuple[str, str, str, str, int | None]
+
+
+def identity(toleration: Object) -> Identity:
+    """(key, operator, value, effect, tolerationSeconds), with what the API leaves out filled in.
+
+    Two tolerations of one identity tolerate the same taints for as long: an empty operator means Equal, an absent
+    field means the empty one.  The spelling is not part of it: never rewrite an entry to the other spelling.
+    """
+    return (
+        toleration.get("key") or "",
+        toleration.get("operator") or "Equal",
+        toleration.get("value") or "",
+        toleration.get("effect") or "",
+        toleration.get("tolerationSeconds"),
+    )
+
+
+def is_reserved(key: str) -> bool:
+    """True for the keys of Kubernetes' own node taints, and for the empty key, which tolerates every taint."""
+    return not key or key.startswith(_RESERVED)
+
+
+def validate(toleration: Any, *, path: str) -> list[FieldError]:
+    """What the API server would refuse in this toleration, with its texts; `path` is the entry's own path.
+
+    The numeric operators Lt and Gt count as unknown: they need a feature gate that is off by default.
+    """
+    if not isinstance(toleration, dict):
+        return [invalid(path, toleration, "must be an object")]
+    wrong = _wrong_types(toleration, path)
+    if wrong:
+        return wrong
+    key, operator, value, effect, seconds = identity(toleration)
+    errors = [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)] if key else []
+    if not key and operator != "Exists":
+        errors.append(invalid(f"{path}.operator", toleration.get("operator") or "", EXISTS_FOR_ALL))
+    if seconds is not None and effect != "NoExecute":
+        errors.append(invalid(f"{path}.effect", effect, SECONDS_NEED_NO_EXECUTE))
+    errors += _operator_errors(operator, value, path)
+    if effect and effect not in EFFECTS:
+        errors.append(unsupported(f"{path}.effect", effect, EFFECTS))
+    return errors
+
+
+def _operator_errors(operator: str, value: str, path: str) -> list[FieldError]:
+    # The API server reports a bad value under `operator`, and so do we.
+    if operator == "Equal":
+        problems = names.label_value(value)
+        return [invalid(f"{path}.operator", value, ";".join(problems))] if problems else []
+    if operator == "Exists":
+        return [invalid(f"{path}.operator", value, EXISTS_HAS_NO_VALUE)] if value else []
+    return [unsupported(f"{path}.operator", operator, OPERATORS)]
+
+
+def _wrong_types(toleration: Object, path: str) -> list[FieldError]:
+    errors = []
+    for name in ("key", "operator", "value", "effect"):
+        given = toleration.get(name)
+        if given is not None and not isinstance(given, str):
+            errors.append(invalid(f"{path}.{name}", given, "must be a string"))
+    seconds = toleration.get("tolerationSeconds")
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int)):
+        errors.append(invalid(f"{path}.tolerationSeconds", seconds, "must be an integer"))
+    return errors

@@ -1,0 +1,213 @@
+"""Serving certificates: a CA of our own and a leaf for given hosts, as PEM files in a directory.
+
+Called by: `tollbar certs`, `tollbar dev` and the certificates controller; `expiry` by the webhook's metric.
+
+Files: `tls.crt` and `tls.key` for the server, `ca.crt` (one or several CAs) for whoever verifies it, `ca.key` to renew
+the leaf under the same CA.  ECDSA P-256 everywhere; the CA lives a year, a leaf 30 days and never longer than its CA.
+
+Invariants: nothing is written unless something has to change; each file is replaced whole, `tls.crt` last, so a reader
+that reloads when `tls.crt` changes finds its key in place; keys are readable by their owner alone; an old CA stays in
+`ca.crt` until it expires, so that a leaf it signed is still trusted while others move.
+
+Hazards: the clock of the machine is believed; validity starts five minutes early for readers whose clock is behind.
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CA_CERT: Final = "ca.crt"
+CA_KEY: Final = "ca.key"
+TLS_CERT: Final = "tls.crt"
+TLS_KEY: Final = "tls.key"
+
+_CA_LIFETIME: Final = timedelta(days=365)
+_LEAF_LIFETIME: Final = timedelta(days=30)
+_BACKDATED: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    cert: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def ensure(directory: Path, hosts: Sequence[str], now: float, *, renew_at: float = 2 / 3) -> bool:
+    """Have a valid CA and a leaf for exactly these DNS names and IP addresses; True when files changed.
+
+    `now` is in seconds since the epoch; a certificate is replaced when `renew_at` of its life is over, and the leaf
+    also when it names other hosts, does not belong to its key or CA, or cannot be read.  Raises ValueError for a host
+    that no certificate can name, OSError when the directory cannot be written.
+    """
+    names = _subject_names(hosts)
+    moment = datetime.fromtimestamp(now, UTC)
+    directory.mkdir(parents=True, exist_ok=True)
+    bundle = _read_certs(directory / CA_CERT)
+    leaf = _read_pair(directory / TLS_CERT, directory / TLS_KEY)
+    issuer = bundle[0] if bundle else None
+    if leaf and issuer and _fresh(issuer, moment, renew_at) and _fits(leaf.cert, issuer, names, moment, renew_at):
+        return False
+    ca = _read_pair(directory / CA_CERT, directory / CA_KEY)
+    if ca is None or not _fresh(ca.cert, moment, renew_at):
+        ca = _new_ca(moment)
+        trusted = [ca.cert, *(old for old in bundle if old.not_valid_after_utc > moment)]
+        _write(directory / CA_KEY, _pem_key(ca.key), 0o600)
+        _write(directory / CA_CERT, b"".join(map(_pem_cert, trusted)), 0o644)
+    leaf = _new_leaf(ca, names, moment)
+    _write(directory / TLS_KEY, _pem_key(leaf.key), 0o600)
+    _write(directory / TLS_CERT, _pem_cert(leaf.cert), 0o644)
+    return True
+
+
+def expiry(path: Path) -> float:
+    """When the first certificate of a PEM file expires, in seconds since the epoch.  Raises OSError, ValueError."""
+    return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
+
+
+def _subject_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    if not hosts:
+        raise ValueError("a certificate needs at least one host")
+    return [_subject_name(host) for host in dict.fromkeys(hosts)]
+
+
+def _subject_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        pass
+    if not host or not host.isascii() or len(host) > 253 or any(c.isspace() or c in "/:@" for c in host):
+        raise ValueError(f"not a DNS name or IP address: {host!r}")
+    return x509.DNSName(host)
+
+
+def _fresh(cert: x509.Certificate, moment: datetime, renew_at: float) -> bool:
+    start, end = cert.not_valid_before_utc, cert.not_valid_after_utc
+    return start <= moment < start + (end - start) * renew_at
+
+
+def _fits(
+    leaf: x509.Certificate,
+    issuer: x509.Certificate,
+    names: list[x509.GeneralName],
+    moment: datetime,
+    renew_at: float,
+) -> bool:
+    try:
+        leaf.verify_directly_issued_by(issuer)
+        named = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except Exception:  # whatever is wrong with a certificate that we did not make, the answer is a new one
+        return False
+    return _fresh(leaf, moment, renew_at) and set(named) == set(names)
+
+
+def _read_certs(path: Path) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return []
+
+
+def _read_pair(cert_path: Path, key_path: Path) -> _Pair | None:
+    """The first certificate of a file with its key; None unless both are there and belong together."""
+    try:
+        certs = _read_certs(cert_path)
+        key = serialization.load_pem_private_key(key_path.read_bytes(), password=None)
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    if not certs or not isinstance(key, ec.EllipticCurvePrivateKey) or certs[0].public_key() != key.public_key():
+        return None
+    return _Pair(certs[0], key)
+
+
+def _new_ca(moment: datetime) -> _Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    # The serial number in the name tells an old CA from a new one where a bundle holds both.
+    serial = x509.random_serial_number()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tollbar-ca-{serial:040x}"[:64])])
+    builder = (
+        _builder(name, name, key, moment, moment + _CA_LIFETIME)
+        .serial_number(serial)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(ca=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return _Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def _new_leaf(ca: _Pair, names: list[x509.GeneralName], moment: datetime) -> _Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tollbar")])
+    end = min(moment + _LEAF_LIFETIME, ca.cert.not_valid_after_utc)
+    builder = (
+        _builder(subject, ca.cert.subject, key, moment, end)
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(ca=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key()), critical=False)
+    )
+    return _Pair(builder.sign(ca.key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, moment: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .not_valid_before(moment - _BACKDATED)
+        .not_valid_after(end)
+    )
+
+
+def _key_usage(*, ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem_cert(cert: x509.Certificate) -> bytes:
+    return cert.public_bytes(serialization.Encoding.PEM)
+
+
+def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Replace a file whole: readers see the old content or the new."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

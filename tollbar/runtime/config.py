@@ -1,0 +1,269 @@
+"""The configuration file of every process, as an API type: `config.tollbar.dev/v1alpha1`, kind Configuration.
+
+Called by: the entry points, once, at start.  Flags arrive as overrides of single fields.  Values come out ready to use:
+durations as seconds, addresses as `Address`, selectors as plain dicts for `tollbar.model.selectors`.
+
+Invariants: an unknown or ill-typed field is an error, never ignored; all that is wrong is reported at once, each with
+its path and a sentence; every field is read by some process.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from tollbar import wellknown
+from tollbar.model import names, selectors
+from tollbar.model.objects import Object
+
+API_VERSION: Final = f"config.{wellknown.GROUP}/{wellknown.VERSION}"
+KIND: Final = "Configuration"
+
+_NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+")
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_ADDRESS: Final = re.compile(r"(?P<host>[^:\[\]]*|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used.  `errors` holds (field path, sentence) pairs; no path means the whole file."""
+
+    def __init__(self, errors: tuple[tuple[str, str], ...]) -> None:
+        super().__init__("\n".join(f"{path}: {sentence}" if path else sentence for path, sentence in errors))
+        self.errors = errors
+
+
+class Address(NamedTuple):
+    """Where a server listens; an empty host means every interface, port 0 any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _duration(value: object) -> float:
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        raise ValueError("must be a duration such as 15s, 500ms or 1m30s")
+    return round(sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(value)), 6)
+
+
+def _duration_text(seconds: float) -> str:
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
+
+
+def _address(value: object) -> Address:
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError("must be an address such as :8080, 127.0.0.1:8080 or [::1]:8080")
+    return Address(match["host"].strip("[]"), int(match["port"]))
+
+
+def _selector(value: object) -> Object:
+    if not isinstance(value, dict):
+        raise ValueError("must be a label selector with matchLabels or matchExpressions")
+    if unknown := sorted(str(key) for key in value if key not in ("matchLabels", "matchExpressions")):
+        # A misspelt field would otherwise select every namespace.
+        raise PydanticCustomError("selector", "unknown field", {"below": f".{unknown[0]}"})
+    for error in selectors.validate(value, path=""):
+        raise PydanticCustomError("selector", "{text}", {"text": error.message, "below": error.field})
+    return value
+
+
+def _dns_label(value: str) -> str:
+    if problems := names.dns_label(value):
+        raise ValueError(problems[0])
+    return value
+
+
+def _dns_subdomain(value: str) -> str:
+    if problems := names.dns_subdomain(value):
+        raise ValueError(problems[0])
+    return value
+
+
+Seconds = Annotated[float, PlainValidator(_duration), PlainSerializer(_duration_text)]
+Listen = Annotated[Address, PlainValidator(_address), PlainSerializer(str)]
+Selector = Annotated[dict[str, Any], PlainValidator(_selector)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+
+class LeaderElection(_Section):
+    """A Lease in the system namespace; see `tollbar.runtime.leader` for what the three periods mean."""
+
+    enabled: bool = True
+    lease_name: Annotated[str, AfterValidator(_dns_subdomain)] = "tollbar-controllers"
+    lease_duration: Seconds = 15.0
+    renew_deadline: Seconds = 10.0
+    retry_period: Seconds = 2.0
+
+
+class Health(_Section):
+    """Probes: /healthz and /readyz."""
+
+    bind_address: Listen = Address("", 8081)
+
+
+class MetricsEndpoint(_Section):
+    """/metrics, apart from the probes so that a NetworkPolicy can tell them apart."""
+
+    bind_address: Listen = Address("", 8080)
+
+
+class Webhook(_Section):
+    """The admission server; the files are re-read when they change."""
+
+    port: Port = 9443
+    cert_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.crt"
+    key_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.key"
+
+
+class ClientConnection(_Section):
+    """Limits towards the API server.  qps 0 leaves throttling to API Priority and Fairness."""
+
+    qps: Annotated[float, Field(ge=0, le=100_000)] = 0.0
+    burst: Annotated[int, Field(ge=0, le=100_000)] = 0
+    in_flight: Annotated[int, Field(ge=1, le=1024)] = 128
+
+
+class Log(_Section):
+    """See `tollbar.runtime.log`; debug lines from verbosity 4 on."""
+
+    format: Literal["text", "json"] = "text"
+    verbosity: Annotated[int, Field(ge=0, le=10)] = 0
+
+
+def _all_but_system(data: dict[str, Any]) -> Object:
+    excluded = sorted({"kube-system", str(data.get("system_namespace"))})
+    return {"matchExpressions": [{"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": excluded}]}
+
+
+class Configuration(_Section):
+    """Everything that can be set.  Field names in files and paths are camelCase."""
+
+    api_version: Literal["config.tollbar.dev/v1alpha1"]
+    kind: Literal["Configuration"]
+    admission: Literal["Auto", "Gate", "Never"] = "Auto"
+    """Auto decides at admission when everything is known and gates otherwise; Gate gates every Pod with a package;
+    Never gates none and adds tolerations to pending Pods."""
+    claims: Literal["Complement", "Replace", "Disabled"] = "Complement"
+    system_namespace: Annotated[str, AfterValidator(_dns_label)] = wellknown.SYSTEM_NAMESPACE
+    """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched."""
+    managed_namespace_selector: Selector = Field(default_factory=_all_but_system)
+    """metav1.LabelSelector over namespaces; all but kube-system and the system namespace unless set."""
+    workers: Annotated[int, Field(ge=1, le=256)] = 32
+    """Concurrent reconciles of each controller."""
+    cel_engine: Literal["cel-python"] = "cel-python"
+    leader_election: LeaderElection = LeaderElection()
+    health: Health = Health()
+    metrics: MetricsEndpoint = MetricsEndpoint()
+    webhook: Webhook = Webhook()
+    client_connection: ClientConnection = ClientConnection()
+    log: Log = Log()
+
+
+def load(path: Path | str | None, overrides: Mapping[str, object]) -> Configuration:
+    """The configuration in a file (defaults without one), with single fields replaced.
+
+    `overrides` maps camelCase paths (`leaderElection.enabled`) to values as the file would have them; None means that
+    the flag was not given.  Raises ConfigError.
+    """
+    document = {"apiVersion": API_VERSION, "kind": KIND} if path is None else _read(Path(path))
+    for field, value in overrides.items():
+        if value is not None:
+            _set(document, field, value)
+    try:
+        configuration = Configuration.model_validate(document)
+    except ValidationError as error:
+        raise ConfigError(_explained(error)) from None
+    if problems := _contradictions(configuration.leader_election):
+        raise ConfigError(problems)
+    return configuration
+
+
+def dump(configuration: Configuration) -> str:
+    """The YAML file that would load as this configuration, every field written out."""
+    text: str = yaml.safe_dump(configuration.model_dump(mode="json", by_alias=True), sort_keys=False)
+    return text
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError((("", f"cannot read {path}: {reason}"),)) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ConfigError((("", f"{path}{where}: not YAML: {getattr(error, 'problem', error)}"),)) from None
+    if not isinstance(document, dict):
+        raise ConfigError((("", f"{path}: must hold one {KIND} object"),))
+    return document
+
+
+def _set(document: dict[str, Any], field: str, value: object) -> None:
+    *parents, last = field.split(".")
+    for parent in parents:
+        below = document.setdefault(parent, {})
+        if not isinstance(below, dict):
+            return  # the file's own mistake, which validation reports with its path
+        document = below
+    document[last] = value
+
+
+def _contradictions(election: LeaderElection) -> tuple[tuple[str, str], ...]:
+    """The periods only protect the lease in this order (client-go asks the same)."""
+    found = []
+    if election.lease_duration < 1 or election.lease_duration % 1:
+        found.append(("leaderElection.leaseDuration", "must be whole seconds, at least 1s"))
+    if election.renew_deadline >= election.lease_duration:
+        found.append(("leaderElection.renewDeadline", "must be less than leaseDuration"))
+    if not 0 < election.retry_period < election.renew_deadline:
+        found.append(("leaderElection.retryPeriod", "must be more than 0s and less than renewDeadline"))
+    return tuple(found)
+
+
+def _explained(error: ValidationError) -> tuple[tuple[str, str], ...]:
+    details = error.errors(include_url=False, include_input=False)
+    # A default that waits for other fields is reported as an error of its own when one of those is wrong.
+    return tuple(_explain(one) for one in details if one["type"] != "default_factory_not_called")
+
+
+def _explain(error: ErrorDetails) -> tuple[str, str]:
+    context = error.get("ctx", {})
+    path = ".".join(str(part) for part in error["loc"]) + str(context.get("below", ""))
+    match error["type"]:
+        case "extra_forbidden":
+            return path, "unknown field" + _suggestion(error["loc"])
+        case "missing":
+            return path, f"must be set; a file starts with apiVersion: {API_VERSION} and kind: {KIND}"
+        case "literal_error":
+            return path, f"must be {context['expected']}"
+        case "value_error":
+            return path, str(context["error"])
+        case "model_type":
+            return path, "must be a mapping of fields"
+        case _:
+            return path, error["msg"].replace("Input should", "must", 1)
+
+
+def _suggestion(location: tuple[int | str, ...]) -> str:
+    section: Any = Configuration
+    for part in location[:-1]:
+        section = next(f.annotation for f in section.model_fields.values() if f.alias == part)
+    known = [field.alias for field in section.model_fields.values()]
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; known here are {', '.join(sorted(known))}"

@@ -1,0 +1,192 @@
+"""Events on objects (events.k8s.io/v1): the one thing about a gated Pod that `kubectl describe` shows its owner.
+
+Called by: the controllers, with the events of a plan.  `emit` never waits and never fails; `run` does the sending.
+
+Invariants: the first of its kind is created without a series, repeats within two minutes patch the series of that Event
+(the API allows nothing else to change); equal events that wait are sent as one; what is sent per second is bounded, and
+what cannot be sent is dropped and counted (`tollbar_events_total`).
+
+Hazards.  Down, or the API server slow: the queue fills, the newest events are dropped, no reconcile notices.  Doubled:
+two recorders make two series.  The API server deletes Events after an hour.
+"""
+
+import asyncio
+import itertools
+import json
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tollbar import wellknown
+from tollbar.model import timestamps
+from tollbar.model.objects import Object, metadata
+from tollbar.model.plan import Event
+from tollbar.runtime.client import PatchType
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.errors import NotFound
+from tollbar.runtime.limits import TokenBucket
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import EVENTS, Resource
+
+_log: Final = logging.getLogger(__name__)
+
+NOTE_LIMIT: Final = 1024
+SERIES_SECONDS: Final = 120.0
+_QUEUE: Final = 1000
+_RATE: Final = 50.0
+_BURST: Final = 200
+_NAME_LIMIT: Final = 253
+_MORE: Final = "..."
+
+
+class EventClient(Protocol):
+    """What the recorder needs of `tollbar.runtime.client.Client`."""
+
+    async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object: ...
+    async def patch(
+        self, res: Resource, name: str, body: Object, *, namespace: str = "", patch_type: PatchType
+    ) -> Object: ...
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Equal events that have not been sent yet."""
+
+    regarding: Object
+    related: Object | None
+    event: Event
+    seen: float
+    count: int = 1
+
+
+@dataclass(slots=True)
+class _Sent:
+    """An Event at the API server, and how often it has been seen in all."""
+
+    namespace: str
+    name: str
+    count: int
+    seen: float
+
+
+class Recorder:
+    """Records as `tollbar.dev/<controller>`; `instance` names this process, usually its Pod."""
+
+    def __init__(self, client: EventClient, *, controller: str, instance: str, clock: Clock, metrics: Metrics) -> None:
+        self._client = client
+        self._controller = f"{wellknown.GROUP}/{controller}"
+        self._instance = instance[:128]
+        self._clock = clock
+        self._bucket = TokenBucket(_RATE, _BURST, clock)
+        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._series: OrderedDict[str, _Sent] = OrderedDict()
+        self._arrived = asyncio.Event()
+        self._failing = False
+        self._serial = itertools.count(int(clock.now() * 1e9))
+        counter = metrics.counter("tollbar_events_total")
+        self._sent, self._repeated, self._dropped, self._failed = map(
+            counter.labels, ("sent", "series", "dropped", "failed")
+        )
+
+    def emit(self, regarding: Object, event: Event, related: Object | None = None) -> None:
+        """Have the event recorded on an object soon, or dropped.  `regarding` carries apiVersion, kind and metadata."""
+        subject, other = _reference(regarding), _reference(related) if related else None
+        key = json.dumps([subject, other, event.type, event.reason, event.action, event.note])
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.count += 1
+            waiting.seen = self._clock.now()
+        elif len(self._waiting) >= _QUEUE:
+            self._dropped.inc()
+        else:
+            self._waiting[key] = _Waiting(subject, other, event, self._clock.now())
+            self._arrived.set()
+
+    async def run(self) -> None:
+        """Send what was emitted, oldest first, until cancelled.  What waits then is lost."""
+        while True:
+            await self._arrived.wait()
+            await self._bucket.take()
+            key, waiting = self._waiting.popitem(last=False)
+            if not self._waiting:
+                self._arrived.clear()
+            try:
+                await self._send(key, waiting)
+                self._failing = False
+            except Exception as error:  # an event is never worth an incident, and an outage is worth one line
+                self._failed.inc()
+                level = logging.DEBUG if self._failing else logging.WARNING
+                _log.log(level, "cannot record an event", extra={"err": repr(error)})
+                self._failing = True
+
+    async def _send(self, key: str, waiting: _Waiting) -> None:
+        self._forget_old_series()
+        sent = self._series.get(key)
+        if sent is not None:
+            try:
+                await self._repeat(key, sent, waiting.count, waiting.seen)
+                return
+            except NotFound:  # expired or deleted: this is the first of its kind again
+                self._series.pop(key, None)
+        sent = await self._create(waiting)
+        self._series[key] = sent
+        if waiting.count > 1:
+            await self._repeat(key, sent, waiting.count - 1, waiting.seen)
+
+    async def _create(self, waiting: _Waiting) -> _Sent:
+        namespace = waiting.regarding["namespace"] or "default"
+        suffix = f".{next(self._serial):x}"
+        name = waiting.regarding["name"][: _NAME_LIMIT - len(suffix)].rstrip(".-") + suffix
+        event = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"namespace": namespace, "name": name},
+            "eventTime": timestamps.micro_time(waiting.seen),
+            "type": waiting.event.type,
+            "reason": waiting.event.reason,
+            "action": waiting.event.action,
+            "note": _shortened(waiting.event.note),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "regarding": waiting.regarding,
+        }
+        if waiting.related is not None:
+            event["related"] = waiting.related
+        await self._client.create(EVENTS, event)
+        self._sent.inc()
+        return _Sent(namespace, name, 1, waiting.seen)
+
+    async def _repeat(self, key: str, sent: _Sent, count: int, seen: float) -> None:
+        series = {"count": sent.count + count, "lastObservedTime": timestamps.micro_time(seen)}
+        body = {"series": series}
+        await self._client.patch(EVENTS, sent.name, body, namespace=sent.namespace, patch_type=PatchType.MERGE)
+        self._repeated.inc()
+        sent.count += count
+        sent.seen = seen
+        self._series.move_to_end(key)
+
+    def _forget_old_series(self) -> None:
+        horizon = self._clock.now() - SERIES_SECONDS
+        while self._series and next(iter(self._series.values())).seen <= horizon:
+            self._series.popitem(last=False)
+
+
+def _reference(obj: Object) -> Object:
+    """core/v1 ObjectReference."""
+    meta = metadata(obj)
+    return {
+        "apiVersion": obj.get("apiVersion") or "",
+        "kind": obj.get("kind") or "",
+        "namespace": meta.get("namespace") or "",
+        "name": meta.get("name") or "",
+        "uid": meta.get("uid") or "",
+    }
+
+
+def _shortened(note: str) -> str:
+    """At most 1,024 bytes, which is what the API server counts."""
+    encoded = note.encode(errors="replace")
+    if len(encoded) <= NOTE_LIMIT:
+        return encoded.decode()
+    return encoded[: NOTE_LIMIT - len(_MORE)].decode(errors="ignore") + _MORE

@@ -1,0 +1,166 @@
+"""Probes and metrics over HTTP: /healthz and /readyz as the Kubernetes components answer them, /metrics for Prometheus.
+
+Called by: every process.  The entry point registers checks and runs the servers and the two services below.
+
+Invariants: a check is a quick look at memory that answers None or one sentence without user data; a check that raises
+has failed; once the process winds down it is not ready, whatever its checks say.
+
+Hazards: a blocked event loop answers no probe at all, which the kubelet counts as a failure; `LoopLag` also reports it
+afterwards, so that repeated short blocks are seen.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from aiohttp import web
+
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.config import Address
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.service import Background, Service
+
+_log: Final = logging.getLogger(__name__)
+
+Check: TypeAlias = Callable[[], str | None]
+"""None when all is well, else why not."""
+
+_BEAT: Final = 1.0
+_BEATS: Final = 10
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Health:
+    """The named checks of a process.  `alive` failing means: restart me; `ready` failing: send me nothing."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._alive: dict[str, Check] = {"ping": lambda: None}
+        self._ready: dict[str, Check] = {"ping": lambda: None, "shutdown": self._shutting_down}
+        self._serving = False
+        self.readiness: Service = _Readiness(self)
+        """Ready only while this runs: put it in the last phase, so that it is the first to stop."""
+
+    def alive(self, name: str, check: Check) -> None:
+        self._alive[name] = check
+
+    def ready(self, name: str, check: Check) -> None:
+        self._ready[name] = check
+
+    def is_ready(self) -> bool:
+        return all(_failure(check) is None for check in self._ready.values())
+
+    def servers(self, probes: Address, metrics: Address) -> tuple["HttpServer", ...]:
+        """One server for the probes and one for /metrics, or one for both when the addresses are the same."""
+        if probes == metrics:
+            return (HttpServer("probes and metrics", self._app(probes=True, metrics=True), probes),)
+        return (
+            HttpServer("probes", self._app(probes=True), probes),
+            HttpServer("metrics", self._app(metrics=True), metrics),
+        )
+
+    def _app(self, *, probes: bool = False, metrics: bool = False) -> web.Application:
+        app = web.Application()
+        if probes:
+            app.router.add_get("/healthz", lambda request: self._answer("healthz", self._alive, request))
+            app.router.add_get("/readyz", lambda request: self._answer("readyz", self._ready, request))
+        if metrics:
+            app.router.add_get("/metrics", self._scrape)
+        return app
+
+    async def _answer(self, endpoint: str, checks: dict[str, Check], request: web.Request) -> web.Response:
+        failures = {name: _failure(check) for name, check in checks.items()}
+        passed = not any(failures.values())
+        if passed and "verbose" not in request.query:
+            return web.Response(text="ok")
+        lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in failures.items()]
+        lines.append(f"{endpoint} check {'passed' if passed else 'failed'}")
+        return web.Response(status=200 if passed else 500, text="\n".join(lines) + "\n")
+
+    async def _scrape(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+
+    def _shutting_down(self) -> str | None:
+        return None if self._serving else "the process is starting or winding down"
+
+
+def _failure(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:
+        _log.exception("health check raised")
+        return f"the check raised {type(error).__name__}"
+
+
+class _Readiness:
+    name = "readiness"
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    async def run(self, stop: asyncio.Event) -> None:
+        self._health._serving = True
+        try:
+            await stop.wait()
+        finally:
+            self._health._serving = False
+
+
+class HttpServer:
+    """A service that serves an aiohttp application without TLS.  Fails when the address is taken."""
+
+    def __init__(self, name: str, app: web.Application, address: Address) -> None:
+        self.name = name
+        self.listening = asyncio.Event()
+        self.port = address.port
+        """The port in use once `listening` is set; differs from the address for port 0."""
+        self._app = app
+        self._host = address.host
+
+    async def run(self, stop: asyncio.Event) -> None:
+        runner = web.AppRunner(self._app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self._host or None, self.port)
+            await site.start()
+            self.port = runner.addresses[0][1]
+            _log.info("listening", extra={"server": self.name, "port": self.port})
+            self.listening.set()
+            await stop.wait()
+        finally:
+            await runner.cleanup()
+
+
+class LoopLag:
+    """A service that measures how late the event loop runs things, and the check that goes with it.
+
+    Fails when one of the last ten beats (one a second) was more than `limit` seconds late, or a beat is overdue.
+    """
+
+    name = "event loop lag"
+
+    def __init__(self, clock: Clock, limit: float = 5.0) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._late: deque[float] = deque(maxlen=_BEATS)
+        self._beat: float | None = None
+
+    def check(self) -> str | None:
+        if self._beat is None:
+            return None
+        overdue = self._clock.monotonic() - self._beat - _BEAT
+        worst = max(overdue, *self._late, 0.0)
+        return f"the event loop was blocked for {worst:.1f} s" if worst > self._limit else None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await Background(self.name, self._measure).run(stop)
+
+    async def _measure(self) -> None:
+        self._beat = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(_BEAT)
+            now = self._clock.monotonic()
+            self._late.append(now - self._beat - _BEAT)
+            self._beat = now

@@ -1,0 +1,95 @@
+"""The flags of the process commands: each replaces one field of the configuration file.
+
+Called by `webhooks.__main__` and `controllers.__main__`, whose commands the `tollbar` command line offers as well.
+The names are those of the ecosystem (kube-controller-manager, controller-runtime).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import click
+
+from tollbar.runtime.config import ConfigError, Configuration, load
+
+Run: TypeAlias = Callable[[Configuration, str | None], int]
+"""A process: from its configuration and a kubeconfig's path (None: as `Client.connect` finds it) to an exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """`field` is the camelCase path in the configuration; `declaration` is click's: names, then the parameter's."""
+
+    field: str
+    declaration: tuple[str, ...]
+    help: str
+    type: "click.ParamType[Any]" = click.STRING
+    metavar: str | None = None
+
+    def option(self) -> click.Option:
+        # A switch that is not given must be None, not False: it would overrule the file.
+        return click.Option([*self.declaration], type=self.type, metavar=self.metavar, help=self.help, default=None)
+
+    def given(self, values: dict[str, Any]) -> Any:
+        return values[self.option().name or ""]
+
+
+COMMON: Final = (
+    Flag("health.bindAddress", ("--health-probe-bind-address",), "Where /healthz and /readyz are.", metavar="ADDRESS"),
+    Flag("metrics.bindAddress", ("--metrics-bind-address",), "Where /metrics is.", metavar="ADDRESS"),
+    Flag("log.verbosity", ("-v", "--v", "verbosity"), "Verbosity of the log; 4 and more is debug.", click.INT),
+    Flag("log.format", ("--log-format",), "Shape of the log lines.", click.Choice(["text", "json"])),
+)
+SERVING: Final = (
+    Flag(
+        "admission",
+        ("--admission",),
+        "Auto: decide at admission what can be decided, gate the rest.  Gate: gate every Pod with a package.  Never: no"
+        " gates.",
+        click.Choice(["Auto", "Gate", "Never"]),
+    ),
+    Flag(
+        "webhook.certFile", ("--tls-cert-file",), "Serving certificate, PEM; read again when it changes.", click.Path()
+    ),
+    Flag("webhook.keyFile", ("--tls-private-key-file",), "Its private key, PEM.", click.Path()),
+    Flag("webhook.port", ("--port",), "Port of the admission server.", click.INT),
+)
+LEADING: Final = (
+    Flag(
+        "claims",
+        ("--claims",),
+        "What is done about ResourceClaims.",
+        click.Choice(["Complement", "Replace", "Disabled"]),
+    ),
+    Flag(
+        "leaderElection.enabled",
+        ("--leader-elect/--no-leader-elect",),
+        "Whether to hold a Lease while working, as several replicas need.",
+        click.BOOL,
+    ),
+    Flag("clientConnection.qps", ("--kube-api-qps",), "Calls a second to the API server; 0 for no limit.", click.FLOAT),
+    Flag("clientConnection.burst", ("--kube-api-burst",), "Calls at once above that rate.", click.INT),
+)
+
+
+def command(name: str, run: Run, *, help: str, flags: Sequence[Flag]) -> click.Command:  # noqa: A002
+    """A command that loads the configuration and runs the process; it exits 2 when the configuration is wrong."""
+
+    def callback(kubeconfig: str | None, config: str | None, **values: Any) -> None:
+        try:
+            configuration = load(config, {flag.field: flag.given(values) for flag in flags})
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from None
+        click.get_current_context().exit(run(configuration, kubeconfig))
+
+    return click.Command(
+        name,
+        callback=callback,
+        help=help,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        params=[
+            click.Option(["--kubeconfig"], type=click.Path(), help="Kubeconfig; without one, as kubectl and Pods do."),
+            click.Option(["--config"], type=click.Path(), help="Configuration file."),
+            *(flag.option() for flag in flags),
+        ],
+    )

@@ -1,0 +1,69 @@
+"""The envelope: admission.k8s.io/v1 AdmissionReview, from bytes and back.
+
+Used by the server around every handler.  Source: k8s.io/api/admission/v1.  A body that is not a review is the caller's
+mistake (`BadReview`, one line for a person); nothing of the body is repeated in that line but its version.
+"""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import orjson
+
+from tollbar.model.fields import quoted
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+
+
+class BadReview(ValueError):
+    """The body is not an AdmissionReview of a version that we speak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler says.  `denial` is a metav1.Status; with one, the request is refused and `patch` is not sent."""
+
+    patch: Patch = ()
+    warnings: tuple[str, ...] = ()
+    denial: Object | None = None
+
+
+ALLOWED: Final = Answer()
+
+Handler: TypeAlias = Callable[[Object], Answer]
+"""From `review.request` to an answer, without awaiting anything."""
+
+
+def parse(body: bytes) -> Object:
+    """The request of a review; it has a uid.  Raises BadReview."""
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadReview(f"the body is not JSON: {error}") from None
+    if not isinstance(review, dict) or review.get("kind") != KIND:
+        raise BadReview(f"the body is not an {KIND}")
+    if review.get("apiVersion") != API_VERSION:
+        raise BadReview(f"apiVersion {quoted(review.get('apiVersion'))} is not supported, only {API_VERSION} is")
+    request = review.get("request")
+    if not isinstance(request, dict):
+        raise BadReview(f"the {KIND} has no request")
+    if not isinstance(request.get("uid"), str) or not request["uid"]:
+        raise BadReview(f"the {KIND} has no request.uid")
+    return request
+
+
+def render(request: Object, answer: Answer) -> bytes:
+    """The review that answers this request."""
+    response: Object = {"uid": request["uid"], "allowed": answer.denial is None}
+    if answer.denial is not None:
+        response["status"] = answer.denial
+    elif answer.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(orjson.dumps(answer.patch)).decode()
+    if answer.warnings:
+        response["warnings"] = answer.warnings
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -1,0 +1,177 @@
+"""The HTTPS server of the admission webhooks: reviews in, answers out, and nothing that is our fault stops a Pod.
+
+A service; one handler per path.  Invariants: a body that is no review answers 400 with one line; whatever a
+handler raises answers "allowed, unchanged" with a warning for the user, counts as code 500 and logs one line that
+says where, never with a traceback or with what the user sent.
+
+Hazards: down or hanging, it costs each Pod what the configuration's timeout says and no more.  A handler that takes
+long delays every review of this replica: they run on the event loop, one after the other.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from ssl import SSLContext
+from typing import Final
+
+from aiohttp import web
+
+from tollbar.model.objects import Object, metadata
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.config import Address
+from tollbar.runtime.metrics import Metrics
+from webhooks import review
+from webhooks.review import Answer, BadReview, Handler
+
+_log: Final = logging.getLogger(__name__)
+
+MAX_BODY: Final = 8 * 1024 * 1024
+DRAIN_SECONDS: Final = 5.0
+"""How long requests that have begun may take once the server is told to stop."""
+_WRITE_SECONDS: Final = 1.0
+"""And how long the last answers may take to be written."""
+FAILED_OPEN: Final = Answer(warnings=("tollbar: internal error; the object was let through unchanged",))
+
+
+class AdmissionServer:
+    """A service that answers reviews.  Fails when the address is taken."""
+
+    name = "admission server"
+
+    def __init__(
+        self,
+        address: Address,
+        context: SSLContext,
+        handlers: Mapping[str, Handler],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        drain_seconds: float = DRAIN_SECONDS,
+    ) -> None:
+        self.listening = asyncio.Event()
+        self.port = address.port
+        """The port in use once `listening` is set; differs from the address for port 0."""
+        self._host = address.host
+        self._context = context
+        self._clock = clock
+        self._requests = metrics.counter("controller_runtime_webhook_requests_total")
+        self._latency = metrics.histogram("controller_runtime_webhook_latency_seconds")
+        self._drain_seconds = drain_seconds
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._draining = False
+        app = web.Application(client_max_size=MAX_BODY)
+        for path, handler in handlers.items():
+            app.router.add_post(path, self._endpoint(path, handler))
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_http_log, shutdown_timeout=min(drain_seconds, _WRITE_SECONDS)
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set; then let the requests that have begun finish within the drain time."""
+        await self._runner.setup()
+        try:
+            site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
+            await site.start()
+            self.port = self._runner.addresses[0][1]
+            _log.info("listening", extra={"server": self.name, "port": self.port})
+            self.listening.set()
+            await stop.wait()
+            await site.stop()
+            await self._drain()
+        finally:
+            await self._runner.cleanup()
+
+    async def _drain(self) -> None:
+        """aiohttp's own way would cut off a request whose body is still on its way."""
+        self._draining = True
+        try:
+            async with asyncio.timeout(self._drain_seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            _log.warning("requests did not finish in time", extra={"requests": self._running})
+
+    def _endpoint(self, path: str, handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
+        latency = self._latency.labels(path)
+
+        async def endpoint(http: web.Request) -> web.Response:
+            began = self._clock.monotonic()
+            self._running += 1
+            self._idle.clear()
+            try:
+                code, response = await _respond(path, handler, http)
+            finally:
+                self._running -= 1
+                if not self._running:
+                    self._idle.set()
+            latency.observe(self._clock.monotonic() - began)
+            self._requests.labels(path, code).inc()
+            if self._draining:
+                response.force_close()  # the client finds another replica
+            return response
+
+        return endpoint
+
+
+async def _respond(path: str, handler: Handler, http: web.Request) -> tuple[int, web.Response]:
+    """The code to count, and the answer."""
+    try:
+        request = review.parse(await http.read())
+    except BadReview as error:
+        return 400, web.Response(status=400, text=f"{error}\n")
+    except web.HTTPRequestEntityTooLarge:
+        return 413, web.Response(status=413, text=f"the review is larger than {MAX_BODY} bytes\n")
+    code, body = _handle(path, handler, request)
+    return code, web.Response(body=body, content_type="application/json")
+
+
+def _handle(path: str, handler: Handler, request: Object) -> tuple[int, bytes]:
+    """The code to count and the review to answer with."""
+    try:
+        return 200, review.render(request, handler(request))
+    except Exception as error:
+        _log.error(
+            "admission failed, the object was let through unchanged",
+            extra={
+                "webhook": path,
+                "object": _name(request),
+                "error": type(error).__name__,
+                "place": _place(error),
+            },
+        )
+        return 500, review.render(request, FAILED_OPEN)
+
+
+def _name(request: Object) -> str:
+    obj = request.get("object")
+    meta = metadata(obj) if isinstance(obj, dict) else {}
+    name = request.get("name") or (meta.get("generateName") if isinstance(meta, dict) else "")
+    return f"{request.get('namespace') or ''}/{name or ''}"
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line: file, line, function."""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return f"{Path(code.co_filename).name}:{trace.tb_lineno} {code.co_name}"
+
+
+class _WithoutTraceback(logging.Filter):
+    """A client that sends no HTTP, or goes away, is an error with a traceback to aiohttp.  To us it is a warning."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[1] is not None:
+            record.error = type(record.exc_info[1]).__name__
+        record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+_http_log: Final = logging.getLogger(f"{__name__}.http")
+_http_log.addFilter(_WithoutTraceback())
