@@ -17,7 +17,7 @@ from typing import Final
 
 from aiohttp import web
 
-from tollbar.model.objects import Object, metadata
+from tollbar.model.objects import Key, Object, metadata
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.config import Address
 from tollbar.runtime.metrics import Metrics
@@ -147,8 +147,8 @@ def _handle(path: str, handler: Handler, request: Object) -> tuple[int, bytes]:
 def _name(request: Object) -> str:
     obj = request.get("object")
     meta = metadata(obj) if isinstance(obj, dict) else {}
-    name = request.get("name") or (meta.get("generateName") if isinstance(meta, dict) else "")
-    return f"{request.get('namespace') or ''}/{name or ''}"
+    generated = meta.get("generateName") if isinstance(meta, dict) else ""
+    return str(Key(request.get("namespace") or "", request.get("name") or generated or ""))
 
 
 def _place(error: BaseException) -> str:

@@ -158,9 +158,9 @@ class Configuration(_Section):
     admission: Literal["Auto", "Gate", "Never"] = "Auto"
     """Auto decides at admission when everything is known and gates otherwise; Gate gates every Pod with a package;
     Never gates none and adds tolerations to pending Pods."""
-    claims: Literal["Complement", "Replace", "Disabled"] = "Complement"
     system_namespace: Annotated[str, AfterValidator(_dns_label)] = wellknown.SYSTEM_NAMESPACE
-    """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched."""
+    """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched.  In a Pod, $POD_NAMESPACE
+    says it (`tollbar.runtime.options`)."""
     managed_namespace_selector: Selector = Field(default_factory=_all_but_system)
     """metav1.LabelSelector over namespaces; all but kube-system and the system namespace unless set."""
     workers: Annotated[int, Field(ge=1, le=256)] = 32

@@ -96,7 +96,7 @@ class Controller(Generic[K]):
             outcome = await self._reconcile(key)
         except ApiError as error:  # the server's answer says it all
             self._fail(key)
-            _log.error("reconcile failed", extra={"err": str(error)})
+            _log.error("reconcile failed", extra={"error": str(error)})
             return
         except Exception:
             self._fail(key)

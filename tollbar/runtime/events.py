@@ -117,7 +117,7 @@ class Recorder:
             except Exception as error:  # an event is never worth an incident, and an outage is worth one line
                 self._failed.inc()
                 level = logging.DEBUG if self._failing else logging.WARNING
-                _log.log(level, "cannot record an event", extra={"err": repr(error)})
+                _log.log(level, "cannot record an event", extra={"error": repr(error)})
                 self._failing = True
 
     async def _send(self, key: str, waiting: _Waiting) -> None:

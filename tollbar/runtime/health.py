@@ -49,9 +49,6 @@ class Health:
     def ready(self, name: str, check: Check) -> None:
         self._ready[name] = check
 
-    def is_ready(self) -> bool:
-        return all(_failure(check) is None for check in self._ready.values())
-
     def servers(self, probes: Address, metrics: Address) -> tuple["HttpServer", ...]:
         """One server for the probes and one for /metrics, or one for both when the addresses are the same."""
         if probes == metrics:
@@ -64,26 +61,33 @@ class Health:
     def _app(self, *, probes: bool = False, metrics: bool = False) -> web.Application:
         app = web.Application()
         if probes:
-            app.router.add_get("/healthz", lambda request: self._answer("healthz", self._alive, request))
-            app.router.add_get("/readyz", lambda request: self._answer("readyz", self._ready, request))
+            app.router.add_get("/healthz", self._healthz)
+            app.router.add_get("/readyz", self._readyz)
         if metrics:
             app.router.add_get("/metrics", self._scrape)
         return app
 
-    async def _answer(self, endpoint: str, checks: dict[str, Check], request: web.Request) -> web.Response:
-        failures = {name: _failure(check) for name, check in checks.items()}
-        passed = not any(failures.values())
-        if passed and "verbose" not in request.query:
-            return web.Response(text="ok")
-        lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in failures.items()]
-        lines.append(f"{endpoint} check {'passed' if passed else 'failed'}")
-        return web.Response(status=200 if passed else 500, text="\n".join(lines) + "\n")
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return _report("healthz", self._alive, verbose="verbose" in request.query)
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        return _report("readyz", self._ready, verbose="verbose" in request.query)
 
     async def _scrape(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
 
     def _shutting_down(self) -> str | None:
         return None if self._serving else "the process is starting or winding down"
+
+
+def _report(endpoint: str, checks: dict[str, Check], *, verbose: bool) -> web.Response:
+    failures = {name: _failure(check) for name, check in checks.items()}
+    passed = not any(failures.values())
+    if passed and not verbose:
+        return web.Response(text="ok")
+    lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in failures.items()]
+    lines.append(f"{endpoint} check {'passed' if passed else 'failed'}")
+    return web.Response(status=200 if passed else 500, text="\n".join(lines) + "\n")
 
 
 def _failure(check: Check) -> str | None:

@@ -171,7 +171,7 @@ class Elector:
                     if await self._try_to_acquire():
                         return
             except (ApiError, TimeoutError) as error:
-                _log.warning("cannot acquire the lease", extra={"lease": self._name, "err": repr(error)})
+                _log.warning("cannot acquire the lease", extra={"lease": self._name, "error": repr(error)})
             await self._pause()
 
     async def _try_to_acquire(self) -> bool:
@@ -195,7 +195,7 @@ class Elector:
                     if not await self._try_to_renew():
                         return f"the lease is held by {_holder(self._record)}"
             except (ApiError, TimeoutError) as error:
-                _log.warning("cannot renew the lease", extra={"lease": self._name, "err": repr(error)})
+                _log.warning("cannot renew the lease", extra={"lease": self._name, "error": repr(error)})
             except Exception:
                 _log.exception("cannot renew the lease", extra={"lease": self._name})
                 return "the renewal failed"
@@ -226,7 +226,7 @@ class Elector:
                     _log.info("gave the lease back", extra={"lease": self._name, "identity": self._identity})
                     return
         except (ApiError, TimeoutError) as error:
-            _log.warning("cannot give the lease back", extra={"lease": self._name, "err": repr(error)})
+            _log.warning("cannot give the lease back", extra={"lease": self._name, "error": repr(error)})
 
     async def _read(self) -> Object:
         """The Lease at the server, empty when there is none; remembers when it was first seen like this."""

@@ -86,11 +86,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def _keys(record: logging.LogRecord) -> dict[str, Any]:
-    """The keys of the scope, of the record, then `err` and `stack` of its exception."""
+    """The keys of the scope, of the record, then `error` and `stack` of its exception."""
     keys = {**_SCOPE.get({}), **{key: value for key, value in vars(record).items() if key not in _OWN}}
     if record.exc_info and record.exc_info[1] is not None:
         error = record.exc_info[1]
-        keys.setdefault("err", "".join(traceback.format_exception_only(error)).strip())
+        keys.setdefault("error", "".join(traceback.format_exception_only(error)).strip())
         keys["stack"] = "".join(traceback.format_tb(error.__traceback__)).rstrip()
     return keys
 

@@ -135,7 +135,7 @@ class _Supervisor:
         """A service has ended without being told to, or failed while it stopped."""
         error = None if task.cancelled() else task.exception()
         why = "it ended without being told to" if error is None else f"{type(error).__name__}: {error}"
-        _log.critical("service failed", extra={"service": service.name, "err": why}, exc_info=error)
+        _log.critical("service failed", extra={"service": service.name, "error": why}, exc_info=error)
         self.failed = True
         self._leave.set()
 

@@ -25,16 +25,33 @@ class Flag:
     help: str
     type: "click.ParamType[Any]" = click.STRING
     metavar: str | None = None
+    envvar: str | None = None
+    """An environment variable that speaks for the flag when it is set and not empty."""
 
     def option(self) -> click.Option:
         # A switch that is not given must be None, not False: it would overrule the file.
-        return click.Option([*self.declaration], type=self.type, metavar=self.metavar, help=self.help, default=None)
+        return click.Option(
+            [*self.declaration],
+            type=self.type,
+            metavar=self.metavar,
+            help=self.help,
+            default=None,
+            envvar=self.envvar,
+            show_envvar=True,
+        )
 
     def given(self, values: dict[str, Any]) -> Any:
         return values[self.option().name or ""]
 
 
 COMMON: Final = (
+    Flag(
+        "systemNamespace",
+        ("--system-namespace",),
+        "Namespace of this process: its Lease is there, and Pods in it are left alone.",
+        metavar="NAMESPACE",
+        envvar="POD_NAMESPACE",
+    ),
     Flag("health.bindAddress", ("--health-probe-bind-address",), "Where /healthz and /readyz are.", metavar="ADDRESS"),
     Flag("metrics.bindAddress", ("--metrics-bind-address",), "Where /metrics is.", metavar="ADDRESS"),
     Flag("log.verbosity", ("-v", "--v", "verbosity"), "Verbosity of the log; 4 and more is debug.", click.INT),
@@ -55,12 +72,6 @@ SERVING: Final = (
     Flag("webhook.port", ("--port",), "Port of the admission server.", click.INT),
 )
 LEADING: Final = (
-    Flag(
-        "claims",
-        ("--claims",),
-        "What is done about ResourceClaims.",
-        click.Choice(["Complement", "Replace", "Disabled"]),
-    ),
     Flag(
         "leaderElection.enabled",
         ("--leader-elect/--no-leader-elect",),

@@ -72,8 +72,8 @@ WRONG_FIELDS = {
         ],
     ),
     "several mistakes are reported together": (
-        {"claims": "no", "log.format": "xml"},
-        [("claims", "must be 'Complement', 'Replace' or 'Disabled'"), ("log.format", "must be 'text' or 'json'")],
+        {"admission": "no", "log.format": "xml"},
+        [("admission", "must be 'Auto', 'Gate' or 'Never'"), ("log.format", "must be 'text' or 'json'")],
     ),
 }
 
@@ -120,11 +120,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_flags_override_the_file_and_absent_flags_do_not(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(HEADER + "admission: Gate\nclaims: Replace\nleaderElection: {retryPeriod: 500ms}\n")
-    loaded = config.load(path, {"admission": "Never", "claims": None, "leaderElection.enabled": False})
-    assert (loaded.admission, loaded.claims, loaded.leader_election.enabled, loaded.leader_election.retry_period) == (
+    path.write_text(HEADER + "admission: Gate\nworkers: 3\nleaderElection: {retryPeriod: 500ms}\n")
+    loaded = config.load(path, {"admission": "Never", "workers": None, "leaderElection.enabled": False})
+    assert (loaded.admission, loaded.workers, loaded.leader_election.enabled, loaded.leader_election.retry_period) == (
         "Never",
-        "Replace",
+        3,
         False,
         0.5,
     )

@@ -119,7 +119,7 @@ LINES = {
     "terminal": (Terminal("Refused"), ("WARNING", "reconcile refused", {"reason": "Refused"})),
     "API error, without a traceback": (
         REFUSED,
-        ("ERROR", "reconcile failed", {"err": "500 InternalError: no"}),
+        ("ERROR", "reconcile failed", {"error": "500 InternalError: no"}),
     ),
     "exception": (KeyError("x"), ("ERROR", "reconcile failed", {"exc_info": KeyError})),
 }
@@ -136,7 +136,7 @@ async def test_every_outcome_is_one_line(
     caplog.set_level(logging.DEBUG, "tollbar.runtime.controller")
     await play(clock, step)
     [record] = caplog.records
-    extra = {key: getattr(record, key) for key in ("seconds", "reason", "err") if hasattr(record, key)}
+    extra = {key: getattr(record, key) for key in ("seconds", "reason", "error") if hasattr(record, key)}
     if record.exc_info and record.exc_info[0]:
         extra["exc_info"] = record.exc_info[0]
     assert (record.levelname, record.message, extra) == want
@@ -144,11 +144,11 @@ async def test_every_outcome_is_one_line(
 
 @pytest.mark.looptime
 async def test_lines_of_a_reconcile_carry_controller_object_and_id(clock: Clock) -> None:
-    seen: list[dict[str, object]] = []
+    seen: list[str] = []
 
     async def reconcile(_key: Key) -> Outcome:
-        record = logging.makeLogRecord({"msg": "inside"})
-        seen.append(log._keys(record))
+        line = log.TextFormatter().format(logging.makeLogRecord({"msg": "inside"}))
+        seen.append(line.split("] ", 1)[1])
         return DONE
 
     bench = Bench(clock, reconcile)
@@ -159,8 +159,8 @@ async def test_lines_of_a_reconcile_carry_controller_object_and_id(clock: Clock)
     bench.queue.shut_down()
     await running
     assert seen == [
-        {"controller": "gates", "object": "ns/a", "reconcileID": "00000001"},
-        {"controller": "gates", "object": "ns/b", "reconcileID": "00000002"},
+        '"inside" controller="gates" object="ns/a" reconcileID="00000001"',
+        '"inside" controller="gates" object="ns/b" reconcileID="00000002"',
     ]
 
 

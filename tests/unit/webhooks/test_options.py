@@ -1,6 +1,7 @@
 """The process commands: flags become the configuration, mistakes a message and exit code 2."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -9,7 +10,9 @@ from tollbar.runtime.config import Configuration, load
 from tollbar.runtime.options import COMMON, LEADING, SERVING, command
 
 
-def invoke(arguments: Sequence[str]) -> tuple[Result, list[tuple[Configuration, str | None]]]:
+def invoke(
+    arguments: Sequence[str], *, in_namespace: str | None = None
+) -> tuple[Result, list[tuple[Configuration, str | None]]]:
     calls: list[tuple[Configuration, str | None]] = []
 
     def run(config: Configuration, kubeconfig: str | None) -> int:
@@ -17,7 +20,7 @@ def invoke(arguments: Sequence[str]) -> tuple[Result, list[tuple[Configuration, 
         return 7
 
     process = command("process", run, help="Runs.", flags=(*COMMON, *SERVING, *LEADING))
-    return CliRunner().invoke(process, list(arguments)), calls
+    return CliRunner().invoke(process, list(arguments), env={"POD_NAMESPACE": in_namespace}), calls
 
 
 GIVEN = {
@@ -48,6 +51,27 @@ def test_a_flag_replaces_one_field(arguments: list[str], changed: dict[str, obje
         7,
         [(want, None)],
     )
+
+
+FILE = "apiVersion: config.tollbar.dev/v1alpha1\nkind: Configuration\nsystemNamespace: from-file\n"
+NAMESPACES = {
+    "nobody says": (None, [], "tollbar-system"),
+    "the Pod": ("from-pod", [], "from-pod"),
+    "an empty variable, which is nobody": ("", [], "tollbar-system"),
+    "the file": (None, ["--config=FILE"], "from-file"),
+    "the Pod before the file": ("from-pod", ["--config=FILE"], "from-pod"),
+    "the flag before both": ("from-pod", ["--config=FILE", "--system-namespace=from-flag"], "from-flag"),
+}
+
+
+@pytest.mark.parametrize(("pod", "arguments", "want"), NAMESPACES.values(), ids=NAMESPACES)
+def test_who_says_which_namespace_is_ours(pod: str | None, arguments: list[str], want: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(FILE)
+    given = [argument.replace("FILE", str(file)) for argument in arguments]
+    ((found, _),) = invoke(given, in_namespace=pod)[1]
+    (unmanaged,) = found.managed_namespace_selector["matchExpressions"]
+    assert (found.system_namespace, unmanaged["values"]) == (want, sorted(["kube-system", want]))
 
 
 def test_the_kubeconfig_is_passed_on() -> None:

@@ -1,0 +1,43 @@
+"""The process: what it consists of, in which order it stops, and how it ends when it cannot begin."""
+
+from pathlib import Path
+
+import pytest
+
+from tollbar.runtime import config, log
+from tollbar.runtime.client import Client
+from tollbar.runtime.metrics import Metrics
+from webhooks.__main__ import assemble, run
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: nowhere
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: nobody, user: {token: x}}]
+"""
+
+
+async def test_readiness_stops_first_then_the_server_and_the_probes_last(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    metrics = Metrics()
+    client = await Client.connect(kubeconfig=str(kubeconfig), metrics=metrics, user_agent="test")
+    phases = assemble(config.load(None, {}), client, metrics)
+    await client.close()
+    assert [[service.name for service in phase] for phase in phases] == [
+        ["probes", "metrics", "event loop lag"],
+        ["reflectors", "certificate"],
+        ["admission server"],
+        ["readiness"],
+    ]
+
+
+def test_without_a_way_to_the_api_server_it_ends_with_a_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(log, "configure", lambda *_: None)
+    code = run(config.load(None, {}), "/no/such/kubeconfig")
+    lines = [(record.getMessage(), record.error, record.exc_info) for record in caplog.records]
+    assert (code, lines) == (1, [("no way to the API server", "no kubeconfig at /no/such/kubeconfig", None)])
