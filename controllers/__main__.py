@@ -6,6 +6,7 @@ filled; only the leader drains them.  What wakes whom is in `controllers.routes`
 """
 
 import asyncio
+import os
 import random
 import socket
 import sys
@@ -14,15 +15,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-import tollbar
 from controllers import routes
 from controllers.gates import reconcile as gates
 from controllers.rules import reconcile as rules
 from controllers.status import StatusWriter
 from controllers.watchdog import reconcile as watchdog
+from controllers.watchdog.declare import declare
 from tollbar import cel, wellknown
 from tollbar.model.objects import Key, Object, spec
-from tollbar.runtime import log, manager, options, resources
+from tollbar.runtime import options, process, resources
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration
@@ -31,6 +32,7 @@ from tollbar.runtime.events import Recorder
 from tollbar.runtime.health import Health, LoopLag
 from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.process import Connect
 from tollbar.runtime.retry import READ
 from tollbar.runtime.service import Background, Elected, Service
 from tollbar.runtime.workqueue import WorkQueue
@@ -38,18 +40,16 @@ from tollbar.views.caches import PodCaches
 from tollbar.views.matches import Matches
 from tollbar.views.reflectors import Reflectors
 
-_USER_AGENT: Final = f"tollbar-controllers/{tollbar.__version__}"
 _STATUS_WORKERS: Final = 2
 """Statuses are few and unhurried: the API's capacity belongs to Pods."""
 _LEASE_SILENCE: Final = 60.0
 """Seconds without an answer about the lease after which the process is no use."""
 
 
-async def assemble(configuration: Configuration, kubeconfig: str | None) -> Sequence[Sequence[Service]]:
+async def assemble(configuration: Configuration, metrics: Metrics, connect: Connect) -> Sequence[Sequence[Service]]:
     """The services of this process, in the order in which they start; they stop in reverse."""
-    clock, metrics, rng = SystemClock(), Metrics(), random.Random()
-    metrics.gauge("tollbar_build_info").labels(tollbar.__version__).set(1)
-    client = await _connect(configuration, kubeconfig, metrics)
+    clock, rng = SystemClock(), random.Random()
+    client = await connect()
     caches = PodCaches(
         engine=cel.engine(configuration.cel_engine),
         managed_namespaces=configuration.managed_namespace_selector,
@@ -57,13 +57,15 @@ async def assemble(configuration: Configuration, kubeconfig: str | None) -> Sequ
     )
     metrics.gauge("tollbar_gated_pods").set_function(lambda: len(caches.pods.by_index("gate", wellknown.GATE)))
     reflectors = Reflectors(client, caches.stores, clock=clock, rng=rng, metrics=metrics)
-    instance = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    # The manifests set POD_NAME; a host's name stands for several Pods when they share its network.
+    instance = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
     recorder = Recorder(client, controller="gates", instance=instance, clock=clock, metrics=metrics)
     user = await _user_name(client)
     loops = _controllers(configuration, client, caches, recorder, user, clock, metrics)
 
     async def work() -> None:
         await reflectors.synced()
+        await declare(client, caches.gates, user)
         async with asyncio.TaskGroup() as running:
             for loop in loops:
                 running.create_task(loop.run(), name=f"controller {loop.name}")
@@ -74,7 +76,7 @@ async def assemble(configuration: Configuration, kubeconfig: str | None) -> Sequ
     health.ready("caches", reflectors.unsynced)
     health.ready("watches", reflectors.silent)
     health.ready("gate-owner", partial(_owner_problem, caches, user))
-    lease, elected = await _elected(configuration, kubeconfig, work, instance, health, clock, rng, metrics)
+    lease, elected = await _elected(configuration, connect, work, instance, health, clock, rng, metrics)
     return (
         lease,
         (*health.servers(configuration.health.bind_address, configuration.metrics.bind_address), lag),
@@ -82,18 +84,6 @@ async def assemble(configuration: Configuration, kubeconfig: str | None) -> Sequ
         (Background("event recorder", recorder.run),),
         elected,
         (health.readiness,),
-    )
-
-
-async def _connect(configuration: Configuration, kubeconfig: str | None, metrics: Metrics) -> Client:
-    connection = configuration.client_connection
-    return await Client.connect(
-        kubeconfig=kubeconfig,
-        qps=connection.qps,
-        burst=connection.burst,
-        in_flight=connection.in_flight,
-        metrics=metrics,
-        user_agent=_USER_AGENT,
     )
 
 
@@ -134,7 +124,7 @@ def _controllers(
 
 async def _elected(
     configuration: Configuration,
-    kubeconfig: str | None,
+    connect: Connect,
     work: Callable[[], Awaitable[None]],
     identity: str,
     health: Health,
@@ -148,7 +138,7 @@ async def _elected(
         return (), (Background("controllers", work),)
     elector = Elector(
         # A client of its own: one that waits out a 429, or is full of patches, could not renew.
-        await _connect(configuration, kubeconfig, metrics),
+        await connect(),
         name=election.lease_name,
         namespace=configuration.system_namespace,
         identity=identity,
@@ -179,19 +169,9 @@ def _owner_problem(caches: PodCaches, user: str) -> str | None:
     return None
 
 
-def run(configuration: Configuration, kubeconfig: str | None) -> int:
-    """Run until SIGTERM or SIGINT.  0 then, 1 when a part failed or leadership was lost."""
-    log.configure(configuration.log.format, configuration.log.verbosity)
-
-    async def process() -> int:
-        return await manager.run(await assemble(configuration, kubeconfig))
-
-    return asyncio.run(process())
-
-
 command = options.command(
     "controllers",
-    run,
+    partial(process.run, "controllers", assemble),
     help="Run the controllers: release gated Pods, add tolerations late, report on rules.",
     flags=(*options.LEADING, *options.COMMON),
 )

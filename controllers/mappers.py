@@ -48,14 +48,18 @@ def pods_of_namespace(delta: Delta, caches: PodCaches) -> Iterable[Key]:
 
 
 def pods_of_rule(delta: Delta, caches: PodCaches) -> Iterable[Key]:
-    """Every Pod in the managed namespaces that the rule looks at, or looked at before the change."""
+    """Every Pod in the managed namespaces that the rule looks at, or looked at before the change.
+
+    A namespace that is not known yet may be one of them.
+    """
     wanted = [spec(rule).get("namespaceSelector") or {} for rule in _either(delta)]
     for pod in caches.pods.values():
-        if not caches.is_managed(key_of(pod).namespace):
-            continue
-        namespace = caches.namespace(key_of(pod).namespace)
-        if namespace is None or any(selectors.matches(each, labels_of(namespace)) for each in wanted):
-            yield key_of(pod)
+        key = key_of(pod)
+        namespace = caches.namespace(key.namespace)
+        if namespace is None or (
+            caches.is_managed(key.namespace) and any(selectors.matches(each, labels_of(namespace)) for each in wanted)
+        ):
+            yield key
 
 
 def held_pods(delta: Delta, caches: PodCaches) -> Iterable[Key]:

@@ -1,4 +1,4 @@
-"""Write the manifests that come from code: CRDs, webhook configurations, the shipped SchedulingGate.
+"""Write the manifests that come from code: CRDs and webhook configurations.
 
     python scripts/generate_crds.py            write them
     python scripts/generate_crds.py --check    exit 1 and name those that are not up to date
@@ -18,7 +18,7 @@ HEADER: Final = "# Generated from tollbar.api by scripts/generate_crds.py: chang
 
 def generated() -> dict[str, str]:
     """Text by path under manifests/."""
-    from tollbar.api import crds, gates, webhooks
+    from tollbar.api import crds, webhooks
 
     client = webhooks.at_service()
     conditions = webhooks.pod_conditions(pod_rules=True)
@@ -29,7 +29,6 @@ def generated() -> dict[str, str]:
         # The prefix that makes the names sort last is put on by manifests/identity, after any namePrefix.
         "base/webhooks/pods.yaml": webhooks.pods_configuration(client, name="tollbar-pods"),
         "base/webhooks/rules.yaml": webhooks.rules_configuration(client, name="tollbar-rules"),
-        "base/controllers/scheduling-gate.yaml": gates.shipped_gate(),
         "components/pod-rules/match-conditions.yaml": [
             {"op": "replace", "path": "/webhooks/0/matchConditions", "value": conditions}
         ],

@@ -17,9 +17,10 @@ MANIFESTS: Final = Path(__file__).resolve().parent.parent / "manifests"
 HEADER: Final = """\
 # Tollbar, rendered from manifests/overlays/default by scripts/render_install.py.
 #
-# The definitions have to be there before the SchedulingGate: apply manifests/base/crds first, or this file twice.
-# Before that: the image `tollbar:0.1.0` is built from the Dockerfile of this repository and is published
-# nowhere, and the webhook waits for its certificate.  See "Install" in README.md.
+#   kubectl apply --server-side -f install.yaml
+#
+# The image `tollbar:0.1.0` is built from the Dockerfile of this repository and is published nowhere, and the webhook
+# waits for its certificate.  See "Install" in README.md.
 """
 
 

@@ -73,6 +73,11 @@ class Cluster:
     def bound_to(self, name: str = "web", *, seconds: float = 20) -> str:
         return str(eventually(lambda: self.get(name)["spec"].get("nodeName"), seconds=seconds, what=f"{name} bound"))
 
+    def clear(self) -> None:
+        """Delete the namespace's Pods, and every rule and class."""
+        self.kubectl("delete", "--raw", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=0")
+        self.kubectl("delete", "tolerationrules,deviceclasses", "--all")
+
     def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, note) of the events about an object of this namespace, or of none."""
         found = self.kubectl.json("get", "events.events.k8s.io", "-A", f"--field-selector=regarding.name={name}")

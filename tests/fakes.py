@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from builders import toleration
 
-from tollbar.cel import COMPILE, RUNTIME, UNKNOWN, CelError, Env
+from tollbar.cel import COMPILE, RUNTIME, UNKNOWN, CelError, Env, Purse
 from tollbar.decide.rules import Expression, Match, Rule
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of
@@ -22,16 +22,21 @@ class FakeProgram:
     says: Says
     reads: frozenset[str]
     source: str = ""
+    steps: int = 1
 
-    def evaluate(self, inputs: Mapping[str, Any]) -> Any:
+    def evaluate(self, inputs: Mapping[str, Any], purse: Purse | None = None) -> Any:
+        if purse is not None:
+            purse.steps -= self.steps
         try:
             return self.says(inputs)
         except Exception as error:
             return CelError(str(error), 1, 1, RUNTIME)
 
-    def evaluate_partial(self, inputs: Mapping[str, Any], unknown: frozenset[str]) -> Any:
+    def evaluate_partial(self, inputs: Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None) -> Any:
         return (
-            UNKNOWN if any(_overlap(path, read) for path in unknown for read in self.reads) else self.evaluate(inputs)
+            UNKNOWN
+            if any(_overlap(path, read) for path in unknown for read in self.reads)
+            else self.evaluate(inputs, purse)
         )
 
 
@@ -75,9 +80,9 @@ class FakeLookup:
         return next((each for each in classes if claims.extended_resource_of(each) == resource), None)
 
 
-def expression(says: Says, *reads: str) -> Expression:
-    """A match of type CEL."""
-    return Expression(FakeProgram(says, frozenset(reads)))
+def expression(says: Says, *reads: str, steps: int = 1) -> Expression:
+    """A match of type CEL; `steps` is what an evaluation costs."""
+    return Expression(FakeProgram(says, frozenset(reads), steps=steps))
 
 
 def rule(

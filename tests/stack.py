@@ -5,6 +5,7 @@ URLs, since nothing serves the Service here.  Each process is a child that a tes
 log in a file and its metrics readable.
 """
 
+import os
 import re
 import signal
 import subprocess
@@ -55,7 +56,7 @@ class Process:
 
     def is_ready(self) -> bool:
         if self.child.poll() is not None:
-            raise AssertionError(f"{self.name} ended with {self.child.returncode}:\n{self.log()}")
+            raise AssertionError(f"{self.name} ended with {self.child.returncode}:\n{self.log()[-2000:]}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.probes}/readyz", timeout=2) as answer:
                 return bool(answer.status == 200)
@@ -99,11 +100,8 @@ class Stack:
 
     def install(self) -> None:
         """Apply the manifests, and register the webhook once it runs (`register`)."""
-        kubectl = self.plane.kubectl
-        definitions = ("crd/tolerationrules.tollbar.dev", "crd/schedulinggates.tollbar.dev")
-        kubectl("apply", "--server-side", "-k", str(ROOT / "manifests/base/crds"))
-        kubectl("wait", "--for=condition=Established", *definitions)
-        kubectl("apply", "--server-side", "-k", str(ROOT / "manifests/overlays/default"))
+        self.plane.kubectl("apply", "--server-side", "-k", str(ROOT / "manifests/overlays/default"))
+        self.plane.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=tollbar")
         self.unregister()
         (self.serving,) = free_ports(1)
         certs.ensure(self.directory, ["127.0.0.1"], time.time())
@@ -140,6 +138,7 @@ class Stack:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
+                env={**os.environ, "POD_NAME": name, "POD_NAMESPACE": SYSTEM_NAMESPACE},
             )
         process = self.running[name] = Process(name, child, log, probes, metrics)
         if ready:

@@ -37,6 +37,7 @@ from tollbar.views.caches import PodCaches
 RESOURCE: Final = "example.com/gpu"
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/tpu"
 NOT_TEAM_B: Final = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
+ONLY_TEAM_A: Final = {"matchLabels": {"team": "a"}}
 TOLERATIONS: Final = (
     toleration("example.com/a"),
     toleration("example.com/b"),
@@ -86,7 +87,7 @@ ENGINE: Final = FakeEngine({**EXPRESSIONS, **SELECTORS})  # type: ignore[dict-it
 
 
 def seldom(value: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from([None] * 7 + [value])
+    return st.sampled_from([None] * 19 + [value])
 
 
 def some(values: Iterable[Any], most: int = 3) -> st.SearchStrategy[list[Any]]:
@@ -112,12 +113,12 @@ def pods(draw: st.DrawFn, name: str) -> Pod:
         built = built.labelled(labels)
     if annotations := draw(annotations_of_a_pod()):
         built = built.annotated(annotations)
-    if owner := draw(st.sampled_from(["", "", "", "ReplicaSet", "DaemonSet"])):
+    if owner := draw(st.sampled_from([*[""] * 9, "ReplicaSet", "DaemonSet"])):
         built = built.owned_by(owner, api_version="apps/v1")
     for change in (
         seldom(lambda it: it.labelled({"tollbar.dev/skip": "true"})),
         seldom(lambda it: it.deleting()),
-        st.sampled_from([None, lambda it: it.phase("Pending"), lambda it: it.phase("Failed")]),
+        st.sampled_from([*[None] * 5, *[lambda it: it.phase("Pending")] * 5, lambda it: it.phase("Failed")]),
         seldom(lambda it: it.annotated({"kubernetes.io/config.mirror": "x"})),
     ):
         if changed := draw(change):
@@ -169,7 +170,7 @@ def classes(draw: st.DrawFn, name: str) -> DeviceClass:
 def namespaces(name: str) -> st.SearchStrategy[Built]:
     plain = namespace(name)
     return st.sampled_from(
-        [plain, plain, plain.labelled(team="a"), plain.labelled(team="b"), plain.labelled({"tollbar.dev/skip": "true"})]
+        [*[plain, plain.labelled(team="a")] * 4, plain.labelled(team="b"), plain.labelled({"tollbar.dev/skip": "true"})]
     )
 
 
@@ -218,13 +219,83 @@ def clusters(draw: st.DrawFn, *without: str) -> dict[tuple[str, str], Object]:
     return cluster
 
 
+Touch = Callable[[Any], Built]
+TOUCHES: Final[Mapping[str, tuple[Touch, ...]]] = {
+    "Pod": (
+        lambda it: it.labelled(app="web"),
+        lambda it: it.labelled({"tollbar.dev/skip": "true"}),
+        lambda it: it.but("metadata.labels", None),
+        lambda it: it.annotated({"a": "b"}),
+        lambda it: it.annotated({"kubernetes.io/config.mirror": "x"}),
+        lambda it: it.but("metadata.annotations", None),
+        lambda it: it.owned_by("DaemonSet", api_version="apps/v1"),
+        lambda it: it.but("metadata.ownerReferences", None),
+        lambda it: it.generated("t1", "web-t1"),
+        lambda it: it.generated("t2", None),
+        lambda it: it.but("status.resourceClaimStatuses", None),
+        lambda it: it.phase("Pending"),
+        lambda it: it.phase("Succeeded"),
+        lambda it: it.but("status.conditions", [{"type": "PodScheduled", "status": "False"}]),
+        lambda it: it.deleting(),
+        lambda it: it.bound(),
+        lambda it: it.but("spec.schedulingGates", None),
+        lambda it: it.gated(),
+        lambda it: it.tolerating(*TOLERATIONS),
+        lambda it: it.but("metadata.uid", "another"),
+    ),
+    "ResourceClaim": (
+        lambda it: it.labelled(team="a"),
+        lambda it: it.but("metadata.labels", None),
+        lambda it: it.generated_for(pod("web")),
+        lambda it: it.but("metadata.ownerReferences", None),
+        lambda it: it.but("metadata.finalizers", ["x"]),
+        lambda it: it.but("status.allocation", {}),
+    ),
+    "ResourceClaimTemplate": (lambda it: it.labelled(team="a"),),
+    "DeviceClass": (
+        lambda it: it.labelled(tier="fast"),
+        lambda it: it.but("metadata.labels", None),
+        lambda it: it.backing(RESOURCE),
+        lambda it: it.but("spec.extendedResourceName", None),
+        lambda it: it.selecting("is a gpu"),
+        lambda it: it.but("spec.selectors", None),
+    ),
+    "Namespace": (
+        lambda it: it.labelled(team="a"),
+        lambda it: it.labelled(team="b"),
+        lambda it: it.labelled({"tollbar.dev/skip": "true"}),
+        lambda it: it.annotated({"a": "b"}),
+    ),
+    "TolerationRule": (
+        lambda it: it.mode("Enforce"),
+        lambda it: it.mode("Audit"),
+        lambda it: it.when("Any"),
+        lambda it: it.in_namespaces(team="a"),
+        lambda it: it.in_namespaces(),
+        lambda it: it.but("status.pendingMatches", 3),
+        lambda it: it.labelled(a="b"),
+    ),
+    "SchedulingGate": (
+        lambda it: it.expiring("5s"),
+        lambda it: it.expiring("60s", "Report"),
+        lambda it: it.ready("False"),
+        lambda it: it.but("spec.gateName", "a.dev/x"),
+    ),
+}
+"""What happens to objects of each kind while they live, one thing at a time; some of it matters to nobody."""
+
+
 @st.composite
-def changes(draw: st.DrawFn) -> tuple[str, str, Object | None]:
-    """Kind, name, and what is there now."""
+def changed_clusters(draw: st.DrawFn) -> tuple[dict[tuple[str, str], Object], str, str, Object | None]:
+    """A cluster, and one object of it by kind and name, with what is there afterwards."""
+    cluster = draw(clusters())
     kind = draw(st.sampled_from(list(KINDS)))
     names, strategy = KINDS[kind]
     name = draw(st.sampled_from(names))
-    return kind, name, draw(st.one_of(strategy(name), strategy(name), st.none()))
+    if (kind, name) not in cluster:
+        return cluster, kind, name, draw(strategy(name))
+    touched = st.sampled_from(TOUCHES[kind]).map(lambda touch: touch(cluster[kind, name]))
+    return cluster, kind, name, draw(st.one_of(touched, touched, touched, strategy(name), st.none()))
 
 
 @st.composite
@@ -252,8 +323,8 @@ def _members(value: Any) -> list[tuple[Any, Any]]:
     return [place for member, below in inside for place in ((value, member), *_members(below))]
 
 
-def caches_of(objects: Iterable[Object]) -> PodCaches:
-    caches = PodCaches(engine=ENGINE, managed_namespaces=NOT_TEAM_B, system_namespace="tollbar-system")
+def caches_of(objects: Iterable[Object], managed: Object = NOT_TEAM_B) -> PodCaches:
+    caches = PodCaches(engine=ENGINE, managed_namespaces=managed, system_namespace="tollbar-system")
     stores = {store.resource.kind: store for store in caches.stores}
     for obj in objects:
         stores[obj["kind"]].apply(obj)

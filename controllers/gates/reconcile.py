@@ -39,7 +39,9 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     facts = gather(key, deps)
     if facts is None:
         return DONE
-    return await act(key, facts.package.pod, gates.decide(facts, deps.clock.now()), deps)
+    plan = gates.decide(facts, deps.clock.now())
+    deps.matches.record(key, plan.matched)
+    return await act(key, facts.package.pod, plan, deps)
 
 
 def gather(key: Key, deps: Deps) -> GateFacts | None:
@@ -83,7 +85,6 @@ def _refused(pod: Object, error: ApiError, deps: Deps) -> Outcome:
 
 def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
     """Events and metrics of a plan that is done: all of it comes from the plan."""
-    deps.matches.record(key, plan.matched)
     for event in plan.events:
         deps.recorder.emit(pod, event)
     for addition in plan.additions:

@@ -32,7 +32,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     facts = RuleFacts(
         rule=rule,
         compiled=compiled,
-        pending=deps.matches.count(key.name),
+        pending=deps.matches.count(key.name) if deps.matches.complete else None,
         prefiltered=deps.caches.is_prefiltered,
         written=deps.status.written(key),
     )

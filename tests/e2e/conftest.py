@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from cluster import Cluster
 from stack import Stack, installed
 
 from tollbar.devplane.background import BackgroundKubelet
@@ -32,3 +33,11 @@ def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
         devices = [{"name": f"gpu-{index}", "attributes": {"type": {"string": "gpu"}}} for index in range(64)]
         kubelet.publish_devices("gpu-1", DRIVER, devices)
         yield kubelet
+
+
+@pytest.fixture
+def cluster(stack: Stack, nodes: BackgroundKubelet, namespace: str) -> Iterator[Cluster]:
+    """A namespace of its own, and no rules and classes but one's own."""
+    found = Cluster(stack.plane.kubectl, namespace)
+    yield found
+    found.clear()

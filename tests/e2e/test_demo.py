@@ -91,20 +91,21 @@ def test_every_step_is_shown_to_have_happened_and_nothing_is_left(run: Run) -> N
     missing = [want for want, proof in zip(PROVEN, proofs, strict=False) if not proof.startswith(want)]
     assert (process.returncode, missing, len(proofs), "\x1b" in story) == (0, [], len(PROVEN), False), story + errors
     assert run.traces() == ([], [])
+    pointed = re.search(r"line 2, column .*\n(?: {7}.*\n) {7}(?P<line>.*)\n {7}(?P<mark> +)\^", story)
+    assert pointed is not None
+    assert pointed["line"][len(pointed["mark"])] == "="
 
 
-def test_the_place_of_the_mistake_is_pointed_at(run: Run) -> None:
-    process = run.start()
-    story, _ = process.communicate()
-
-    found = re.search(r"line 2, column (\d+).*\n(?: {7}.*\n)(?: {7}(?P<line>.*)\n)(?P<mark> +\^)", story)
-    assert found is not None, story
-    assert found["line"][len(found["mark"]) - 8] == "="
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["The stage", "Pod B asks"])
-def test_interrupted_at_any_moment_it_cleans_up(run: Run, number: signal.Signals, moment: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("The stage", signal.SIGINT),
+        ("etcd is ready", signal.SIGTERM),
+        ("two nodes", signal.SIGINT),
+        ("Pod B asks", signal.SIGTERM),
+    ],
+)
+def test_interrupted_at_any_moment_it_cleans_up(run: Run, moment: str, number: signal.Signals) -> None:
     process = run.start()
     until(process, moment)
     process.send_signal(number)
@@ -139,7 +140,21 @@ def test_without_a_control_plane_it_says_so_in_one_line(run: Run, tmp_path: Path
     process = run.start(KUBEBUILDER_ASSETS=str(empty))
     story, errors = process.communicate()
 
-    assert process.returncode == 1
-    assert "KUBEBUILDER_ASSETS has no etcd" in story
-    assert errors.splitlines()[-1].startswith("Error: the demonstration did not come to its end")
-    assert "Traceback" not in errors
+    assert (process.returncode, errors) == (1, "Error: the demonstration did not come to its end\n")
+    assert "FAILED KUBEBUILDER_ASSETS has no" in story.replace("✗", "FAILED")
+    assert run.traces() == ([], ["empty"])
+
+
+def test_a_process_of_ours_that_dies_ends_the_story(run: Run) -> None:
+    process = run.start()
+    story = until(process, "Tollbar: webhook")
+    pid = re.search(r"webhook \(pid (\d+)\)", story)
+    assert pid is not None
+    os.kill(int(pid[1]), signal.SIGKILL)
+    story, errors = process.communicate()
+
+    processes, files = run.traces()
+    [kept] = [name for name in files if name.startswith("tollbar-")]  # a killed process leaves files of its libraries
+    assert (process.returncode, errors, processes) == (1, "Error: the demonstration did not come to its end\n", [])
+    assert "✗ webhook was ended by SIGKILL\n" in story
+    assert (run.files / kept / "logs" / "webhook.log").stat().st_size > 0

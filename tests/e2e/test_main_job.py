@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,15 +10,6 @@ from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from stack import Stack, eventually
 
 from tollbar import wellknown
-from tollbar.devplane.background import BackgroundKubelet
-from tollbar.devplane.real.kubectl import Kubectl
-
-
-@pytest.fixture
-def cluster(stack: Stack, nodes: BackgroundKubelet, namespace: str) -> Iterator[Cluster]:
-    kubectl: Kubectl = stack.plane.kubectl
-    yield Cluster(kubectl, namespace)
-    kubectl("delete", "tolerationrules,deviceclasses", "--all")
 
 
 def test_a_pod_with_a_claim_by_name_is_decided_at_admission(cluster: Cluster) -> None:

@@ -29,6 +29,7 @@ def stack(own_plane: RealPlane, tmp_path: Path) -> Iterator[Stack]:
 
 @pytest.fixture
 def cluster(stack: Stack, namespace: str) -> Iterator[Cluster]:
-    yield Cluster(stack.plane.kubectl, namespace)
-    stack.plane.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force")
-    stack.plane.kubectl("delete", "tolerationrules,deviceclasses", "--all")
+    found = Cluster(stack.plane.kubectl, namespace)
+    yield found
+    found.clear()
+    stack.plane.kubectl("delete", "schedulinggates", "--all")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from stack import CONTROLLERS, Stack, eventually
 
@@ -22,6 +23,7 @@ def test_pods_created_while_the_webhook_is_down_get_their_tolerations_late(clust
     assert not cluster.is_held()
 
 
+@pytest.mark.timeout(180)
 def test_500_held_pods_survive_the_sigkill_of_the_controllers(cluster: Cluster, stack: Stack) -> None:
     plane = stack.plane
     stack.webhook()
@@ -42,7 +44,6 @@ def test_500_held_pods_survive_the_sigkill_of_the_controllers(cluster: Cluster, 
     eventually(lambda: not held(cluster), seconds=60, what="released after the restart")
     assert patches(stack, since) == Counter(dict.fromkeys(names, 1))
     assert left, "everything was released before the kill: nothing was tested"
-    assert {RESERVED["key"] for pod in pods(cluster) for t in pod["spec"]["tolerations"]} & {RESERVED["key"]}
     assert all(RESERVED in pod["spec"]["tolerations"] for pod in pods(cluster))
 
 
@@ -88,6 +89,7 @@ def test_a_pod_is_released_after_max_hold_and_repaired_when_the_class_appears(cl
     stack.register()
     stack.controllers()
     kubectl = stack.plane.kubectl
+    kubectl("wait", "--for=create", "schedulinggate/tolerations", "--timeout=10s")
     kubectl("patch", "schedulinggate", "tolerations", "--type=merge", "-p", '{"spec":{"maxHold":"3s"}}')
     late = cluster.unique("late")
     a_ready_rule(cluster, gpu_rule(late))

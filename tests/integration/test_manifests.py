@@ -1,15 +1,20 @@
 """The manifests on a real API server: rendered, applied, allowed, and with the rights that they name."""
 
 import json
+import os
 import runpy
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tollbar.api.gates import shipped_gate
 from tollbar.devplane.real.kubectl import Kubectl
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -34,18 +39,14 @@ def render(kubectl: Kubectl, tmp_path: Path) -> Render:
 
 @pytest.fixture(scope="module")
 def installed(plane: Any) -> Iterator[str]:
-    """What kubectl says when the default overlay is applied after the definitions; all is removed afterwards."""
+    """What kubectl says when install.yaml is applied, once, to a cluster without us; all is removed afterwards."""
     kubectl: Kubectl = plane.kubectl
-    kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(MANIFESTS / "base" / "crds"))
+    removal = ("delete", "--ignore-not-found", "--wait", "-f", str(MANIFESTS / "install.yaml"))
+    kubectl(*removal)
+    said = kubectl("apply", "--server-side", "--warnings-as-errors", "-f", str(MANIFESTS / "install.yaml"))
     kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "-l", "app.kubernetes.io/name=tollbar")
-    yield kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
-    remove(kubectl, list(yaml.safe_load_all(kubectl("kustomize", str(DEFAULT)))))
-
-
-def remove(kubectl: Kubectl, objects: list[dict[str, Any]]) -> None:
-    """Our own kinds first: with their definitions they would be gone before they are asked for."""
-    ordered = sorted(objects, key=lambda obj: obj["kind"] != "SchedulingGate")
-    kubectl("delete", "--ignore-not-found", "--wait", "-f", "-", stdin=yaml.safe_dump_all(ordered))
+    yield said
+    kubectl(*removal)
 
 
 def name_of(obj: dict[str, Any]) -> str:
@@ -56,7 +57,7 @@ def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kub
     again = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
     lines = installed.splitlines()
     assert (len(lines), [line for line in lines if not line.endswith(" serverside-applied")], again) == (
-        21,
+        20,
         [],
         installed,
     )
@@ -101,6 +102,9 @@ RIGHTS = {
     "tollbar-controllers patch pods/status": False,
     "tollbar-controllers patch tolerationrules.tollbar.dev/status": True,
     "tollbar-controllers patch tolerationrules.tollbar.dev": False,
+    "tollbar-controllers create schedulinggates.tollbar.dev": True,
+    "tollbar-controllers patch schedulinggates.tollbar.dev": False,
+    "tollbar-controllers delete schedulinggates.tollbar.dev": False,
     "tollbar-controllers create events.events.k8s.io": True,
     "tollbar-controllers list mutatingwebhookconfigurations.admissionregistration.k8s.io": True,
     "tollbar-controllers patch mutatingwebhookconfigurations.admissionregistration.k8s.io": False,
@@ -187,34 +191,63 @@ def test_another_namespace_and_prefix_reach_every_place(render: Render) -> None:
     rules = objects["ValidatingWebhookConfiguration zz-acme-zz-tollbar-rules"]["webhooks"][0]
     service = {"name": "acme-tollbar-webhook", "namespace": "elsewhere"}
     assert {
-        "owners": objects["SchedulingGate acme-tolerations"]["spec"]["owners"],
         "services": [webhook["clientConfig"]["service"] for webhook in (pods, rules)],
         "unmanaged": pods["namespaceSelector"]["matchExpressions"][0]["values"],
         "still in the old namespace": [name for name, obj in objects.items() if "tollbar-system" in str(obj)],
-        "cluster-scoped objects in a namespace": [
-            name for name, obj in objects.items() if "SchedulingGate" in name and "namespace" in obj["metadata"]
-        ],
     } == {
-        "owners": ["system:serviceaccount:elsewhere:acme-tollbar-controllers"],
         "services": [{**service, "path": "/mutate-pods"}, {**service, "path": "/validate-rules"}],
         "unmanaged": ["kube-system", "elsewhere"],
         "still in the old namespace": [],
-        "cluster-scoped objects in a namespace": [],
     }
 
 
 @pytest.mark.usefixtures("installed")
-def test_another_installation_is_accepted(render: Render, kubectl: Kubectl) -> None:
+def test_the_controllers_of_another_installation_declare_the_gate_as_theirs(
+    render: Render, plane: Any, tmp_path: Path
+) -> None:
     """Beside the first one, whose definitions it shares."""
+    kubectl: Kubectl = plane.kubectl
     objects = [obj for obj in render(ELSEWHERE) if obj["kind"] != "CustomResourceDefinition"]
+    text = yaml.safe_dump_all(objects)
     try:
-        said = kubectl(
-            "apply", "--server-side", "--warnings-as-errors", "-f", "-", stdin=yaml.safe_dump_all(objects)
-        ).splitlines()
-        (can,) = allowed(kubectl, "elsewhere", "acme-tollbar-controllers patch pods")
+        said = kubectl("apply", "--server-side", "--warnings-as-errors", "-f", "-", stdin=text).splitlines()
+        account = plane.service_account_kubeconfig("elsewhere", "acme-tollbar-controllers")
+        with controllers(account, "elsewhere", tmp_path / "log"):
+            kubectl("wait", "--for=create", "schedulinggate/tolerations", "--timeout=30s")
+            kubectl("wait", "--for=condition=Ready", "schedulinggate/tolerations", "--timeout=10s")
+            lease = kubectl.json("get", "lease", "tollbar-controllers", "-n", "elsewhere")
+        gates = kubectl.json("get", "schedulinggates")["items"]
     finally:
-        remove(kubectl, objects)
-    assert (len(said), [line for line in said if not line.endswith(" serverside-applied")], can) == (19, [], True)
+        kubectl("delete", "--ignore-not-found", "--wait", "-f", "-", stdin=text)
+        kubectl("delete", "schedulinggates", "--all")
+    assert (
+        (len(said), [line for line in said if not line.endswith(" serverside-applied")]),
+        lease["spec"]["holderIdentity"].rpartition("-")[0],
+        [gate["spec"] for gate in gates],
+    ) == (
+        (18, []),
+        "tried",
+        [shipped_gate(owners=("system:serviceaccount:elsewhere:acme-tollbar-controllers",))["spec"]],
+    )
+
+
+@contextmanager
+def controllers(kubeconfig: Path, namespace: str, log: Path) -> Iterator[None]:
+    """Our process as in a Pod of this namespace."""
+    anywhere = ("--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0")
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "controllers", f"--kubeconfig={kubeconfig}", *anywhere],
+            env={**os.environ, "POD_NAME": "tried", "POD_NAMESPACE": namespace},
+            cwd=MANIFESTS.parent,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield
+    finally:
+        child.terminate()
+        assert child.wait(40) == 0, log.read_text()
 
 
 def test_pod_rules_leave_out_the_prefilter(render: Render) -> None:

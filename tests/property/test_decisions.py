@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from worlds import (
     KINDS,
     MOMENTS,
+    NOT_TEAM_B,
+    ONLY_TEAM_A,
     admission_facts,
     caches_of,
-    changes,
+    changed_clusters,
     clusters,
     damaged,
     gate_facts,
@@ -181,19 +183,19 @@ def woken_by(routes: Iterable[Route], caches: PodCaches) -> set[Key]:
 
 
 @settings(max_examples=300)
-@given(clusters(), changes(), MOMENTS)
+@given(changed_clusters(), MOMENTS, st.sampled_from([NOT_TEAM_B, NOT_TEAM_B, ONLY_TEAM_A]))
 def test_whoever_is_decided_differently_is_woken(
-    cluster: Cluster, change: tuple[str, str, Object | None], now: float
+    changed: tuple[Cluster, str, str, Object | None], now: float, managed: Object
 ) -> None:
     """Predicates are sound and mappers complete: what they do not wake is decided as before."""
-    caches = caches_of(cluster.values())
+    cluster, kind, name, new = changed
+    caches = caches_of(cluster.values(), managed)
     before = plans(caches, now)
     woken = woken_by(ROUTES, caches)
-    kind, name, new = change
     store = next(store for store in caches.stores if store.resource.kind == kind)
     if new is not None:
         store.apply(new)
-    elif (kind, name) in cluster:
+    else:
         store.remove(cluster[kind, name])
     after = plans(caches, now)
     assert {key for key, plan in after.items() if before.get(key) != plan} <= woken

@@ -16,6 +16,7 @@ from tollbar.cel.interface import (
     Env,
     Inputs,
     Program,
+    Purse,
 )
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Env",
     "Inputs",
     "Program",
+    "Purse",
     "engine",
 ]
 

@@ -79,6 +79,16 @@ DEVICE_ENV: Final = Env(variables=(("device", "Device"),))
 """What a device selector sees; the value comes from `tollbar.cel.devices.prepare`."""
 
 
+@dataclass(slots=True)
+class Purse:
+    """What a series of evaluations may cost together, in steps (`tollbar.cel.limits`); each takes out what it took.
+
+    One evaluation is bounded by itself; a purse that is empty, or below, says that there should not be another one.
+    """
+
+    steps: int
+
+
 class Program(Protocol):
     """A compiled expression.  Immutable, shareable between threads."""
 
@@ -94,12 +104,12 @@ class Program(Protocol):
         """
         ...
 
-    def evaluate(self, inputs: Inputs | Mapping[str, Any]) -> bool | CelError:
+    def evaluate(self, inputs: Inputs | Mapping[str, Any], purse: Purse | None = None) -> bool | CelError:
         """True, false, or why not.  Never raises; bounded in time and memory whatever the inputs are."""
         ...
 
     def evaluate_partial(
-        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str]
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None
     ) -> bool | CelError | Literal[Unknown.UNKNOWN]:
         """Like evaluate, but UNKNOWN if a path of `unknown` is, contains or lies in a path of `reads`."""
         ...

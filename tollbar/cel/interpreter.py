@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tollbar.cel.check import check
 from tollbar.cel.constants import fold
 from tollbar.cel.evaluator import evaluate
-from tollbar.cel.interface import COMPILE, RUNTIME, UNKNOWN, CelError, Env, Inputs, Unknown
+from tollbar.cel.interface import COMPILE, RUNTIME, UNKNOWN, CelError, Env, Inputs, Purse, Unknown
 from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS, Budget
 from tollbar.cel.parser import parse
 from tollbar.cel.reads import reads_of, touches
@@ -35,13 +35,16 @@ class InterpretedProgram:
     reads: frozenset[str]
     tree: Expr = field(repr=False)
 
-    def evaluate(self, inputs: Inputs | Mapping[str, Any]) -> bool | CelError:
-        return self.measure(inputs).answer
+    def evaluate(self, inputs: Inputs | Mapping[str, Any], purse: Purse | None = None) -> bool | CelError:
+        measured = self.measure(inputs)
+        if purse is not None:
+            purse.steps -= measured.steps
+        return measured.answer
 
     def evaluate_partial(
-        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str]
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None
     ) -> bool | CelError | Literal[Unknown.UNKNOWN]:
-        return UNKNOWN if touches(unknown, self.reads) else self.evaluate(inputs)
+        return UNKNOWN if touches(unknown, self.reads) else self.evaluate(inputs, purse)
 
     def measure(self, inputs: Inputs | Mapping[str, Any]) -> Measured:
         """evaluate, with its cost."""

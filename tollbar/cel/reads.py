@@ -6,7 +6,7 @@ answers, provided that lists and maps are where the API has them.  Called by the
 events by what a rule reads.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from tollbar.cel import schema
@@ -40,7 +40,12 @@ def reads_of(tree: Expr, types: Types, env: Env) -> frozenset[str]:
     scan = _Scan(types, env)
     scan.use(tree, {name: frozenset({(name,)}) for name, _ in env.variables})
     dotted = {".".join(step for step in path if step is not None) for path in scan.found}
-    return frozenset(path for path in dotted if not any(covers(other, path) for other in dotted - {path}))
+    return frozenset(path for path in dotted if not any(parent in dotted for parent in _parents(path)))
+
+
+def _parents(path: str) -> Iterator[str]:
+    steps = path.split(".")
+    return (".".join(steps[:length]) for length in range(1, len(steps)))
 
 
 def covers(path: str, other: str) -> bool:

@@ -40,6 +40,7 @@ _CONFIGURATIONS: Final = (
     (MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.PODS_NAME),
     (VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.RULES_NAME),
 )
+_RULES_WEBHOOK: Final = webhooks.rules_configuration(webhooks.at_service())["webhooks"][0]["name"]
 _POLL_SECONDS: Final = 0.05
 _SERVED_SECONDS: Final = 30.0
 
@@ -102,7 +103,7 @@ class Applied:
         return user
 
     async def webhooks(self, base_url: str, ca_pem: bytes) -> None:
-        """Both webhook configurations, pointing to `base_url`, in force by the time this returns."""
+        """Both webhook configurations, pointing to `base_url`.  The API server follows soon after: see `answered`."""
         to = webhooks.at_url(base_url, ca_pem)
         await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.pods_configuration(to))
         await self._apply(VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.rules_configuration(to))
@@ -116,7 +117,7 @@ class Applied:
                     try:
                         await self._client.raw("POST", path, orjson.dumps(_WRONG), query={"dryRun": "All"})
                     except ApiError as error:
-                        if "admission webhook" in error.message:
+                        if f'admission webhook "{_RULES_WEBHOOK}"' in error.message:
                             return True
                         raise
                     await asyncio.sleep(_POLL_SECONDS)

@@ -1,17 +1,14 @@
 """`tollbar demo`: what Tollbar does, on a control plane of its own, in less than a minute, and then all is gone again.
 
 Here is the stage: the control plane, two Nodes of a fake kubelet, and Tollbar as real processes.  What is played on it
-is in `story`.  The quickstart's files are played as they are: the package contains them through a link to
-manifests/examples/quickstart, so there is one copy for readers and for installations.
+is in `story`.
 
 Invariants: exit code 0 only when every step was seen; whatever happens, no process and, unless it failed, no file is
 left.
 """
 
 import asyncio
-import os
 import shutil
-import sys
 import tempfile
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,9 +19,8 @@ from typing import Final
 import click
 from rich.console import Console
 
-import tollbar
 from tollbar import wellknown
-from tollbar.cli import console, story, suite
+from tollbar.cli import console, locations, story, suite
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.story import DRIVER, NAMESPACE, PLAIN, RESERVED, TAINT, Stage
 from tollbar.cli.suite import Suite
@@ -57,6 +53,8 @@ def command(plane: str, keep: bool) -> None:  # noqa: ARG001 - one choice until 
     Starts a control plane, two nodes and Tollbar, applies the quickstart, shows what becomes of it, and ends
     everything again.  Needs no cluster.  The first run builds the control plane, which takes about eleven minutes.
     """
+    clock = SystemClock()
+    began = clock.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="tollbar-demo-"))
     out = Console(highlight=False)
     tell = Narrator(out if out.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH))
@@ -81,7 +79,9 @@ def command(plane: str, keep: bool) -> None:  # noqa: ARG001 - one choice until 
         tell.heading("Interrupted: everything is stopped again, and nothing is left.")
         raise
     shutil.rmtree(directory)
-    tell.heading("Everything is stopped again, and nothing is left.")
+    tell.heading(
+        f"Everything is stopped again, and nothing is left, after {clock.monotonic() - began:.0f} seconds in all."
+    )
 
 
 def _on_a_plane(directory: Path, tell: Narrator, keep: bool) -> None:
@@ -177,28 +177,16 @@ def _look_further(tell: Narrator, plane: RealPlane, keep: bool) -> None:
         )
         tell.heading("Everything keeps running until Ctrl-C")
         return
-    program = _program()
-    checkout = Path(tollbar.__file__).parents[1]
+    program = locations.program()
+    folders = ((locations.folder(name), what) for name, what in _FOLDERS.items())
     tell.table(
         [
             (f"{program} demo --keep", "the same, and it stays up for you to look around"),
             (f"{program} dev --kubeconfig FILE", "Tollbar from here against a cluster of yours"),
             (held, "Pods that are held, in any cluster with Tollbar"),
-            *(
-                (f"{os.path.relpath(checkout / folder)}/", what)
-                for folder, what in _FOLDERS.items()
-                if (checkout / folder).is_dir()
-            ),
+            *((f"{path}/", what) for path, what in folders if path is not None),
         ]
     )
-
-
-def _program() -> str:
-    """How this command can be called again: `tollbar` is not on everybody's PATH."""
-    if shutil.which("tollbar"):
-        return "tollbar"
-    called = Path(sys.argv[0])
-    return os.path.relpath(called) if called.name == "tollbar" else f"{os.path.relpath(sys.executable)} -m tollbar.cli"
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tollbar import wellknown
-from tollbar.cli import console, suite
+from tollbar.cli import console, locations, suite
 from tollbar.cli.processes import ProcessDied
 from tollbar.cli.suite import Suite
 
@@ -89,8 +89,13 @@ def _invite(terminal: Terminal, started: Suite, kubeconfig: str) -> None:
     if not started.reached:
         terminal.say(f"warning: the API server does not reach {started.webhook_url}: it runs on another machine.")
         terminal.say("warning: nothing is decided or held at admission; tolerations come late, by the controllers")
-    terminal.say(f"ready: webhook at {started.webhook_url}.  Now, in another terminal:")
-    terminal.say(f"  export KUBECONFIG={Path(kubeconfig).resolve()}")
-    terminal.say("  kubectl apply -f manifests/examples/quickstart/rule.yaml")
-    terminal.say(f"  kubectl get pods -A -l {wellknown.LABEL_GATE}={wellknown.GATE_HELD}")
-    terminal.say("Ctrl-C drains, and removes what was applied")
+    files = locations.quickstart()
+    terminal.say(f"ready: webhook at {started.webhook_url}.  Try it, in another terminal:")
+    for line in (
+        f"export KUBECONFIG={locations.shown(Path(kubeconfig))}",
+        f"kubectl apply -f {files}/rule.yaml -f {files}/claim-templates.yaml -f {files}/pod-b.yaml",
+        f"kubectl get pods -l {wellknown.LABEL_GATE}={wellknown.GATE_HELD}     # held: its device class is missing",
+        f"kubectl apply -f {files}/late-device-class.yaml     # and released",
+    ):
+        terminal.say(f"  {line}")
+    terminal.say("Ctrl-C drains, and removes what was applied here")

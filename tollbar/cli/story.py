@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources as package_files
 from typing import Final
 
 import click
@@ -16,6 +15,7 @@ import orjson
 import yaml
 
 from tollbar import wellknown
+from tollbar.cli.locations import QUICKSTART
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.waiting import Selection, milestones, until
 from tollbar.decide.tolerations import provenance_of
@@ -66,9 +66,8 @@ class Stage:
 
 
 def documents(file: str) -> list[Object]:
-    """The objects in a file of the quickstart, which the package contains."""
-    text = package_files.files("tollbar.cli").joinpath("quickstart", file).read_text(encoding="utf-8")
-    return list(yaml.safe_load_all(text))
+    """The objects in a file of the quickstart."""
+    return list(yaml.safe_load_all((QUICKSTART / file).read_text(encoding="utf-8")))
 
 
 async def rule(stage: Stage) -> None:
@@ -108,6 +107,7 @@ async def decided_at_admission(stage: Stage) -> None:
 async def held_and_released(stage: Stage) -> None:
     stage.tell.chapter("Pod B asks for a class of device that does not exist yet")
     stage.tell.applied("pod-b.yaml")
+    started = stage.clock.monotonic()
     [created] = await _apply(stage, "pod-b.yaml")
     _expect(pods.is_gated(created), "Pod B was not held")
     _expect(labels_of(created).get(wellknown.LABEL_GATE) == wellknown.GATE_HELD, "Pod B has not the label of held Pods")
@@ -117,7 +117,7 @@ async def held_and_released(stage: Stage) -> None:
     with stage.tell.waiting("a Pod that waits is told why after two seconds, not before"):
         what = "the event that says what Pod B waits for"
         told = await until(stage.client, event, lambda found: found is not None, timeout=_SECONDS, what=what)
-    stage.tell.proof(f'it says why, in an event: "{(told or {})["note"]}"')
+    stage.tell.proof(f'it says why, in an event: "{(told or {})["note"]}"', stage.clock.monotonic() - started)
     stage.tell.applied("late-device-class.yaml")
     _, bound, seconds = await _apply_and_follow(stage, "late-device-class.yaml", pod="pod-b")
     stage.tell.proof(f"released with the toleration, added by {_rules(bound)}", seconds["released"])

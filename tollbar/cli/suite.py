@@ -10,7 +10,7 @@ does.  If it does not, Pods are created unchanged (the configurations fail open)
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,11 @@ from tollbar.cli.applying import Applied
 from tollbar.cli.drain import drain
 from tollbar.cli.processes import HOST, Process, Sink
 from tollbar.runtime import config
+from tollbar.runtime.certs import TLS_CERT, TLS_KEY
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import SystemClock
 
+_MODULES: Final = {"webhook": "webhooks", "controllers": "controllers"}
 READY_SECONDS: Final = 60.0
 REACHED_SECONDS: Final = 5.0
 
@@ -40,6 +42,16 @@ class Suite:
     async def died(self) -> None:
         """Wait until a child ends by itself.  Raises ProcessDied then."""
         await asyncio.gather(*(process.died() for process in self.processes.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is known before anything starts; `probes` are the ports of /readyz."""
+
+    webhook_url: str
+    authority: bytes
+    arguments: Mapping[str, Sequence[str]]
+    probes: Mapping[str, int]
 
 
 @asynccontextmanager
@@ -60,34 +72,39 @@ async def running(
             await applied.definitions()
             user = await applied.gate()
             report(f"applied the definitions, and the SchedulingGate with {user} as an owner")
-            authority, arguments, ports = await asyncio.to_thread(_prepare, Path(directory), kubeconfig, admission)
+            plan = await asyncio.to_thread(_plan, Path(directory), kubeconfig, admission)
             children = {}
-            for name, argv in arguments.items():
-                children[name] = await Process.start(name, argv, sink)
+            for name, arguments in plan.arguments.items():
+                children[name] = await Process.start(name, arguments, sink)
                 undo.push_async_callback(_stop, children[name], report)
             for name, child in children.items():
-                await processes.ready(child, ports[name], timeout=READY_SECONDS)
-                report(f"{name} is ready (pid {child.pid})")
+                await processes.ready(child, plan.probes[name], timeout=READY_SECONDS)
+                report(f"{name}: ready (pid {child.pid})")
             if draining:
-                undo.push_async_callback(drain, client, clock=SystemClock(), report=report)
-            url = f"https://{HOST}:{ports['admission']}"
-            await applied.webhooks(url, authority)
-            yield Suite(children, user, url, await applied.answered(timeout=REACHED_SECONDS))
+                undo.push_async_callback(_drain, client, report)
+            await applied.webhooks(plan.webhook_url, plan.authority)
+            yield Suite(children, user, plan.webhook_url, await applied.answered(timeout=REACHED_SECONDS))
+
+
+async def _drain(client: Client, report: Callable[[str], None]) -> None:
+    drained = await drain(client, clock=SystemClock(), report=report)
+    report(f"Pods released: {drained.released}, still held: {drained.remaining}")
+    for refusal in drained.refused:
+        report(f"{refusal.pod}: {refusal.reason}")
 
 
 async def _stop(child: Process, report: Callable[[str], None]) -> None:
     polite = await child.stop()
-    report(f"{child.name} has ended" if polite else f"{child.name} did not end in time and was killed")
+    report(f"{child.name}: ended" if polite else f"{child.name}: did not end in time and was killed")
 
 
-def _prepare(directory: Path, kubeconfig: str, admission: str) -> tuple[bytes, dict[str, list[str]], dict[str, int]]:
-    """The CA, each child's arguments, and ports by use: `admission`, and the probes of each child."""
-    serving, *others = processes.free_ports(5)
-    probes = dict(zip(("webhook", "controllers"), others, strict=False))
-    metrics = dict(zip(("webhook", "controllers"), others[2:], strict=True))
-    authority = certs.make(directory, [HOST])
+def _plan(directory: Path, kubeconfig: str, admission: str) -> _Plan:
+    """Choose ports, make the certificate, write each child's configuration."""
+    serving, *others = processes.free_ports(1 + 2 * len(_MODULES))
+    probes = dict(zip(_MODULES, others[::2], strict=True))
+    metrics = dict(zip(_MODULES, others[1::2], strict=True))
     arguments = {}
-    for name, module in (("webhook", "webhooks"), ("controllers", "controllers")):
+    for name, module in _MODULES.items():
         configuration = config.load(
             None,
             {
@@ -96,11 +113,11 @@ def _prepare(directory: Path, kubeconfig: str, admission: str) -> tuple[bytes, d
                 "health.bindAddress": f"{HOST}:{probes[name]}",
                 "metrics.bindAddress": f"{HOST}:{metrics[name]}",
                 "webhook.port": serving,
-                "webhook.certFile": str(directory / "tls.crt"),
-                "webhook.keyFile": str(directory / "tls.key"),
+                "webhook.certFile": str(directory / TLS_CERT),
+                "webhook.keyFile": str(directory / TLS_KEY),
             },
         )
         file = directory / f"{name}.yaml"
         file.write_text(config.dump(configuration))
         arguments[name] = ["-m", module, "--kubeconfig", kubeconfig, "--config", str(file)]
-    return authority, arguments, {"admission": serving, **probes}
+    return _Plan(f"https://{HOST}:{serving}", certs.make(directory, [HOST]), arguments, probes)

@@ -10,9 +10,10 @@ unknown, then error.  A rule that reads claims or classes is unknown while anyth
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Any, Final
 
-from tollbar.cel import UNKNOWN, CelEngine, CelError, Program
+from tollbar.cel import UNKNOWN, CelEngine, CelError, Program, Purse
 from tollbar.decide import alternatives
 from tollbar.decide.alternatives import Alternative
 from tollbar.decide.package import Package
@@ -23,6 +24,10 @@ from tollbar.model.objects import Object, key_of, spec
 
 SelectorCompiler = Callable[[str], Program | CelError]
 """Compiles a device selector, normally through a memo: `tollbar.views.ruleset.RuleSet.selector`."""
+
+_COMPILING: Final = 500
+_COMPILING_A_CHARACTER: Final = 10
+"""Steps for a device selector.  Claims bring as many of them as their authors like, and each has to be compiled."""
 
 TOO_MANY_ALTERNATIVES: Final = "TooManyAlternatives"
 ALLOWANCE_SPENT: Final = "EvaluationAllowanceSpent"
@@ -53,16 +58,17 @@ FALSE: Final = Verdict(Truth.FALSE)
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much one package may cost.  Beyond `alternatives`, or `evaluations` in all, the answer is `beyond`."""
+    """How much one package may cost.  Beyond so many alternatives, or steps of evaluation in all, it is `beyond`."""
 
     alternatives: int
-    evaluations: int
+    steps: int
     beyond: Truth
 
 
-IN_THE_CONTROLLER: Final = Allowance(alternatives=256, evaluations=100_000, beyond=Truth.FALSE)
-AT_ADMISSION: Final = Allowance(alternatives=16, evaluations=40, beyond=Truth.UNKNOWN)
-"""About 20 ms of evaluation with the cel-python engine: what takes longer is decided behind a gate."""
+IN_THE_CONTROLLER: Final = Allowance(alternatives=256, steps=500_000, beyond=Truth.FALSE)
+"""About 200 ms.  Everything shares the event loop: no Pod, however large, may keep a leader from renewing its lease."""
+AT_ADMISSION: Final = Allowance(alternatives=16, steps=40_000, beyond=Truth.UNKNOWN)
+"""About 20 ms, where an ordinary rule takes 20 steps: what takes longer is decided behind a gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +134,12 @@ class Judge:
         self._engine = engine
         self._selector = selector
         self._allowance = allowance
-        self._left = allowance.evaluations
+        self._purse = Purse(allowance.steps)
         self._prepared: dict[int, Any] = {}
+        self._selectors: dict[str, Program | CelError] = {}
         self._selected: dict[tuple[str, int], bool] = {}
-        self._every: Sequence[Alternative] | None = None
+        self._built: list[Alternative] = []
+        self._to_build = alternatives.every(package.claims, package.classes)
 
     def verdict(self, rule: Rule) -> Verdict:
         """What this rule says of the package.  Total; the rule's mode and scope are the caller's business.
@@ -158,10 +166,11 @@ class Judge:
         except _AllowanceSpent:
             return Verdict(self._allowance.beyond, ALLOWANCE_SPENT)
 
-    def _spend(self) -> None:
-        if self._left <= 0:
+    def _pay(self, steps: int) -> None:
+        """For what is about to be done."""
+        if self._purse.steps < steps:
             raise _AllowanceSpent
-        self._left -= 1
+        self._purse.steps -= steps
 
     def _missing_for(self, rule: Rule) -> str:
         relevant = [
@@ -175,15 +184,20 @@ class Judge:
         claims, classes = self._package.claims, self._package.classes
         if not rule.reads_requests or rule.when_alternatives == "First":
             return self._evaluate(program, 0, alternatives.first(claims, classes))
-        if self._every is None:
-            if alternatives.count(claims) > self._allowance.alternatives:
-                return Verdict(self._allowance.beyond, TOO_MANY_ALTERNATIVES)
-            self._every = list(alternatives.every(claims, classes))
-        verdicts = (self._evaluate(program, index, each) for index, each in enumerate(self._every))
+        count = alternatives.count(claims)
+        if count > self._allowance.alternatives:
+            return Verdict(self._allowance.beyond, TOO_MANY_ALTERNATIVES)
+        verdicts = (self._evaluate(program, index, self._alternative(index)) for index in range(count))
         return _combine(verdicts, Truth.FALSE if rule.when_alternatives == "All" else Truth.TRUE)
 
+    def _alternative(self, index: int) -> Alternative:
+        """Built when the first rule gets that far: few do."""
+        while len(self._built) <= index:
+            self._built.append(next(self._to_build))
+        return self._built[index]
+
     def _evaluate(self, program: Program, index: int, alternative: Alternative) -> Verdict:
-        self._spend()
+        self._pay(1)
         if index not in self._prepared:
             self._prepared[index] = self._engine.prepare(
                 {
@@ -193,7 +207,7 @@ class Judge:
                     "namespaceObject": self._package.namespace or {},
                 }
             )
-        result = program.evaluate_partial(self._prepared[index], self._package.unknown)
+        result = program.evaluate_partial(self._prepared[index], self._package.unknown, self._purse)
         if result is UNKNOWN:
             return Verdict(Truth.UNKNOWN, self._unknown_to(program))
         if isinstance(result, CelError):
@@ -225,19 +239,24 @@ class Judge:
         device_class = self._package.classes.get(str(exactly.get("deviceClassName")))
         if device_class is None:
             return False
-        sources = [
-            str((selector.get("cel") or {}).get("expression"))
-            for selector in [*(spec(device_class).get("selectors") or ()), *(exactly.get("selectors") or ())]
-        ]
-        return any(all(self._selects(source, device) for source in sources) for device in devices)
+        of_class, of_request = spec(device_class).get("selectors") or (), exactly.get("selectors") or ()
+        return any(all(self._selects(each, device) for each in chain(of_class, of_request)) for device in devices)
 
-    def _selects(self, source: str, device: Mapping[str, Any]) -> bool:
+    def _selects(self, selector: Object, device: Mapping[str, Any]) -> bool:
+        self._pay(1)
+        source = str((selector.get("cel") or {}).get("expression"))
         key = (source, id(device))
         if key not in self._selected:
-            self._spend()
-            program = self._selector(source)
-            self._selected[key] = not isinstance(program, CelError) and program.evaluate(device) is True
+            program = self._compiled(source)
+            self._selected[key] = not isinstance(program, CelError) and program.evaluate(device, self._purse) is True
         return self._selected[key]
+
+    def _compiled(self, source: str) -> Program | CelError:
+        """Paid for whether or not somebody has compiled it before: the same package costs the same everywhere."""
+        if source not in self._selectors:
+            self._pay(_COMPILING + _COMPILING_A_CHARACTER * len(source))
+            self._selectors[source] = self._selector(source)
+        return self._selectors[source]
 
 
 def _combine(verdicts: Iterable[Verdict], decisive: Truth) -> Verdict:

@@ -5,7 +5,7 @@ Used by the rules and watchdog controllers.  Invariants: conditions are written 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tollbar import wellknown
@@ -17,6 +17,8 @@ from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
 
 PERIOD: Final = 30.0
 """Seconds between two writes of numbers to one object's status."""
+RECOUNT: Final = 1.0
+"""Seconds until a count that is not complete is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,14 @@ class StatusPlan:
 class RuleFacts:
     """`written` is when this process last wrote the status (epoch seconds), None if it did not.
 
+    `pending` is None while the Pods of the cache have not all been decided since this process started.
     `prefiltered` says that the API server sends the webhook only Pods that want devices, so that a rule about Pods
     alone acts after admission.
     """
 
     rule: Object
     compiled: Rule | Problem
-    pending: int
+    pending: int | None
     prefiltered: bool
     written: float | None
 
@@ -56,8 +59,10 @@ def rule_status(facts: RuleFacts, now: float) -> StatusPlan:
             reason, message = wellknown.LATE_ONLY, "the webhook sees only Pods that want devices: added after admission"
         case _:
             pass
-    wanted = _with_ready(facts.rule, status == "True", reason, message, {"pendingMatches": facts.pending}, now)
-    return _plan(facts.rule, wanted, events, facts.written, now)
+    numbers = {} if facts.pending is None else {"pendingMatches": facts.pending}
+    wanted = _with_ready(facts.rule, status == "True", reason, message, numbers, now)
+    plan = _plan(facts.rule, wanted, events, facts.written, now)
+    return plan if facts.pending is not None else replace(plan, outcome=RetryAfter(RECOUNT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Which rules were true for which pending Pods, as last decided: the rules' `status.pendingMatches`.
 
 The gates controller records, the rules controller counts.  Lost on restart and rebuilt by the first pass over the
-cache; a Pod that leaves the cache (bound or deleted) leaves this table by itself.
+cache: until every Pod there has been decided once, a count says nothing (`complete`).  A Pod that leaves the cache
+(bound or deleted) leaves this table by itself.
 """
 
 from collections import Counter
@@ -23,24 +24,33 @@ class Matches:
         """`handler` is called with the name of every rule whose count changed."""
         self._handlers.append(handler)
 
+    @property
+    def complete(self) -> bool:
+        """Whether every Pod of the cache has been decided since this process started."""
+        return len(self._rules_of) == len(self._pods)
+
     def count(self, rule: str) -> int:
         return self._counts[rule]
 
     def record(self, pod: Key, rules: Iterable[str]) -> None:
-        """These rules are true for the Pod now.  Nothing is, once it has left the cache: an answer may come late."""
-        new, old = tuple(rules) if pod in self._pods else (), self._rules_of.get(pod, ())
-        if new == old:
-            return
-        if new:
-            self._rules_of[pod] = new
-        else:
-            del self._rules_of[pod]
+        """What a decision about a Pod of the cache said."""
+        if pod in self._pods:
+            self._update(pod, tuple(rules))
+
+    def _update(self, pod: Key, new: tuple[str, ...]) -> None:
+        old = self._rules_of.get(pod, ())
+        self._rules_of[pod] = new
         self._counts.update(new)
         self._counts.subtract(old)
         for rule in set(new) ^ set(old):
             for handler in self._handlers:
                 handler(rule)
 
+    def _forget(self, pod: Key) -> None:
+        if pod in self._rules_of:
+            self._update(pod, ())
+            del self._rules_of[pod]
+
     def _on_delta(self, delta: Delta) -> None:
         if delta.new is None and delta.old is not None:
-            self.record(key_of(delta.old), ())
+            self._forget(key_of(delta.old))

@@ -67,6 +67,7 @@ def test_rights_of_the_processes() -> None:
                 "patch core/pods",
                 "create events.k8s.io/events",
                 "patch events.k8s.io/events",
+                "create tollbar.dev/schedulinggates",
                 "patch tollbar.dev/schedulinggates/status",
                 "patch tollbar.dev/tolerationrules/status",
                 "list admissionregistration.k8s.io/mutatingwebhookconfigurations",

@@ -32,6 +32,8 @@ NAMED = rule("named", expression(lambda inputs: inputs["pod"]["metadata"]["name"
 BY_UID = rule("uid", expression(lambda _: True, "pod.metadata.uid"))
 CLAIM_NAMED = rule("claim", expression(lambda _: True, "claims.metadata.name"))
 
+COSTLY = expression(lambda _: False, "pod.metadata.labels", steps=10_000)
+
 NEW = pod().being_created()
 USER = NEW.claims("gpu")
 
@@ -205,9 +207,12 @@ UNDECIDED = {
         Given(USER, cluster=(ML, GPU_CLASS, claim("gpu").request(*CHOICES, "gpu"))),
         gated("Undecided: rule gpu: TooManyAlternatives"),
     ),
-    "more evaluations than admission has time for": (
-        Given(NEW, tuple(rule(f"r{i:02}", has_label("app")) for i in range(41))),
-        gated("Undecided: rule r40: EvaluationAllowanceSpent"),
+    "more steps than admission has time for": (
+        Given(NEW, tuple(rule(f"r{i}", COSTLY) for i in range(6))),
+        gated(
+            "Undecided: rule r4: EvaluationAllowanceSpent",
+            "Undecided: rule r5: EvaluationAllowanceSpent",
+        ),
     ),
     "what is decided waits for what is not": (
         Given(USER.labelled(app="web"), (GPU, APP), cluster=(ML,)),

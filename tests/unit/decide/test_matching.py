@@ -7,7 +7,7 @@ import pytest
 from builders import claim, device_class, namespace, pod
 from fakes import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
 
-from tollbar.cel import COMPILE, UNKNOWN, CelError
+from tollbar.cel import COMPILE, UNKNOWN, CelError, Purse
 from tollbar.decide import matching
 from tollbar.decide.matching import Allowance, Judge, Judgement, Truth, Verdict
 from tollbar.decide.package import Missing, Package
@@ -15,7 +15,7 @@ from tollbar.decide.rules import Expression, ExtendedResources, Match, Prototype
 from tollbar.model import claims
 from tollbar.model.objects import Object
 
-PLENTY = Allowance(alternatives=256, evaluations=1_000, beyond=Truth.FALSE)
+PLENTY = Allowance(alternatives=256, steps=100_000, beyond=Truth.FALSE)
 YES, NO = Verdict(Truth.TRUE), Verdict(Truth.FALSE)
 FAILED = Verdict(Truth.ERROR, "no such key")
 UNDECIDED = Verdict(Truth.UNKNOWN, "what the Pod gets only after its admission")
@@ -39,7 +39,8 @@ class SaysTheClass:
     source = ""
     reads = frozenset({"claims.spec.devices.requests.exactly.deviceClassName"})
 
-    def evaluate_partial(self, inputs: Mapping[str, Any], _unknown: frozenset[str]) -> Any:
+    def evaluate_partial(self, inputs: Mapping[str, Any], _unknown: frozenset[str], purse: Purse) -> Any:
+        purse.steps -= 1
         name = inputs["claims"][0]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"]
         answers = {"yes": True, "no": False, "unknown": UNKNOWN, "error": CelError("no such key", 1, 1, "RUNTIME")}
         return answers[name]
@@ -131,22 +132,28 @@ LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
         matching.AT_ADMISSION,
         Verdict(Truth.UNKNOWN, TOO_MANY),
     ),
-    "the last evaluation that is allowed": (
+    "the last step that is allowed": (
         rule("r", SAYS_THE_CLASS),
         package(claim().request("yes", "yes", "yes")),
-        Allowance(256, 3, Truth.FALSE),
+        Allowance(256, 6, Truth.FALSE),
         YES,
     ),
     "one more": (
         rule("r", SAYS_THE_CLASS),
         package(claim().request("yes", "yes", "yes", "yes")),
-        Allowance(256, 3, Truth.FALSE),
+        Allowance(256, 6, Truth.FALSE),
         Verdict(Truth.FALSE, SPENT),
+    ),
+    "an evaluation that is begun is finished": (
+        rule("r", expression(lambda _: True, "pod.metadata", steps=10_000)),
+        package(),
+        Allowance(256, 1, Truth.FALSE),
+        YES,
     ),
     "what was decided within the allowance stands": (
         rule("r", SAYS_THE_CLASS),
         package(claim().request("yes", "no", "yes", "yes")),
-        Allowance(256, 2, Truth.FALSE),
+        Allowance(256, 4, Truth.FALSE),
         NO,
     ),
 }
@@ -258,7 +265,7 @@ def test_verdict(given: Match, of: Package, want: Verdict) -> None:
 
 # A prototype is an input of the device environment; here simply what it is called.
 BIG, SMALL = {"device": "big"}, {"device": "small"}
-IS_BIG = FakeProgram(lambda inputs: inputs["device"] == "big", frozenset({"device"}))
+IS_BIG = FakeProgram(lambda inputs: inputs["device"] == "big", frozenset({"device"}), steps=7)
 IS_KNOWN = FakeProgram(lambda inputs: inputs["device"] in ("big", "small"), frozenset({"device"}))
 FAILS = FakeProgram(lambda inputs: inputs["attributes"], frozenset({"device"}))
 SELECTORS = {"is-big": IS_BIG, "is-known": IS_KNOWN, "fails": FAILS}
@@ -315,12 +322,25 @@ def test_devices(given: Object, prototypes: tuple[Object, ...], want: tuple[bool
     assert tuple(judge.verdict(each) for each in rules) == tuple(YES if truth else NO for truth in want)
 
 
-def test_a_selector_is_asked_about_a_device_once_for_all_rules() -> None:
-    judge = Judge(
-        package(claim().request("bigs"), classes={"bigs": BIGS}), FakeEngine(), selector, Allowance(1, 1, Truth.FALSE)
-    )
-    one, two = rule("one", Prototypes((BIG,))), rule("two", Prototypes((BIG,)))
-    assert (judge.verdict(one), judge.verdict(two)) == (YES, YES)
+COMPILING = 500 + 10 * len("is-big")
+IS_BIG_STEPS = 7
+
+
+def test_a_selector_is_compiled_and_asked_about_a_device_once_for_all_rules() -> None:
+    given = package(claim().request("bigs"), classes={"bigs": BIGS})
+    allowance = Allowance(1, 1 + COMPILING + IS_BIG_STEPS + 1, Truth.FALSE)
+    judge = Judge(given, FakeEngine(), selector, allowance)
+    rules = [rule(name, Prototypes((BIG,))) for name in ("one", "two", "three")]
+    assert [judge.verdict(each) for each in rules] == [YES, YES, Verdict(Truth.FALSE, SPENT)]
+
+
+def test_selectors_that_would_take_too_long_to_compile() -> None:
+    given = package(claim().request("free", selectors=("x" * 10_240,)), classes={"free": FREE})
+    verdicts = [
+        Judge(given, FakeEngine(), no_selector, allowance).verdict(rule("r", Prototypes((BIG,))))
+        for allowance in (matching.AT_ADMISSION, matching.IN_THE_CONTROLLER)
+    ]
+    assert verdicts == [Verdict(Truth.UNKNOWN, SPENT), NO]
 
 
 TRUE_, FALSE_ = expression(lambda _: True, "pod.spec"), expression(lambda _: False, "pod.spec")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tollbar.runtime import config, log
+from tollbar.runtime import config, log, process
 from tollbar.runtime.client import Client
 from tollbar.runtime.metrics import Metrics
-from webhooks.__main__ import assemble, run
+from webhooks.__main__ import assemble
 
 KUBECONFIG = """
 apiVersion: v1
@@ -22,9 +22,12 @@ users: [{name: nobody, user: {token: x}}]
 async def test_readiness_stops_first_then_the_server_and_the_probes_last(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
-    metrics = Metrics()
-    client = await Client.connect(kubeconfig=str(kubeconfig), metrics=metrics, user_agent="test")
-    phases = assemble(config.load(None, {}), client, metrics)
+    client = await Client.connect(kubeconfig=str(kubeconfig), metrics=Metrics(), user_agent="test")
+
+    async def connect() -> Client:
+        return client
+
+    phases = await assemble(config.load(None, {}), Metrics(), connect)
     await client.close()
     assert [[service.name for service in phase] for phase in phases] == [
         ["probes", "metrics", "event loop lag"],
@@ -38,6 +41,6 @@ def test_without_a_way_to_the_api_server_it_ends_with_a_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(log, "configure", lambda *_: None)
-    code = run(config.load(None, {}), "/no/such/kubeconfig")
+    code = process.run("webhook", assemble, config.load(None, {}), "/no/such/kubeconfig")
     lines = [(record.getMessage(), record.error, record.exc_info) for record in caplog.records]
     assert (code, lines) == (1, [("no way to the API server", "no kubeconfig at /no/such/kubeconfig", None)])

@@ -1,0 +1,76 @@
+"""What `tollbar dev` adds to a cluster where some of it was there before, and what it takes away again."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tollbar.api import crds
+from tollbar.api.gates import CONTROLLERS, shipped_gate
+from tollbar.cli.applying import Applied
+from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.model.objects import Object
+from tollbar.runtime.client import Client
+
+NAMES = [f"crd/{crd['metadata']['name']}" for crd in crds.all_crds()]
+
+
+@pytest.fixture
+def definitions(kubectl: Kubectl) -> Iterator[None]:
+    """Our CRDs as somebody else applied them, gone afterwards unless they were there before."""
+    there = kubectl("get", "--ignore-not-found", "-o", "name", *NAMES)
+    kubectl.apply(*crds.all_crds())
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", *NAMES)
+    yield
+    if not there:
+        kubectl("delete", "--wait", *NAMES)
+
+
+def gate(kubectl: Kubectl) -> Object:
+    found: Object = kubectl.json("get", "schedulinggate", "tolerations")
+    return found
+
+
+async def test_what_was_there_before_stays_and_becomes_what_it_was(
+    admin: Client, kubectl: Kubectl, definitions: None
+) -> None:
+    kubectl.apply(shipped_gate())
+    try:
+        applied = Applied(admin, lambda _line: None)
+        await applied.take_over()
+        await applied.definitions()
+        user = await applied.gate()
+        during = gate(kubectl)["spec"]["owners"]
+        await applied.undo()
+
+        assert (during, gate(kubectl)["spec"]["owners"]) == ([CONTROLLERS, user], [CONTROLLERS])
+        assert kubectl("get", "-o", "name", *NAMES).split() == [name.replace("crd", CRD, 1) for name in NAMES]
+    finally:
+        kubectl("delete", "schedulinggate", "tolerations")
+
+
+CRD = "customresourcedefinition.apiextensions.k8s.io"
+
+
+async def test_a_webhook_that_the_api_server_cannot_reach_is_noticed(
+    admin: Client, kubectl: Kubectl, definitions: None
+) -> None:
+    applied = Applied(admin, lambda _line: None)
+    await applied.webhooks("https://127.0.0.1:9", b"no certificate")
+    reached = await applied.answered(timeout=0.5)
+    await applied.undo()
+
+    configurations = kubectl("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "name")
+    assert (reached, "zz-tollbar" in configurations) == (False, False)
+
+
+async def test_doing_it_all_twice_and_undoing_it_twice_is_harmless(
+    admin: Client, kubectl: Kubectl, definitions: None
+) -> None:
+    for _ in range(2):
+        applied = Applied(admin, lambda _line: None)
+        await applied.definitions()
+        await applied.gate()
+        await applied.undo()
+        await applied.undo()
+
+    assert kubectl("get", "schedulinggates", "-o", "name") == ""

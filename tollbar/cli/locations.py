@@ -1,0 +1,41 @@
+"""What hints for a person call things by: this program, and the folders of a checkout, if there is one.
+
+Used by `dev` and `demo`.  Paths are relative to the current directory where that is shorter.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import tollbar
+
+QUICKSTART: Final = Path(__file__).parent / "quickstart"
+"""The quickstart's files: a link to manifests/examples/quickstart in a checkout, a copy in an installation."""
+
+_CHECKOUT: Final = Path(tollbar.__file__).parents[1]
+
+
+def program() -> str:
+    """How this command can be called again: `tollbar` is not on everybody's PATH."""
+    if shutil.which("tollbar"):
+        return "tollbar"
+    called = Path(sys.argv[0])
+    return shown(called) if called.name == "tollbar" else f"{shown(Path(sys.executable))} -m tollbar.cli"
+
+
+def folder(name: str) -> str | None:
+    """A folder of the checkout, None in an installation."""
+    path = _CHECKOUT / name
+    return shown(path) if path.is_dir() else None
+
+
+def quickstart() -> str:
+    """Where a user finds the quickstart's files."""
+    return folder("manifests/examples/quickstart") or shown(QUICKSTART)
+
+
+def shown(path: Path) -> str:
+    """The path as one would type it here."""
+    return min(os.path.relpath(path), str(path.absolute()), key=len)
