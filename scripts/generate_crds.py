@@ -6,30 +6,28 @@
 The code is `tollbar.api`; what it gives is also what `tollbar dev` applies, so that both stay one.
 """
 
-import sys
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from generating import main
 
-MANIFESTS: Final = Path(__file__).resolve().parent.parent / "manifests"
+from tollbar.api import crds, webhooks
+
 HEADER: Final = "# Generated from tollbar.api by scripts/generate_crds.py: change it there.\n"
 
 
 def generated() -> dict[str, str]:
-    """Text by path under manifests/."""
-    from tollbar.api import crds, webhooks
-
+    """Text by path."""
     client = webhooks.at_service()
     conditions = webhooks.pod_conditions(pod_rules=True)
     values: dict[str, Any] = {
-        f"base/crds/tollbar.dev_{crd['spec']['names']['plural']}.yaml": crd for crd in crds.all_crds()
+        f"manifests/base/crds/tollbar.dev_{crd['spec']['names']['plural']}.yaml": crd for crd in crds.all_crds()
     }
     values |= {
         # The prefix that makes the names sort last is put on by manifests/identity, after any namePrefix.
-        "base/webhooks/pods.yaml": webhooks.pods_configuration(client, name="tollbar-pods"),
-        "base/webhooks/rules.yaml": webhooks.rules_configuration(client, name="tollbar-rules"),
-        "components/pod-rules/match-conditions.yaml": [
+        "manifests/base/webhooks/pods.yaml": webhooks.pods_configuration(client, name="tollbar-pods"),
+        "manifests/base/webhooks/rules.yaml": webhooks.rules_configuration(client, name="tollbar-rules"),
+        "manifests/components/pod-rules/match-conditions.yaml": [
             {"op": "replace", "path": "/webhooks/0/matchConditions", "value": conditions}
         ],
     }
@@ -56,25 +54,5 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-def main(arguments: list[str]) -> int:
-    check = arguments == ["--check"]
-    if arguments and not check:
-        sys.stderr.write(__doc__ or "")
-        return 2
-    stale = []
-    for name, text in generated().items():
-        path = MANIFESTS / name
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(name)
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    for name in stale:
-        sys.stdout.write(f"manifests/{name}: {'not up to date' if check else 'written'}\n")
-    return 1 if check and stale else 0
-
-
 if __name__ == "__main__":
-    sys.path.insert(0, str(MANIFESTS.parent))
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main(generated(), __doc__ or ""))

@@ -4,16 +4,13 @@ The source is the Kubernetes client's generated models.  `--check` writes nothin
 would be written.  The file is data of tollbar.cel, which imports no Kubernetes client.
 """
 
-import argparse
 import json
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
+from generating import main
 from kubernetes.client import models
 
-FILE = Path(__file__).resolve().parent.parent / "tollbar" / "cel" / "schema.json"
 ROOTS = {
     "Pod": "V1Pod",
     "ResourceClaim": "ResourceV1ResourceClaim",
@@ -68,18 +65,5 @@ def generate() -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail if the file is stale, write nothing")
-    stale = generate() != (FILE.read_text() if FILE.exists() else "")
-    if parser.parse_args().check:
-        if stale:
-            print(f"{FILE.name} is stale: run scripts/generate_schema.py", file=sys.stderr)  # noqa: T201
-        return int(stale)
-    if stale:
-        FILE.write_text(generate())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main({"tollbar/cel/schema.json": generate()}, __doc__ or ""))

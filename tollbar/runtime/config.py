@@ -97,52 +97,69 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, use_attribute_docstrings=True
+    )
 
 
 class LeaderElection(_Section):
     """A Lease in the system namespace; see `tollbar.runtime.leader` for what the three periods mean."""
 
     enabled: bool = True
+    """Whether to hold the Lease while working, as several replicas need."""
     lease_name: Annotated[str, AfterValidator(_dns_subdomain)] = "tollbar-controllers"
+    """Name of the Lease; the Role in the manifests names it."""
     lease_duration: Seconds = 15.0
+    """How long others wait for a leader that is silent."""
     renew_deadline: Seconds = 10.0
+    """How long a leader goes on without a successful renewal."""
     retry_period: Seconds = 2.0
+    """How often the Lease is renewed, or tried for."""
 
 
 class Health(_Section):
     """Probes: /healthz and /readyz."""
 
     bind_address: Listen = Address("", 8081)
+    """Where; an empty host means every interface."""
 
 
 class MetricsEndpoint(_Section):
     """/metrics, apart from the probes so that a NetworkPolicy can tell them apart."""
 
     bind_address: Listen = Address("", 8080)
+    """Where; an empty host means every interface."""
 
 
 class Webhook(_Section):
     """The admission server; the files are re-read when they change."""
 
     port: Port = 9443
+    """Of the admission server."""
     cert_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.crt"
+    """Serving certificate, PEM."""
     key_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.key"
+    """Its private key, PEM."""
 
 
 class ClientConnection(_Section):
     """Limits towards the API server.  qps 0 leaves throttling to API Priority and Fairness."""
 
     qps: Annotated[float, Field(ge=0, le=100_000)] = 0.0
+    """Calls a second."""
     burst: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Calls at once above that rate; 0 is twice the qps."""
     in_flight: Annotated[int, Field(ge=1, le=1024)] = 128
+    """Calls under way at one time, watches excepted."""
 
 
 class Log(_Section):
     """See `tollbar.runtime.log`; debug lines from verbosity 4 on."""
 
     format: Literal["text", "json"] = "text"
+    """Shape of the lines: klog text, or JSON."""
     verbosity: Annotated[int, Field(ge=0, le=10)] = 0
+    """As in Kubernetes: 4 and more shows debug lines."""
 
 
 def _all_but_system(data: dict[str, Any]) -> Object:
@@ -164,8 +181,9 @@ class Configuration(_Section):
     managed_namespace_selector: Selector = Field(default_factory=_all_but_system)
     """metav1.LabelSelector over namespaces; all but kube-system and the system namespace unless set."""
     workers: Annotated[int, Field(ge=1, le=256)] = 32
-    """Concurrent reconciles of each controller."""
+    """Pods that are worked on at one time."""
     cel_engine: Literal["cel-python"] = "cel-python"
+    """Which engine evaluates expressions."""
     leader_election: LeaderElection = LeaderElection()
     health: Health = Health()
     metrics: MetricsEndpoint = MetricsEndpoint()
