@@ -89,4 +89,4 @@ def a_ready_rule(cluster: Cluster, *rules: Any) -> None:
     cluster.create(*rules)
     for rule in rules:
         name = rule["metadata"]["name"]
-        cluster.kubectl("wait", "--for=condition=Ready", f"tolerationrule/{name}", "--timeout=10s")
+        cluster.kubectl("wait", "--for=condition=Ready", f"tolerationrule/{name}", "--timeout=40s")

@@ -127,7 +127,7 @@ def pods(draw: st.DrawFn, name: str) -> Pod:
 
 
 def annotations_of_a_pod() -> st.SearchStrategy[dict[str, str]]:
-    texts = st.sampled_from(["[]", "{", '[{"rule":"r1","generation":1,"added":[],"via":"admission"}]', "[" * 5_000])
+    texts = st.sampled_from(["[]", "{", '[{"rule":"gpu","generation":1,"added":[],"via":"admission"}]', "[" * 5_000])
     return st.fixed_dictionaries({}, optional={"a": st.just("b"), "tollbar.dev/tolerations": texts})
 
 
@@ -174,19 +174,23 @@ def namespaces(name: str) -> st.SearchStrategy[Built]:
     )
 
 
+MATCHES: Final[Mapping[str, Callable[[TolerationRule], TolerationRule]]] = {
+    **{f"cel-{i}": lambda it, text=text: it.cel(text) for i, text in enumerate(EXPRESSIONS)},
+    "extended": lambda it: it.extended(RESOURCE, "example.com/other"),
+    "implicit": lambda it: it.extended(IMPLICIT),
+    "gpu": lambda it: it.device("gpu"),
+    "nic": lambda it: it.device("nic"),
+}
+"""A name for a rule, and how it matches."""
+
+
 @st.composite
 def rules(draw: st.DrawFn, name: str) -> TolerationRule:
-    built = toleration_rule(name).giving(*draw(st.lists(st.sampled_from(TOLERATIONS), min_size=1, max_size=2)))
-    match draw(st.sampled_from(["CEL", "CEL", "CEL", "ExtendedResource", "Device"])):
-        case "CEL":
-            built = built.cel(draw(st.sampled_from(list(EXPRESSIONS))))
-        case "ExtendedResource":
-            built = built.extended(*draw(some([RESOURCE, IMPLICIT, "example.com/nic"])), "example.com/other")
-        case "Device":
-            built = built.device(draw(st.sampled_from(["gpu", "nic"])))
-    if team := draw(st.sampled_from(["", "", "", "a", "b"])):
+    built = MATCHES[name](toleration_rule(name))
+    built = built.giving(*draw(st.lists(st.sampled_from(TOLERATIONS), min_size=1, max_size=2)))
+    if team := draw(st.sampled_from([*[""] * 6, "a", "b"])):
         built = built.in_namespaces(team=team)
-    mode = draw(st.sampled_from(["Enforce", "Enforce", "Enforce", "Audit", "Disabled"]))
+    mode = draw(st.sampled_from([*["Enforce"] * 6, "Audit", "Disabled"]))
     return built.mode(mode).when(draw(st.sampled_from(["All", "Any", "First"])))
 
 
@@ -203,18 +207,21 @@ KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], st.SearchStrate
     "ResourceClaimTemplate": (("t1", "t2"), templates),
     "DeviceClass": (("gpu", "tpu", "nic"), classes),
     "Namespace": (("ml",), namespaces),
-    "TolerationRule": (("r1", "r2", "r3"), rules),
+    "TolerationRule": (tuple(MATCHES), rules),
     "SchedulingGate": (("g1",), scheduling_gates),
 }
 
 
 @st.composite
 def clusters(draw: st.DrawFn, *without: str) -> dict[tuple[str, str], Object]:
-    """Objects by kind and name, without these kinds."""
+    """Objects by kind and name, without these kinds; most of what could be there is, and some of the rules."""
     cluster = {}
     for kind, (names, strategy) in KINDS.items():
-        for name in names:
-            if kind not in without and draw(st.sampled_from([True, True, True, False])):
+        if kind in without:
+            continue
+        present = draw(some(names, 6)) if kind == "TolerationRule" else names
+        for name in present:
+            if kind == "TolerationRule" or draw(st.sampled_from([True] * 7 + [False])):
                 cluster[kind, name] = draw(strategy(name))
     return cluster
 
@@ -283,19 +290,6 @@ TOUCHES: Final[Mapping[str, tuple[Touch, ...]]] = {
     ),
 }
 """What happens to objects of each kind while they live, one thing at a time; some of it matters to nobody."""
-
-
-@st.composite
-def changed_clusters(draw: st.DrawFn) -> tuple[dict[tuple[str, str], Object], str, str, Object | None]:
-    """A cluster, and one object of it by kind and name, with what is there afterwards."""
-    cluster = draw(clusters())
-    kind = draw(st.sampled_from(list(KINDS)))
-    names, strategy = KINDS[kind]
-    name = draw(st.sampled_from(names))
-    if (kind, name) not in cluster:
-        return cluster, kind, name, draw(strategy(name))
-    touched = st.sampled_from(TOUCHES[kind]).map(lambda touch: touch(cluster[kind, name]))
-    return cluster, kind, name, draw(st.one_of(touched, touched, touched, strategy(name), st.none()))
 
 
 @st.composite

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from controllers.status import StatusWriter
 from tollbar.decide import statuses
+from tollbar.decide.rules import Problem
 from tollbar.decide.statuses import RuleFacts
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
@@ -36,4 +37,8 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         prefiltered=deps.caches.is_prefiltered,
         written=deps.status.written(key),
     )
-    return await deps.status.write(rule, statuses.rule_status(facts, deps.clock.now()))
+    plan = statuses.rule_status(facts, deps.clock.now())
+    outcome = await deps.status.write(rule, plan)
+    if plan.events and isinstance(compiled, Problem):
+        deps.metrics.counter("tollbar_rule_errors_total").labels(rule=key.name, reason=compiled.reason).inc()
+    return outcome

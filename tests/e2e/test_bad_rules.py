@@ -1,6 +1,8 @@
 """Rules that go wrong, and input that is wrong: a clear answer, and no Pod that waits for ever."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from builders import toleration_rule
@@ -56,18 +58,47 @@ def test_a_rule_over_its_budget_is_reported_and_holds_nobody(cluster: Cluster, s
     reported(cluster, stack, "web", hungry)
 
 
-def test_a_rule_that_got_past_the_webhook_is_not_in_force_and_says_why(cluster: Cluster, stack: Stack) -> None:
+BAD_PROTOTYPE = {"driver": "gpu.example.com", "capacity": {"memory": {"value": "a lot"}}}
+
+
+@pytest.mark.parametrize(
+    ("match", "reason", "said"),
+    [
+        (
+            {"type": "CEL", "cel": {"expression": 'pod.metdata.name == "x"'}},
+            "InvalidExpression",
+            "spec.match.cel.expression: 1:5: undefined field 'metdata'",
+        ),
+        (
+            {"type": "Device", "device": {"prototypes": [BAD_PROTOTYPE]}},
+            "InvalidPrototype",
+            "spec.match.device.prototypes[0].capacity[memory].value",
+        ),
+    ],
+    ids=["expression", "prototype"],
+)
+def test_a_rule_that_got_past_admission_is_not_in_force_and_says_why(
+    cluster: Cluster, stack: Stack, match: Object, reason: str, said: str
+) -> None:
+    """The webhook was down; for the prototype the CRD's own rule was missing, as with an older definition."""
+    name, gpu = cluster.unique("broken"), cluster.class_()
+    a_ready_rule(cluster, gpu_rule(gpu))
+    cluster.create(cluster.template("mine", gpu))
     stack.running["webhook"].stop()
     try:
-        name = cluster.unique("broken")
-        cluster.create(toleration_rule(name).cel('pod.metdata.name == "x"'))
-        cluster.kubectl("wait", "--for=condition=Ready=False", f"tolerationrule/{name}", "--timeout=10s")
-        (condition,) = cluster.kubectl.json("get", "tolerationrule", name)["status"]["conditions"]
-        assert condition["reason"] == "InvalidExpression"
-        assert condition["message"].startswith("spec.match.cel.expression: 1:5: undefined field 'metdata'")
-        eventually(lambda: "InvalidRule" in dict(cluster.events(name)), what="InvalidRule")
+        with without_crd_rules(cluster):
+            cluster.create(toleration_rule(name).but("spec.match", match))
+            cluster.kubectl("wait", "--for=condition=Ready=False", f"tolerationrule/{name}", "--timeout=10s")
     finally:
         stack.webhook()
+    (condition,) = cluster.kubectl.json("get", "tolerationrule", name)["status"]["conditions"]
+    assert condition["reason"] == reason
+    assert condition["message"].startswith(said)
+    eventually(lambda: "InvalidRule" in dict(cluster.events(name)), what="InvalidRule")
+    errors = stack.running["controllers"].metrics()["tollbar_rule_errors_total"]
+    assert any(f'rule="{name}"' in labels and reason in labels for labels in errors)
+    cluster.create(cluster.pod().templates("mine"))
+    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +143,26 @@ def test_a_pod_with_256_alternatives_is_decided(cluster: Cluster) -> None:
 def test_no_traceback_was_logged(stack: Stack) -> None:
     """The last test of the lane: everything above went through these two processes."""
     assert [name for name, process in stack.running.items() if "Traceback" in process.log()] == []
+
+
+@contextmanager
+def without_crd_rules(cluster: Cluster) -> Iterator[None]:
+    """The CRD without its validation, for a while."""
+    crd = cluster.kubectl.json("get", "crd", "tolerationrules.tollbar.dev")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    loose = [
+        {**version, "schema": {"openAPIV3Schema": schema}, "selectableFields": []} for version in crd["spec"]["versions"]
+    ]
+    name = crd["metadata"]["name"]
+    patch(cluster, name, loose)
+    try:
+        yield
+    finally:
+        patch(cluster, name, crd["spec"]["versions"])
+
+
+def patch(cluster: Cluster, crd: str, versions: list[Object]) -> None:
+    cluster.kubectl("patch", "crd", crd, "--type=merge", "-p", json.dumps({"spec": {"versions": versions}}))
 
 
 def reported(cluster: Cluster, stack: Stack, pod: str, rule: Object) -> None:

@@ -5,7 +5,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from builders import toleration_rule
+from builders import device_class, toleration_rule
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from stack import Stack, eventually
 
@@ -137,6 +137,22 @@ def test_a_held_pod_is_released_when_its_class_appears(cluster: Cluster) -> None
     assert cluster.get()["metadata"]["labels"][wellknown.LABEL_GATE] == wellknown.GATE_RELEASED
     assert provenance(cluster.get()) == [(late, "gate")]
     eventually(lambda: "TolerationsAdded" in dict(cluster.events("web")), what="TolerationsAdded")
+
+
+def test_a_class_that_is_replaced_decides_anew_about_pods_that_wait(cluster: Cluster) -> None:
+    gpu = cluster.class_()
+    reserved = (
+        'deviceClasses.exists(c, has(deviceClasses[c].metadata.labels) && "tier" in deviceClasses[c].metadata.labels)'
+    )
+    a_ready_rule(cluster, toleration_rule(gpu).cel(reserved).giving(RESERVED))
+    cluster.create(cluster.template("mine", gpu))
+    cluster.create(cluster.pod().templates("mine"))
+    assert (cluster.tolerations(), cluster.is_held()) == ([], False)
+    cluster.kubectl("delete", "deviceclass", gpu)
+    cluster.create(device_class(gpu).selecting('device.driver == "gpu.example.com"').labelled(tier="reserved"))
+    assert cluster.bound_to() == "gpu-1"
+    assert cluster.tolerations() == [RESERVED]
+    assert provenance(cluster.get()) == [(gpu, "late")]
 
 
 def test_foreign_gates_stay(cluster: Cluster) -> None:

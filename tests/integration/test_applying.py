@@ -1,6 +1,7 @@
 """What `tollbar dev` adds to a cluster where some of it was there before, and what it takes away again."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -8,26 +9,27 @@ from tollbar.api import crds
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.cli.applying import Applied
 from tollbar.devplane.real.kubectl import Kubectl
-from tollbar.model.objects import Object
 from tollbar.runtime.client import Client
+from tollbar.runtime.resources import SCHEDULING_GATES
 
+CRD = "customresourcedefinition.apiextensions.k8s.io"
 NAMES = [f"crd/{crd['metadata']['name']}" for crd in crds.all_crds()]
 
 
-@pytest.fixture
-def definitions(kubectl: Kubectl) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def definitions(plane: Any) -> Iterator[None]:
     """Our CRDs as somebody else applied them, gone afterwards unless they were there before."""
-    there = kubectl("get", "--ignore-not-found", "-o", "name", *NAMES)
-    kubectl.apply(*crds.all_crds())
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", *NAMES)
+    there = plane.kubectl("get", "--ignore-not-found", "-o", "name", *NAMES)
+    plane.kubectl.apply(*crds.all_crds())
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *NAMES)
     yield
     if not there:
-        kubectl("delete", "--wait", *NAMES)
+        plane.kubectl("delete", "--wait", *NAMES)
 
 
-def gate(kubectl: Kubectl) -> Object:
-    found: Object = kubectl.json("get", "schedulinggate", "tolerations")
-    return found
+async def owners(admin: Client) -> list[str]:
+    found = await admin.get(SCHEDULING_GATES, "tolerations")
+    return list(found["spec"]["owners"])
 
 
 async def test_what_was_there_before_stays_and_becomes_what_it_was(
@@ -39,16 +41,13 @@ async def test_what_was_there_before_stays_and_becomes_what_it_was(
         await applied.take_over()
         await applied.definitions()
         user = await applied.gate()
-        during = gate(kubectl)["spec"]["owners"]
+        during = await owners(admin)
         await applied.undo()
 
-        assert (during, gate(kubectl)["spec"]["owners"]) == ([CONTROLLERS, user], [CONTROLLERS])
+        assert (during, await owners(admin)) == ([CONTROLLERS, user], [CONTROLLERS])
         assert kubectl("get", "-o", "name", *NAMES).split() == [name.replace("crd", CRD, 1) for name in NAMES]
     finally:
         kubectl("delete", "schedulinggate", "tolerations")
-
-
-CRD = "customresourcedefinition.apiextensions.k8s.io"
 
 
 async def test_a_webhook_that_the_api_server_cannot_reach_is_noticed(

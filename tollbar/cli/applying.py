@@ -18,10 +18,11 @@ import orjson
 
 from tollbar import wellknown
 from tollbar.api import crds, gates, webhooks
-from tollbar.cli.waiting import Selection, until
+from tollbar.cli.waiting import NotSeen, Selection, until
 from tollbar.model import conditions
-from tollbar.model.objects import Object, key_of, labels_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.runtime.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -42,6 +43,8 @@ _CONFIGURATIONS: Final = (
 )
 _RULES_WEBHOOK: Final = webhooks.rules_configuration(webhooks.at_service())["webhooks"][0]["name"]
 _POLL_SECONDS: Final = 0.05
+_REMIND_SECONDS: Final = 3.0
+_REMINDERS: Final = 20
 _SERVED_SECONDS: Final = 30.0
 
 
@@ -73,6 +76,9 @@ class Applied:
     async def definitions(self) -> None:
         """The CustomResourceDefinitions, served by the time this returns."""
         for wanted in crds.all_crds():
+            found = await self._find(CUSTOM_RESOURCE_DEFINITIONS, metadata(wanted)["name"])
+            if found is not None and metadata(found).get("deletionTimestamp"):
+                await self._gone(metadata(wanted)["name"])
             await self._apply(CUSTOM_RESOURCE_DEFINITIONS, wanted)
         for wanted in crds.all_crds():
             await until(
@@ -110,17 +116,16 @@ class Applied:
 
     async def answered(self, *, timeout: float) -> bool:
         """Whether the API server reaches the webhook: it refuses, in a dry run, a rule that cannot be right."""
-        path = TOLERATION_RULES.path()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        await self._client.raw("POST", path, orjson.dumps(_WRONG), query={"dryRun": "All"})
-                    except ApiError as error:
-                        if f'admission webhook "{_RULES_WEBHOOK}"' in error.message:
-                            return True
-                        raise
-                    await asyncio.sleep(_POLL_SECONDS)
+        clock = SystemClock()
+        deadline = clock.monotonic() + timeout
+        while clock.monotonic() < deadline:
+            try:
+                await self._client.raw("POST", TOLERATION_RULES.path(), orjson.dumps(_WRONG), query={"dryRun": "All"})
+            except ApiError as error:
+                if f'admission webhook "{_RULES_WEBHOOK}"' in error.message:
+                    return True
+                raise
+            await clock.sleep(_POLL_SECONDS)
         return False
 
     async def undo(self) -> None:
@@ -134,13 +139,23 @@ class Applied:
             resource, obj = self._created.pop()
             await self._remove(resource, obj)
             if resource is CUSTOM_RESOURCE_DEFINITIONS:
-                await until(
-                    self._client,
-                    Selection.named(resource, key_of(obj)),
-                    lambda found: found is None,
-                    timeout=60,
-                    what=f"{key_of(obj)} gone",
-                )
+                await self._gone(metadata(obj)["name"])
+
+    async def _gone(self, name: str) -> None:
+        """Wait until a deleted CustomResourceDefinition is no more.
+
+        The API server's finalizer forgets one whose status changes at that very moment, until it looks again after five
+        minutes (apiextensions-apiserver, crd_finalizer); another change of the object reminds it.
+        """
+        selection = Selection.named(CUSTOM_RESOURCE_DEFINITIONS, Key("", name))
+        for reminder in range(_REMINDERS):
+            with suppress(NotSeen, NotFound):
+                await until(self._client, selection, _is_none, timeout=_REMIND_SECONDS, what=f"{name} gone")
+                return
+            body = {"metadata": {"annotations": {f"{wellknown.ANNOTATION_PREFIX}removing": str(reminder)}}}
+            with suppress(NotFound):
+                await self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, body, patch_type=PatchType.MERGE)
+        raise click.ClickException(f"CustomResourceDefinition {name} is still there, being deleted")
 
     async def _served(self, resource: Resource) -> None:
         """Established comes shortly before the paths are served."""
@@ -202,6 +217,10 @@ _WRONG: Final[Object] = {
 
 def _labelled(obj: Object) -> Object:
     return {**obj, "metadata": {**metadata(obj), "labels": {**labels_of(obj), _MANAGED_BY: _MANAGER}}}
+
+
+def _is_none(found: Object | None) -> bool:
+    return found is None
 
 
 def _is_established(definition: Object | None) -> bool:

@@ -8,6 +8,7 @@ apply and leave the Pod valid, because the API server answers the user with an e
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 from tollbar import wellknown
@@ -72,19 +73,14 @@ class _Case:
         self.facts = facts
         self.pod = facts.package.pod
         self.strip: Patch = ()
-        self._judgement: Judgement | None = None
         if wellknown.ANNOTATION_PROVENANCE in annotations_of(self.pod) and not _is_true_record(self.pod, facts.rules):
             self.pod = _without_record(self.pod)
             self.strip = (jsonpatch.remove(pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE)),)
 
-    @property
+    @cached_property
     def judgement(self) -> Judgement:
-        if self._judgement is None:
-            facts = self.facts
-            self._judgement = matching.judge(
-                facts.rules, facts.package, facts.engine, facts.selector, matching.AT_ADMISSION
-            )
-        return self._judgement
+        facts = self.facts
+        return matching.judge(facts.rules, facts.package, facts.engine, facts.selector, matching.AT_ADMISSION)
 
 
 def _not_ours(case: _Case) -> AdmissionPlan | None:

@@ -30,7 +30,6 @@ class Metric:
 _QUEUE_BUCKETS: Final = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _RECONCILE_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _ADMISSION_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
-_RULE_BUCKETS: Final = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05)
 _HOLD_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 TABLE: Final[tuple[Metric, ...]] = (
@@ -110,18 +109,10 @@ TABLE: Final[tuple[Metric, ...]] = (
     Metric(
         "tollbar_tolerations_added_total",
         "counter",
-        "Tolerations added, by rule and by the way they came (admission, controller).",
+        "Tolerations added, by rule and by the way they came: admission, gate or late.",
         ("rule", "via"),
     ),
-    Metric("tollbar_toleration_unused_total", "counter", "Added tolerations that turned out unused.", ("rule",)),
-    Metric(
-        "tollbar_rule_evaluation_seconds",
-        "histogram",
-        "Seconds to evaluate a rule for one Pod.",
-        ("rule",),
-        _RULE_BUCKETS,
-    ),
-    Metric("tollbar_rule_errors_total", "counter", "Evaluations that failed, by rule and reason.", ("rule", "reason")),
+    Metric("tollbar_rule_errors_total", "counter", "Evaluations and compilations that failed.", ("rule", "reason")),
     Metric("tollbar_cache_objects", "gauge", "Objects in the cache.", ("kind",)),
     Metric("tollbar_watch_age_seconds", "gauge", "Seconds since the API server last answered for a kind.", ("kind",)),
     Metric("tollbar_relists_total", "counter", "Complete lists of a kind.", ("kind",)),

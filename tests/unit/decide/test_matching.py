@@ -264,8 +264,9 @@ def test_verdict(given: Match, of: Package, want: Verdict) -> None:
 
 
 # A prototype is an input of the device environment; here simply what it is called.
+IS_BIG_STEPS = 7
 BIG, SMALL = {"device": "big"}, {"device": "small"}
-IS_BIG = FakeProgram(lambda inputs: inputs["device"] == "big", frozenset({"device"}), steps=7)
+IS_BIG = FakeProgram(lambda inputs: inputs["device"] == "big", frozenset({"device"}), steps=IS_BIG_STEPS)
 IS_KNOWN = FakeProgram(lambda inputs: inputs["device"] in ("big", "small"), frozenset({"device"}))
 FAILS = FakeProgram(lambda inputs: inputs["attributes"], frozenset({"device"}))
 SELECTORS = {"is-big": IS_BIG, "is-known": IS_KNOWN, "fails": FAILS}
@@ -323,7 +324,6 @@ def test_devices(given: Object, prototypes: tuple[Object, ...], want: tuple[bool
 
 
 COMPILING = 500 + 10 * len("is-big")
-IS_BIG_STEPS = 7
 
 
 def test_a_selector_is_compiled_and_asked_about_a_device_once_for_all_rules() -> None:

@@ -78,6 +78,18 @@ RULES: dict[str, tuple[RuleFacts, StatusPlan]] = {
         facts(rule=toleration_rule().but("metadata.generation", 2).but("status", COMPILED)),
         StatusPlan(status("True", "Compiled", since=BEFORE, generation=2, pendingMatches=0)),
     ),
+    "a count that is not complete is not written": (
+        having({**COMPILED, "pendingMatches": 7}, pending=None),
+        StatusPlan(outcome=RetryAfter(1.0)),
+    ),
+    "nor does it hold up a condition": (
+        having(COMPILED, compiled=PROBLEM, pending=None),
+        StatusPlan(
+            status("False", "InvalidExpression", "1:7: undeclared reference", pendingMatches=0),
+            (INVALID,),
+            RetryAfter(1.0),
+        ),
+    ),
     "a disabled rule": (
         facts(compiled=replace(GPU, mode="Disabled")),
         StatusPlan(status("True", "Disabled", "spec.mode is Disabled", pendingMatches=0)),

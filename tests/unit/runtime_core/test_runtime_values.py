@@ -183,7 +183,7 @@ def test_a_gauge_is_computed_when_it_is_read(metrics: Metrics) -> None:
 def test_a_rule_takes_its_series_along(metrics: Metrics) -> None:
     metrics.counter("tollbar_rule_errors_total").labels("gone", "Budget").inc()
     metrics.counter("tollbar_rule_errors_total").labels("kept", "Budget").inc()
-    metrics.histogram("tollbar_rule_evaluation_seconds").labels("gone").observe(1)
+    metrics.counter("tollbar_tolerations_added_total").labels("gone", "late").inc()
     metrics.gauge("tollbar_gated_pods").set(4)
     metrics.forget("rule", "gone")
     metrics.forget("rule", "never there")

@@ -56,6 +56,20 @@ def test_a_pod_that_leaves_the_cache_is_not_counted() -> None:
     assert (matches.count("gpu"), changed) == (1, ["gpu"])
 
 
+def test_counts_are_complete_once_every_pod_has_been_decided() -> None:
+    pods, matches, _ = table("a", "b")
+    seen = [matches.complete]
+    matches.record(A, ["gpu"])
+    seen.append(matches.complete)
+    matches.record(B, [])
+    seen.append(matches.complete)
+    pods.apply(pod("c"))
+    seen.append(matches.complete)
+    pods.remove(pod("c"))
+    seen.append(matches.complete)
+    assert seen == [False, False, True, False, True]
+
+
 def test_an_answer_about_a_pod_that_has_left_is_not_counted() -> None:
     pods, matches, changed = table("a")
     pods.remove(pod("a"))
