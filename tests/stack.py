@@ -116,6 +116,7 @@ class Stack:
             "log.verbosity": 4,
             "health.bindAddress": f"127.0.0.1:{probes}",
             "metrics.bindAddress": f"127.0.0.1:{metrics}",
+            "webhook.host": "127.0.0.1",
             "webhook.port": self.serving,
             "webhook.certFile": str(self.directory / "tls.crt"),
             "webhook.keyFile": str(self.directory / "tls.key"),

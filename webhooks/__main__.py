@@ -42,7 +42,7 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
     serving = configuration.webhook
     certificate = Certificate(serving.cert_file, serving.key_file, clock=clock, metrics=metrics)
     server = AdmissionServer(
-        Address("", serving.port),
+        Address(serving.host, serving.port),
         certificate.context,
         {
             PODS_PATH: PodHandler(caches, engine=engine, mode=configuration.admission, metrics=metrics),

@@ -150,15 +150,14 @@ def without_crd_rules(cluster: Cluster) -> Iterator[None]:
     """The CRD without its validation, for a while."""
     crd = cluster.kubectl.json("get", "crd", "tolerationrules.tollbar.dev")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    loose = [
-        {**version, "schema": {"openAPIV3Schema": schema}, "selectableFields": []} for version in crd["spec"]["versions"]
-    ]
+    versions = crd["spec"]["versions"]
+    loose = [{**each, "schema": {"openAPIV3Schema": schema}, "selectableFields": []} for each in versions]
     name = crd["metadata"]["name"]
     patch(cluster, name, loose)
     try:
         yield
     finally:
-        patch(cluster, name, crd["spec"]["versions"])
+        patch(cluster, name, versions)
 
 
 def patch(cluster: Cluster, crd: str, versions: list[Object]) -> None:

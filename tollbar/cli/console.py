@@ -53,7 +53,7 @@ class Interrupted(Exception):
 
 def stderr() -> Console:
     """A console for progress: plain text unless it is a terminal that wants colours (rich honours NO_COLOR)."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    return Console(file=sys.stderr, highlight=False)
 
 
 def say(line: str) -> None:

@@ -28,8 +28,8 @@ class Terminal:
         self._out = out
 
     def line(self, name: str, text: str) -> None:
-        """One line as it came: markup and escape sequences of a log are not interpreted."""
-        self._out.print(Text.assemble((f"{name:<{_WIDTH}} | ", _STYLES.get(name, "")), text))
+        """One line as it came: what looks like markup in a log is none."""
+        self._out.print(Text.assemble((f"{name:<{_WIDTH}} | ", _STYLES.get(name, "")), text), soft_wrap=True)
 
     def say(self, text: str) -> None:
         self.line("dev", text)

@@ -112,6 +112,7 @@ def _plan(directory: Path, kubeconfig: str, admission: str) -> _Plan:
                 "leaderElection.enabled": False,
                 "health.bindAddress": f"{HOST}:{probes[name]}",
                 "metrics.bindAddress": f"{HOST}:{metrics[name]}",
+                "webhook.host": HOST,
                 "webhook.port": serving,
                 "webhook.certFile": str(directory / TLS_CERT),
                 "webhook.keyFile": str(directory / TLS_KEY),

@@ -102,7 +102,7 @@ def _provenance_operations(pod: Object, additions: Sequence[Addition], via: Via,
         return
     text = record([*provenance_of(pod), *(entry(addition, via) for addition in additions)])
     others = {k: v for k, v in annotations_of(pod).items() if k != wellknown.ANNOTATION_PROVENANCE}
-    size = sum(len(k.encode()) + len(v.encode()) for k, v in others.items()) + len(wellknown.ANNOTATION_PROVENANCE)
+    size = sum(len(f"{name}{value}".encode()) for name, value in others.items()) + len(wellknown.ANNOTATION_PROVENANCE)
     if size + len(text) <= _TOTAL_ANNOTATION_BYTES:
         yield from _set(pod, "annotations", wellknown.ANNOTATION_PROVENANCE, text, fenced)
 

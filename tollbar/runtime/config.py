@@ -134,8 +134,10 @@ class MetricsEndpoint(_Section):
 class Webhook(_Section):
     """The admission server; the files are re-read when they change."""
 
+    host: str = ""
+    """Which address to listen on; empty means every interface."""
     port: Port = 9443
-    """Of the admission server."""
+    """Which port to listen on."""
     cert_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.crt"
     """Serving certificate, PEM."""
     key_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.key"

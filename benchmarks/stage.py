@@ -1,0 +1,132 @@
+"""Where workloads run: a real control plane of their own, with Tollbar installed and nothing of it running yet.
+
+kube-scheduler is left out: what it does with released Pods would be measured as well.  kube-controller-manager runs,
+as it must for namespaces to work; the workloads refer to claims by name, which gives it nothing to do.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import orjson
+from stack import Stack
+
+from tollbar.devplane.real.audit import AuditLog, Record, parse
+from tollbar.devplane.real.components import API_SERVER, Options
+from tollbar.model.objects import Object
+from tollbar.runtime.client import Client
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import NAMESPACES, PODS, RESOURCE_CLAIMS, Resource
+from tollbar.wellknown import SYSTEM_NAMESPACE
+
+OPTIONS: Final = Options(scheduler=False)
+
+_T = TypeVar("_T")
+_CREATING: Final = 32
+_CLEARING_SECONDS: Final = 120.0
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`admin` sets up and clears away; `peer` is what a workload compares with: it has the controllers' identity."""
+
+    stack: Stack
+    admin: Client
+    peer: Client
+
+    async def namespace(self, name: str) -> str:
+        """A new namespace in which Pods can be created; its name."""
+        await self.admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.stack.plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
+        return name
+
+    async def create(self, resource: Resource, objects: Iterable[Object]) -> list[Object]:
+        """Create many; as they are stored, in no particular order."""
+        stored = []
+
+        async def one(obj: Object) -> None:
+            stored.append(await self.admin.create(resource, obj))
+
+        await in_parallel(objects, one, at_once=_CREATING)
+        return stored
+
+    async def clear(self, namespace: str, *resources: Resource) -> None:
+        """Delete every object of these kinds in a namespace, of Pods and claims if none is named, and see them gone."""
+        options = orjson.dumps({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+        for resource in resources or (PODS, RESOURCE_CLAIMS):
+            path = resource.path(namespace)
+            async with asyncio.timeout(_CLEARING_SECONDS):
+                while (await self.admin.list(resource, namespace, limit=1))["items"]:
+                    await self.admin.raw("DELETE", path, options, timeout=_CLEARING_SECONDS)
+
+    def api_server_cpu(self) -> float:
+        """CPU seconds of the API server since its start."""
+        return cpu_seconds(self.stack.plane.pids[API_SERVER])
+
+    def tail(self) -> "Tail":
+        """The audit log from now on."""
+        return Tail(self.stack.plane.audit)
+
+
+@asynccontextmanager
+async def clients(stack: Stack) -> AsyncGenerator[Stage, None]:
+    """The stage of an installation, for as long as the block lasts."""
+    controllers = stack.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, "tollbar-controllers")
+    admin = await _connect(stack.plane.kubeconfig, "tollbar-benchmark-setup")
+    peer = await _connect(controllers, "tollbar-benchmark")
+    try:
+        yield Stage(stack, admin, peer)
+    finally:
+        await admin.close()
+        await peer.close()
+
+
+async def _connect(kubeconfig: Path, user_agent: str) -> Client:
+    return await Client.connect(kubeconfig=str(kubeconfig), metrics=Metrics(), user_agent=user_agent)
+
+
+class Tail:
+    """What the API server answers while somebody waits for it: each record is decoded once.
+
+    It tells when requests were answered, by the server's own clock, and costs neither the server nor the measured
+    process anything, as polling either would.
+    """
+
+    def __init__(self, log: AuditLog) -> None:
+        self._path = log.path
+        self._at = log.position()
+
+    def read(self) -> list[Record]:
+        """The records since the last call."""
+        with self._path.open("rb") as log:
+            log.seek(self._at)
+            lines = log.read()
+        complete = lines[: lines.rfind(b"\n") + 1]
+        self._at += len(complete)
+        return [parse(json.loads(line)) for line in complete.splitlines()]
+
+
+async def in_parallel(items: Iterable[_T], work: Callable[[_T], Awaitable[object]], *, at_once: int) -> None:
+    """Work through the items in order, so many at one time, each as soon as another is done."""
+    left = iter(items)
+
+    async def worker() -> None:
+        for item in left:
+            await work(item)
+
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(at_once):
+            workers.create_task(worker())
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process since its start, in steps of 10 ms (proc_pid_stat(5)).  Linux only."""
+    # The second field is the name in parentheses, which may contain anything.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS

@@ -1,0 +1,46 @@
+"""The planes that the contract suite runs against, and a row's way to one."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from contract.api import Access, Api
+from contract.objects import SERVICE_ACCOUNTS, made
+
+from tollbar.runtime.resources import NAMESPACES
+
+PLANES = [
+    pytest.param("plane", id="real", marks=pytest.mark.real),
+]
+"""Each is the name of a fixture that offers what `conftest.Plane` says."""
+
+
+@pytest.fixture(scope="session", params=PLANES)
+def contracted(request: pytest.FixtureRequest) -> Any:
+    """The plane under test."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def access(contracted: Any) -> Access:
+    return Access.of(contracted.kubectl.json("config", "view", "--minify", "--raw", "--flatten"))
+
+
+@pytest.fixture(scope="module")
+def home(access: Access) -> Iterator[Api]:
+    """A fresh namespace for a module, in which Pods can be created at once."""
+    api = Api(access, f"contract-{uuid.uuid4().hex[:10]}")
+    api.create(made(NAMESPACES, api.namespace)).accepted()
+    account = api.create(made(SERVICE_ACCOUNTS, "default"))
+    assert account.code in (201, 409), account
+    yield api
+    api.request("DELETE", NAMESPACES.path("", api.namespace))
+    api.close()
+
+
+@pytest.fixture
+def api(home: Api) -> Iterator[Api]:
+    """The module's namespace, without what other rows created."""
+    yield home
+    home.clear()
