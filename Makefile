@@ -5,6 +5,7 @@
 .PHONY: all check test test-fast test-real demo bench generate clean
 
 PYTHON =
+W =
 VENV = .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
@@ -56,8 +57,9 @@ test-real: $(READY)
 demo: $(READY)
 	@$(BIN)/tollbar demo
 
+# About ten minutes, on a machine that does nothing else; `make bench W=ungate` runs one workload.
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(W)
 
 generate: $(READY)
 	@for script in scripts/generate_*.py; do \

@@ -17,18 +17,20 @@ from benchmarks.workload import Row, Sample, Workload, percentile
 from tollbar.api.webhooks import PODS_PATH
 from tollbar.model import pods
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
+from tollbar.runtime.resources import DEVICE_CLASSES, PODS
 
 WITHOUT, WITH, ADDED = COLUMNS = ("without the webhook", "with the webhook", "added")
 AT_ONCE: Final = (1, 8)
 DEVICE, PLAIN = KINDS = ("Pod with a claim", "Pod without devices")
 _SHARES: Final = {"p50": 0.50, "p99": 0.99}
 _TARGETS: Final = {(DEVICE, 8, "p50"): "added at most 2", (DEVICE, 8, "p99"): "added at most 10"}
-LATENCIES: Final = {
-    key: Row(f"{kind}, {at_once} at a time, {share}", "ms", _TARGETS.get(key, ""))
-    for key in itertools.product(KINDS, AT_ONCE, _SHARES)
-    for kind, at_once, share in (key,)
-}
+
+
+def _latency(kind: str, at_once: int, share: str) -> Row:
+    return Row(f"{kind}, {at_once} at a time, {share}", "ms", _TARGETS.get((kind, at_once, share), ""))
+
+
+LATENCIES: Final = {key: _latency(*key) for key in itertools.product(KINDS, AT_ONCE, _SHARES)}
 HANDLER = Row("in the webhook's handler, mean", "ms", digits=2)
 CPU = Row("CPU of the webhook", "ms/Pod", digits=2)
 ASKED = Row("the webhook was asked, Pods with a claim", "per Pod", digits=3)
@@ -134,9 +136,7 @@ async def _in_force(stage: Stage, namespace: str, *, wanted: bool) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _creations(
-    stage: Stage, namespace: str, kind: str, column: str, size: int
-) -> dict[tuple[str, str], float]:
+async def _creations(stage: Stage, namespace: str, kind: str, column: str, size: int) -> dict[tuple[str, str], float]:
     """The latencies of one kind in one column; the Pods are deleted afterwards, the claim is not."""
     make = _maker(kind, namespace)
     sample = {}
@@ -174,10 +174,10 @@ WORKLOAD: Final = Workload(
     title="Creating a Pod",
     about="""\
 Pods are created one at a time, and by eight callers of whom each sends its next request when the last was answered.
-First without our webhook configuration, which is the peer; then with it, while a rule, the class and the claim are
-there, so that the webhook answers with a toleration at once. Pods without devices show what the configuration costs
-everybody else: the API server evaluates its conditions and does not ask. The figures are the caller's, from sending to
-the decoded answer; `added` is their difference.
+The peer is the API server without our webhook configuration. With it, a rule, the class and the claim are there, so
+that the webhook answers with a toleration at once. Pods without devices show what the configuration costs everybody
+else: the API server evaluates its conditions and does not ask. The figures are the caller's, from sending to the
+decoded answer; `added` is their difference.
 
 Eight callers keep both cores of a small machine busy, and the webhook shares them with the API server, etcd and the
 callers: what is added then is mostly waiting for a core. The controllers do not run.""",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from stack import CONTROLLERS, Process
+from stack import CONTROLLERS, Process, eventually
 
 from benchmarks import objects
 from benchmarks.stage import Stage, Tail, cpu_seconds, in_parallel
@@ -32,6 +32,7 @@ DROPPED = Row("Events dropped", "", digits=0)
 
 _QUIET_SECONDS: Final = 5.0
 """More than a Pod is held before its first Event, and than the recorder takes to be fresh again."""
+_FINDING_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.1
 
 
@@ -86,7 +87,8 @@ async def _loop(stage: Stage, backlog: Backlog) -> dict[Row, float]:
         (namespace, name), body = patch
         await stage.peer.patch(PODS, name, body, namespace=namespace)
 
-    await in_parallel(range(AT_ONCE), lambda _: stage.peer.get(PODS, "web-0", backlog.namespace), at_once=AT_ONCE)
+    await in_parallel(range(AT_ONCE), lambda _: stage.peer.list(PODS, limit=1), at_once=AT_ONCE)  # connect
+    await asyncio.sleep(_QUIET_SECONDS)  # the API server comes to rest before the other bursts, too
     tail = stage.tail()
     before = Readings.take(stage, os.getpid())
     await in_parallel(patches, send, at_once=AT_ONCE)
@@ -106,8 +108,7 @@ async def _tollbar(stage: Stage, backlog: Backlog) -> dict[Row, float]:
 async def _burst(stage: Stage, process: Process, backlog: Backlog) -> dict[Row, float]:
     """Let the controllers find the Pods and come to rest; then create the class."""
     size, pid, tail = len(backlog.pods), process.child.pid, stage.tail()
-    while process.reconciles() < size:
-        await asyncio.sleep(_POLL_SECONDS)
+    eventually(lambda: process.reconciles() >= size, seconds=_FINDING_SECONDS, what="every Pod found")
     await _silence(tail)
     dropped = _dropped(process)
     before = Readings.take(stage, pid)
@@ -191,11 +192,12 @@ find them all and come to rest. Then the class appears, and every Pod is release
 from the request that creates the class to the answer to the last patch, by the API server's audit log.
 
 The peer is a loop that knows every patch beforehand and only sends it: the same patches to equally shaped Pods, by the
-same client under the same identity. Both have {AT_ONCE} calls under way at one time (`workers: {AT_ONCE}`). The loop
-watches nothing and decides nothing, so its rate is the API server's ceiling on this machine, and its CPU that of the
-client alone. Tollbar is measured as it is, and with the recording of Events taken out: Events are bounded to 50 a
-second (after 200 at once), and those that do not fit a queue of 1,000 are dropped, so a burst goes on writing Events
-after its last release. How long a Pod was held is no figure here: the backlog is as old as its creation took.""",
+same client under the same identity. Both have {AT_ONCE} calls under way at one time (the controllers' `workers`, 32 by
+default). The loop watches nothing and decides nothing, so its rate is the API server's ceiling on this machine, and its
+CPU that of the client alone. Tollbar is measured as it is, and with the recording of Events taken out: Events are
+bounded to 50 a second (after 200 at once), and those that do not fit a queue of 1,000 are dropped, so a burst goes on
+writing Events after its last release. How long a Pod was held is no figure here: the backlog is as old as its creation
+took.""",
     columns=COLUMNS,
     rows=(RATE, RATIO, CPU, CPU_IN_ALL, SERVER_CPU, PATCHES, EVENTS_MEANWHILE, EVENTS, DROPPED),
     size=2000,

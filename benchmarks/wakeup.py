@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
-from stack import Process
+from stack import eventually
 
 from benchmarks import objects
 from benchmarks.stage import Stage
@@ -94,15 +94,10 @@ async def _tollbar(stage: Stage) -> AsyncGenerator[Ready, None]:
     process = stage.stack.controllers(log__verbosity=0)
 
     async def ready(_pod: Object) -> None:
-        while _held(process) != 1:
-            await asyncio.sleep(_AT_REST_SECONDS)
+        eventually(lambda: process.metrics()["tollbar_gated_pods"][""] == 1, what="the Pod found")
 
     yield ready
     process.stop()
-
-
-def _held(process: Process) -> float:
-    return process.metrics()["tollbar_gated_pods"][""]
 
 
 @asynccontextmanager
@@ -138,8 +133,8 @@ One Pod is held because the DeviceClass of its claim is missing, and everything 
 The clock runs from the API server's answer to that until a watch shows the Pod released, with its toleration: the
 class's event, the decision, the patch and the Pod's event.
 
-The peer waits for that one class on a watch of its own, with the finished patch in hand. It is the least that any
-controller could take on this machine.""",
+The peer waits for that one class on a watch of its own, with the finished patch in hand. That is about the least that
+any controller could take on this machine.""",
     columns=COLUMNS,
     rows=(P50, P99),
     size=50,

@@ -1,8 +1,8 @@
 """The controllers process: `python -m controllers`, or `tollbar controllers`.
 
 Puts the parts together: caches and what fills them, one queue and one loop each for gates, rules and the watchdog, the
-event recorder, and the elector around everything that writes.  Every replica keeps its caches warm and its queues
-filled; only the leader drains them.  What wakes whom is in `controllers.routes`.
+event recorder, and the elector around everything that writes.  Every replica keeps its caches warm; only the leader
+fills its queues, since nothing would ever leave those of a standby.  What wakes whom is in `controllers.routes`.
 """
 
 import asyncio
@@ -61,13 +61,12 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
     instance = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
     recorder = Recorder(client, controller="gates", instance=instance, clock=clock, metrics=metrics)
     user = await _user_name(client)
-    loops = _controllers(configuration, client, caches, recorder, user, clock, metrics)
 
     async def work() -> None:
         await reflectors.synced()
-        await declare(client, caches.gates, user)
         async with asyncio.TaskGroup() as running:
-            for loop in loops:
+            running.create_task(declare(client, caches.gates, user, clock), name="declare the gate")
+            for loop in _controllers(configuration, client, caches, recorder, user, clock, metrics):
                 running.create_task(loop.run(), name=f"controller {loop.name}")
 
     health = Health(metrics)
@@ -96,7 +95,7 @@ def _controllers(
     clock: Clock,
     metrics: Metrics,
 ) -> list[Controller[Key]]:
-    """The three loops, with their queues connected to the caches."""
+    """The three loops, with their queues connected to the caches from here on."""
     queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("gates", "rules", "watchdog")}
     routes.subscribe(caches, queues)
     matches = Matches(caches.pods)

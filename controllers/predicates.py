@@ -40,8 +40,8 @@ def namespace_matters(delta: Delta, caches: PodCaches) -> bool:
     return _changed(delta, caches, labels_of, lambda namespace: {"namespaceObject": namespace})
 
 
-def rule_matters(delta: Delta, _caches: PodCaches) -> bool:
-    """The specification, not the status that we write."""
+def spec_matters(delta: Delta, _caches: PodCaches) -> bool:
+    """Of our own kinds: the specification, not the status that we write."""
     return _spec_changed(delta)
 
 

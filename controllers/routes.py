@@ -39,9 +39,9 @@ ROUTES: Final = (
     Route("templates", predicates.template_matters, mappers.pods_of_template, "gates"),
     Route("classes", predicates.class_matters, mappers.pods_of_class, "gates"),
     Route("namespaces", predicates.namespace_matters, mappers.pods_of_namespace, "gates"),
-    Route("rules", predicates.rule_matters, mappers.pods_of_rule, "gates"),
-    Route("gates", always, mappers.held_pods, "gates"),
-    Route("rules", predicates.rule_matters, mappers.itself, "rules"),
+    Route("rules", predicates.spec_matters, mappers.pods_of_rule, "gates"),
+    Route("gates", predicates.spec_matters, mappers.held_pods, "gates"),
+    Route("rules", predicates.spec_matters, mappers.itself, "rules"),
     Route("webhooks", always, mappers.every_rule, "rules"),
     Route("gates", always, mappers.itself, "watchdog"),
     Route("pods", predicates.gates_changed, mappers.declared_gates, "watchdog"),
@@ -49,10 +49,13 @@ ROUTES: Final = (
 
 
 def subscribe(caches: PodCaches, queues: Mapping[str, WorkQueue[Key]]) -> None:
-    """Connect every route.  Call it once, before the reflectors start."""
+    """Connect every route.  Call it once, when there is somebody to drain the queues.
+
+    What is in the caches by then is itself added to the queues; whom else it would wake is there as well.
+    """
     for route in ROUTES:
         store: Store = attrgetter(route.store)(caches)
-        store.subscribe(_handler(route, caches, queues[route.controller]))
+        store.subscribe(_handler(route, caches, queues[route.controller]), replay=route.mapper is mappers.itself)
 
 
 def _handler(route: Route, caches: PodCaches, queue: WorkQueue[Key]) -> Callable[[Delta], None]:

@@ -81,7 +81,8 @@ class Cluster:
     def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, note) of the events about an object of this namespace, or of none."""
         found = self.kubectl.json("get", "events.events.k8s.io", "-A", f"--field-selector=regarding.name={name}")
-        return [(each["reason"], each.get("note", "")) for each in found["items"]]
+        here = (self.namespace, "default")  # where events on cluster-scoped objects are
+        return [(e["reason"], e.get("note", "")) for e in found["items"] if e["metadata"]["namespace"] in here]
 
 
 def a_ready_rule(cluster: Cluster, *rules: Any) -> None:

@@ -14,7 +14,7 @@ from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
 from tollbar.runtime import resources
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
 from tollbar.views.caches import PodCaches
@@ -65,22 +65,24 @@ async def act(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> Outcome:
     if plan.patch:
         try:
             patched = await deps.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace)
-        except NotFound:
-            return DONE
-        except (Conflict, Invalid, Forbidden) as error:
-            return _refused(pod, error, deps)
+        except ApiError as error:
+            return _not_patched(pod, error, deps)
         deps.caches.pods.assume(patched)
     _report(key, pod, plan, deps)
     return plan.outcome
 
 
-def _refused(pod: Object, error: ApiError, deps: Deps) -> Outcome:
+def _not_patched(pod: Object, error: ApiError, deps: Deps) -> Outcome:
     """A stale view is an ordinary outcome; a refusal by other admission is permanent until somebody acts."""
-    if isinstance(error, Conflict) or (isinstance(error, Invalid) and error.stale):
+    if error.refused:
+        note = f"the API server refused the patch: {error.message[:_SHOWN]}"
+        deps.recorder.emit(pod, Event("Warning", wellknown.RELEASE_REFUSED, note, "Release"))
+        return Terminal(wellknown.RELEASE_REFUSED)
+    if isinstance(error, NotFound):
+        return DONE
+    if isinstance(error, Conflict | Invalid):
         return Requeue("StaleView")
-    note = f"the API server refused the patch: {error.message[:_SHOWN]}"
-    deps.recorder.emit(pod, Event("Warning", wellknown.RELEASE_REFUSED, note, "Release"))
-    return Terminal(wellknown.RELEASE_REFUSED)
+    raise error
 
 
 def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:

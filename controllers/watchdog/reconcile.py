@@ -8,7 +8,7 @@ from tollbar.decide import statuses
 from tollbar.decide.statuses import GateFacts
 from tollbar.model import timestamps
 from tollbar.model.objects import Key, metadata, spec
-from tollbar.model.plan import DONE, Outcome
+from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.clock import Clock
 from tollbar.views.caches import PodCaches
 
@@ -28,6 +28,9 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     if gate is None:
         deps.status.forget(key)
         return DONE
+    now, written = deps.clock.now(), deps.status.written(key)
+    if wait := statuses.numbers_due_in(gate, written, now):
+        return RetryAfter(wait)
     name = spec(gate).get("gateName")
     facts = GateFacts(
         gate=gate,
@@ -37,6 +40,6 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         ],
         owned=deps.identity in (spec(gate).get("owners") or ()) if name == wellknown.GATE else None,
         identity=deps.identity,
-        written=deps.status.written(key),
+        written=written,
     )
-    return await deps.status.write(gate, statuses.gate_status(facts, deps.clock.now()))
+    return await deps.status.write(gate, statuses.gate_status(facts, now))

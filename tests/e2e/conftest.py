@@ -1,4 +1,4 @@
-"""One installation for the whole lane, beside kube-scheduler, and two nodes of which one is reserved."""
+"""One installation for each file, beside kube-scheduler, and two nodes of which one is reserved."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ TAINT = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
 DRIVER = "gpu.example.com"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Installed and running, the webhook registered; tests that stop a process start it again."""
     with installed(plane, tmp_path_factory.mktemp("stack")) as running:
@@ -24,7 +24,7 @@ def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield running
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
     """`plain`, and `gpu-1`: tainted, with 64 devices of one driver and 64 of an extended resource."""
     with BackgroundKubelet(plane.kubeconfig) as kubelet:

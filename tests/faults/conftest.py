@@ -12,7 +12,7 @@ from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.real.launcher import RealPlane
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
     """One node without taints: these tests are about gates."""
     with BackgroundKubelet(plane.kubeconfig) as kubelet:

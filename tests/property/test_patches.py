@@ -6,8 +6,9 @@ from typing import Any
 
 import jsonpatch
 import patching
+import pytest
 from builders import Pod, toleration
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from worlds import TOLERATIONS, pods
 
@@ -135,6 +136,15 @@ def test_a_pod_that_moved(pod: Pod, additions: tuple[Addition, ...], action: str
     if annotations_of(moved).get(RECORD) != annotations_of(pod).get(RECORD):
         want = (*want[:3], view(patched)[3], *want[4:])  # the record is ours: the last who writes it is right
     assert view(patched) == want
+
+
+@given(pods("web"), ADDITIONS, ACTIONS)
+def test_a_patch_that_adds_does_not_apply_twice(pod: Pod, additions: tuple[Addition, ...], action: str) -> None:
+    """The answer to the first one was lost, or another leader wrote it."""
+    assume(additions)
+    patch = patch_of(pod, additions, action, fenced=True)
+    with pytest.raises(patching.Refused):
+        patching.apply(patching.apply(pod, patch), patch)
 
 
 @given(pods("web"), ADDITIONS)

@@ -80,6 +80,17 @@ class GateFacts:
     written: float | None
 
 
+def numbers_due_in(obj: Object, written: float | None, now: float) -> float:
+    """Seconds until it is worth counting again; 0 also when the status is not about the current specification.
+
+    Counting goes over everything that is held, and every release asks for it.
+    """
+    reported = (obj.get("status") or {}).get("observedGeneration")
+    if written is None or reported != metadata(obj).get("generation"):
+        return 0.0
+    return min(PERIOD, max(0.0, PERIOD - (now - written)))
+
+
 def gate_status(facts: GateFacts, now: float) -> StatusPlan:
     ages = [max(0.0, now - since) for since in facts.held_since]
     limit = facts.policy.max_hold

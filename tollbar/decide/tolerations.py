@@ -1,8 +1,8 @@
 """Which tolerations a Pod lacks, and the JSON Patch that writes them: one patch per Pod, never an edit of an old entry.
 
 Used by the admission and gate decisions.  The patch is built from the Pod it applies to, so that every path in it
-exists; a `test` of the uid and of the gate's place fences it against a Pod that moved (`fenced`, not at admission: a
-failing `test` in a webhook's patch answers the user with an error).
+exists; a `test` of the uid, of the gate's place and of the tolerations fences it against a Pod that moved (`fenced`,
+not at admission: a failing `test` in a webhook's patch answers the user with an error).
 """
 
 import json
@@ -89,12 +89,12 @@ def _toleration_operations(pod: Object, additions: Sequence[Addition], fenced: b
     lacking = [toleration for addition in additions for toleration in addition.tolerations]
     if not lacking:
         return
+    if fenced:  # against one that was added meanwhile, by an earlier patch of ours whose answer was lost for example
+        yield jsonpatch.test("/spec/tolerations", spec(pod).get("tolerations"))
     if pods.tolerations(pod):
         yield from (jsonpatch.add("/spec/tolerations/-", toleration) for toleration in lacking)
-        return
-    if fenced:
-        yield jsonpatch.test("/spec/tolerations", spec(pod).get("tolerations"))
-    yield jsonpatch.add("/spec/tolerations", lacking)
+    else:
+        yield jsonpatch.add("/spec/tolerations", lacking)
 
 
 def _provenance_operations(pod: Object, additions: Sequence[Addition], via: Via, fenced: bool) -> Iterable[Operation]:

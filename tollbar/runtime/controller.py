@@ -7,7 +7,8 @@ Invariants: every outcome counts in one metric and writes one log line; Done and
 key, everything else lengthens it; no exception of a reconcile ends a worker; a stopped controller finishes what runs,
 for at most `grace` seconds, and starts nothing.
 
-Hazards: the queue of a standby is filled and not drained; a reconcile that never returns occupies one worker.
+Hazards: connect the queue when the loop runs, not before: what nobody drains grows with every key there ever was; a
+reconcile that never returns occupies one worker.
 """
 
 import asyncio

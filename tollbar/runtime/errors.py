@@ -41,6 +41,14 @@ class ApiError(Exception):
         self.method = method
         self.retry_after = retry_after
 
+    @property
+    def refused(self) -> bool:
+        """Whether validation or admission said no: the same call will fail until somebody changes something.
+
+        A webhook's denial has any code that the webhook likes, 400 when it names none, so its text tells.
+        """
+        return self.message.startswith("admission webhook ") and " denied the request" in self.message
+
     def __str__(self) -> str:
         shown = self.message if len(self.message) <= _SHOWN else self.message[:_SHOWN] + "..."
         return f"{self.status} {self.reason}: {shown}"
@@ -67,13 +75,21 @@ class Invalid(ApiError):
         return list(self.details.get("causes") or ())
 
     @property
+    def refused(self) -> bool:
+        return bool(self.causes) or super().refused
+
+    @property
     def stale(self) -> bool:
         """Whether the view was old: a failed `test` or path of a JSON Patch names no cause.  Re-read and rebuild."""
-        return not self.causes
+        return not self.refused
 
 
 class Forbidden(ApiError):
     """403: RBAC, or an admission plugin's refusal."""
+
+    @property
+    def refused(self) -> bool:
+        return True
 
 
 class Unauthorized(ApiError):

@@ -17,6 +17,7 @@ from contextlib import aclosing
 from random import Random
 from typing import Final, Protocol
 
+from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import Clock
@@ -31,7 +32,8 @@ PAGE: Final = 500
 BACKOFF: Final = (0.5, 30.0)
 """Seconds: the shortest and the longest pause after a failure."""
 RECHECK: Final = 300.0
-"""Seconds until discovery is asked again about an API that it does not list."""
+RECHECK_OURS: Final = 10.0
+"""Seconds until discovery is asked again about an API that it does not list; our own CRDs may follow any moment."""
 HEALTHY: Final = 10.0
 """Seconds after which a watch that ends has done its service."""
 _WATCH_SECONDS: Final = (300, 600)
@@ -119,7 +121,7 @@ class Reflector:
         clean = barren = False
         try:
             if not self._store.resource_version and not await self._list():
-                return RECHECK
+                return RECHECK_OURS if self._resource.group == wellknown.GROUP else RECHECK
             began = self._clock.monotonic()
             await self._watch()
             clean = True

@@ -86,13 +86,14 @@ class Store:
         """The objects for which the indexer of this name yields the value.  KeyError for an unknown index."""
         return [self._objects[key] for key in self._indexes[name].get(value, ())]
 
-    def subscribe(self, handler: Handler) -> None:
+    def subscribe(self, handler: Handler, *, replay: bool = True) -> None:
         """Call the handler with every change from now on, and at once with what is there, as initial additions.
 
-        Handlers are quick and do not write to the store.  One that raises is logged and the others go on.
+        Without `replay`, with changes only.  Handlers are quick and do not write to the store.  One that raises is
+        logged and the others go on.
         """
         self._handlers.append(handler)
-        for obj in self.values():
+        for obj in self.values() if replay else ():
             self._call(handler, Delta(None, obj, initial=True))
 
     def apply(self, obj: Object, *, initial: bool = False) -> None:

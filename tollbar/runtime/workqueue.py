@@ -6,8 +6,8 @@ Invariants: a key waits at most once; no key is handed to two workers at a time;
 handed out once more after `done`.  Higher priorities go first; within one, namespaces take turns and the oldest key of
 a namespace goes first.  A key that is added again at a higher priority moves up, never down.
 
-Hazards: under unending load of a high priority the low ones wait.  On a standby the queue holds each key at most once,
-so it is bounded by the number of objects.
+Hazards: under unending load of a high priority the low ones wait.  A key waits also when its object is gone: a queue
+that nobody drains grows with every object there ever was.
 """
 
 import asyncio

@@ -96,6 +96,10 @@ RULE: dict[str, Case] = {
     "its status": ([], WANTS_GPU, lambda it: it.but("status.pendingMatches", 3), False),
     "its labels": ([], WANTS_GPU, lambda it: it.labelled(a="b"), False),
 }
+SCHEDULING_GATE: dict[str, Case] = {
+    "its spec": ([], scheduling_gate(), lambda it: it.expiring("5s"), True),
+    "the numbers that we write": ([], scheduling_gate(), lambda it: it.but("status.oldestHeldSeconds", 31), False),
+}
 PREDICATES: dict[str, tuple[Any, Case]] = {
     f"{kind}: {row}": (predicate, case)
     for kind, predicate, rows in (
@@ -104,7 +108,8 @@ PREDICATES: dict[str, tuple[Any, Case]] = {
         ("a template", predicates.template_matters, TEMPLATE),
         ("a class", predicates.class_matters, CLASS),
         ("a namespace", predicates.namespace_matters, NAMESPACE),
-        ("a rule", predicates.rule_matters, RULE),
+        ("a rule", predicates.spec_matters, RULE),
+        ("a SchedulingGate", predicates.spec_matters, SCHEDULING_GATE),
     )
     for row, case in rows.items()
 }
@@ -123,7 +128,7 @@ EXISTENCE: dict[str, tuple[Any, Object, bool, bool]] = {
     "a template": (predicates.template_matters, template(), True, True),
     "a class": (predicates.class_matters, device_class(), True, True),
     "a namespace": (predicates.namespace_matters, namespace(), True, True),
-    "a rule": (predicates.rule_matters, WANTS_GPU, True, True),
+    "a rule": (predicates.spec_matters, WANTS_GPU, True, True),
 }
 
 

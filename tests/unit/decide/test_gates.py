@@ -63,6 +63,7 @@ class Given:
 
 
 TEST_UID = {"op": "test", "path": "/metadata/uid", "value": "uid-of-web"}
+ONLY_X = {"op": "test", "path": "/spec/tolerations", "value": [toleration("x")]}
 APPEND = {"op": "add", "path": "/spec/tolerations/-", "value": TOLERATION}
 LABEL = {"op": "add", "path": "/metadata/labels/tollbar.dev~1gate", "value": "released"}
 
@@ -111,7 +112,7 @@ def waiting(for_: str, *events: Event, after: float | None) -> GatePlan:
 
 
 RELEASED_WITH_GPU = GatePlan(
-    (*lift(), APPEND, *first_record("gate", GPU)),
+    (*lift(), ONLY_X, APPEND, *first_record("gate", GPU)),
     (added("1 toleration by gpu; released"),),
     because=("Matched: rule gpu",),
     released=True,
@@ -120,7 +121,7 @@ RELEASED_WITH_GPU = GatePlan(
     matched=("gpu",),
 )
 LATE_WITH_GPU = GatePlan(
-    (TEST_UID, APPEND, *first_record("late", GPU)),
+    (TEST_UID, ONLY_X, APPEND, *first_record("late", GPU)),
     (added("1 toleration by gpu; added after admission"),),
     because=("Matched: rule gpu",),
     additions=additions(GPU),
@@ -224,7 +225,7 @@ EXPIRY = {
     "with what is known": (
         Given(HELD.labelled(app="web"), (GPU, APP), EMPTY, age=60.0),
         GatePlan(
-            (*lift(), {**APPEND, "value": toleration("example.com/app")}, *first_record("gate", APP)),
+            (*lift(), ONLY_X, {**APPEND, "value": toleration("example.com/app")}, *first_record("gate", APP)),
             (
                 overdue("released after 60s, still waiting for ResourceClaim gpu", "Release"),
                 added("1 toleration by app; released"),
@@ -322,7 +323,13 @@ RELEASE = {
     "one event for all rules": (
         Given(HELD.labelled(app="web"), (GPU, APP, replace(GPU, name="same"))),
         GatePlan(
-            (*lift(), {**APPEND, "value": toleration("example.com/app")}, APPEND, *first_record("gate", APP, GPU)),
+            (
+                *lift(),
+                ONLY_X,
+                {**APPEND, "value": toleration("example.com/app")},
+                APPEND,
+                *first_record("gate", APP, GPU),
+            ),
             (added("2 tolerations by app, gpu; released"),),
             because=("Matched: rule app", "Matched: rule gpu", "Matched: rule same"),
             released=True,
@@ -343,7 +350,7 @@ LATE = {
     "a true rule besides it": (
         Given(FREE.labelled(app="web"), (GPU, APP), EMPTY),
         GatePlan(
-            (TEST_UID, {**APPEND, "value": toleration("example.com/app")}, *first_record("late", APP)),
+            (TEST_UID, ONLY_X, {**APPEND, "value": toleration("example.com/app")}, *first_record("late", APP)),
             (added("1 toleration by app; added after admission"),),
             because=("Matched: rule app", "Undecided: rule gpu: ResourceClaim gpu"),
             additions=additions(APP),

@@ -176,6 +176,21 @@ GATES: dict[str, tuple[GateFacts, StatusPlan]] = {
 }
 
 
+REPORTED = scheduling_gate().but("metadata.generation", 2).but("status.observedGeneration", 2)
+DUE: dict[str, tuple[Object, float | None, float]] = {
+    "never written by this process": (REPORTED, None, 0.0),
+    "just written": (REPORTED, NOW - 1, 29.0),
+    "written long ago": (REPORTED, NOW - 31, 0.0),
+    "written, and the spec has changed since": (REPORTED.but("metadata.generation", 3), NOW - 1, 0.0),
+    "the clock was set back": (REPORTED, NOW + 3600, 30.0),
+}
+
+
+@pytest.mark.parametrize(("given", "written", "want"), DUE.values(), ids=DUE)
+def test_numbers_are_due(given: Object, written: float | None, want: float) -> None:
+    assert statuses.numbers_due_in(given, written, NOW) == want
+
+
 @pytest.mark.parametrize(("given", "want"), GATES.values(), ids=GATES)
 def test_gate_status(given: GateFacts, want: StatusPlan) -> None:
     assert statuses.gate_status(given, NOW) == want

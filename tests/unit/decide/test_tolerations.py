@@ -89,6 +89,7 @@ FIRST_ANNOTATION = {"op": "add", "path": "/metadata/annotations", "value": {"tol
 ANNOTATION = {"op": "add", "path": "/metadata/annotations/tollbar.dev~1tolerations", "value": RECORD}
 APPEND = {"op": "add", "path": "/spec/tolerations/-", "value": GPU}
 NO_TOLERATIONS = {"op": "test", "path": "/spec/tolerations", "value": None}
+ONLY_NIC = {"op": "test", "path": "/spec/tolerations", "value": [NIC]}
 FIRST_TOLERATION = {"op": "add", "path": "/spec/tolerations", "value": [GPU]}
 
 FULL = "x" * (256 * 1024 - len("a") - len("tollbar.dev/tolerations") - len(RECORD))
@@ -101,7 +102,7 @@ PATCHES: dict[str, tuple[Patch, tuple[Object, ...]]] = {
     ),
     "release it with a toleration": (
         tolerations.patch(pod().gated().tolerating(NIC), ADDITION, via="gate", gate="remove", fenced=True),
-        (TEST_UID, TEST_GATE, REMOVE_GATE, LABEL, APPEND, NO_ANNOTATIONS, FIRST_ANNOTATION),
+        (TEST_UID, TEST_GATE, REMOVE_GATE, LABEL, ONLY_NIC, APPEND, NO_ANNOTATIONS, FIRST_ANNOTATION),
     ),
     "our gate among others": (
         tolerations.patch(pod().gated("a.dev/x", wellknown.GATE), (), via="gate", gate="remove", fenced=True),
@@ -128,7 +129,7 @@ PATCHES: dict[str, tuple[Patch, tuple[Object, ...]]] = {
     ),
     "add to a Pod with both": (
         tolerations.patch(pod().tolerating(NIC).annotated({"a": "b"}), ADDITION, via="gate", gate="keep", fenced=True),
-        (TEST_UID, APPEND, ANNOTATION),
+        (TEST_UID, ONLY_NIC, APPEND, ANNOTATION),
     ),
     "at admission nothing is tested": (
         tolerations.patch(pod(), ADDITION, via="gate", gate="keep", fenced=False),
@@ -160,7 +161,7 @@ PATCHES: dict[str, tuple[Patch, tuple[Object, ...]]] = {
             gate="keep",
             fenced=True,
         ),
-        (TEST_UID, APPEND, {**ANNOTATION, "value": record(EARLIER, ENTRY)}),
+        (TEST_UID, ONLY_NIC, APPEND, {**ANNOTATION, "value": record(EARLIER, ENTRY)}),
     ),
     "what is not a record is replaced": (
         tolerations.patch(
@@ -170,23 +171,23 @@ PATCHES: dict[str, tuple[Patch, tuple[Object, ...]]] = {
             gate="keep",
             fenced=True,
         ),
-        (TEST_UID, APPEND, ANNOTATION),
+        (TEST_UID, ONLY_NIC, APPEND, ANNOTATION),
     ),
     "a record that just fits": (
         tolerations.patch(pod().tolerating(NIC).annotated({"a": FULL}), ADDITION, via="gate", gate="keep", fenced=True),
-        (TEST_UID, APPEND, ANNOTATION),
+        (TEST_UID, ONLY_NIC, APPEND, ANNOTATION),
     ),
     "a record that would make the Pod invalid is left out": (
         tolerations.patch(
             pod().tolerating(NIC).annotated({"a": FULL + "x"}), ADDITION, via="gate", gate="keep", fenced=True
         ),
-        (TEST_UID, APPEND),
+        (TEST_UID, ONLY_NIC, APPEND),
     ),
     "bytes count, not characters": (
         tolerations.patch(
             pod().tolerating(NIC).annotated({"a": FULL[:-1] + "é"}), ADDITION, via="gate", gate="keep", fenced=True
         ),
-        (TEST_UID, APPEND),
+        (TEST_UID, ONLY_NIC, APPEND),
     ),
 }
 

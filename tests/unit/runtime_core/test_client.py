@@ -142,12 +142,22 @@ def status(code: int, reason: str = "", **more: Any) -> bytes:
     return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "m", **more}).encode()
 
 
+DENIAL = 'admission webhook "policy.example.com" denied the request: no'
 CAUSES = {"name": "web", "causes": [{"field": "spec", "message": "no"}]}
 REFUSALS: dict[str, tuple[dict[str, Any], type[ApiError], dict[str, Any]]] = {
-    "400 is a plain error": ({"status": 400, "body": status(400, "BadRequest")}, ApiError, {"reason": "BadRequest"}),
-    "401": ({"status": 401, "body": status(401, "Unauthorized")}, Unauthorized, {}),
-    "403": ({"status": 403, "body": status(403, "Forbidden")}, Forbidden, {}),
-    "404": ({"status": 404, "body": status(404, "NotFound")}, NotFound, {"message": "m"}),
+    "400 is a plain error": (
+        {"status": 400, "body": status(400, "BadRequest")},
+        ApiError,
+        {"reason": "BadRequest", "refused": False},
+    ),
+    "400 of a webhook that names no code is a refusal": (
+        {"status": 400, "body": status(400, message=DENIAL)},
+        ApiError,
+        {"refused": True},
+    ),
+    "401": ({"status": 401, "body": status(401, "Unauthorized")}, Unauthorized, {"refused": False}),
+    "403": ({"status": 403, "body": status(403, "Forbidden")}, Forbidden, {"refused": True}),
+    "404": ({"status": 404, "body": status(404, "NotFound")}, NotFound, {"message": "m", "refused": False}),
     "404 of no API is plain text": (
         {"status": 404, "body": b"404 page not found\n"},
         NotFound,
@@ -164,7 +174,12 @@ REFUSALS: dict[str, tuple[dict[str, Any], type[ApiError], dict[str, Any]]] = {
     "422 with causes is permanent": (
         {"status": 422, "body": status(422, "Invalid", details=CAUSES)},
         Invalid,
-        {"stale": False, "causes": [{"field": "spec", "message": "no"}]},
+        {"stale": False, "refused": True, "causes": [{"field": "spec", "message": "no"}]},
+    ),
+    "422 of a webhook is no stale view although it has no causes": (
+        {"status": 422, "body": status(422, "Invalid", message=DENIAL)},
+        Invalid,
+        {"stale": False, "refused": True, "causes": []},
     ),
     "429 without a time means a second": (
         {"status": 429, "body": status(429, "TooManyRequests")},

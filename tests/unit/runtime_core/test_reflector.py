@@ -13,7 +13,8 @@ from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.runtime import resources
 from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.reflector import RECHECK, Reflector
+from tollbar.runtime.reflector import RECHECK, RECHECK_OURS, Reflector
+from tollbar.runtime.resources import Resource
 from tollbar.runtime.store import Delta, Store
 
 Script = list[dict[str, Any]]
@@ -82,6 +83,7 @@ class Case:
     requests: list[str]
     slept: list[float] = field(default_factory=list)
     discovery: Script = field(default_factory=list)
+    resource: Resource = resources.PODS
 
 
 CASES = {
@@ -236,6 +238,16 @@ CASES = {
         requests=["list", "discovery", "list", "discovery", "list", "watch 9"],
         slept=[RECHECK, RECHECK],
     ),
+    "our own kinds are asked for sooner: their CRDs may come after us": Case(
+        lists=[refusal(404), page(9)],
+        watches=[last()],
+        discovery=[refusal(404)],
+        objects=[],
+        deltas=[],
+        requests=["list", "discovery", "list", "watch 9"],
+        slept=[RECHECK_OURS],
+        resource=resources.TOLERATION_RULES,
+    ),
     "an API that goes away empties the store at the second look": Case(
         lists=[page(9, pod("a", 3)), refusal(404), refusal(404), page(30)],
         watches=[refusal(404), last()],
@@ -288,7 +300,7 @@ def describe(request: Any) -> str:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_reflector(case: Case, server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics) -> None:
     server.lists, server.watches, server.discovery = case.lists[:], case.watches[:], case.discovery[:]
-    store = Store(resources.PODS)
+    store = Store(case.resource)
     deltas: list[str] = []
     ended = asyncio.Event()
     store.subscribe(recorder(deltas, ended))

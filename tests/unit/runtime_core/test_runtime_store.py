@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.model.objects import Key, Object, labels_of, metadata
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
 from tollbar.runtime import resources
 from tollbar.runtime.store import Delta, Store, drop_managed_fields
 
@@ -228,6 +228,14 @@ def test_a_late_listener_hears_what_is_there() -> None:
     store = make()
     store.apply(pod("a", 1))
     assert listen(store) == ["+a1 initial"]
+
+
+def test_a_late_listener_may_want_changes_only() -> None:
+    store, heard = make(), list[Delta]()
+    store.apply(pod("a", 1))
+    store.subscribe(heard.append, replay=False)
+    store.apply(pod("b", 2))
+    assert [key_of(delta.new or {}).name for delta in heard] == ["b"]
 
 
 def test_a_handler_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:

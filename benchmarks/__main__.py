@@ -1,0 +1,57 @@
+"""`python -m benchmarks [WORKLOAD...]`: measure, print, and record; see docs/performance.md."""
+
+import sys
+
+import click
+from rich.console import Console
+
+from benchmarks import admission, report, ungate, wakeup
+from benchmarks.run import run
+from benchmarks.workload import Workload
+from tollbar.cli import console
+from tollbar.devplane.real.build import locate
+
+WORKLOADS = {each.name: each for each in (ungate.WORKLOAD, admission.WORKLOAD, wakeup.WORKLOAD)}
+REPETITIONS = 3
+_WIDTH = 150
+"""Columns where there is no terminal to ask."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", type=click.Choice([*WORKLOADS]))
+@click.option("-n", "--repetitions", type=click.IntRange(min=1), default=REPETITIONS, show_default=True)
+@click.option("--pods", type=click.IntRange(min=1), help="Pods, or wake-ups, in each repetition.")
+@click.option("--report", "only_report", is_flag=True, help="Measure nothing; write docs/performance.md anew.")
+def main(workloads: tuple[str, ...], repetitions: int, pods: int | None, only_report: bool) -> None:
+    """Measure workloads (all of them unless some are named) on a real control plane that is started for each.
+
+    A run with fewer repetitions or another number of Pods than usual is only printed; any other one is recorded in
+    benchmarks/results and in docs/performance.md.
+    """
+    if only_report:
+        _write_document()
+        return
+    with console.terminable():
+        for name in workloads or WORKLOADS:
+            _measure(WORKLOADS[name], repetitions, pods)
+
+
+def _measure(workload: Workload, repetitions: int, pods: int | None) -> None:
+    binaries = locate(report=console.say)
+    size = pods or workload.size
+    result = run(workload, binaries, size=size, repetitions=repetitions, report=console.say)
+    out = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+    out.print(report.table(workload, result))
+    if repetitions < REPETITIONS or size != workload.size:
+        console.say("not recorded: fewer repetitions or another number of Pods than usual")
+        return
+    console.say(f"recorded in {report.save(result)}")
+    _write_document()
+
+
+def _write_document() -> None:
+    report.DOCUMENT.write_text(report.document([(each, report.load(each)) for each in WORKLOADS.values()]))
+
+
+if __name__ == "__main__":
+    main()
