@@ -97,12 +97,12 @@ async def _loop(stage: Stage, backlog: Backlog) -> dict[Row, float]:
 
 
 async def _silent(stage: Stage, backlog: Backlog) -> dict[Row, float]:
-    process = stage.stack.start("silent", "benchmarks.without_events", workers=AT_ONCE, log__verbosity=0)
+    process = stage.stack.start("silent", "benchmarks.without_events", log__verbosity=0)
     return await _burst(stage, process, backlog)
 
 
 async def _tollbar(stage: Stage, backlog: Backlog) -> dict[Row, float]:
-    return await _burst(stage, stage.stack.controllers(workers=AT_ONCE, log__verbosity=0), backlog)
+    return await _burst(stage, stage.stack.controllers(log__verbosity=0), backlog)
 
 
 async def _burst(stage: Stage, process: Process, backlog: Backlog) -> dict[Row, float]:
@@ -192,8 +192,8 @@ find them all and come to rest. Then the class appears, and every Pod is release
 from the request that creates the class to the answer to the last patch, by the API server's audit log.
 
 The peer is a loop that knows every patch beforehand and only sends it: the same patches to equally shaped Pods, by the
-same client under the same identity. Both have {AT_ONCE} calls under way at one time (the controllers' `workers`, 32 by
-default). The loop watches nothing and decides nothing, so its rate is the API server's ceiling on this machine, and its
+same client under the same identity. Both have {AT_ONCE} calls under way at one time (the controllers' default for
+`workers`). The loop watches nothing and decides nothing, so its rate is the API server's ceiling on this machine, and its
 CPU that of the client alone. Tollbar is measured as it is, and with the recording of Events taken out: Events are
 bounded to 50 a second (after 200 at once), and those that do not fit a queue of 1,000 are dropped, so a burst goes on
 writing Events after its last release. How long a Pod was held is no figure here: the backlog is as old as its creation

@@ -9,7 +9,7 @@ from stack import CONTROLLERS, Stack, eventually
 from tollbar import wellknown
 from tollbar.model.objects import Object
 
-IN_FLIGHT = 32
+IN_FLIGHT = 64
 """Patches that are under way at one time, at most: the configuration's `workers`."""
 
 

@@ -182,7 +182,7 @@ class Configuration(_Section):
     says it (`tollbar.runtime.options`)."""
     managed_namespace_selector: Selector = Field(default_factory=_all_but_system)
     """metav1.LabelSelector over namespaces; all but kube-system and the system namespace unless set."""
-    workers: Annotated[int, Field(ge=1, le=256)] = 32
+    workers: Annotated[int, Field(ge=1, le=256)] = 64
     """Pods that are worked on at one time."""
     cel_engine: Literal["cel-python"] = "cel-python"
     """Which engine evaluates expressions."""
