@@ -22,7 +22,7 @@ from contract.objects import resource_of
 
 from tollbar.model.objects import Object
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import Resource
+from tollbar.runtime.resources import PODS, Resource
 
 PATIENCE = 45.0
 """Seconds for what happens by itself; generous, because the machine may be busy with other things."""
@@ -68,7 +68,7 @@ class Answer:
         return self
 
     def refusal(self) -> Refusal:
-        status = self.object if isinstance(self.object, dict) else {"message": str(self.object)}
+        status: Object = self.object if isinstance(self.object, dict) else {"message": str(self.object)}
         causes = (status.get("details") or {}).get("causes") or ()
         return Refusal(
             self.code,
@@ -142,12 +142,12 @@ class Api:
     def get(self, res: Resource, name: str, subresource: str = "", **query: str) -> Answer:
         return self.request("GET", self.path(res, name, subresource), **query)
 
-    def list(self, res: Resource, **query: str) -> Answer:
+    def page(self, res: Resource, **query: str) -> Answer:
         return self.request("GET", self.path(res), **query)
 
     def names(self, res: Resource, **query: str) -> list[str]:
         """Sorted names of what the list holds."""
-        return sorted(each["metadata"]["name"] for each in self.list(res, **query).accepted()["items"])
+        return sorted(each["metadata"]["name"] for each in self.page(res, **query).accepted()["items"])
 
     def table(self, res: Resource, name: str = "") -> Answer:
         """As kubectl asks for what it prints."""
@@ -165,6 +165,12 @@ class Api:
 
     def delete(self, res: Resource, name: str, **options: Any) -> Answer:
         return self.request("DELETE", self.path(res, name), options or None)
+
+    def bind(self, name: str = "web") -> Answer:
+        """Give a Pod to a Node that does not exist, as a scheduler would."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": "nowhere"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        return self.request("POST", self.path(PODS, name, "binding"), body)
 
     @contextmanager
     def watch(self, res: Resource, **query: str) -> Iterator[Watch]:
@@ -201,8 +207,8 @@ class Api:
         return self._answer(answer, answer.read())
 
     def acting_as(self, config: Mapping[str, Any]) -> "Api":
-        """The same namespace with other credentials."""
-        return Api(Access.of(config), self.namespace)
+        """The same namespace with other credentials; what it creates, this deletes."""
+        return Api(Access.of(config), self.namespace, self._created)
 
     def clear(self) -> None:
         """Delete what was created, newest first, finalizers or not."""
@@ -234,7 +240,8 @@ class Api:
         except ValueError:
             decoded = body.decode()
         warnings = [
-            match[1].replace('\\"', '"') for match in _WARNING.finditer(", ".join(answer.headers.get_all("Warning", [])))
+            match[1].replace('\\"', '"')
+            for match in _WARNING.finditer(", ".join(answer.headers.get_all("Warning", [])))
         ]
         return Answer(answer.status, decoded, tuple(warnings), answer.headers.get("Retry-After", ""))
 

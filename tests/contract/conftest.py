@@ -31,8 +31,8 @@ def access(contracted: Any) -> Access:
 def home(access: Access) -> Iterator[Api]:
     """A fresh namespace for a module, in which Pods can be created at once."""
     api = Api(access, f"contract-{uuid.uuid4().hex[:10]}")
-    api.create(made(NAMESPACES, api.namespace)).accepted()
-    account = api.create(made(SERVICE_ACCOUNTS, "default"))
+    api.request("POST", NAMESPACES.path(), made(NAMESPACES, api.namespace)).accepted()
+    account = api.request("POST", api.path(SERVICE_ACCOUNTS), made(SERVICE_ACCOUNTS, "default"))
     assert account.code in (201, 409), account
     yield api
     api.request("DELETE", NAMESPACES.path("", api.namespace))

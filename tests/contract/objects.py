@@ -9,16 +9,24 @@ from tollbar.runtime.resources import Resource
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", namespaced=True)
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True)
+ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
 WIDGETS = Resource("contract.example.com", "v1", "widgets", "Widget", namespaced=True)
 
 _KINDS = {
     (each.api_version, each.kind): each
-    for each in (*vars(resources).values(), SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, WIDGETS)
+    for each in (*vars(resources).values(), SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, ACCESS_REVIEWS, WIDGETS)
     if isinstance(each, Resource)
 }
 
 GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-NOT_READY = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+NOT_READY = {
+    "key": "node.kubernetes.io/not-ready",
+    "operator": "Exists",
+    "effect": "NoExecute",
+    "tolerationSeconds": 300,
+}
 UNREACHABLE = {**NOT_READY, "key": "node.kubernetes.io/unreachable"}
 DEFAULTS = [NOT_READY, UNREACHABLE]
 """The tolerations that admission gives to a Pod."""
@@ -36,6 +44,11 @@ def made(res: Resource, name: str, **fields: Any) -> Object:
 
 def config_map(name: str = "map", data: Object | None = None, **metadata: Any) -> Object:
     return made(resources.CONFIG_MAPS, name, data={"a": "1"} if data is None else data, metadata=metadata)
+
+
+def lease(name: str = "turn", holder: str = "1", **metadata: Any) -> Object:
+    """An object of a kind of which nobody else puts any into a test's namespace."""
+    return made(resources.LEASES, name, spec={"holderIdentity": holder}, metadata=metadata)
 
 
 def pod(*gates: str, name: str = "web", metadata: Object | None = None, **spec: Any) -> Object:
@@ -58,8 +71,5 @@ def put(path: str, value: Any) -> Object:
     return {"op": "replace", "path": path, "value": value}
 
 
-def test(path: str, value: Any) -> Object:
+def check(path: str, value: Any) -> Object:
     return {"op": "test", "path": path, "value": value}
-
-
-test.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it where it is imported

@@ -28,6 +28,8 @@ K = TypeVar("K", bound=Hashable)
 
 _log: Final = logging.getLogger(__name__)
 
+PATIENCE: Final = 30.0
+"""Seconds of back-off, at most, after no answer or a failing server: nothing wakes a key when the outage ends."""
 GRACE: Final = 4.0
 """Less than the time between losing a lease and its expiry (15 s - 10 s), so that work has ended when it matters."""
 
@@ -96,7 +98,7 @@ class Controller(Generic[K]):
         try:
             outcome = await self._reconcile(key)
         except ApiError as error:  # the server's answer says it all
-            self._fail(key)
+            self._fail(key, at_most=PATIENCE)
             _log.error("reconcile failed", extra={"error": str(error)})
             return
         except Exception:
@@ -115,17 +117,17 @@ class Controller(Generic[K]):
                 _log.debug("reconciled, looking again later", extra={"seconds": seconds})
             case Requeue(reason):
                 self._count("requeue")
-                self._queue.add_rate_limited(key)
+                self._queue.add_rate_limited(key, at_most=PATIENCE)
                 _log.debug("reconcile to be repeated", extra={"reason": reason})
             case Terminal(reason):
                 self._terminal.inc()
                 self._fail(key)
                 _log.warning("reconcile refused", extra={"reason": reason})
 
-    def _fail(self, key: K) -> None:
+    def _fail(self, key: K, *, at_most: float = float("inf")) -> None:
         self._count("error")
         self._errors.inc()
-        self._queue.add_rate_limited(key)
+        self._queue.add_rate_limited(key, at_most=at_most)
 
     def _count(self, result: str) -> None:
         self._total.labels(self.name, result).inc()

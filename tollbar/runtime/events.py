@@ -3,11 +3,12 @@
 Called by: the controllers, with the events of a plan.  `emit` never waits and never fails; `run` does the sending.
 
 Invariants: the first of its kind is created without a series, repeats within two minutes patch the series of that Event
-(the API allows nothing else to change); equal events that wait are sent as one; what is sent per second is bounded, and
-what cannot be sent is dropped and counted (`tollbar_events_total`).
+(the API allows nothing else to change), at most every ten seconds; equal events that wait are sent as one; what is sent
+per second is bounded, and what cannot be sent is dropped and counted (`tollbar_events_total`).
 
 Hazards.  Down, or the API server slow: the queue fills, the newest events are dropped, no reconcile notices.  Doubled:
-two recorders make two series.  The API server deletes Events after an hour.
+two recorders make two series.  The last repeats of a series may never be told.  The API server deletes Events after an
+hour.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ _log: Final = logging.getLogger(__name__)
 
 NOTE_LIMIT: Final = 1024
 SERIES_SECONDS: Final = 120.0
+REPEAT_SECONDS: Final = 10.0
+"""Between two writes of one Event; the next counts the repeats.  A rule that fails does so for Pod after Pod."""
 _QUEUE: Final = 1000
 _RATE: Final = 50.0
 _BURST: Final = 200
@@ -68,6 +71,7 @@ class _Sent:
     name: str
     count: int
     seen: float
+    written: float
 
 
 class Recorder:
@@ -93,14 +97,19 @@ class Recorder:
         """Have the event recorded on an object soon, or dropped.  `regarding` carries apiVersion, kind and metadata."""
         subject, other = _reference(regarding), _reference(related) if related else None
         key = json.dumps([subject, other, event.type, event.reason, event.action, event.note])
-        waiting = self._waiting.get(key)
+        now = self._clock.now()
+        waiting, sent = self._waiting.get(key), self._series.get(key)
         if waiting is not None:
             waiting.count += 1
-            waiting.seen = self._clock.now()
+            waiting.seen = now
+        elif sent is not None and now < sent.written + REPEAT_SECONDS:
+            sent.count += 1
+            sent.seen = now
+            self._series.move_to_end(key)
         elif len(self._waiting) >= _QUEUE:
             self._dropped.inc()
         else:
-            self._waiting[key] = _Waiting(subject, other, event, self._clock.now())
+            self._waiting[key] = _Waiting(subject, other, event, now)
             self._arrived.set()
 
     async def run(self) -> None:
@@ -155,7 +164,7 @@ class Recorder:
             event["related"] = waiting.related
         await self._client.create(EVENTS, event)
         self._sent.inc()
-        return _Sent(namespace, name, 1, waiting.seen)
+        return _Sent(namespace, name, 1, waiting.seen, self._clock.now())
 
     async def _repeat(self, key: str, sent: _Sent, count: int, seen: float) -> None:
         series = {"count": sent.count + count, "lastObservedTime": timestamps.micro_time(seen)}
@@ -164,6 +173,7 @@ class Recorder:
         self._repeated.inc()
         sent.count += count
         sent.seen = seen
+        sent.written = self._clock.now()
         self._series.move_to_end(key)
 
     def _forget_old_series(self) -> None:

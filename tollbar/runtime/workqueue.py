@@ -113,12 +113,12 @@ class WorkQueue(Generic[K]):
             heapq.heappush(self._timers, (due, self._serial, key))
             self._wind()
 
-    def add_rate_limited(self, key: K) -> None:
-        """Add the key after its back-off, which doubles each time until `forget`."""
+    def add_rate_limited(self, key: K, *, at_most: float = float("inf")) -> None:
+        """Add the key after its back-off, which doubles each time until `forget`; after `at_most` seconds anyway."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._retries.inc()
-        self.add_after(key, min(self._base * 2.0 ** min(failures, 64), self._maximum))
+        self.add_after(key, min(self._base * 2.0 ** min(failures, 64), self._maximum, at_most))
 
     def forget(self, key: K) -> None:
         """The key succeeded, or is not retried: its next back-off is the first again."""

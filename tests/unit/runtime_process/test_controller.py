@@ -94,6 +94,16 @@ OUTCOMES: dict[str, tuple[tuple[Outcome | Exception, ...], list[float], dict[str
         {"error": 2, "success": 1, ERRORS: 2, REFUSALS: 2},
     ),
     "an API error backs off": ((REFUSED, REFUSED, DONE), [0, 1, 3], {"error": 2, "success": 1, ERRORS: 2}),
+    "an outage costs half a minute at most when it is over": (
+        (*[REFUSED] * 8, DONE),
+        [0, 1, 3, 7, 15, 31, 61, 91, 121],
+        {"error": 8, "success": 1, ERRORS: 8},
+    ),
+    "a refusal is tried less and less": (
+        (*[Terminal("Refused")] * 7, DONE),
+        [0, 1, 3, 7, 15, 31, 63, 127],
+        {"error": 7, "success": 1, ERRORS: 7, REFUSALS: 7},
+    ),
     "any exception backs off": ((KeyError("x"), DONE), [0, 1], {"error": 1, "success": 1, ERRORS: 1}),
     "done forgets the back-off": (
         (Requeue("Conflict"), Requeue("Conflict"), RetryAfter(10), Requeue("Conflict"), DONE),

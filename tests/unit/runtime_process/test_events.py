@@ -146,6 +146,15 @@ async def test_repeats_within_two_minutes_of_the_last_patch_the_series(clock: Cl
         )
 
 
+async def test_repeats_within_ten_seconds_of_a_write_are_counted_by_the_next(clock: Clock) -> None:
+    async with recording(clock) as bench:
+        for _ in range(12):
+            bench.recorder.emit(POD, HELD)
+            await asyncio.sleep(1)
+        name = bench.sink.created[0]["metadata"]["name"]
+        assert bench.sink.series == [(name, {"series": {"count": 11, "lastObservedTime": at(10)}})]
+
+
 async def test_a_repeat_after_two_minutes_is_a_new_event(clock: Clock) -> None:
     async with recording(clock) as bench:
         bench.recorder.emit(POD, HELD)
@@ -191,16 +200,16 @@ async def test_what_differs_is_another_event(
 async def test_a_series_whose_event_is_gone_starts_anew(clock: Clock) -> None:
     async with recording(clock) as bench:
         bench.recorder.emit(POD, HELD)
-        await asyncio.sleep(1)
+        await asyncio.sleep(10)
         bench.sink.refuse.append(NotFound(404, "NotFound", "gone"))
         bench.recorder.emit(POD, HELD)
-        await asyncio.sleep(1)
+        await asyncio.sleep(10)
         bench.recorder.emit(POD, HELD)
-        await asyncio.sleep(1)
+        await asyncio.sleep(10)
         newest = bench.sink.created[-1]["metadata"]["name"]
         assert (len(bench.sink.created), bench.sink.series) == (
             2,
-            [(newest, {"series": {"count": 2, "lastObservedTime": at(2)}})],
+            [(newest, {"series": {"count": 2, "lastObservedTime": at(20)}})],
         )
 
 
