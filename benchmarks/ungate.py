@@ -193,8 +193,8 @@ from the request that creates the class to the answer to the last patch, by the 
 
 The peer is a loop that knows every patch beforehand and only sends it: the same patches to equally shaped Pods, by the
 same client under the same identity. Both have {AT_ONCE} calls under way at one time (the controllers' default for
-`workers`). The loop watches nothing and decides nothing, so its rate is the API server's ceiling on this machine, and its
-CPU that of the client alone. Tollbar is measured as it is, and with the recording of Events taken out: Events are
+`workers`). The loop watches nothing and decides nothing, so its rate is the API server's ceiling on this machine, and
+its CPU that of the client alone. Tollbar is measured as it is, and with the recording of Events taken out: Events are
 bounded to 50 a second (after 200 at once), and those that do not fit a queue of 1,000 are dropped, so a burst goes on
 writing Events after its last release. How long a Pod was held is no figure here: the backlog is as old as its creation
 took.""",

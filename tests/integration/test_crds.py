@@ -1,4 +1,7 @@
-"""The CustomResourceDefinitions on a real API server: accepted, clear about mistakes, one mind with the parsers."""
+"""Our kinds on a real API server: what kubectl shows of them, and that our validation is of one mind with the server's.
+
+What the server refuses of our kinds, and in which words, is in tests/contract/test_rules.py.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -8,17 +11,15 @@ import orjson
 import pytest
 
 from tollbar.api import crds
-from tollbar.api.gates import SchedulingGate, parse_gate
 from tollbar.api.rules import TolerationRule, parse_rule
-from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.model import tolerations
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Invalid
-from tollbar.runtime.resources import PODS, RESOURCE_SLICES, SCHEDULING_GATES, TOLERATION_RULES
+from tollbar.runtime.resources import PODS, RESOURCE_SLICES, TOLERATION_RULES
 
 GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 CEL = {"type": "CEL", "cel": {"expression": "true"}}
-NOT_CHECKED = "some validation rules were not checked because the object was invalid"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,248 +54,8 @@ def gate(**spec: Any) -> dict[str, Any]:
     }
 
 
-def names(*values: str) -> dict[str, Any]:
-    return {"type": "ExtendedResource", "extendedResource": {"names": list(values)}}
-
-
 def prototype(**members: Any) -> dict[str, Any]:
     return {"type": "Device", "device": {"prototypes": [{"driver": "gpu.example.com", **members}]}}
-
-
-QUALIFIED = (
-    "must be a qualified name: an optional DNS subdomain and '/', then at most 63 alphanumeric characters, '-', '_'"
-    " or '.'"
-)
-HOLD = "must be a duration longer than 0s, such as 60s or 1m30s; leave it out for no deadline"
-PROTOTYPE = "spec.match.device.prototypes[0]"
-
-REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "no match": (rule(match=None), ["spec.match: Required value"]),
-    "no type": (rule(match={}), ["spec.match.type: Required value"]),
-    "no tolerations": (
-        rule(tolerations=[]),
-        ["spec.tolerations: Invalid value: 0: spec.tolerations in body should have at least 1 items"],
-    ),
-    "Off, read as a boolean": (
-        rule(mode=False),
-        [
-            'spec.mode: Invalid value: "boolean": spec.mode in body must be of type string: "boolean"',
-            'spec.mode: Unsupported value: false: supported values: "Enforce", "Audit", "Disabled"',
-        ],
-    ),
-    "the member is missing": (
-        rule(match={"type": "Device"}),
-        ["spec.match.device: Invalid value: match.device must be set exactly when match.type is Device"],
-    ),
-    "another member is set": (
-        rule(match={**names("example.com/gpu"), "cel": {"expression": "true"}}),
-        ["spec.match.cel: Invalid value: match.cel must be set exactly when match.type is CEL"],
-    ),
-    "an empty expression": (
-        rule(match={"type": "CEL", "cel": {"expression": ""}}),
-        [
-            (
-                'spec.match.cel.expression: Invalid value: "": spec.match.cel.expression in body should be at least 1'
-                " chars long"
-            )
-        ],
-    ),
-    "a resource without a domain": (
-        rule(match=names("cpu")),
-        [
-            (
-                'spec.match.extendedResource.names[0]: Invalid value: "cpu": must be the name of an extended resource,'
-                " such as example.com/gpu"
-            )
-        ],
-    ),
-    "a resource twice": (
-        rule(match=names("example.com/a", "example.com/a")),
-        ['spec.match.extendedResource.names[1]: Duplicate value: "example.com/a"'],
-    ),
-    "a driver that is no domain": (
-        rule(match={"type": "Device", "device": {"prototypes": [{"driver": "GPU_x"}]}}),
-        [
-            (
-                f'{PROTOTYPE}.driver: Invalid value: "GPU_x": must be a DNS subdomain: alphanumeric'
-                " characters, '-' or '.'"
-            )
-        ],
-    ),
-    "an attribute of two types": (
-        rule(match=prototype(attributes={"model": {"string": "a", "int": 1}})),
-        [f"{PROTOTYPE}.attributes[model]: Invalid value: exactly one value must be specified"],
-    ),
-    "a version that is none": (
-        rule(match=prototype(attributes={"model": {"version": "1.4"}})),
-        [
-            (
-                f'{PROTOTYPE}.attributes[model].version: Invalid value: "1.4": must be a string compatible with'
-                " semver.org spec 2.0.0"
-            )
-        ],
-    ),
-    "an attribute's name that no driver can use": (
-        rule(match=prototype(attributes={"gpu model": {"string": "a"}})),
-        [
-            (
-                f"{PROTOTYPE}.attributes: Invalid value: must be a C identifier, optionally after a domain and a slash,"
-                " such as gpu.example.com/model"
-            )
-        ],
-    ),
-    "In without values": (
-        rule(namespaceSelector={"matchExpressions": [{"key": "team", "operator": "In"}]}),
-        [
-            (
-                "spec.namespaceSelector.matchExpressions[0].values: Invalid value: must be specified when `operator` is"
-                " 'In' or 'NotIn'"
-            )
-        ],
-    ),
-    "Exists with a value": (
-        rule(tolerations=[GPU, {**GPU, "value": "x"}]),
-        ["spec.tolerations[1].operator: Invalid value: value must be empty when `operator` is 'Exists'"],
-    ),
-    "Equal without a key": (
-        rule(tolerations=[{"value": "x"}], allowReservedKeys=True),
-        [
-            (
-                "spec.tolerations[0].operator: Invalid value: operator must be Exists when `key` is empty,"
-                ' which means "match all values and all keys"'
-            )
-        ],
-    ),
-    "seconds without NoExecute": (
-        rule(tolerations=[{**GPU, "tolerationSeconds": 1}]),
-        ["spec.tolerations[0].effect: Invalid value: effect must be 'NoExecute' when `tolerationSeconds` is set"],
-    ),
-    "a taint key with a blank": (
-        rule(tolerations=[{**GPU, "key": "a b"}]),
-        [f'spec.tolerations[0].key: Invalid value: "a b": {QUALIFIED}'],
-    ),
-    "a taint value with a blank": (
-        rule(tolerations=[{"key": "a", "value": "a b"}]),
-        [
-            (
-                'spec.tolerations[0].value: Invalid value: "a b": must be a label value: at most 63 alphanumeric'
-                " characters, '-', '_' or '.'"
-            )
-        ],
-    ),
-    "an unknown effect": (
-        rule(tolerations=[{**GPU, "effect": "Never"}]),
-        [
-            (
-                'spec.tolerations[0].effect: Unsupported value: "Never": supported values: "NoSchedule",'
-                ' "PreferNoSchedule", "NoExecute"'
-            )
-        ],
-    ),
-    "a numeric operator": (
-        rule(tolerations=[{**GPU, "operator": "Gt"}]),
-        ['spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists"'],
-    ),
-    "a reserved key": (
-        rule(tolerations=[{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]),
-        [
-            (
-                "spec.tolerations: Invalid value: node.kubernetes.io/*, node-role.kubernetes.io/* and the empty key are"
-                " reserved: set allowReservedKeys to use them"
-            )
-        ],
-    ),
-    "too many tolerations": (
-        rule(tolerations=[GPU] * 17),
-        ["spec.tolerations: Too many: 17: must have at most 16 items"],
-    ),
-    "a gate without a name": (gate(gateName=None), ["spec.gateName: Required value"]),
-    "a gate's name with two slashes": (
-        gate(gateName="a/b/c"),
-        [f'spec.gateName: Invalid value: "a/b/c": {QUALIFIED}'],
-    ),
-    "a hold in words": (gate(maxHold="1 minute"), [f'spec.maxHold: Invalid value: "1 minute": {HOLD}']),
-    "a hold of nothing": (gate(maxHold="0s"), [f'spec.maxHold: Invalid value: "0s": {HOLD}']),
-    "a hold in bare seconds": (
-        gate(maxHold=60),
-        ['spec.maxHold: Invalid value: "integer": spec.maxHold in body must be of type string: "integer"'],
-    ),
-    "release without a deadline": (
-        gate(gateName="tollbar.dev/x", onExpiry="Release"),
-        ["spec.onExpiry: Invalid value: onExpiry Release needs maxHold"],
-    ),
-    "release of somebody else's gate": (
-        gate(maxHold="1h", onExpiry="Release"),
-        [
-            (
-                "spec.onExpiry: Invalid value: onExpiry Release is for gates of tollbar.dev only: gates of others are"
-                " reported"
-            )
-        ],
-    ),
-    "an owner twice": (gate(owners=["a", "a"]), ['spec.owners[1]: Duplicate value: "a"']),
-}
-
-
-@pytest.mark.parametrize(("given", "want"), REFUSED.values(), ids=REFUSED)
-async def test_refused(admin: Client, given: dict[str, Any], want: list[str]) -> None:
-    """By the API server with these words, and by our parser, too."""
-    with pytest.raises(Invalid) as refused:
-        await dry_run(admin, given)
-    said = [
-        f"{cause['field']}: {cause['message']}" for cause in refused.value.causes if NOT_CHECKED not in cause["message"]
-    ]
-    assert (said, isinstance(parse(given), list)) == (want, True)
-
-
-ACCEPTED = {
-    "a rule by expression": rule(),
-    "a rule by resource": rule(match=names("example.com/gpu", "deviceclass.resource.kubernetes.io/gpu.example.com")),
-    "a rule by device": rule(
-        match=prototype(
-            attributes={
-                "model": {"string": "a100"},
-                "cores": {"int": 8},
-                "other.example.com/shared": {"bool": False},
-                "driverVersion": {"version": "1.4.0-rc.1+build"},
-            },
-            capacity={"memory": {"value": "80Gi"}, "slots": {"value": 4}},
-        )
-    ),
-    "every field": rule(
-        mode="Audit",
-        whenAlternatives="First",
-        namespaceSelector={
-            "matchLabels": {"example.com/team": "ml"},
-            "matchExpressions": [
-                {"key": "env", "operator": "NotIn", "values": ["dev"]},
-                {"key": "env", "operator": "Exists"},
-            ],
-        },
-        tolerations=[
-            {"operator": "Exists"},
-            {"key": "a", "value": ""},
-            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -1},
-        ],
-        allowReservedKeys=True,
-    ),
-    "a foreign gate": gate(),
-    "a gate of ours": gate(gateName="tollbar.dev/x", owners=["a", "b"], maxHold="1m30.5s", onExpiry="Release"),
-}
-
-
-@pytest.mark.parametrize("given", ACCEPTED.values(), ids=ACCEPTED)
-async def test_accepted_and_defaulted_like_our_types_do(admin: Client, given: dict[str, Any]) -> None:
-    stored = await dry_run(admin, given)
-    parsed, again = parse(given), parse(stored)
-    assert isinstance(parsed, TolerationRule | SchedulingGate)
-    assert isinstance(again, TolerationRule | SchedulingGate)
-    assert parsed.spec == again.spec
-
-
-async def test_an_unknown_field_is_refused_by_strict_clients(admin: Client) -> None:
-    with pytest.raises(ApiError, match=r'strict decoding error: unknown field "spec\.toleration"'):
-        await dry_run(admin, rule(toleration=[]))
 
 
 def test_kubectl_shows_our_columns_and_finds_by_mode_and_match(kubectl: Kubectl) -> None:
@@ -318,17 +79,6 @@ def test_kubectl_shows_our_columns_and_finds_by_mode_and_match(kubectl: Kubectl)
         "tolerationrule.tollbar.dev/tried\n",
         "",
     )
-
-
-def test_a_gates_name_stays(kubectl: Kubectl) -> None:
-    kubectl.apply(gate())
-    try:
-        with pytest.raises(
-            KubectlError, match=r'spec\.gateName: Invalid value: "example\.com/other": field is immutable'
-        ):
-            kubectl.apply(gate(gateName="example.com/other"))
-    finally:
-        kubectl("delete", "sgate/tried")
 
 
 async def test_tolerations_are_refused_in_the_api_servers_words(admin: Client, namespace: str) -> None:
@@ -403,16 +153,6 @@ async def test_a_prototype_is_what_a_driver_could_publish(admin: Client, given: 
     tried = rule(match=prototype(**given))
     accepted = await is_accepted(admin, tried, TOLERATION_RULES.path())
     assert (accepted, isinstance(parse_rule(tried), TolerationRule)) == (published, published)
-
-
-def parse(obj: dict[str, Any]) -> Any:
-    return (parse_rule if obj["kind"] == "TolerationRule" else parse_gate)(obj)
-
-
-async def dry_run(admin: Client, obj: dict[str, Any]) -> Any:
-    resource = TOLERATION_RULES if obj["kind"] == "TolerationRule" else SCHEDULING_GATES
-    query = {"dryRun": "All", "fieldValidation": "Strict"}
-    return orjson.loads(await admin.raw("POST", resource.path(), orjson.dumps(obj), query=query))
 
 
 async def is_accepted(admin: Client, obj: dict[str, Any], path: str) -> bool:

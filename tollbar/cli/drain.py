@@ -26,7 +26,7 @@ from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
-from tollbar.runtime.errors import Conflict, Forbidden, Gone, Invalid, NotFound
+from tollbar.runtime.errors import ApiError, Conflict, Gone, Invalid, NotFound
 from tollbar.runtime.resources import (
     MUTATING_WEBHOOK_CONFIGURATIONS,
     PODS,
@@ -147,24 +147,22 @@ async def _gated(client: Client) -> AsyncGenerator[list[Object], None]:
 
 async def _release(client: Client, pod: Object) -> Result:
     key = key_of(pod)
-    try:
-        for _ in range(_ATTEMPTS):
-            patch = tolerations.patch(pod, (), via="gate", gate="remove", fenced=True)
-            try:
-                await WRITE(client.patch, PODS, key.name, patch, namespace=key.namespace)
-                return "released"
-            except Conflict:
-                pass
-            except Invalid as error:
-                if not error.stale:
-                    raise
+    for _ in range(_ATTEMPTS):
+        patch = tolerations.patch(pod, (), via="gate", gate="remove", fenced=True)
+        try:
+            await WRITE(client.patch, PODS, key.name, patch, namespace=key.namespace)
+            return "released"
+        except ApiError as error:
+            if error.refused:  # first: a webhook denies with whatever code it likes
+                return Refusal(str(key), str(error))
+            if not isinstance(error, NotFound | Conflict | Invalid):
+                raise
+        try:
             pod = await READ(client.get, PODS, key.name, key.namespace)
-            if not pods.is_gated(pod):
-                return "meanwhile"
-    except NotFound:
-        return "meanwhile"
-    except (Invalid, Forbidden) as error:
-        return Refusal(str(key), str(error))
+        except NotFound:
+            return "meanwhile"
+        if not pods.is_gated(pod):
+            return "meanwhile"
     return Refusal(str(key), "it changed at every attempt")
 
 

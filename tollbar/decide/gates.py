@@ -2,6 +2,9 @@
 
 Used by the gates controller, `explain` and `simulate`.  Invariants: never adds a gate, never removes a toleration or
 somebody else's gate; a released Pod that lacks nothing yields an empty plan; at most two events.
+
+Hazard: ages compare this process's clock with the API server's.  One that is ahead by `maxHold` releases at once what
+should wait; its tolerations then come late.
 """
 
 from collections.abc import Callable, Sequence

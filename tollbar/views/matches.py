@@ -16,6 +16,7 @@ class Matches:
     def __init__(self, pods: Store) -> None:
         self._pods = pods
         self._rules_of: dict[Key, tuple[str, ...]] = {}
+        self._complete = False
         self._counts: Counter[str] = Counter()
         self._handlers: list[Callable[[str], None]] = []
         pods.subscribe(self._on_delta)
@@ -26,8 +27,9 @@ class Matches:
 
     @property
     def complete(self) -> bool:
-        """Whether every Pod of the cache has been decided since this process started."""
-        return len(self._rules_of) == len(self._pods)
+        """Whether every Pod that the cache began with has been decided since this process started."""
+        self._complete = self._complete or len(self._rules_of) == len(self._pods)
+        return self._complete
 
     def count(self, rule: str) -> int:
         return self._counts[rule]

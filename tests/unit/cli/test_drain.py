@@ -85,6 +85,8 @@ class NoTime:
         raise AssertionError(f"nothing was deleted, so nothing is waited for: {seconds}")
 
 
+DENIED = 'admission webhook "x.dev" denied the request: not today'
+
 CASES: dict[str, dict[str, Any]] = {
     "nobody is held": {"given": Server(), "held": False, "want": Drained((), 0, 0, (), 0)},
     "one is released": {"given": Server(None), "want": Drained((), 1, 0, (), 0)},
@@ -104,6 +106,14 @@ CASES: dict[str, dict[str, Any]] = {
     "forbidden": {
         "given": Server(Forbidden(403, "Forbidden", "no")),
         "want": Drained((), 0, 0, (Refusal("ns/web", "403 Forbidden: no"),), 1),
+    },
+    "denied by a webhook that names no code": {
+        "given": Server(ApiError(400, "BadRequest", DENIED)),
+        "want": Drained((), 0, 0, (Refusal("ns/web", f"400 BadRequest: {DENIED}"),), 1),
+    },
+    "denied by a webhook with a code that means something else": {
+        "given": Server(NotFound(404, "NotFound", DENIED)),
+        "want": Drained((), 0, 0, (Refusal("ns/web", f"404 NotFound: {DENIED}"),), 1),
     },
     "never twice the same": {
         "given": Server(*[STALE] * 5),
