@@ -3,9 +3,11 @@
 import uuid
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from contract.api import Access, Api
+from contract.hooks import Hooks, serving
 from contract.objects import SERVICE_ACCOUNTS, made
 
 from tollbar.runtime.resources import NAMESPACES
@@ -44,3 +46,12 @@ def api(home: Api) -> Iterator[Api]:
     """The module's namespace, without what other rows created."""
     yield home
     home.clear()
+
+
+@pytest.fixture(scope="module")
+def server(access: Access) -> Iterator[Hooks]:
+    """An admission webhook server that nobody is sent to yet."""
+    if urlsplit(access.server).hostname not in ("127.0.0.1", "localhost"):
+        pytest.skip("this API server cannot reach a webhook on our loopback address")
+    with serving() as hooks:
+        yield hooks

@@ -19,7 +19,6 @@ from contract.hooks import (
     installed,
     labelled,
     patching,
-    serving,
     webhook,
 )
 from contract.objects import GPU, add, check, remove
@@ -121,22 +120,21 @@ def name_of(sentence: str, policy: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def hooks(home: Api) -> Iterator[Hooks]:
+def hooks(home: Api, server: Hooks) -> Iterator[Hooks]:
     """A server with one webhook for every case and policy."""
-    with serving() as hooks:
-        elsewhere: dict[str, Any] = {
-            "no connection": {"url": closed_port()},
-            "a certificate of somebody else": {"authority": trustme.CA().cert_pem.bytes()},
-        }
-        webhooks = []
-        for sentence, policy in itertools.product(CASES, POLICIES):
-            name = name_of(sentence, policy)
-            late = sentence == "no answer in time"
-            hooks.replies[f"/{name}"] = hooks.hang if late else CASES[sentence][0]
-            client = hooks.client(f"/{name}", **elsewhere.get(sentence, {}))
-            webhooks.append(webhook(client, name, failurePolicy=policy, timeoutSeconds=1 if late else 30))
-        with installed(hooks, home, configuration(hooks, home, "answers", *webhooks)):
-            yield hooks
+    elsewhere: dict[str, Any] = {
+        "no connection": {"url": closed_port()},
+        "a certificate of somebody else": {"authority": trustme.CA().cert_pem.bytes()},
+    }
+    webserver = []
+    for sentence, policy in itertools.product(CASES, POLICIES):
+        name = name_of(sentence, policy)
+        late = sentence == "no answer in time"
+        server.replies[f"/{name}"] = server.hang if late else CASES[sentence][0]
+        client = server.client(f"/{name}", **elsewhere.get(sentence, {}))
+        webserver.append(webhook(client, name, failurePolicy=policy, timeoutSeconds=1 if late else 30))
+    with installed(server, home, configuration(server, home, "answers", *webserver)):
+        yield server
 
 
 def outcome(api: Api, sentence: str, policy: str) -> Any:

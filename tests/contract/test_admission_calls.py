@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from contract.api import Answer, Api, Refusal, at, told, until
 from contract.definitions import established
-from contract.hooks import Hooks, denying, serving
+from contract.hooks import Hooks, denying
 from contract.objects import DEFAULTS, SERVICE_ACCOUNTS, made, pod, resource_of
 
 from tollbar.api import crds, webhooks
@@ -26,11 +26,11 @@ RULES = webhooks.RULES_PATH[1:]
 
 
 @pytest.fixture(scope="module")
-def hooks(home: Api) -> Iterator[Hooks]:
+def hooks(home: Api, server: Hooks) -> Iterator[Hooks]:
     """A server in the place of Tollbar's webhook, by our configurations: the usual, that for Pod-only rules, rules."""
-    with serving() as hooks, established(home, *crds.all_crds()):
-        at_url = webhooks.at_url(hooks.url, hooks.authority)
-        wide = webhooks.at_url(f"{hooks.url}/wide", hooks.authority)
+    with established(home, *crds.all_crds()):
+        at_url = webhooks.at_url(server.url, server.authority)
+        wide = webhooks.at_url(f"{server.url}/wide", server.authority)
         mark = home.namespace
         configurations = (
             webhooks.pods_configuration(at_url, name=f"zz-{mark}"),
@@ -40,9 +40,9 @@ def hooks(home: Api) -> Iterator[Hooks]:
         paths = [home.path(resource_of(each)) for each in configurations]
         for path, each in zip(paths, configurations, strict=True):
             home.request("POST", path, each).accepted()
-        until(lambda: called(home, hooks, claiming()) == BOTH, "Pods are asked about")
-        until(lambda: created(home, hooks, gate()) == [RULES], "rules are asked about")
-        yield hooks
+        until(lambda: called(home, server, claiming()) == BOTH, "Pods are asked about")
+        until(lambda: created(home, server, gate()) == [RULES], "rules are asked about")
+        yield server
         for path, each in zip(paths, configurations, strict=True):
             home.request("DELETE", f"{path}/{each['metadata']['name']}")
 

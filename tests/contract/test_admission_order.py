@@ -13,7 +13,6 @@ from contract.hooks import (
     installed,
     labelled,
     patching,
-    serving,
     webhook,
 )
 from contract.objects import GPU, add
@@ -99,25 +98,25 @@ SEEN = "seen"
 
 
 @pytest.fixture(scope="module")
-def hooks(home: Api) -> Iterator[Hooks]:
-    with serving() as hooks:
-        mutating: dict[str, list[Object]] = {"a": [], "b": [], "z": []}
-        for sentence, (webhooks, _) in CASES.items():
-            for name, reply, fields in webhooks:
-                path = f"/{LABELS[sentence]}-{name}"
-                hooks.replies[path] = reply
-                mutating[name].append(webhook(hooks.client(path), LABELS[sentence], **fields))
-        mutating["b"].append(webhook(hooks.client("/seen-b"), SEEN))
-        hooks.replies["/seen-b"] = gating
-        hooks.replies["/seen-v"] = lambda request: denying(
-            message=f"gated: {'schedulingGates' in request['object']['spec']}"
-        )(request)
-        validating = configuration(
-            hooks, home, "v", webhook(hooks.client("/seen-v"), SEEN), res=VALIDATING_WEBHOOK_CONFIGURATIONS
-        )
-        every = [configuration(hooks, home, name, *webhooks) for name, webhooks in mutating.items()]
-        with installed(hooks, home, *every, validating):
-            yield hooks
+def hooks(home: Api, server: Hooks) -> Iterator[Hooks]:
+    """A server with the webhooks of every case."""
+    mutating: dict[str, list[Object]] = {"a": [], "b": [], "z": []}
+    for sentence, (webhooks, _) in CASES.items():
+        for name, reply, fields in webhooks:
+            path = f"/{LABELS[sentence]}-{name}"
+            server.replies[path] = reply
+            mutating[name].append(webhook(server.client(path), LABELS[sentence], **fields))
+    mutating["b"].append(webhook(server.client("/seen-b"), SEEN))
+    server.replies["/seen-b"] = gating
+    server.replies["/seen-v"] = lambda request: denying(
+        message=f"gated: {'schedulingGates' in request['object']['spec']}"
+    )(request)
+    validating = configuration(
+        server, home, "v", webhook(server.client("/seen-v"), SEEN), res=VALIDATING_WEBHOOK_CONFIGURATIONS
+    )
+    every = [configuration(server, home, name, *webhooks) for name, webhooks in mutating.items()]
+    with installed(server, home, *every, validating):
+        yield server
 
 
 @pytest.mark.parametrize(("sentence", "want"), [(sentence, want) for sentence, (_, want) in CASES.items()], ids=CASES)

@@ -331,6 +331,10 @@ NARROWING: Rows = {
         lambda api: [field for field, _ in narrowed(api, add("/spec/resourceClaims", [CLAIM]), given=pod(A))],
         ["spec"],
     ),
+    "no claim any more": (
+        lambda api: frozen(after(api, remove("/spec/resourceClaims/0"), given=pod(resourceClaims=[CLAIM]))),
+        FROZEN,
+    ),
     "selector, affinity and toleration with the last gate": (
         lambda api: narrowed(
             api,

@@ -173,10 +173,6 @@ CREATION: Rows = {
             ),
         ),
     ),
-    "resource claims cannot be changed": (
-        lambda api: frozen(after(api, remove("/spec/resourceClaims/0"), given=pod(resourceClaims=[CLAIM]))),
-        FROZEN,
-    ),
 }
 
 

@@ -1,0 +1,161 @@
+"""What people read: kubectl against the plane, where its words are the contract."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from contract.api import Api
+from contract.definitions import definition, established
+from contract.objects import WIDGETS, lease, made, pod
+
+from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.runtime.client import PatchType
+from tollbar.runtime.resources import EVENTS, LEASES
+
+GATES = ("example.com/a", "example.com/b")
+Say = Callable[..., str]
+Attempt = Callable[[Api, Say], Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def widgets(home: Api) -> Iterator[None]:
+    with established(home, definition()):
+        yield
+
+
+@pytest.fixture
+def say(api: Api, contracted: Any) -> Say:
+    """kubectl in the namespace: what it prints, or what it says when it fails; the namespace is written NAMESPACE."""
+    kubectl: Kubectl = contracted.kubectl
+
+    def call(*arguments: str, stdin: str | None = None) -> str:
+        try:
+            text = kubectl(*arguments, "-n", api.namespace, stdin=stdin)
+        except KubectlError as error:
+            text = error.stderr
+        return text.replace(api.namespace, "NAMESPACE").strip()
+
+    return call
+
+
+def gated(api: Api, say: Say, *arguments: str) -> str:
+    """About a gated Pod."""
+    api.create(pod(*GATES)).accepted()
+    return say(*arguments)
+
+
+def words(text: str) -> list[list[str]]:
+    """Lines of a table without their last column, an age."""
+    return [line.split()[:-1] for line in text.splitlines()]
+
+
+def told_by_events(api: Api, say: Say, *arguments: str) -> list[str]:
+    """The lines about a Pod's event that was seen nine times in two minutes, with numbers and blanks evened out."""
+    found = api.create(pod(*GATES)).accepted()
+    meta = {key: found[f"metadata.{key}"] for key in ("name", "namespace", "uid")}
+    event = {
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "series": {"count": 9, "lastObservedTime": "2026-01-01T00:02:00.000000Z"},
+        "type": "Warning",
+        "reason": "SchedulingHeld",
+        "action": "Hold",
+        "note": "Waits.",
+        "reportingController": "example.com/gates",
+        "reportingInstance": "gates-0",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", **meta},
+    }
+    api.create(made(EVENTS, "web.1", **event)).accepted()
+    lines = [line for line in say(*arguments).splitlines() if "SchedulingHeld" in line]
+    return [re.sub(r"\d+d", "AGE", " ".join(line.split())) for line in lines]
+
+
+def applied_twice(api: Api, say: Say) -> list[str]:
+    said = [say("apply", "-f", "-", stdin=json.dumps(lease(holder=holder))) for holder in ("a", "a", "b")]
+    api.delete(LEASES, "turn").accepted()
+    return said
+
+
+def with_a_widget(api: Api, say: Say, *arguments: str) -> str:
+    api.create(made(WIDGETS, "w", spec={"color": "red"})).accepted()
+    api.patch(WIDGETS, "w", {"status": {"phase": "New"}}, PatchType.MERGE, "status").accepted()
+    return say(*arguments)
+
+
+def waiting(api: Api, say: Say) -> str:
+    """A condition that is there."""
+    api.create(made(WIDGETS, "w", spec={})).accepted()
+    body = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    api.patch(WIDGETS, "w", body, PatchType.MERGE, "status").accepted()
+    return say("wait", "--for=condition=Ready", "widget/w", "--timeout=30s")
+
+
+REMOVE_SIXTH = '[{"op":"remove","path":"/spec/schedulingGates/5"}]'
+KUBECTL: dict[str, tuple[Attempt, Any]] = {
+    "a gated Pod says so": (
+        lambda api, say: words(gated(api, say, "get", "pod", "web")),
+        [["NAME", "READY", "STATUS", "RESTARTS"], ["web", "0/1", "SchedulingGated", "0"]],
+    ),
+    "nothing there": (lambda _api, say: say("get", "pods"), ""),
+    "a Pod that is not there": (
+        lambda _api, say: say("get", "pod", "none"),
+        'Error from server (NotFound): pods "none" not found',
+    ),
+    "describe shows a Pod's events": (
+        lambda api, say: told_by_events(api, say, "describe", "pod", "web"),
+        ["Warning SchedulingHeld AGE (x9 over AGE) example.com/gates Waits."],
+    ),
+    "kubectl events shows how often": (
+        lambda api, say: told_by_events(api, say, "events", "--for=pod/web"),
+        ["AGE (x9 over AGE) Warning SchedulingHeld Pod/web Waits."],
+    ),
+    "kubectl get events does not": (
+        lambda api, say: told_by_events(api, say, "get", "events"),
+        ["AGE Warning SchedulingHeld pod/web Waits."],
+    ),
+    "applied, applied again, applied with a change": (
+        applied_twice,
+        [
+            "lease.coordination.k8s.io/turn created",
+            "lease.coordination.k8s.io/turn unchanged",
+            "lease.coordination.k8s.io/turn configured",
+        ],
+    ),
+    "a label": (
+        lambda api, say: gated(api, say, "label", "pod", "web", "a=b"),
+        "pod/web labeled",
+    ),
+    "an annotation": (
+        lambda api, say: gated(api, say, "annotate", "pod", "web", "a=b"),
+        "pod/web annotated",
+    ),
+    "a stale patch": (
+        lambda api, say: gated(api, say, "patch", "pod", "web", "--type=json", "-p", REMOVE_SIXTH),
+        "The request is invalid: the server rejected our request due to an error in our request",
+    ),
+    "a gate too late": (
+        lambda api, say: gated(
+            api, say, "patch", "pod", "web", "-p", '{"spec":{"schedulingGates":[{"name":"example.com/c"}]}}'
+        ),
+        (
+            'The Pod "web" is invalid: spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new'
+            " scheduling gate 'example.com/c'"
+        ),
+    ),
+    "columns of a kind of ours": (
+        lambda api, say: [line.split() for line in with_a_widget(api, say, "get", "wid").splitlines()],
+        [["NAME", "SIZE", "PHASE"], ["w", "3", "New"]],
+    ),
+    "a wait for a condition": (waiting, "widget.contract.example.com/w condition met"),
+    "what one may": (lambda _api, say: say("auth", "can-i", "patch", "pods"), "yes"),
+    "a deletion": (
+        lambda api, say: gated(api, say, "delete", "pod", "web"),
+        'pod "web" deleted from NAMESPACE namespace',
+    ),
+}
+
+
+@pytest.mark.parametrize(("attempt", "want"), KUBECTL.values(), ids=KUBECTL)
+def test_kubectl(api: Api, say: Say, attempt: Attempt, want: Any) -> None:
+    assert attempt(api, say) == want
