@@ -40,7 +40,7 @@ def test_500_held_pods_survive_the_sigkill_of_the_controllers(cluster: Cluster, 
     cluster.create(*(cluster.pod(name).templates("mine") for name in sorted(names)))
     assert held(cluster) == names
     cluster.class_("late")
-    eventually(lambda: len(held(cluster)) < 480, what="the release has begun")
+    eventually(lambda: released(stack) >= 20, what="the release has begun")
     stack.running["controllers"].kill()
     left = held(cluster)
     stack.controllers("again")
@@ -127,6 +127,11 @@ def patches(stack: Stack, since: int) -> tuple[Counter[str], Counter[int]]:
     stack.plane.audit_fence()
     written = stack.plane.audit.writes(since, user=CONTROLLERS, resource="pods")
     return Counter(r.name for r in written if r.code == 200), Counter(r.code for r in written if r.code != 200)
+
+
+def released(stack: Stack) -> int:
+    """How many Pods the controllers have released, from their metrics: quicker to ask than the API server."""
+    return int(sum(stack.running["controllers"].metrics().get("tollbar_gate_hold_seconds_count", {}).values()))
 
 
 def leads(stack: Stack, name: str) -> bool:
