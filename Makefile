@@ -33,8 +33,8 @@ $(READY): pyproject.toml
 
 # Style, types, layers, and that generated files are up to date.
 check: $(READY)
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+	$(BIN)/ruff check --no-cache
+	$(BIN)/ruff format --check --no-cache
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@for script in scripts/generate_*.py; do \

@@ -3,14 +3,13 @@
 Remembers when it wrote, because numbers are written at most once in a period (`tollbar.decide.statuses.PERIOD`).
 """
 
-from tollbar.runtime.events import Recorder
-
 from tollbar.decide.statuses import StatusPlan
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import NotFound
+from tollbar.runtime.events import Recorder
 from tollbar.runtime.store import Store
 
 
