@@ -168,6 +168,10 @@ class Stack:
                 process.stop()
         self.running.clear()
 
+    def uninstall(self) -> None:
+        """Remove the definitions and with them their objects, which others would notice; the rest is inert."""
+        self.plane.kubectl("delete", "--wait", "crd", "-l", "app.kubernetes.io/name=tollbar")
+
 
 @contextmanager
 def installed(plane: RealPlane, directory: Path) -> Iterator[Stack]:
@@ -177,3 +181,4 @@ def installed(plane: RealPlane, directory: Path) -> Iterator[Stack]:
         yield stack
     finally:
         stack.stop()
+        stack.uninstall()
