@@ -1,9 +1,11 @@
-"""Fixtures that every lane can use, above all the one real control plane of a test session.
+"""Fixtures that every lane can use, above all the one real control plane of a test session, and the embedded one.
 
 A test that uses `plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is built,
 when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
 Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  USE_EXISTING_CLUSTER=true runs them
 against the cluster of the current kubeconfig instead, except those that need a control plane of their own.
+
+`embedded` is the API server in memory: no build, ready in a second, one for each worker of xdist.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
 from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.real.build import Binaries, BuildError, locate
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.devplane.real.launcher import PlaneError, RealPlane
@@ -35,7 +38,7 @@ settings.load_profile("tollbar")
 
 
 class Plane(Protocol):
-    """What every real plane offers, ours or an existing cluster."""
+    """What every plane offers: a real one of ours, the embedded one, an existing cluster."""
 
     kubeconfig: Path
     kubectl: Kubectl
@@ -108,6 +111,13 @@ def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         _unavailable(str(error))
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPlane]:
+    """The session's embedded control plane."""
+    with EmbeddedPlane(tmp_path_factory.mktemp("embedded")) as running:
+        yield running
 
 
 @pytest.fixture

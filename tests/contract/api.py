@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import yaml
 from contract.objects import resource_of
 
+from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.model.objects import Object
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.resources import PODS, Resource
@@ -244,6 +246,14 @@ class Api:
             for match in _WARNING.finditer(", ".join(answer.headers.get_all("Warning", [])))
         ]
         return Answer(answer.status, decoded, tuple(warnings), answer.headers.get("Retry-After", ""))
+
+
+def settings(plane: Any, kubeconfig: Path | None = None) -> Any:
+    """The content of a kubeconfig, by default the administrator's, with one context and nothing in other files."""
+    if isinstance(plane, EmbeddedPlane):
+        return yaml.safe_load((kubeconfig or plane.kubeconfig).read_text())
+    named = [f"--kubeconfig={kubeconfig}"] if kubeconfig else []
+    return plane.kubectl.json("config", "view", "--minify", "--raw", "--flatten", *named)
 
 
 def at(obj: Any, path: str) -> Any:

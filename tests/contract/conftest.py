@@ -6,13 +6,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from contract.api import Access, Api
+from contract.api import Access, Api, settings
 from contract.hooks import Hooks, serving
 from contract.objects import SERVICE_ACCOUNTS, made
 
 from tollbar.runtime.resources import NAMESPACES
 
 PLANES = [
+    pytest.param("embedded", id="embedded"),
     pytest.param("plane", id="real", marks=pytest.mark.real),
 ]
 """Each is the name of a fixture that offers what `conftest.Plane` says."""
@@ -26,7 +27,7 @@ def contracted(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def access(contracted: Any) -> Access:
-    return Access.of(contracted.kubectl.json("config", "view", "--minify", "--raw", "--flatten"))
+    return Access.of(settings(contracted))
 
 
 @pytest.fixture(scope="module")

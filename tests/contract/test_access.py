@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contract.api import Api, Refusal, told, until
+from contract.api import Api, Refusal, settings, told, until
 from contract.objects import ACCESS_REVIEWS, GPU, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, add, lease, made, pod, remove
 from contract.tables import Rows, last, rows
 
@@ -50,9 +50,7 @@ def account(home: Api, contracted: Any) -> Iterator[Api]:
     for obj in (made(SERVICE_ACCOUNTS, NAME), role, binding):
         home.request("POST", home.path(KINDS[obj["kind"]]), obj).accepted()
     config = contracted.service_account_kubeconfig(home.namespace, NAME)
-    acting = home.acting_as(
-        contracted.kubectl.json("config", "view", "--minify", "--raw", "--flatten", f"--kubeconfig={config}")
-    )
+    acting = home.acting_as(settings(contracted, config))
     until(lambda: allowed(acting, "patch", "pods"), "the binding is in force")
     yield acting
     acting.close()

@@ -4,11 +4,12 @@ from typing import Any
 
 from contract.api import Answer, Api, told
 from contract.objects import add, check, made, put, remove
-from contract.tables import STALE, Rows, forbidden, invalid, last, not_found, rows, wrong
+from contract.objects import pod as a_pod
+from contract.tables import STALE, Rows, forbidden, invalid, last, not_found, outdated, rows, wrong
 
 from tollbar.model.objects import Object
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from tollbar.runtime.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 
 NAMED = 'ResourceClaim.resource.k8s.io "gpu"'
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}
@@ -332,6 +333,91 @@ RESERVATIONS: Rows = {
 
 @rows(RESERVATIONS)
 def test_reservations(api: Api, attempt: Any, want: Any) -> None:
+    assert told(attempt(api)) == want
+
+
+def identity(api: Api, **more: Any) -> Object:
+    """The metadata that a claim of ours is written with."""
+    meta = api.get(RESOURCE_CLAIMS, "gpu")["metadata"]
+    return {**{name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion")}, **more}
+
+
+def freed(api: Api, **more: Any) -> Answer:
+    """A status without anything, sent with the identity alone."""
+    return api.replace(made(RESOURCE_CLAIMS, "gpu", metadata=identity(api, **more), status={}), "status")
+
+
+def unprotected(api: Api, **more: Any) -> Answer:
+    return api.patch(RESOURCE_CLAIMS, "gpu", {"metadata": identity(api, finalizers=None, **more)}, PatchType.MERGE)
+
+
+WAITS = {"finalizers": ["example.com/wait"]}
+FENCED: Rows = {
+    "a status is replaced without the spec": (
+        lambda api: last(
+            allocated(api, "a", **WAITS), (freed(api)["status"], freed(api)["spec.devices.requests.0.name"])
+        ),
+        ({}, "r"),
+    ),
+    "and leaves finalizers that it does not name": (
+        lambda api: last(allocated(api, "a", **WAITS), freed(api)["metadata.finalizers"]),
+        ["example.com/wait"],
+    ),
+    "a status on an old version": (
+        lambda api: last(allocated(api, "a"), freed(api, resourceVersion="1")),
+        outdated('resourceclaims.resource.k8s.io "gpu"'),
+    ),
+    "finalizers go by a merge patch": (
+        lambda api: last(allocated(api, "a", **WAITS), unprotected(api)["metadata.finalizers"]),
+        None,
+    ),
+    "finalizers on an old version": (
+        lambda api: last(allocated(api, "a", **WAITS), unprotected(api, resourceVersion="1")),
+        outdated('resourceclaims.resource.k8s.io "gpu"'),
+    ),
+}
+
+
+@rows(FENCED)
+def test_fenced_writes(api: Api, attempt: Any, want: Any) -> None:
+    assert told(attempt(api)) == want
+
+
+REFERENCES = [{"name": name, "resourceClaimTemplateName": "none"} for name in ("a", "b")]
+
+
+def recorded(api: Api, *names: str, uid: str = "") -> Answer:
+    """The claims of a Pod, applied as the ResourceClaim controller does."""
+    if (pod := api.get(PODS, "web")).code == 404:
+        pod = api.create(a_pod(resourceClaims=REFERENCES)).accepted()
+    meta = {"name": "web", "uid": uid or pod["metadata.uid"]}
+    statuses = [{"name": name, "resourceClaimName": f"web-{name}"} for name in names]
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": {"resourceClaimStatuses": statuses}}
+    query = {"fieldManager": "contract", "force": "true"}
+    return api.patch(PODS, "web", body, PatchType.APPLY, "status", **query)
+
+
+def references(answer: Answer) -> Any:
+    return [each["name"] for each in answer["status.resourceClaimStatuses"] or ()]
+
+
+RECORDS: Rows = {
+    "claims of a Pod are recorded": (lambda api: references(recorded(api, "a", "b")), ["a", "b"]),
+    "one more, with those that are there": (
+        lambda api: last(recorded(api, "a"), references(recorded(api, "a", "b"))),
+        ["a", "b"],
+    ),
+    "what is left out goes": (lambda api: last(recorded(api, "a"), references(recorded(api, "b"))), ["b"]),
+    "for a reference that the Pod does not have": (lambda api: recorded(api, "z").code, 422),
+    "for another Pod of the name": (
+        lambda api: last(recorded(api, "a"), recorded(api, "b", uid="00000000-0000-0000-0000-000000000000")),
+        invalid('Pod "web"', wrong("metadata.uid", '"UID"', "field is immutable")),
+    ),
+}
+
+
+@rows(RECORDS)
+def test_claims_of_a_pod(api: Api, attempt: Any, want: Any) -> None:
     assert told(attempt(api)) == want
 
 

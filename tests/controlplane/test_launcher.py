@@ -156,13 +156,6 @@ def test_a_plane_ends_with_the_process_that_started_it_even_when_that_is_killed(
     assert (list(pids), left) == (["etcd", "kube-apiserver"], {})
 
 
-def test_up_without_real_says_what_is_missing() -> None:
-    done = tollbar("plane", "up")
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "use --real" in done.stderr
-
-
 def test_plane_loads_nothing_that_it_does_not_need() -> None:
     script = "import sys, tollbar.cli.plane; print(sorted({'celpy', 'kopf', 'kubernetes'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

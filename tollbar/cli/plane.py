@@ -1,6 +1,6 @@
 """`tollbar plane up` and `tollbar plane down`: a control plane that outlives the command.
 
-The kubeconfig's path is all that goes to stdout, so that `export KUBECONFIG=$(tollbar plane up --real)` works.
+The kubeconfig's path is all that goes to stdout, so that `export KUBECONFIG=$(tollbar plane up)` works.
 """
 
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.real import state
 from tollbar.devplane.real.build import DEFAULT_VERSION, BuildError, locate
 from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
@@ -35,27 +36,34 @@ def plane() -> None:
 
 
 @plane.command()
-@click.option("--real", is_flag=True, help="Run etcd and the Kubernetes components themselves.")
+@click.option("--real", is_flag=True, help="Run etcd and the Kubernetes components themselves; built on first use.")
 @click.option("--kubernetes", default=DEFAULT_VERSION, show_default=True, help="Kubernetes version, with --real.")
-@click.option("--scheduler/--no-scheduler", default=True, help="Whether kube-scheduler runs too.")
+@click.option("--scheduler/--no-scheduler", default=True, help="Whether Pods get Nodes.")
 @click.option(
     "--controller-manager-flags",
     multiple=True,
     metavar="FLAGS",
-    help='More flags for kube-controller-manager, e.g. "--controllers=*,-resourceclaim-controller".',
+    help='More flags for kube-controller-manager, with --real, e.g. "--controllers=*,-resourceclaim-controller".',
 )
 @_directory
 def up(
     real: bool, kubernetes: str, scheduler: bool, controller_manager_flags: tuple[str, ...], directory: Path | None
 ) -> None:
-    """Start an empty control plane in the background and print the path of its kubeconfig."""
-    if not real:
-        raise click.UsageError("this version has no embedded control plane: use --real")
+    """Start an empty control plane in the background and print the path of its kubeconfig.
+
+    By default an API server in memory, ready in a second; what it has is in docs/reference/devplane.md.
+    """
+    if controller_manager_flags and not real:
+        raise click.UsageError("--controller-manager-flags needs --real: there is no kube-controller-manager without")
     flags = tuple(flag for flags in controller_manager_flags for flag in shlex.split(flags))
-    options = Options(scheduler=scheduler, flags={CONTROLLER_MANAGER: flags})
+    where = directory or default_directory()
+    running: RealPlane | EmbeddedPlane
     try:
-        binaries = locate(kubernetes, _report)
-        running = RealPlane(binaries, directory or default_directory(), options, detached=True, report=_report)
+        if real:
+            options = Options(scheduler=scheduler, flags={CONTROLLER_MANAGER: flags})
+            running = RealPlane(locate(kubernetes, _report), where, options, detached=True, report=_report)
+        else:
+            running = EmbeddedPlane(where, scheduler=scheduler, detached=True)
         running.start()
     except (BuildError, PlaneError) as error:
         raise click.ClickException(str(error)) from error

@@ -39,6 +39,7 @@ _CAUSES: Final = {
     "Unsupported value": "FieldValueNotSupported",
     "Forbidden": "FieldValueForbidden",
     "Duplicate value": "FieldValueDuplicate",
+    "Not found": "FieldValueNotFound",
     "Too long": "FieldValueTooLong",
     "Too many": "FieldValueTooMany",
 }

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,8 @@ from typing import Final
 from tollbar.devplane.real import go
 
 MODULE: Final = Path(__file__).parent / "gomodule"
-SOURCES: Final = ("go.mod", "go.sum", "main.go")
+SOURCES: Final = ("*.mod", "*.sum", "*.go")
+"""What the module consists of, as patterns."""
 DEFAULT_VERSION: Final = "1.37"
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRESS_SECONDS: Final = 15.0
@@ -86,6 +87,16 @@ def binary(version: str = DEFAULT_VERSION, report: go.Report = print) -> Path:
     return target
 
 
+def kubectl() -> list[str] | None:
+    """The argv prefix of a kubectl of our version that is at hand: of KUBEBUILDER_ASSETS, or of any earlier build."""
+    assets = os.environ.get(ASSETS)
+    built = [] if assets else cache_directory().glob(f"{DEFAULT_VERSION}-*/controlplane")
+    for path in (Path(assets).expanduser().absolute(),) if assets else built:
+        with suppress(BuildError):
+            return Binaries(path).command("kubectl")
+    return None
+
+
 def cache_directory() -> Path:
     """Where built control planes are kept, below XDG_CACHE_HOME."""
     home = os.environ.get("XDG_CACHE_HOME")
@@ -111,8 +122,9 @@ def ld_flags(kubernetes: str) -> str:
 
 def _digest(flags: str) -> str:
     digest = hashlib.sha256(f"{flags}\n{platform.system()}\n{platform.machine()}\n".encode())
-    for name in SOURCES:
-        digest.update((MODULE / name).read_bytes())
+    for pattern in SOURCES:
+        for path in sorted(MODULE.glob(pattern)):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -12,6 +12,8 @@ ETCD: Final = "etcd"
 API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
+EMBEDDED: Final = "embedded"
+"""The one process of an embedded control plane, which shares layout and state file with a real one."""
 START_ORDER: Final = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
 
 HOST: Final = "127.0.0.1"

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tollbar.devplane.real.components import API_SERVER, START_ORDER
+from tollbar.devplane.real.components import API_SERVER, EMBEDDED, START_ORDER
 
 _PROC: Final = Path("/proc")
 _POLL_SECONDS: Final = 0.02
@@ -50,7 +50,7 @@ def end(component: str, pid: int, directory: Path, *, patience: float = 10.0) ->
 
 def end_all(pids: dict[str, int], directory: Path) -> None:
     """End components in stop order: clients first, the API server before etcd."""
-    for component in reversed(START_ORDER):
+    for component in (EMBEDDED, *reversed(START_ORDER)):
         if component in pids:
             end(component, pids[component], directory)
 

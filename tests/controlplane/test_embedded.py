@@ -1,0 +1,206 @@
+"""The embedded control plane as a process: its life, what it does not have, and watchers that are slow."""
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import Plane
+from contract.api import Access, Api, Refusal, told, until
+from contract.objects import SERVICE_ACCOUNTS, lease, made, pod
+
+from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.devplane.real import process, state
+from tollbar.devplane.real.components import EMBEDDED, Layout
+from tollbar.devplane.real.launcher import PlaneError
+from tollbar.runtime.client import PatchType
+from tollbar.runtime.resources import LEASES, NAMESPACES, PODS
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 20.0
+
+
+@pytest.fixture(scope="module")
+def api(embedded: EmbeddedPlane) -> Iterator[Api]:
+    """An administrator, in a namespace of this module's own."""
+    with closing(Api(Access.of(yaml.safe_load(embedded.kubeconfig.read_text())), "process")) as opened:
+        opened.request("POST", NAMESPACES.path(), made(NAMESPACES, opened.namespace)).accepted()
+        account = opened.path(SERVICE_ACCOUNTS, "default")
+        until(lambda: opened.request("GET", account).code == 200, "the namespace has its ServiceAccount")
+        yield opened
+
+
+def tollbar(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tollbar.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_up_runs_it_in_the_background_and_down_leaves_no_process(tmp_path: Path) -> None:
+    directory = tmp_path.resolve() / "plane"
+    up = tollbar("plane", "up", "--dir", str(directory))
+    try:
+        pids = state.running(Layout(directory))
+        assert (up.returncode, up.stdout, list(pids)) == (0, f"{directory / 'kubeconfig'}\n", [EMBEDDED])
+        config = yaml.safe_load((directory / "kubeconfig").read_text())
+        with closing(Api(Access.of(config), "default")) as api:
+            assert api.request("GET", "/readyz").object == "ok"
+        again = tollbar("plane", "up", "--dir", str(directory))
+        assert (again.returncode, again.stdout) == (1, "")
+        assert "a plane is running in" in again.stderr
+    finally:
+        down = tollbar("plane", "down", "--dir", str(directory))
+
+    assert (down.returncode, down.stderr) == (0, "ended embedded\n")
+    assert [name for name, pid in pids.items() if process.alive(pid, directory)] == []
+    assert sorted(path.name for path in directory.iterdir()) == ["logs", "state.json"]
+    assert (directory / "logs" / "embedded.log").read_text() == ""
+
+
+def test_it_ends_with_the_process_that_started_it_even_when_that_is_killed(tmp_path: Path) -> None:
+    directory = tmp_path.resolve() / "plane"
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from tollbar.devplane.embedded.launcher import EmbeddedPlane\n"
+        "plane = EmbeddedPlane(Path(sys.argv[1]))\n"
+        "plane.start(); print('up', flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"up\n"
+        pids = state.running(Layout(directory))
+        os.kill(owner.pid, signal.SIGKILL)
+
+    deadline = time.monotonic() + PATIENCE
+    while (left := state.running(Layout(directory))) and time.monotonic() < deadline:
+        time.sleep(0.02)  # it is nobody's child any more: there is nothing to wait on
+    state.stop(directory)
+    assert (list(pids), left) == ([EMBEDDED], {})
+
+
+def test_a_directory_that_is_not_a_planes_is_left_alone(tmp_path: Path) -> None:
+    tmp_path.joinpath("letter").write_text("dear")
+
+    with pytest.raises(PlaneError, match="was not made by a plane"):
+        EmbeddedPlane(tmp_path).start()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
+    tmp_path.joinpath("path", "yaml").mkdir(parents=True)
+    tmp_path.joinpath("path", "yaml", "__init__.py").write_text("raise SystemExit('no yaml today')")
+
+    with pytest.raises(PlaneError, match=r"(?s)ended with exit code 1.*no yaml today"):
+        EmbeddedPlane(tmp_path / "plane").start()
+
+    assert state.running(Layout(tmp_path / "plane")) == {}
+
+
+def absent(what: str) -> Refusal:
+    return Refusal(501, "NotImplemented", f"the embedded control plane does not have {what}")
+
+
+ABSENT: dict[str, tuple[str, str, Refusal]] = {
+    "a kind of a group that is not there": ("GET", "/apis/apps/v1/deployments", absent("deployments.apps (v1)")),
+    "a kind of the core group": ("POST", "/api/v1/namespaces/process/services", absent("services")),
+    "a kind of a group that is there": (
+        "GET",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        absent("validatingadmissionpolicies.admissionregistration.k8s.io"),
+    ),
+    "a version": (
+        "GET",
+        "/apis/resource.k8s.io/v1beta2/resourceclaims",
+        absent("resourceclaims.resource.k8s.io (v1beta2)"),
+    ),
+    "a subresource": ("GET", "/api/v1/namespaces/process/pods/web/log", absent("pods/log")),
+    "OpenAPI v2": ("GET", "/openapi/v2", absent("OpenAPI v2: ask for /openapi/v3")),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "want"), ABSENT.values(), ids=ABSENT)
+def test_what_it_does_not_have_it_names(api: Api, method: str, path: str, want: Refusal) -> None:
+    assert told(api.request(method, path, {} if method == "POST" else None)) == want
+
+
+def test_discovery_in_one_answer_lists_what_discovery_lists(api: Api) -> None:
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    groups = api.request("GET", "/apis", accept=accept)["items"] + api.request("GET", "/api", accept=accept)["items"]
+    at_once, one_by_one = {}, {}
+    for group in groups:
+        name, version = group["metadata"].get("name", ""), group["versions"][0]
+        at_once[name] = [each["resource"] for each in version["resources"]]
+        path = f"/apis/{name}/v1" if name else "/api/v1"
+        resources = api.request("GET", path)["resources"]
+        one_by_one[name] = [each["name"] for each in resources if "/" not in each["name"]]
+
+    assert at_once == one_by_one
+
+
+def test_its_structures_are_those_of_the_real_api_server(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    capture = runpy.run_path(str(ROOT / "scripts" / "capture_openapi.py"))
+
+    assert capture["generate"](plane.kubectl) == (ROOT / "tollbar/devplane/embedded/openapi.json").read_text()
+
+
+def test_kubectl_knows_its_kinds_and_their_fields(embedded: EmbeddedPlane) -> None:
+    if not embedded.has_kubectl:
+        pytest.skip("no kubectl")
+
+    explained = embedded.kubectl("explain", "pods.spec.schedulingGates")
+
+    assert ("FIELD: schedulingGates <[]PodSchedulingGate>" in explained, "name\t<string>" in explained) == (True, True)
+
+
+def test_a_token_ends(api: Api) -> None:
+    path = api.path(PODS).replace("/pods", "/serviceaccounts/default/token")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 1}}
+    token = api.request("POST", path, body).accepted()["status.token"]
+    with closing(Api(Access(api.access.server, api.access.tls, token), api.namespace)) as other:
+        first = other.page(PODS).code
+        last = until(lambda: (code := other.page(PODS).code) != first and code, "the token has ended")
+
+    assert (first, last) == (403, 401)
+
+
+def test_a_watcher_that_reads_nothing_holds_up_nobody_and_misses_nothing(api: Api) -> None:
+    """It has no queue: what it was not sent is still in the history when it reads at last."""
+    start = api.page(LEASES).version
+    big = "x" * 50_000
+    api.create(lease(annotations={"big": big})).accepted()
+    with api.watch(LEASES, resourceVersion=start) as watch:
+        for number in range(200):
+            api.patch(LEASES, "turn", {"spec": {"holderIdentity": str(number)}}, PatchType.MERGE).accepted()
+        seen: list[Any] = [obj["spec"]["holderIdentity"] for _, obj in watch.take(201)]
+    api.clear()
+
+    assert seen == ["1", *map(str, range(200))]
+
+
+def test_a_whole_list_is_what_its_pages_are(api: Api) -> None:
+    for number in range(30):
+        api.create(pod("example.com/a", name=f"pod-{number:02}")).accepted()
+    whole = api.page(PODS)["items"]
+    pages: list[Any] = []
+    token = ""
+    while page := api.page(PODS, limit="7", **({"continue": token} if token else {})):
+        pages += page["items"]
+        token = page["metadata.continue"]
+        if not token:
+            break
+    api.clear()
+
+    assert json.dumps(pages) == json.dumps(whole)

@@ -1,0 +1,116 @@
+"""Admission in the embedded plane, beyond the contract: whom a webhook's rules and selectors mean, and priorities."""
+
+from typing import Any
+
+import pytest
+
+from tollbar.devplane.embedded import bootstrap
+from tollbar.devplane.embedded.admission import Admission, builtin, matching
+from tollbar.devplane.embedded.errors import Refused
+from tollbar.devplane.embedded.kinds import PRIORITY_CLASSES, SERVICE_ACCOUNTS, Kinds
+from tollbar.devplane.embedded.registry import Registry
+from tollbar.devplane.embedded.requests import SYSTEM, Attributes
+from tollbar.devplane.embedded.storage import Storage
+from tollbar.model.objects import Object
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.resources import DEVICE_CLASSES, NAMESPACES, PODS, Resource
+
+KINDS = Kinds()
+
+
+def about(res: Resource = PODS, operation: str = "CREATE", subresource: str = "") -> Attributes:
+    namespace = "team" if res.namespaced else ""
+    return Attributes(operation, KINDS.at(res), namespace, "web", SYSTEM, subresource)
+
+
+@pytest.fixture
+def storage() -> Storage:
+    """A namespace `team` with a label and the ServiceAccount that its Pods need."""
+    made = Storage()
+    bootstrap.open_tables(Registry(made, KINDS, Admission(made), SystemClock()))
+    made.write(NAMESPACES, {"metadata": {"name": "team", "labels": {"env": "prod"}}}, None)
+    made.write(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": "team"}}, None)
+    return made
+
+
+def rule(**fields: Any) -> Object:
+    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    return {"rules": [{**every, **fields}]}
+
+
+SELECTED: dict[str, tuple[Object, Attributes, bool]] = {
+    "no rule": ({"rules": []}, about(), False),
+    "everything": (rule(), about(), True),
+    "everything is no subresource": (rule(), about(subresource="status"), False),
+    "every subresource too": (rule(resources=["*/*"]), about(subresource="status"), True),
+    "a resource": (rule(resources=["pods"]), about(), True),
+    "a resource is none of its subresources": (rule(resources=["pods"]), about(subresource="status"), False),
+    "a subresource": (rule(resources=["pods/status"]), about(subresource="status"), True),
+    "every subresource of a resource, and itself": (rule(resources=["pods", "pods/*"]), about(), True),
+    "a subresource of everything": (rule(resources=["*/status"]), about(subresource="status"), True),
+    "another resource": (rule(resources=["configmaps"]), about(), False),
+    "another operation": (rule(operations=["UPDATE"]), about(), False),
+    "another group": (rule(apiGroups=["apps"]), about(), False),
+    "another version": (rule(apiVersions=["v2"]), about(), False),
+    "only what is in namespaces": (rule(scope="Namespaced"), about(DEVICE_CLASSES), False),
+    "only what is in none": (rule(scope="Cluster"), about(DEVICE_CLASSES), True),
+    "the namespace's labels": ({**rule(), "namespaceSelector": {"matchLabels": {"env": "prod"}}}, about(), True),
+    "other labels of the namespace": ({**rule(), "namespaceSelector": {"matchLabels": {"env": "dev"}}}, about(), False),
+    "labels of namespaces do not matter to what is in none": (
+        {**rule(), "namespaceSelector": {"matchLabels": {"env": "dev"}}},
+        about(DEVICE_CLASSES),
+        True,
+    ),
+    "a namespace's own labels": (
+        {**rule(), "namespaceSelector": {"matchLabels": {"new": "yes"}}},
+        about(NAMESPACES),
+        True,
+    ),
+    "the new labels": ({**rule(), "objectSelector": {"matchLabels": {"new": "yes"}}}, about(), True),
+    "the old labels": ({**rule(), "objectSelector": {"matchLabels": {"old": "yes"}}}, about(), True),
+    "neither": ({**rule(), "objectSelector": {"matchLabels": {"new": "no"}}}, about(), False),
+}
+
+
+@pytest.mark.parametrize(("webhook", "request_", "want"), SELECTED.values(), ids=SELECTED)
+def test_who_is_asked(storage: Storage, webhook: Object, request_: Attributes, want: bool) -> None:
+    new, old = ({"metadata": {"labels": {name: "yes"}}} for name in ("new", "old"))
+    assert matching.selected(storage, webhook, request_, new, old) == want
+
+
+def priority_class(name: str, value: int, **fields: Any) -> Object:
+    return {"metadata": {"name": name}, "value": value, **fields}
+
+
+PRIORITIES: dict[str, tuple[list[Object], Object, Any]] = {
+    "none": ([], {}, (0, "PreemptLowerPriority")),
+    "that of its class": ([priority_class("high", 9)], {"priorityClassName": "high"}, (9, "PreemptLowerPriority")),
+    "a class that never preempts": (
+        [priority_class("high", 9, preemptionPolicy="Never")],
+        {"priorityClassName": "high"},
+        (9, "Never"),
+    ),
+    "that of the default class": ([priority_class("all", 5, globalDefault=True)], {}, (5, "PreemptLowerPriority")),
+    "a class that does not exist": (
+        [],
+        {"priorityClassName": "none"},
+        'pods "web" is forbidden: no PriorityClass with name none was found',
+    ),
+}
+
+
+@pytest.mark.parametrize(("classes", "spec", "want"), PRIORITIES.values(), ids=PRIORITIES)
+def test_priorities(storage: Storage, classes: list[Object], spec: Object, want: Any) -> None:
+    for each in classes:
+        storage.write(PRIORITY_CLASSES, each, None)
+    pod: Object = {"metadata": {"name": "web"}, "spec": {"restartPolicy": "Always", **spec}}
+    assert priority(storage, pod) == want
+
+
+def priority(storage: Storage, pod: Object) -> Any:
+    """Priority and preemption of a new Pod, or why it is refused."""
+    try:
+        builtin.mutate(storage, about(), pod)
+    except Refused as refused:
+        return refused.message
+    return pod["spec"]["priority"], pod["spec"]["preemptionPolicy"]

@@ -1,0 +1,62 @@
+"""Admission: who is asked before a write is stored, in the API server's order.
+
+Called by the registry: `mutate` after defaulting, `validate` after validation.  `builtin` has the plugins of the API
+server that matter here, `webhooks` calls those of users.  Admission policies, quotas and limits are left out.
+"""
+
+import copy
+
+from tollbar.devplane.embedded import decoding
+from tollbar.devplane.embedded.admission import builtin
+from tollbar.devplane.embedded.admission.calls import Caller
+from tollbar.devplane.embedded.admission.webhooks import Mutating, Validating
+from tollbar.devplane.embedded.requests import Attributes
+from tollbar.devplane.embedded.storage import Storage
+from tollbar.model.objects import Object
+from tollbar.runtime.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+
+_EXEMPT = frozenset({MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS})
+"""Kinds about which no webhook is asked, so that a broken one can be removed."""
+
+
+class Admission:
+    """The chain.  Close it when the server ends."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._caller = Caller()
+
+    async def close(self) -> None:
+        await self._caller.close()
+
+    async def mutate(self, about: Attributes, new: Object, old: Object | None) -> tuple[Object, list[str]]:
+        """The object as it is after all mutation, defaulted again, and warnings for the client.  Raises Refused.
+
+        At a deletion `new` is {}, and nothing may change.
+        """
+        builtin.check(self._storage, about)
+        obj = copy.deepcopy(new)
+        builtin.mutate(self._storage, about, obj)
+        if about.kind.resource in _EXEMPT:
+            return obj, []
+        hooks = Mutating(self._storage, self._caller, about, old)
+        obj = _defaulted(about, await hooks.call(obj))
+        if hooks.changed:
+            before = copy.deepcopy(obj)
+            builtin.mutate(self._storage, about, obj)
+            obj = _defaulted(about, await hooks.call_again(obj, changed_since=obj != before))
+        return obj, hooks.warnings
+
+    async def validate(self, about: Attributes, new: Object, old: Object | None) -> list[str]:
+        """Warnings for the client.  Raises Refused."""
+        if about.kind.resource in _EXEMPT:
+            return []
+        return await Validating(self._storage, self._caller, about, old).call(new)
+
+
+def _defaulted(about: Attributes, obj: Object) -> Object:
+    """As it is decoded from what webhooks made of it: what is unknown goes silently."""
+    if obj and not about.subresource:
+        decoding.drop_unknown(about.kind, obj)
+        about.kind.strategy.default(obj)
+    return obj

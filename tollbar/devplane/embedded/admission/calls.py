@@ -1,0 +1,119 @@
+"""One call of an admission webhook over TLS, and what counts as an answer.
+
+Called by `webhooks`.  Source: k8s.io/apiserver/pkg/admission/plugin/webhook/request and .../webhook/errors.
+"""
+
+import base64
+import binascii
+import ssl
+from functools import lru_cache
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from tollbar.devplane.embedded.errors import Cause, Refused
+from tollbar.model.objects import Object
+
+_API: Final = "admission.k8s.io/v1"
+_ANSWER_MAX: Final = 16 * 1024 * 1024
+
+
+class NotCalled(Exception):
+    """There is no answer, or none that can be understood; what failurePolicy is about."""
+
+
+def unanswered(webhook: Object, error: NotCalled) -> Refused:
+    """The refusal under failurePolicy Fail."""
+    return internal(f'failed calling webhook "{webhook["name"]}": {error}')
+
+
+def internal(message: str) -> Refused:
+    return Refused(
+        500, "InternalError", f"Internal error occurred: {message}", causes=[Cause("", "", message)], details={}
+    )
+
+
+def denial(webhook: Object, result: Object) -> Refused:
+    """The refusal that a webhook asked for, with its own code, reason and details."""
+    said = result.get("message") or result.get("reason")
+    why = f": {said}" if said else " without explanation"
+    return Refused(
+        max(result.get("code") or 0, 400),
+        result.get("reason") or "",
+        f'admission webhook "{webhook["name"]}" denied the request{why}',
+        details=result.get("details"),
+    )
+
+
+class Caller:
+    """Calls webhooks; connections are kept."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(self, webhook: Object, request: Object) -> Object:
+        """The `response` of an AdmissionReview.  Raises NotCalled."""
+        review = {"kind": "AdmissionReview", "apiVersion": _API, "request": request}
+        try:
+            answer = await self._post(webhook, orjson.dumps(review))
+        except TimeoutError as error:
+            raise NotCalled("failed to call webhook: context deadline exceeded") from error
+        except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+            raise NotCalled(f"failed to call webhook: {error}") from error
+        return _understood(answer, request["uid"])
+
+    async def _post(self, webhook: Object, body: bytes) -> Any:
+        client, seconds = webhook["clientConfig"], webhook.get("timeoutSeconds", 10)
+        if "url" not in client:
+            service = client["service"]
+            raise ValueError(f'service "{service["name"]}" not found: there are no Services here')
+        if self._session is None:
+            self._session = aiohttp.ClientSession(headers={"User-Agent": "kube-apiserver-admission"})
+        async with self._session.post(
+            client["url"],
+            params={"timeout": f"{seconds}s"},
+            data=body,
+            headers={"Content-Type": "application/json"},
+            ssl=_trusting(client.get("caBundle") or ""),
+            timeout=aiohttp.ClientTimeout(total=seconds),
+        ) as answer:
+            content = await answer.content.read(_ANSWER_MAX)
+            if answer.status != 200:
+                raise ValueError(f"the server answered {answer.status}")
+            return orjson.loads(content)
+
+
+@lru_cache(maxsize=64)
+def _trusting(bundle: str) -> ssl.SSLContext:
+    """A context that trusts this CA alone, or the system's when there is none.  ValueError for what is no bundle."""
+    try:
+        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode() or None)
+    except (binascii.Error, ssl.SSLError) as error:
+        raise ValueError("unable to load root certificates: unable to parse bytes as PEM block") from error
+
+
+def _understood(answer: Any, uid: str) -> Object:
+    """The response in an answer to the request of this uid.  Raises NotCalled."""
+    response = answer.get("response") if isinstance(answer, dict) else None
+    problem = ""
+    if not isinstance(response, dict):
+        raise NotCalled("received invalid webhook response: webhook response was absent")
+    if response.get("uid") != uid:
+        problem = f'expected response.uid="{uid}", got "{response.get("uid") or ""}"'
+    elif (answer.get("apiVersion"), answer.get("kind")) != (_API, "AdmissionReview"):
+        got = f"{answer.get('apiVersion')}, Kind={answer.get('kind')}"
+        problem = f"expected webhook response of {_API}, Kind=AdmissionReview, got {got}"
+    elif response.get("patch") and not response.get("patchType"):
+        problem = "webhook returned response.patch but not response.patchType"
+    elif response.get("patchType") and not response.get("patch"):
+        problem = "webhook returned response.patchType but not response.patch"
+    elif response.get("patchType") not in (None, "JSONPatch"):
+        problem = f'webhook returned invalid response.patchType of "{response["patchType"]}"'
+    if problem:
+        raise NotCalled(f"received invalid webhook response: {problem}")
+    return response

@@ -1,0 +1,84 @@
+"""Whether a webhook is to be asked about a request: rules, selectors, match conditions.
+
+Called by `webhooks`.  matchPolicy Equivalent is Exact here: no kind of Kubernetes is served in two versions, and those
+of a CustomResourceDefinition count as different kinds.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+from tollbar import cel
+from tollbar.devplane.embedded.errors import forbidden
+from tollbar.devplane.embedded.requests import Attributes
+from tollbar.devplane.embedded.storage import Storage
+from tollbar.devplane.embedded.validation.others import CONDITION_ENV
+from tollbar.model import selectors
+from tollbar.model.objects import Key, Object, labels_of
+from tollbar.runtime.resources import NAMESPACES
+
+
+def selected(storage: Storage, webhook: Object, about: Attributes, new: Object, old: Object | None) -> bool:
+    """By its rules and selectors."""
+    if not any(_applies(rule, about) for rule in webhook.get("rules") or ()):
+        return False
+    labels = _labels_of_namespace(storage, about, new, old)
+    if labels is not None and not selectors.matches(webhook.get("namespaceSelector") or {}, labels):
+        return False
+    objects = [each for each in (new, old) if each]
+    return any(selectors.matches(webhook.get("objectSelector") or {}, labels_of(each)) for each in objects)
+
+
+def _applies(rule: Object, about: Attributes) -> bool:
+    res = about.kind.resource
+    scope = rule.get("scope") or "*"
+    return (
+        _among(rule.get("operations"), about.operation)
+        and _among(rule.get("apiGroups"), res.group)
+        and _among(rule.get("apiVersions"), res.version)
+        and scope in ("*", "Namespaced" if res.namespaced else "Cluster")
+        and any(_names(pattern, res.plural, about.subresource) for pattern in rule.get("resources") or ())
+    )
+
+
+def _among(values: Any, value: str) -> bool:
+    return "*" in (values or ()) or value in (values or ())
+
+
+def _names(pattern: str, plural: str, subresource: str) -> bool:
+    """`pods` is the object, `pods/status` a subresource, `*/*` everything."""
+    resource, _, sub = pattern.partition("/")
+    return resource in ("*", plural) and (sub == subresource or sub == "*")
+
+
+def _labels_of_namespace(storage: Storage, about: Attributes, new: Object, old: Object | None) -> dict[str, str] | None:
+    """Those that a namespaceSelector looks at; None where it selects everything."""
+    if about.kind.resource == NAMESPACES:
+        return labels_of(new or old or {})
+    if not about.namespace:
+        return None
+    namespace = storage.get(NAMESPACES, Key("", about.namespace))
+    return dict(namespace.labels) if namespace else {}
+
+
+def conditions_hold(webhook: Object, about: Attributes, request: Object) -> bool:
+    """Whether every match condition is true of the request.  Raises Refused when that fails under Fail."""
+    variables = {
+        "object": request.get("object"),
+        "oldObject": request.get("oldObject"),
+        "request": request,
+    }
+    failure = None
+    for condition in webhook.get("matchConditions") or ():
+        answer = _compiled(condition["expression"]).evaluate(variables)
+        if answer is False:
+            return False
+        if isinstance(answer, cel.CelError):
+            failure = f"expression '{condition['expression']}' resulted in error: {answer.message}"
+    if failure is not None and webhook.get("failurePolicy") != "Ignore":
+        raise forbidden(about.kind.resource.group, about.kind.resource.plural, about.name, failure)
+    return failure is None
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> cel.Program:
+    return cel.engine().compile(expression, CONDITION_ENV)

@@ -1,0 +1,211 @@
+"""Who owns which field: `managedFields` for every write, and server-side apply (KEP-555).
+
+Called by the registry.  Pure: the time is a parameter, objects are not changed.  All versions of a kind are taken for
+one structure, as CustomResourceDefinitions without a conversion webhook and the built-in kinds here have it.
+"""
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from tollbar.devplane.embedded import fieldsets
+from tollbar.devplane.embedded.errors import Cause, Refused
+from tollbar.devplane.embedded.fieldsets import Fields, Path
+from tollbar.devplane.embedded.shapes import ANY, Shape
+from tollbar.model.objects import Object, metadata
+
+_META: Final = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "uid",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
+_HEAD: Final = frozenset({("f:apiVersion",), ("f:kind",), *(("f:metadata", f"f:{each}") for each in _META)})
+
+
+class Identity(NamedTuple):
+    """What one entry is kept for; `operation` is Apply or Update."""
+
+    manager: str
+    operation: str
+    version: str
+    subresource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One manager's fields, and when they last changed (RFC 3339)."""
+
+    identity: Identity
+    fields: Fields
+    time: str
+
+
+def entries_of(obj: Object) -> list[Entry]:
+    return [
+        Entry(
+            Identity(
+                each.get("manager", ""),
+                each.get("operation", ""),
+                each.get("apiVersion", ""),
+                each.get("subresource", ""),
+            ),
+            fieldsets.paths(each.get("fieldsV1") or {}),
+            each.get("time", ""),
+        )
+        for each in metadata(obj).get("managedFields") or ()
+    ]
+
+
+def encoded(entries: Iterable[Entry]) -> list[Object]:
+    """`managedFields`: applied ones first, then by time."""
+    ordered = sorted(
+        (each for each in entries if each.fields), key=lambda each: (each.identity[1], each.time, each.identity)
+    )
+    return [_encoded(each) for each in ordered]
+
+
+def _encoded(entry: Entry) -> Object:
+    manager, operation, version, subresource = entry.identity
+    found = {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": version,
+        "time": entry.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fieldsets.tree(entry.fields),
+    }
+    return {**found, "subresource": subresource} if subresource else found
+
+
+def update(old: Object, new: Object, shape: Shape, identity: Identity, time: str) -> list[Object]:
+    """`managedFields` after a write that is no application: what it changed belongs to its manager alone."""
+    before, after = ownable(old, shape), ownable(new, shape)
+    changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    touched = changed | (before.keys() - after.keys())
+    entries = entries_of(old)
+    if not touched:
+        return encoded(entries)
+    kept = [replace(each, fields=each.fields - touched) for each in entries if each.identity != identity]
+    own = next((each for each in entries if each.identity == identity), Entry(identity, frozenset(), time))
+    fields = (own.fields - touched) | changed
+    return encoded([*kept, Entry(identity, fields, own.time if fields == own.fields else time)])
+
+
+def apply(
+    live: Object,
+    config: Object,
+    shape: Shape,
+    identity: Identity,
+    time: str,
+    *,
+    force: bool,
+    resets: Sequence[str] = (),
+) -> Object:
+    """The object after an application, with its managedFields.  `live` is {} when there is none yet.
+
+    `resets` are the members that this path does not write.  Raises Refused (409) on conflicts, unless forced.
+    """
+    wanted = frozenset(path for path in ownable(config, shape) if path[0].removeprefix("f:") not in resets)
+    entries = entries_of(live)
+    merged = _merge(_body(live), _body(config), shape)
+    before = ownable(live, shape)
+    changed = {path for path, value in ownable(merged, shape).items() if path not in before or before[path] != value}
+    others = [each for each in entries if each.identity != identity]
+    clashes = [(each, path) for each in others for path in sorted(each.fields & changed & wanted)]
+    if clashes and not force:
+        raise _conflict(clashes)
+    others = [replace(each, fields=each.fields - changed) for each in others]
+    owned = wanted.union(*(each.fields for each in others))
+    own = next((each for each in entries if each.identity == identity), Entry(identity, frozenset(), time))
+    merged = _without(merged, own.fields - owned, owned, shape)
+    entry = Entry(identity, wanted, own.time if own.fields == wanted else time)
+    return {**merged, "metadata": {**merged["metadata"], "managedFields": encoded([*others, entry])}}
+
+
+def ownable(obj: Object, shape: Shape) -> dict[Path, Any]:
+    """The fields that somebody can own."""
+    found = fieldsets.flatten(_body(obj), shape) if obj else {}
+    return {path: value for path, value in found.items() if path[:2] not in _HEAD and path[:1] not in _HEAD}
+
+
+def _body(obj: Object) -> Object:
+    meta = {key: value for key, value in metadata(obj).items() if key != "managedFields"}
+    return {**obj, "metadata": meta}
+
+
+def _merge(live: Any, config: Any, shape: Shape) -> Any:
+    """What is applied wins; maps and lists with keys keep what it does not name."""
+    if isinstance(live, dict) and isinstance(config, dict) and not shape.atomic:
+        merged = {
+            key: _merge(live[key], value, shape.child(key) or ANY) if key in live else value
+            for key, value in config.items()
+        }
+        return {**live, **merged}
+    if not isinstance(live, list) or not isinstance(config, list) or not (shape.keyed or shape.unique):
+        return copy.deepcopy(config)
+    present, applied = dict(fieldsets.members(live, shape)), dict(fieldsets.members(config, shape))
+    element = shape.element or ANY
+    both = {key: _merge(value, applied[key], element) if key in applied else value for key, value in present.items()}
+    return list({**both, **{key: value for key, value in applied.items() if key not in both}}.values())
+
+
+def _without(obj: Object, gone: Fields, owned: Fields, shape: Shape) -> Object:
+    """The object without fields that nobody applies any more; members of lists go with what is left in them."""
+    kept = {path[:length] for path in owned for length in range(1, len(path) + 1)}
+    found: Object = _removed(obj, (), gone - kept, shape)
+    return {"metadata": {}, **found}
+
+
+def _removed(value: Any, path: Path, gone: frozenset[Path], shape: Shape) -> Any:
+    under = frozenset(each for each in gone if each[: len(path)] == path)
+    if not under:
+        return value
+    if isinstance(value, dict):
+        children = {
+            key: _removed(each, (*path, f"f:{key}"), under, shape.child(key) or ANY)
+            for key, each in value.items()
+            if (*path, f"f:{key}") not in under
+        }
+        return {key: each for key, each in children.items() if each != {} or value[key] == {}}
+    if isinstance(value, list):
+        return [
+            _removed(each, (*path, element), under, shape.element or ANY)
+            for element, each in fieldsets.members(value, shape)
+            if (*path, element) not in under
+        ]
+    return value
+
+
+def _conflict(clashes: Sequence[tuple[Entry, Path]]) -> Refused:
+    causes = [
+        Cause("FieldManagerConflict", fieldsets.shown(path), f"conflict with {_named(entry)}")
+        for entry, path in clashes
+    ]
+    if len(causes) == 1:
+        said = f"{causes[0].message}: {causes[0].field}"
+    else:
+        by_manager: dict[str, list[str]] = defaultdict(list)
+        for entry, path in clashes:
+            by_manager[_named(entry)].append(f"- {fieldsets.shown(path)}")
+        said = "\n".join(line for name, found in by_manager.items() for line in (f"conflicts with {name}:", *found))
+    plural = "" if len(causes) == 1 else "s"
+    return Refused(409, "Conflict", f"Apply failed with {len(causes)} conflict{plural}: {said}", causes=causes)
+
+
+def _named(entry: Entry) -> str:
+    manager, operation, version, subresource = entry.identity
+    text = f'"{manager}"'
+    if subresource:
+        text += f' with subresource "{subresource}"'
+    if operation == "Update":
+        text += f" using {version}" + (f" at {entry.time}" if entry.time else "")
+    return text

@@ -1,0 +1,136 @@
+"""From a request's body to an object of a kind: JSON, keys that come twice, unknown fields, types.
+
+Called by the registry for everything that a client sends and for what a patch makes.  The texts are those of the API
+server's strict decoder; where Go would name its own types, they name the field.
+"""
+
+import json
+import re
+from collections import Counter
+from typing import Any, Final
+
+from tollbar.devplane.embedded import shapes
+from tollbar.devplane.embedded.errors import Refused, bad_request
+from tollbar.devplane.embedded.kinds import Kind
+from tollbar.devplane.embedded.shapes import Shape
+from tollbar.model.objects import Object
+
+LEVELS: Final = ("Ignore", "Strict", "Warn")
+"""Values of `fieldValidation`; the default is Warn."""
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_JSON: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+_TIMES: Final = {
+    "Time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"),
+    "MicroTime": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)"),
+}
+
+
+def parse(body: bytes) -> tuple[Any, list[str]]:
+    """The decoded JSON and the keys that came twice.  Raises ValueError."""
+    doubled: list[str] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            doubled.extend(f'duplicate field "{key}"' for key, count in counts.items() if count > 1)
+        return found
+
+    return json.loads(body, object_pairs_hook=members), doubled
+
+
+def parse_object(body: bytes) -> tuple[Object, list[str]]:
+    """The object of a request.  Raises Refused (400)."""
+    try:
+        found, doubled = parse(body)
+    except ValueError as error:
+        raise bad_request(f"the object provided is unrecognized (must be of type valid JSON): {error}") from error
+    if not isinstance(found, dict):
+        raise bad_request("the object provided is unrecognized: it is not a JSON object")
+    return found, doubled
+
+
+def check_kind(kind: Kind, obj: Object) -> None:
+    """An object names its own kind, or none.  Raises Refused (400)."""
+    said = (obj.setdefault("apiVersion", kind.resource.api_version), obj.setdefault("kind", kind.resource.kind))
+    if said != (kind.resource.api_version, kind.resource.kind):
+        raise bad_request(
+            f"the API version in the data ({said[0]}, Kind={said[1]}) does not match the expected API version"
+            f" ({kind.resource.api_version}, Kind={kind.resource.kind})"
+        )
+
+
+def check_types(kind: Kind, obj: Object) -> None:
+    """Every described field has the type that the API gives it.  Raises Refused (400)."""
+    if not isinstance(obj.get("metadata", {}), dict | None):
+        raise _unreadable(kind, f"metadata: cannot unmarshal {_JSON[type(obj['metadata'])]} into type object")
+    shape = shapes.of(kind)
+    for member in obj if not kind.custom else ("metadata",):
+        child = shape.child(member)
+        if child is not None and (problem := _mistyped(obj.get(member), child, member)):
+            raise _unreadable(kind, problem)
+
+
+def drop_unknown(kind: Kind, obj: Object) -> list[str]:
+    """Remove the fields that the kind does not have; what a strict decoder says of each."""
+    shape = shapes.of(kind)
+    paths: list[str] = []
+    if kind.custom:
+        _prune(obj["metadata"], shapes.METADATA, "metadata", paths)
+        paths += kind.strategy.prune(obj)
+    else:
+        _prune(obj, shape, "", paths)
+    return [f'unknown field "{path}"' for path in paths]
+
+
+def strict(kind: Kind, problems: list[str]) -> Refused:
+    """The refusal of a body under fieldValidation=Strict."""
+    said = problems[0] if len(problems) == 1 else ", ".join(problems)
+    return _unreadable(kind, f"strict decoding error: {said}")
+
+
+def _unreadable(kind: Kind, why: str) -> Refused:
+    res = kind.resource
+    return bad_request(f'{res.kind} in version "{res.version}" cannot be handled as a {res.kind}: {why}')
+
+
+def _mistyped(value: Any, shape: Shape, path: str) -> str:
+    """What is wrong with the first value of the wrong type; "" when nothing is."""
+    if value is None or shape.type == "":
+        return ""
+    wanted = _TYPES[shape.type]
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        return f"json: cannot unmarshal {_JSON[type(value)]} into field {path} of type {shape.type}"
+    if isinstance(value, str) and value and shape.name in _TIMES and not _TIMES[shape.name].fullmatch(value):
+        return f'parsing time "{value}" of field {path}: not in the expected form'
+    if isinstance(value, dict):
+        children = ((each, shape.child(key), f"{path}.{key}") for key, each in value.items())
+    elif isinstance(value, list) and shape.element is not None:
+        children = ((each, shape.element, f"{path}[{index}]") for index, each in enumerate(value))
+    else:
+        return ""
+    return next((said for each, child, where in children if child and (said := _mistyped(each, child, where))), "")
+
+
+def _prune(value: Any, shape: Shape, path: str, found: list[str]) -> None:
+    if isinstance(value, list) and shape.element is not None:
+        for index, each in enumerate(value):
+            _prune(each, shape.element, f"{path}[{index}]", found)
+    if not isinstance(value, dict) or shape is shapes.ANY:
+        return
+    for key in list(value):
+        child = shape.child(key)
+        where = f"{path}.{key}" if path else key
+        if child is None:
+            found.append(where)
+            del value[key]
+        elif isinstance(value[key], dict | list):
+            _prune(value[key], child, where, found)

@@ -1,0 +1,145 @@
+"""What the API server fills in for built-in kinds, in place: defaulting and the derived fields of new objects.
+
+Called by the strategies.  Defaults (`pod`, `claim`, ...) are idempotent and run again after every admission webhook;
+what is `new_...` runs once.  Source: k8s.io/kubernetes/pkg/apis/*/v1/defaults.go and pkg/registry.
+"""
+
+from typing import Any, Final
+
+from tollbar.model import claims, pods
+from tollbar.model.objects import Object, metadata, spec
+
+_MAPS: Final = frozenset({"annotations", "data", "labels", "limits", "matchLabels", "nodeSelector", "requests"})
+"""Maps that are left out when they are empty; an empty object elsewhere says something."""
+_OPAQUE: Final = frozenset({"fieldsV1", "openAPIV3Schema", "parameters"})
+
+
+def tidy(obj: Any) -> None:
+    """Leave out nulls and empty lists, as Go's `omitempty` does."""
+    if isinstance(obj, list):
+        for each in obj:
+            tidy(each)
+        return
+    if not isinstance(obj, dict):
+        return
+    for name, value in list(obj.items()):
+        if value is None or value == [] or (value == {} and name in _MAPS):
+            del obj[name]
+        elif name not in _OPAQUE:
+            tidy(value)
+
+
+def pod(obj: Object) -> None:
+    body = obj.setdefault("spec", {})
+    _fill(
+        body,
+        restartPolicy="Always",
+        terminationGracePeriodSeconds=30,
+        dnsPolicy="ClusterFirst",
+        schedulerName="default-scheduler",
+        enableServiceLinks=True,
+    )
+    body.setdefault("securityContext", {})
+    for container in (*(body.get("initContainers") or ()), *(body.get("containers") or ())):
+        _container(container)
+
+
+def _container(container: Object) -> None:
+    _, _, tag = (container.get("image") or "").rpartition("/")[2].partition(":")
+    _fill(
+        container,
+        terminationMessagePath="/dev/termination-log",
+        terminationMessagePolicy="File",
+        imagePullPolicy="Always" if tag in ("", "latest") else "IfNotPresent",
+    )
+    resources = container.setdefault("resources", {})
+    for member in ("limits", "requests"):
+        for name, amount in (resources.get(member) or {}).items():
+            resources[member][name] = str(amount)
+    for name, amount in (resources.get("limits") or {}).items():
+        resources.setdefault("requests", {}).setdefault(name, amount)
+
+
+def new_pod(obj: Object) -> None:
+    """Pending, and gated from the start when it has gates."""
+    obj["status"] = {"phase": "Pending", "qosClass": _quality(obj)}
+    if pods.gate_names(obj):
+        obj["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+
+
+def _quality(obj: Object) -> str:
+    """The QoS class, by cpu and memory of the containers."""
+    amounts = [
+        tuple(((container.get("resources") or {}).get(member) or {}).get(name) for member in ("requests", "limits"))
+        for container in spec(obj).get("containers") or ()
+        for name in ("cpu", "memory")
+    ]
+    if not any(any(each) for each in amounts):
+        return "BestEffort"
+    return "Guaranteed" if all(each[0] and each[0] == each[1] for each in amounts) else "Burstable"
+
+
+def claim(obj: Object) -> None:
+    """A ResourceClaim or a ResourceClaimTemplate."""
+    obj.setdefault("spec", {})
+    body = claims.template_claim_spec(obj) or spec(obj)
+    for request in (body.get("devices") or {}).get("requests") or ():
+        for wanted in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if wanted is None:
+                continue
+            _fill(wanted, allocationMode="ExactCount")
+            if wanted["allocationMode"] == "ExactCount" and not wanted.get("count"):
+                wanted["count"] = 1
+            for toleration in wanted.get("tolerations") or ():
+                _fill(toleration, operator="Equal")
+
+
+def new_claim(obj: Object) -> None:
+    obj["status"] = {}
+
+
+def namespace(obj: Object) -> None:
+    metadata(obj).setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata(obj).get("name")
+
+
+def new_namespace(obj: Object) -> None:
+    obj["spec"] = {"finalizers": ["kubernetes"]}
+    obj["status"] = {"phase": "Active"}
+
+
+def webhooks(obj: Object) -> None:
+    mutating = obj.get("kind") == "MutatingWebhookConfiguration"
+    for webhook in obj.get("webhooks") or ():
+        _fill(webhook, failurePolicy="Fail", matchPolicy="Equivalent", timeoutSeconds=10)
+        webhook.setdefault("namespaceSelector", {})
+        webhook.setdefault("objectSelector", {})
+        if mutating:
+            _fill(webhook, reinvocationPolicy="Never")
+        for rule in webhook.get("rules") or ():
+            _fill(rule, scope="*")
+
+
+def definition(obj: Object) -> None:
+    body = obj.setdefault("spec", {})
+    names = body.setdefault("names", {})
+    _fill(names, singular=str(names.get("kind") or "").lower(), listKind=f"{names.get('kind')}List")
+    body.setdefault("conversion", {"strategy": "None"})
+
+
+def new_definition(obj: Object) -> None:
+    stored = [version["name"] for version in spec(obj).get("versions") or () if version.get("storage")]
+    obj["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
+
+
+def _fill(obj: Object, **values: Any) -> None:
+    """Give members a value that have none, or the empty one."""
+    for name, value in values.items():
+        if obj.get(name) in (None, ""):
+            obj[name] = value

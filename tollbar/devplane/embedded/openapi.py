@@ -1,0 +1,93 @@
+"""OpenAPI v3 as far as kubectl reads it: structures for `explain` and merging, and which patches a path takes.
+
+Called by the server.  Texts are left out: the schemas are those of `shapes`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tollbar.devplane.embedded import errors, shapes
+from tollbar.devplane.embedded.kinds import Kind, Kinds
+from tollbar.model.objects import Object
+from tollbar.runtime.client import PatchType
+
+_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
+_GVK: Final = "x-kubernetes-group-version-kind"
+
+
+def answer(kinds: Kinds, path: str) -> Object | None:
+    """What is below `/openapi/`; None where nothing is.  Raises Refused (501)."""
+    if path == "/openapi/v2":
+        raise errors.not_implemented("OpenAPI v2: ask for /openapi/v3")
+    if path == "/openapi/v3":
+        return _index(kinds)
+    return _document(kinds, path.removeprefix("/openapi/v3/").partition("/")[2])
+
+
+def _index(kinds: Kinds) -> Object:
+    """`/openapi/v3`: where the document of each group version is; its address changes with what is served."""
+    versions = sorted({kind.resource.api_version for kind in kinds})
+    found = {}
+    for version in versions:
+        path = f"apis/{version}" if "/" in version else f"api/{version}"
+        found[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={kinds.generation}"}
+    return {"paths": found}
+
+
+def _document(kinds: Kinds, api_version: str) -> Object | None:
+    """The document of a group version; None when that is not served."""
+    served = [kind for kind in kinds if kind.resource.api_version == api_version]
+    if not served:
+        return None
+    schemas = dict(shapes.definitions())
+    for kind in served:
+        if kind.schema is not None:
+            schemas[_name(kind)] = _custom(kind)
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.37.0"},
+        "paths": {path: item for kind in served for path, item in _paths(kind)},
+        "components": {"schemas": schemas},
+    }
+
+
+def media_types(kind: Kind) -> list[str]:
+    """The patches that a kind takes, as the server lists them."""
+    order = (PatchType.JSON, PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY)
+    return [each.value for each in order if not (kind.custom and each is PatchType.STRATEGIC)]
+
+
+def _name(kind: Kind) -> str:
+    res = kind.resource
+    return f"{'.'.join(reversed(res.group.split('.')))}.{res.version}.{res.kind}"
+
+
+def _gvk(kind: Kind) -> dict[str, str]:
+    return {"group": kind.resource.group, "version": kind.resource.version, "kind": kind.resource.kind}
+
+
+def _custom(kind: Kind) -> Object:
+    head = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},
+    }
+    schema = kind.schema or {}
+    return {**schema, "properties": {**(schema.get("properties") or {}), **head}, _GVK: [_gvk(kind)]}
+
+
+def _paths(kind: Kind) -> Iterator[tuple[str, Object]]:
+    res = kind.resource
+    prefix = f"/apis/{res.api_version}" if res.group else f"/api/{res.api_version}"
+    collection = f"{prefix}/namespaces/{{namespace}}/{res.plural}" if res.namespaced else f"{prefix}/{res.plural}"
+    parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS]
+    content: dict[str, Any] = {media: {"schema": {"type": "object"}} for media in media_types(kind)}
+    write: Object = {"parameters": parameters, "responses": {"200": {"description": "OK"}}, _GVK: _gvk(kind)}
+    yield collection, {"post": {**write, "x-kubernetes-action": "post"}}
+    yield (
+        f"{collection}/{{name}}",
+        {
+            "put": {**write, "x-kubernetes-action": "put"},
+            "patch": {**write, "x-kubernetes-action": "patch", "requestBody": {"content": content}},
+        },
+    )

@@ -1,0 +1,132 @@
+"""CreateOptions, UpdateOptions, PatchOptions, DeleteOptions and ListOptions, from queries and bodies.
+
+Called by the server.  Raises Refused with the API server's texts for values that it does not take.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from tollbar.devplane.embedded import decoding, errors, storage
+from tollbar.devplane.embedded.errors import Cause, Refused
+from tollbar.devplane.embedded.registry import Options
+from tollbar.model.objects import Key, Object
+from tollbar.runtime.client import PatchType
+
+_MANAGER_MAX: Final = 128
+
+
+def write(
+    name: str, query: Mapping[str, str], dry_runs: Sequence[str], agent: str, media: PatchType | None = None
+) -> Options:
+    """Options of the kind `name`; `agent` is the User-Agent, which names managers that do not name themselves."""
+    causes = [
+        Cause("FieldValueNotSupported", "dryRun", f'Unsupported value: {_go_list(dry_runs)}: supported values: "All"')
+        for each in dry_runs
+        if each != "All"
+    ][:1]
+    level = query.get("fieldValidation") or "Warn"
+    if level not in decoding.LEVELS:
+        listed = ", ".join(f'"{each}"' for each in decoding.LEVELS)
+        said = f'Unsupported value: "{level}": supported values: {listed}'
+        causes.append(Cause("FieldValueNotSupported", "fieldValidation", said))
+    manager = query.get("fieldManager") or ""
+    if media is PatchType.APPLY and not manager:
+        causes.append(Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch"))
+    force = query.get("force", "").lower() in ("1", "true")
+    if force and media is not PatchType.APPLY:
+        causes.append(Cause("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch"))
+    if len(manager) > _MANAGER_MAX:
+        causes.append(
+            Cause("FieldValueTooLong", "fieldManager", f"Too long: may not be more than {_MANAGER_MAX} bytes")
+        )
+    if causes:
+        raise errors.invalid("meta.k8s.io", name, "", causes)
+    raw: Object = {"apiVersion": "meta.k8s.io/v1", "kind": name}
+    raw |= {"dryRun": list(dry_runs)} if dry_runs else {}
+    raw |= {key: query[key] for key in ("fieldManager", "fieldValidation") if query.get(key)}
+    return Options(manager or _prefix(agent), bool(dry_runs), level, force, raw)
+
+
+def _go_list(values: Sequence[str]) -> str:
+    return "[" + ",".join(f'"{each}"' for each in values) + "]"
+
+
+def _prefix(agent: str) -> str:
+    return agent.partition("/")[0][:_MANAGER_MAX] or "unknown"
+
+
+def delete(query: Mapping[str, str], body: Object) -> Object:
+    """DeleteOptions from the body, or from the query where there is none."""
+    found: dict[str, Any] = dict(body)
+    if not found:
+        if query.get("gracePeriodSeconds"):
+            found["gracePeriodSeconds"] = _number("gracePeriodSeconds", query["gracePeriodSeconds"])
+        if query.get("propagationPolicy"):
+            found["propagationPolicy"] = query["propagationPolicy"]
+        if query.get("orphanDependents"):
+            found["propagationPolicy"] = "Orphan" if query["orphanDependents"] == "true" else "Background"
+    policy = found.get("propagationPolicy")
+    if policy not in (None, "Orphan", "Background", "Foreground"):
+        said = f'Unsupported value: "{policy}": supported values: "Background", "Foreground", "Orphan"'
+        raise errors.invalid(
+            "meta.k8s.io", "DeleteOptions", "", [Cause("FieldValueNotSupported", "propagationPolicy", said)]
+        )
+    return found
+
+
+class Listing(NamedTuple):
+    """Where a list starts and as of when; revision 0 is now."""
+
+    limit: int
+    revision: int
+    start: Key | None
+
+
+def listing(query: Mapping[str, str], current: int) -> Listing:
+    """Raises Refused: 400 for what is no number or token, 504 for a version that does not exist yet."""
+    limit = _number("limit", query.get("limit") or "0")
+    if token := query.get("continue"):
+        try:
+            revision, start = storage.position(token)
+        except ValueError as error:
+            raise errors.bad_request("invalid continue token: continue key is not valid") from error
+        return Listing(limit, revision, start)
+    version, match = query.get("resourceVersion") or "", query.get("resourceVersionMatch") or ""
+    if match and not version:
+        said = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        cause = Cause("FieldValueForbidden", "resourceVersionMatch", said)
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", [cause])
+    revision = _number("resourceVersion", version or "0", "invalid resource version: ")
+    if revision > current:
+        said = f"Too large resource version: {revision}, current: {current}"
+        cause = Cause("ResourceVersionTooLarge", "", "Too large resource version")
+        raise Refused(504, "Timeout", f"Timeout: {said}", causes=[cause], retry_after=1)
+    exact = match == "Exact" or (limit and not match)
+    return Listing(limit, revision if exact else 0, None)
+
+
+class Watching(NamedTuple):
+    """Where a watch starts: None with what exists."""
+
+    revision: int | None
+    initial_end: bool
+
+
+def watching(query: Mapping[str, str], current: int) -> Watching:
+    """Raises Refused."""
+    version, initial = query.get("resourceVersion") or "", query.get("sendInitialEvents", "").lower()
+    if initial and query.get("resourceVersionMatch") != "NotOlderThan":
+        said = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        cause = Cause("FieldValueForbidden", "resourceVersionMatch", said)
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", [cause])
+    if version and not version.isdecimal():
+        raise Refused(500, "", f'resourceVersion: Invalid value: "{version}": not a number')
+    if initial == "true" or (not initial and version in ("", "0")):
+        return Watching(None, initial == "true")
+    return Watching(int(version) if version not in ("", "0") else current, False)
+
+
+def _number(name: str, text: str, context: str = "") -> int:
+    if not text.isdecimal():
+        raise errors.bad_request(f'{context}{name}: Invalid value: "{text}": not a number')
+    return int(text)

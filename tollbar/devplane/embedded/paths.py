@@ -1,0 +1,57 @@
+"""What a request is about, read from its method, path and query (k8s.io/apiserver/pkg/endpoints/request.RequestInfo).
+
+Pure; called by the server before anything else is looked at.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from tollbar.devplane.embedded.access import Action
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_OF_NAMESPACES: Final = ("status", "finalize")
+
+
+class Target(NamedTuple):
+    """A path below a group version; `plural` is empty for the group version itself."""
+
+    group: str
+    version: str
+    namespace: str = ""
+    plural: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def target(path: str) -> Target | None:
+    """None for what is no resource: discovery above group versions, health, OpenAPI."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[0] == "api" and len(parts) >= 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if len(rest) >= 3 and rest[0] == "namespaces" and not (rest[2] in _OF_NAMESPACES and len(rest) == 3):
+        namespace, rest = rest[1], rest[2:]
+    plural, name, *more = (*rest, "", "")[: max(2, len(rest))]
+    return Target(group, version, namespace, plural, name, "/".join(more))
+
+
+def action(method: str, path: str, query: Mapping[str, str], about: Target | None) -> Action:
+    """What RBAC is asked about."""
+    if about is None or not about.plural:
+        return Action(_VERBS.get(method, "delete" if method == "DELETE" else "get"), path=path)
+    if method in ("GET", "HEAD"):
+        verb = "get" if about.name else "watch" if watches(query) else "list"
+    elif method == "DELETE":
+        verb = "delete" if about.name else "deletecollection"
+    else:
+        verb = _VERBS.get(method, method.lower())
+    return Action(verb, about.group, about.plural, about.subresource, about.namespace, about.name)
+
+
+def watches(query: Mapping[str, str]) -> bool:
+    return query.get("watch", "").lower() in ("1", "true")

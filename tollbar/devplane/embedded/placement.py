@@ -1,0 +1,187 @@
+"""Where a Pod fits, and with which devices: the first Node and the first devices that will do.
+
+Pure; called by `binder` with the `world` as it knows it.  No scoring, no preemption, no backtracking: this is no
+scheduler but enough to see Pods run.  It looks at taints, nodeSelector, required node affinity, resources and claims;
+what else a Pod asks for (topology spread, affinity between Pods, extended resources of a class) is not looked at.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from tollbar import cel
+from tollbar.cel import devices as device_inputs
+from tollbar.devplane.embedded.world import DeviceId, Placement, World, needs
+from tollbar.model import claims, conditions, quantity, selectors, tolerations
+from tollbar.model.objects import Object, labels_of, metadata, spec
+
+_REPELLING: Final = ("NoSchedule", "NoExecute")
+
+
+def place(pod: Object, its_claims: Sequence[Object], world: World) -> Placement | str:
+    """A placement, or why there is none in the words of kube-scheduler."""
+    if not world.nodes:
+        return "no nodes available to schedule pods"
+    reasons = []
+    for node in world.nodes.values():
+        found = _misfit(pod, its_claims, node, world)
+        if found:
+            reasons.append(found)
+            continue
+        allocations = _allocate(its_claims, node, world)
+        if allocations is not None:
+            return Placement(metadata(node)["name"], allocations)
+        reasons.append("cannot allocate all claims")
+    counts = ", ".join(f"{reasons.count(reason)} {reason}" for reason in sorted(set(reasons)))
+    return f"0/{len(world.nodes)} nodes are available: {counts}."
+
+
+def _misfit(pod: Object, its_claims: Sequence[Object], node: Object, world: World) -> str:
+    """Why the Pod cannot go there; empty when it can."""
+    ready = conditions.find((node.get("status") or {}).get("conditions"), "Ready")
+    if spec(node).get("unschedulable") or (ready or {}).get("status") != "True":
+        return "node(s) were unschedulable"
+    if not all(_tolerated(taint, pod) for taint in spec(node).get("taints") or ()):
+        return "node(s) had untolerated taint(s)"
+    if not _selected(pod, node) or not all(_reaches(claim, node) for claim in its_claims):
+        return "node(s) didn't match Pod's node affinity/selector"
+    free = (node.get("status") or {}).get("allocatable") or {}
+    used = world.used(metadata(node)["name"])
+    for name, amount in needs(pod).items():
+        if used.get(name, 0) + amount > quantity.parse(str(free.get(name, "0"))):
+            return "Too many pods" if name == "pods" else f"Insufficient {name}"
+    return ""
+
+
+def _tolerated(taint: Object, pod: Object) -> bool:
+    if taint.get("effect") not in _REPELLING:
+        return True
+    return any(_tolerates(each, taint) for each in spec(pod).get("tolerations") or ())
+
+
+def _tolerates(toleration: Object, taint: Object) -> bool:
+    key, operator, value, effect, _ = tolerations.identity(toleration)
+    if effect not in ("", taint.get("effect")) or key not in ("", taint.get("key")):
+        return False
+    return operator == "Exists" or value == (taint.get("value") or "")
+
+
+def _selected(pod: Object, node: Object) -> bool:
+    affinity = (spec(pod).get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return selectors.matches({"matchLabels": spec(pod).get("nodeSelector") or {}}, labels_of(node)) and (
+        required is None or _matches(required, node)
+    )
+
+
+def _matches(selector: Object, node: Object) -> bool:
+    """A core/v1 NodeSelector: one of its terms holds.  An empty term holds nowhere."""
+    fields = {"metadata.name": metadata(node)["name"]}
+    return any(
+        any(term.get(member) for member in ("matchExpressions", "matchFields"))
+        and selectors.matches({"matchExpressions": term.get("matchExpressions")}, labels_of(node))
+        and selectors.matches({"matchExpressions": term.get("matchFields")}, fields)
+        for term in selector.get("nodeSelectorTerms") or ()
+    )
+
+
+def _reaches(claim: Object, node: Object) -> bool:
+    """Whether the devices of an allocated claim are within reach of the Node."""
+    selector = (claims.allocation(claim) or {}).get("nodeSelector")
+    return selector is None or _matches(selector, node)
+
+
+def _allocate(its_claims: Sequence[Object], node: Object, world: World) -> dict[str, Object] | None:
+    """Devices for every claim that has none yet; None when one cannot have them."""
+    taken, found = world.taken(), {}
+    offered = [each for each in world.slices.values() if _offers(each, node)]
+    for claim in its_claims:
+        if claims.allocation(claim):
+            continue
+        results = _results(claim, offered, world.classes, taken)
+        if results is None:
+            return None
+        allocation: Object = {"devices": {"results": results}} if results else {"devices": {}}
+        if any(spec(each).get("nodeName") for each in offered):
+            field_is = {"key": "metadata.name", "operator": "In", "values": [metadata(node)["name"]]}
+            allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field_is]}]}
+        found[metadata(claim)["name"]] = allocation
+    return found
+
+
+def _offers(resource_slice: Object, node: Object) -> bool:
+    body = spec(resource_slice)
+    selector = body.get("nodeSelector")
+    return bool(
+        body.get("allNodes")
+        or body.get("nodeName") == metadata(node)["name"]
+        or (selector is not None and _matches(selector, node))
+    )
+
+
+def _results(
+    claim: Object, offered: Sequence[Object], classes: Mapping[str, Object], taken: set[DeviceId]
+) -> list[Object] | None:
+    """`allocation.devices.results`; what they use is added to `taken`."""
+    if (spec(claim).get("devices") or {}).get("constraints"):
+        return None
+    results: list[Object] = []
+    for request in claims.requests_of(claim):
+        wanted = (
+            [(request["name"], request["exactly"])]
+            if "exactly" in request
+            else [(f"{request['name']}/{each['name']}", each) for each in request.get("firstAvailable") or ()]
+        )
+        for name, alternative in wanted:
+            chosen = _devices(alternative, offered, classes, taken)
+            if chosen:
+                taken |= set(chosen)
+                results += [{"request": name, **each._asdict()} for each in chosen]
+                break
+        else:
+            return None
+    return results
+
+
+def _devices(
+    wanted: Object, offered: Sequence[Object], classes: Mapping[str, Object], taken: Collection[DeviceId]
+) -> list[DeviceId]:
+    """The devices for one request, none when there are not enough."""
+    device_class = classes.get(wanted["deviceClassName"])
+    if device_class is None:
+        return []
+    expressions = [
+        each["cel"]["expression"] for holder in (spec(device_class), wanted) for each in holder.get("selectors") or ()
+    ]
+    fitting = [known for known, device, driver in _all(offered) if _fits(expressions, device, driver)]
+    free = [each for each in fitting if each not in taken]
+    if wanted.get("allocationMode") == "All":
+        return free if free == fitting else []
+    count = wanted.get("count", 1)
+    return free[:count] if len(free) >= count else []
+
+
+def _all(offered: Sequence[Object]) -> Iterator[tuple[DeviceId, Object, str]]:
+    """Devices of the newest generation of each pool."""
+    newest: dict[tuple[str, str], int] = {}
+    for body in map(spec, offered):
+        pool = (body["driver"], body["pool"]["name"])
+        newest[pool] = max(newest.get(pool, 0), body["pool"].get("generation", 0))
+    for body in map(spec, offered):
+        pool = (body["driver"], body["pool"]["name"])
+        if body["pool"].get("generation", 0) == newest[pool]:
+            for device in body.get("devices") or ():
+                yield DeviceId(*pool, device["name"]), device, body["driver"]
+
+
+def _fits(expressions: Sequence[str], device: Object, driver: str) -> bool:
+    try:
+        inputs = device_inputs.prepare(driver, device.get("attributes") or {}, device.get("capacity") or {})
+    except ValueError:
+        return False
+    return all(_compiled(expression).evaluate(inputs) is True for expression in expressions)
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> cel.Program:
+    return cel.engine().compile(expression, cel.DEVICE_ENV)

@@ -1,0 +1,217 @@
+"""Structural schemas of custom resources (apiextensions.k8s.io/v1): pruning, defaulting, validation.
+
+Called by `definitions`, for whole objects; `rules` adds the CEL rules.  Paths and texts are the API server's (its
+openapi validation says `spec.size in body`).  What is not of the schema language of structural schemas is no schema
+here: the definition was refused.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import re2
+
+from tollbar.devplane.embedded.errors import Cause
+from tollbar.devplane.embedded.validation import texts
+from tollbar.model import timestamps
+from tollbar.model.fields import required, too_many, unsupported
+from tollbar.model.objects import Object
+
+IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
+"""What every object has beside the members that its schema names."""
+INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED: Final = "x-kubernetes-embedded-resource"
+
+_TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def own(schema: Object) -> Object:
+    """A root schema without what every object has, which is described elsewhere."""
+    properties = {name: each for name, each in (schema.get("properties") or {}).items() if name not in IMPLICIT}
+    return {**schema, "properties": properties}
+
+
+def type_of(value: Any) -> str:
+    """The name of a JSON value's type."""
+    return _TYPES.get(type(value), "null")
+
+
+class Part(NamedTuple):
+    """A part of a value, its schema and its path; `key` is its name or index in the whole."""
+
+    schema: Object
+    value: Any
+    path: str
+    key: str | int
+
+
+def children(schema: Object, value: Any, path: str) -> Iterator[Part]:
+    """The parts of a value that have schemas of their own."""
+    if isinstance(value, list) and "items" in schema:
+        for index, each in enumerate(value):
+            yield Part(schema["items"], each, f"{path}[{index}]", index)
+    if isinstance(value, dict):
+        properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, each in value.items():
+            if name in properties:
+                yield Part(properties[name], each, f"{path}.{name}" if path else name, name)
+            elif isinstance(rest, dict):
+                yield Part(rest, each, f"{path}[{name}]", name)
+
+
+def prune(schema: Object, obj: Any, path: str = "") -> list[str]:
+    """Drop the fields that the schema does not have, in place; their paths."""
+    dropped = []
+    if isinstance(obj, dict) and not schema.get(PRESERVE) and not schema.get("additionalProperties"):
+        known = {*(schema.get("properties") or {}), *(IMPLICIT if not path or schema.get(_EMBEDDED) else ())}
+        for name in [name for name in obj if name not in known]:
+            del obj[name]
+            dropped.append(f"{path}.{name}" if path else name)
+    for part in children(schema, obj, path):
+        dropped += prune(part.schema, part.value, part.path)
+    return dropped
+
+
+def fill(schema: Object, obj: Any) -> None:
+    """Give absent fields their defaults, in place.  A null where none may be counts as absent."""
+    properties = schema.get("properties") or {}
+    if isinstance(obj, dict):
+        for name, inner in properties.items():
+            if name in obj and obj[name] is None and not inner.get("nullable"):
+                del obj[name]
+            if name not in obj and "default" in inner:
+                obj[name] = deepcopy(inner["default"])
+    for part in children(schema, obj, ""):
+        fill(part.schema, part.value)
+
+
+def validate(schema: Object, value: Any, path: str = "") -> list[Cause]:
+    """What is wrong with a defaulted object, its lists that are maps or sets included."""
+    if value is None and schema.get("nullable"):
+        return []
+    causes = _type(schema, value, path) + _enum(schema, value, path)
+    match value:
+        case str():
+            causes += _text(schema, value, path)
+        case bool():
+            pass
+        case int() | float():
+            causes += _number(schema, value, path)
+        case list():
+            causes += _list(schema, value, path)
+        case dict():
+            causes += _object(schema, value, path)
+    for part in children(schema, value, path):
+        causes += validate(part.schema, part.value, part.path)
+    return causes
+
+
+def has_rules(schema: Any) -> bool:
+    """Whether there are CEL rules anywhere in it."""
+    if isinstance(schema, dict):
+        return "x-kubernetes-validations" in schema or any(map(has_rules, schema.values()))
+    return isinstance(schema, list) and any(map(has_rules, schema))
+
+
+def _type(schema: Object, value: Any, path: str) -> list[Cause]:
+    wanted, found = schema.get("type"), type_of(value)
+    if schema.get(INT_OR_STRING):
+        fits = found in ("integer", "string")
+    else:
+        whole = found == "number" and float(value).is_integer()
+        fits = wanted in (None, found) or (wanted == "number" and found == "integer") or (wanted == "integer" and whole)
+    if fits:
+        return []
+    told = f'"{found}"'
+    detail = f"{path} in body must be of type {wanted or 'integer,string'}: {told}"
+    return [Cause("FieldValueTypeInvalid", path, f"Invalid value: {told}: {detail}")]
+
+
+def _enum(schema: Object, value: Any, path: str) -> list[Cause]:
+    if "enum" not in schema or value in schema["enum"]:
+        return []
+    return [Cause.of(unsupported(path, value, schema["enum"]))]
+
+
+def _text(schema: Object, value: str, path: str) -> list[Cause]:
+    causes = []
+    if len(value) > schema.get("maxLength", len(value)):
+        text = f"Too long: may not be more than {schema['maxLength']} bytes"
+        causes.append(Cause("FieldValueTooLong", path, text))
+    if len(value) < schema.get("minLength", 0):
+        causes.append(_in_body(path, value, f"should be at least {schema['minLength']} chars long"))
+    if "pattern" in schema and not _compiled(schema["pattern"]).search(value):
+        causes.append(_in_body(path, value, f"should match '{schema['pattern']}'"))
+    if schema.get("format") == "date-time" and not _is_time(value):
+        causes.append(_in_body(path, value, f"must be of type date-time: {texts.shown(value)}"))
+    return causes
+
+
+def is_pattern(text: str) -> bool:
+    """Whether it is a regular expression of RE2's."""
+    try:
+        _compiled(text)
+    except re2.error:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        timestamps.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(schema: Object, value: float, path: str) -> list[Cause]:
+    causes = []
+    if value < schema.get("minimum", value):
+        causes.append(_in_body(path, value, f"should be greater than or equal to {schema['minimum']}"))
+    if value > schema.get("maximum", value):
+        causes.append(_in_body(path, value, f"should be less than or equal to {schema['maximum']}"))
+    return causes
+
+
+def _list(schema: Object, value: list[Any], path: str) -> list[Cause]:
+    causes = []
+    if len(value) > schema.get("maxItems", len(value)):
+        causes.append(Cause.of(too_many(path, len(value), schema["maxItems"])))
+    if len(value) < schema.get("minItems", 0):
+        causes.append(_in_body(path, len(value), f"should have at least {schema['minItems']} items"))
+    return causes + [Cause.of(error) for error in texts.duplicates(path, _identities(schema, value))]
+
+
+def _identities(schema: Object, value: list[Any]) -> Iterator[tuple[str, Any]]:
+    """By what the members of a list that is a set or a map are told apart."""
+    match schema.get("x-kubernetes-list-type"):
+        case "set":
+            yield from ((texts.shown(each), each) for each in value)
+        case "map":
+            for each in value:
+                names = schema["x-kubernetes-list-map-keys"]
+                keys = {name: each[name] for name in names if name in each} if isinstance(each, dict) else {}
+                yield texts.shown(keys), keys
+
+
+def _object(schema: Object, value: Object, path: str) -> list[Cause]:
+    absent = [name for name in schema.get("required") or () if name not in value]
+    causes = [Cause.of(required(f"{path}.{name}" if path else name)) for name in absent]
+    if len(value) > schema.get("maxProperties", len(value)):
+        causes.append(Cause.of(too_many(path, len(value), schema["maxProperties"])))
+    if len(value) < schema.get("minProperties", 0):
+        causes.append(_in_body(path, len(value), f"should have at least {schema['minProperties']} properties"))
+    return causes
+
+
+def _in_body(path: str, value: Any, detail: str) -> Cause:
+    return Cause.of(texts.wrong(path, value, f"{path} in body {detail}"))

@@ -1,0 +1,106 @@
+"""The structure of objects: which fields there are, which lists have keys, what is replaced as a whole.
+
+Called by decoding (unknown fields), server-side apply and strategic merge.  A shape is a view of an OpenAPI schema:
+the API's own (openapi.json, written by scripts/capture_openapi.py) or a CustomResourceDefinition's.  Metadata is
+ObjectMeta for every kind.  What a schema does not describe is `ANY`: granular maps, lists as one value.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final, cast
+
+from tollbar.devplane.embedded.kinds import Kind
+from tollbar.runtime.resources import Resource
+
+_REF: Final = "#/components/schemas/"
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_GVK: Final = "x-kubernetes-group-version-kind"
+
+
+@cache
+def definitions() -> Mapping[str, Any]:
+    """Schemas of the API's types by name."""
+    text = resources.files("tollbar.devplane.embedded").joinpath("openapi.json").read_text(encoding="utf-8")
+    return cast("Mapping[str, Any]", json.loads(text))
+
+
+class Shape:
+    """One node of a structure.
+
+    `name` is the API type's, `MicroTime`; `type` OpenAPI's (`object`, `array`, ...), "" for anything.  `element` is of
+    a list, `values` of a map and of members that are not described.  A list is `keyed` (list type map), a `unique` set
+    or one value; `merge_key` is the key of a strategic merge patch, "" for scalars that are merged, None for lists that
+    are replaced.
+    """
+
+    __slots__ = ("_children", "atomic", "element", "keyed", "merge_key", "name", "properties", "type", "unique")
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.name = ""
+        while isinstance(target := schema.get("$ref"), str):
+            self.name = target.rpartition(".")[2]
+            schema = definitions()[target.removeprefix(_REF)]
+        self.type = str(schema.get("type") or "")
+        self.properties: Mapping[str, Any] = schema.get("properties") or {}
+        self._children: dict[str, Shape] = {}
+        self.element = Shape(schema["items"]) if isinstance(schema.get("items"), dict) else None
+        form = schema.get("x-kubernetes-list-type")
+        self.keyed: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys") or ()) if form == "map" else ()
+        self.unique = form == "set"
+        self.atomic = schema.get("x-kubernetes-map-type") == "atomic"
+        merged = "merge" in str(schema.get("x-kubernetes-patch-strategy") or "")
+        self.merge_key: str | None = str(schema.get("x-kubernetes-patch-merge-key") or "") if merged else None
+        values = schema.get("additionalProperties")
+        open_ended = self.type in ("object", "") and not self.properties
+        if isinstance(values, dict):
+            self._children["*"] = Shape(values)
+        elif schema.get("x-kubernetes-preserve-unknown-fields") or open_ended:
+            # Below anything is anything, for ever; ANY itself is made by this line.
+            self._children["*"] = ANY if self.type or self.properties else self
+
+    @property
+    def is_map(self) -> bool:
+        """Whether members are a user's names, not the API's."""
+        return not self.properties and "*" in self._children
+
+    def child(self, member: str) -> "Shape | None":
+        """A member of an object; None when there is none of that name."""
+        if member not in self.properties:
+            return self._children.get("*")
+        key = f".{member}"
+        if key not in self._children:
+            self._children[key] = Shape(self.properties[member])
+        return self._children[key]
+
+
+ANY: Final = Shape({})
+METADATA: Final = Shape({"$ref": _REF + _META})
+
+
+class _Root(Shape):
+    """A whole object."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": _REF + _META}}
+        super().__init__({**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **head}})
+
+
+@cache
+def _builtin(res: Resource) -> Shape:
+    wanted = {"group": res.group, "version": res.version, "kind": res.kind}
+    return next(_Root(schema) for schema in definitions().values() if wanted in schema.get(_GVK, ()))
+
+
+_custom: Final[dict[int, tuple[Kind, Shape]]] = {}
+
+
+def of(kind: Kind) -> Shape:
+    """The shape of a kind's objects."""
+    if kind.schema is None:
+        return _builtin(kind.resource)
+    known = _custom.get(id(kind))
+    if known is None or known[0] is not kind:
+        known = _custom[id(kind)] = (kind, _Root(kind.schema))
+    return known[1]

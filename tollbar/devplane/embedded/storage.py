@@ -1,0 +1,288 @@
+"""Objects and their recent history, by resource: what etcd and the watch cache are to the real API server.
+
+Called by the registry (writes), the server (lists, watches) and the controllers.  Synchronous and for one event loop:
+between two awaits of a caller nothing changes, so compare-and-swap is a comparison.
+
+Objects are kept as JSON bytes without apiVersion and kind: small, never changed by accident, and a list or a watch
+event is a concatenation.  One revision counts the writes of all resources.  A watcher has no buffer of its own but a
+position in its resource's history, which is bounded: who falls behind it gets `Compacted` (410) and lists again.
+"""
+
+import asyncio
+import base64
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from tollbar.model.objects import Key, Object, key_of
+from tollbar.runtime.resources import Resource
+
+HISTORY: Final = 10_000
+"""Changes kept per resource, at least; at most twice as many."""
+
+
+class Compacted(Exception):
+    """The history does not reach back to that revision."""
+
+
+class Clash(Exception):
+    """The object is not the one that the writer has read."""
+
+
+class Entry:
+    """One version of one object.  Immutable."""
+
+    __slots__ = ("labels", "paths", "raw", "revision", "texts")
+
+    def __init__(
+        self, raw: bytes, revision: int, labels: Mapping[str, str], paths: Sequence[str], texts: Sequence[str]
+    ) -> None:
+        self.raw = raw
+        self.revision = revision
+        self.labels = labels
+        self.paths = paths
+        """What selectors ask for often, and what is there."""
+        self.texts = texts
+
+    def decoded(self) -> Object:
+        """A copy of the object, without apiVersion and kind."""
+        return dict(orjson.loads(self.raw))
+
+    def field(self, path: str) -> str:
+        """What is at a dotted path, as field selectors compare it; "" where nothing is."""
+        if path in self.paths:
+            return self.texts[self.paths.index(path)]
+        return text_at(self.decoded(), path)
+
+
+class Change(NamedTuple):
+    """One write: the versions before and after, None where there is none.
+
+    `last` is the version that a DELETED event shows: the old one with the revision of its deletion.
+    """
+
+    revision: int
+    key: Key
+    before: Entry | None
+    after: Entry | None
+    last: Entry | None = None
+
+
+class Page(NamedTuple):
+    """A part of a list, in the order of namespace and name.  `following` is the first key of the rest, if any."""
+
+    entries: Sequence[Entry]
+    revision: int
+    following: Key | None
+    remaining: int
+
+
+@dataclass(slots=True)
+class _Table:
+    """One resource's objects and history."""
+
+    oldest: int
+    paths: tuple[str, ...]
+    entries: dict[Key, Entry] = field(default_factory=dict)
+    order: list[Key] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    waiting: set[asyncio.Future[None]] = field(default_factory=set)
+    dropped: bool = False
+
+
+class Storage:
+    """All objects.  `history` is the number of changes that are kept per resource."""
+
+    def __init__(self, history: int = HISTORY) -> None:
+        self.revision = 1
+        self._history = history
+        self._tables: dict[Resource, _Table] = {}
+
+    def open(self, stored: Resource, paths: Sequence[str] = ()) -> None:
+        """Keep objects of a resource from now on; `paths` are those that are selected by often."""
+        if stored not in self._tables:
+            self._tables[stored] = _Table(self.revision, tuple(paths))
+
+    def drop(self, stored: Resource) -> None:
+        """Remove a resource with all its objects; its watches end."""
+        table = self._tables.pop(stored, None)
+        if table is not None:
+            table.dropped = True
+            _wake(table)
+
+    def get(self, stored: Resource, key: Key) -> Entry | None:
+        return self._tables[stored].entries.get(key)
+
+    def items(self, stored: Resource, namespace: str = "") -> Iterator[tuple[Key, Entry]]:
+        """What is there now, in order; of all namespaces when none is given."""
+        table = self._tables[stored]
+        keys = table.order if not namespace else table.order[slice(*_range(table.order, namespace))]
+        return iter([(key, table.entries[key]) for key in keys])
+
+    def count(self, stored: Resource) -> int:
+        return len(self._tables[stored].entries)
+
+    def write(self, stored: Resource, obj: Object, expected: Entry | None) -> Entry:
+        """Create (`expected` None) or replace an object; its resourceVersion is set.  Raises Clash."""
+        table, key = self._tables[stored], key_of(obj)
+        before = table.entries.get(key)
+        if before is not expected:
+            raise Clash(key)
+        self.revision += 1
+        entry = _entry(obj, self.revision, table.paths)
+        table.entries[key] = entry
+        if before is None:
+            insort(table.order, key)
+        self._record(table, Change(self.revision, key, before, entry))
+        return entry
+
+    def delete(self, stored: Resource, key: Key, expected: Entry) -> Entry:
+        """Remove an object; its last version, with the revision of the deletion.  Raises Clash."""
+        table = self._tables[stored]
+        before = table.entries.get(key)
+        if before is None or before is not expected:
+            raise Clash(key)
+        self.revision += 1
+        last = at_revision(before, self.revision)
+        del table.entries[key]
+        del table.order[bisect_left(table.order, key)]
+        self._record(table, Change(self.revision, key, before, None, last))
+        return last
+
+    def list(
+        self,
+        stored: Resource,
+        namespace: str,
+        matches: Callable[[Key, Entry], bool],
+        *,
+        limit: int = 0,
+        revision: int = 0,
+        start: Key | None = None,
+    ) -> Page:
+        """A page of what was there at a revision (0: now), from a key on.  Raises Compacted."""
+        table = self._tables[stored]
+        at = revision or self.revision
+        if at < table.oldest:
+            raise Compacted(at)
+        undone = _undone(table, at)
+        keys = sorted({*table.order, *undone}) if undone else table.order
+        first, end = _range(keys, namespace) if namespace else (0, len(keys))
+        first = max(first, bisect_left(keys, start)) if start else first
+        found: list[Entry] = []
+        for index in range(first, end):
+            key = keys[index]
+            entry = undone[key] if key in undone else table.entries[key]
+            if entry is None or not matches(key, entry):
+                continue
+            if limit and len(found) == limit:
+                hidden = sum(1 for each in keys[index:end] if each in undone and undone[each] is None)
+                return Page(found, at, key, end - index - hidden)
+            found.append(entry)
+        return Page(found, at, None, 0)
+
+    def since(self, stored: Resource, revision: int) -> Sequence[Change]:
+        """The changes after a revision, oldest first.  Raises Compacted, also when the resource is gone."""
+        table = self._tables.get(stored)
+        if table is None or revision < table.oldest:
+            raise Compacted(revision)
+        changes = table.changes
+        if not changes or changes[-1].revision <= revision:
+            return ()
+        return changes[bisect_right(changes, revision, key=_revision) :]
+
+    async def changed(self, stored: Resource, revision: int, timeout: float | None = None) -> bool:
+        """Wait until the resource has a change after the revision, or is dropped; False when the time was over."""
+        table = self._tables.get(stored)
+        if table is None or (table.changes and table.changes[-1].revision > revision):
+            return True
+        future = asyncio.get_running_loop().create_future()
+        table.waiting.add(future)
+        try:
+            async with asyncio.timeout(timeout):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            table.waiting.discard(future)
+        return True
+
+    def served(self, stored: Resource) -> bool:
+        """Whether objects of the resource are kept."""
+        return stored in self._tables
+
+    def version(self, stored: Resource) -> int:
+        """The revision of the newest change of a resource; 0 when there is none."""
+        changes = self._tables[stored].changes
+        return changes[-1].revision if changes else 0
+
+    def _record(self, table: _Table, change: Change) -> None:
+        table.changes.append(change)
+        if len(table.changes) > 2 * self._history:
+            table.oldest = table.changes[self._history - 1].revision
+            del table.changes[: self._history]
+        _wake(table)
+
+
+def _wake(table: _Table) -> None:
+    for future in table.waiting:
+        if not future.done():
+            future.set_result(None)
+    table.waiting.clear()
+
+
+def _revision(change: Change) -> int:
+    return change.revision
+
+
+def _range(keys: Sequence[Key], namespace: str) -> tuple[int, int]:
+    return bisect_left(keys, Key(namespace, "")), bisect_left(keys, Key(namespace + "\0", ""))
+
+
+def _undone(table: _Table, revision: int) -> dict[Key, Entry | None]:
+    """What was otherwise at an older revision: entries as they were, None for what did not exist."""
+    found: dict[Key, Entry | None] = {}
+    for change in reversed(table.changes):
+        if change.revision <= revision:
+            break
+        found[change.key] = change.before
+    return found
+
+
+def _entry(obj: Object, revision: int, paths: Sequence[str]) -> Entry:
+    body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
+    body["metadata"] = {**obj["metadata"], "resourceVersion": str(revision)}
+    texts = tuple(text_at(obj, path) for path in paths)
+    # orjson leaves the room in its answer that it did not need, several times the object: a copy has none.
+    raw = bytes(memoryview(orjson.dumps(body)))
+    return Entry(raw, revision, obj["metadata"].get("labels") or {}, paths, texts)
+
+
+def at_revision(entry: Entry, revision: int) -> Entry:
+    """The same content under another resourceVersion."""
+    return _entry(entry.decoded(), revision, entry.paths)
+
+
+def text_at(obj: Any, path: str) -> str:
+    """A scalar at a dotted path as a field selector writes it."""
+    for step in path.split("."):
+        obj = obj.get(step) if isinstance(obj, dict) else None
+    if obj is None:
+        return ""
+    return str(obj).lower() if isinstance(obj, bool) else str(obj)
+
+
+def token(revision: int, following: Key) -> str:
+    """A continue token: where the next page starts, and as of when."""
+    return base64.urlsafe_b64encode(orjson.dumps([revision, *following])).decode()
+
+
+def position(text: str) -> tuple[int, Key]:
+    """Revision and first key of a continue token.  Raises ValueError for what is none."""
+    try:
+        revision, namespace, name = orjson.loads(base64.urlsafe_b64decode(text.encode()))
+        return int(revision), Key(str(namespace), str(name))
+    except (ValueError, TypeError) as error:
+        raise ValueError("not a continue token") from error

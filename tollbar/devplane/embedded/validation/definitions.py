@@ -1,0 +1,62 @@
+"""CustomResourceDefinitions: names, versions, and schemas that are structural.
+
+Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tollbar import cel
+from tollbar.devplane.embedded import rules, schemas
+from tollbar.devplane.embedded.validation.texts import members, wrong
+from tollbar.model.fields import FieldError, required, unsupported
+from tollbar.model.objects import Object, metadata, spec
+
+_SCOPES: Final = ("Cluster", "Namespaced")
+
+
+def validate(definition: Object) -> list[FieldError]:
+    body = spec(definition)
+    names, versions = body.get("names") or {}, body.get("versions") or []
+    errors = members("spec", body, "group", "scope") + members("spec.names", names, "plural", "kind")
+    if body.get("scope") and body["scope"] not in _SCOPES:
+        errors.append(unsupported("spec.scope", body["scope"], _SCOPES))
+    name = metadata(definition).get("name")
+    if name != f"{names.get('plural')}.{body.get('group')}":
+        errors.append(wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        detail = "must have exactly one version marked as storage version"
+        errors.append(wrong("spec.versions", [version.get("name") for version in versions], detail))
+    for index, version in enumerate(versions):
+        path = f"spec.versions[{index}].schema" if len(versions) > 1 else "spec.validation"
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        errors += members(f"spec.versions[{index}]", version, "name")
+        if schema is None:
+            errors.append(required(f"{path}.openAPIV3Schema", "schemas are required"))
+        else:
+            errors += _structural(schema, f"{path}.openAPIV3Schema", "must not be empty at the root")
+    return errors
+
+
+def _structural(schema: Object, path: str, typeless: str) -> Iterator[FieldError]:
+    """A type everywhere, patterns and rules that compile."""
+    if not schema.get("type") and not schema.get(schemas.INT_OR_STRING) and not schema.get(schemas.PRESERVE):
+        yield required(f"{path}.type", typeless)
+    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        try:
+            rules.compiled(rule.get("rule") or "")
+        except cel.CelError as error:
+            where = f"{path}.x-kubernetes-validations[{index}].rule"
+            yield wrong(where, rule.get("rule"), f"compilation failed: {error}")
+    if not schemas.is_pattern(schema.get("pattern", "")):
+        yield wrong(f"{path}.pattern", schema["pattern"], "must be a valid regular expression")
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from _structural(inner, f"{path}.properties[{name}]", "must not be empty for specified object fields")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _structural(
+            schema["additionalProperties"],
+            f"{path}.additionalProperties",
+            "must not be empty for specified object fields",
+        )
+    if "items" in schema:
+        yield from _structural(schema["items"], f"{path}.items", "must not be empty for specified array items")

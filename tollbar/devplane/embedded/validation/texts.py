@@ -1,0 +1,54 @@
+"""Field errors that show values as the API server does: JSON without blanks, whole.
+
+`tollbar.model.fields` shortens values, because its texts reach people through events and conditions.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tollbar.model.fields import FieldError, required
+
+IMMUTABLE = "field is immutable"
+
+
+def shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def wrong(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError(field, f"Invalid value: {shown(value)}: {detail}")
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    return FieldError(field, f"Duplicate value: {shown(value)}")
+
+
+def not_found(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError(field, f"Not found: {shown(value)}: {detail}")
+
+
+def named(field: str, value: str | None, problems: Callable[[str], list[str]]) -> list[FieldError]:
+    """A name that has to be there and to have a certain form."""
+    if not value:
+        return [required(field)]
+    return [wrong(field, value, problem) for problem in problems(value)]
+
+
+def members(field: str, obj: Mapping[str, Any], *names: str) -> list[FieldError]:
+    """Of the members that have to be there, those that are not."""
+    return [required(f"{field}.{name}" if field else name) for name in names if not obj.get(name)]
+
+
+def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
+    return [] if new == old else [wrong(field, new, IMMUTABLE)]
+
+
+def duplicates(field: str, items: Iterable[tuple[Any, Any]], member: str = "") -> list[FieldError]:
+    """Of pairs (identity, what is shown), those whose identity was there before."""
+    errors, seen = [], set()
+    for index, (identity, value) in enumerate(items):
+        if identity in seen:
+            errors.append(duplicate(f"{field}[{index}]{member}", value))
+        seen.add(identity)
+    return errors

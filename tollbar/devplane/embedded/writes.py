@@ -1,0 +1,94 @@
+"""Writes of the plane's own controllers: patches that are made anew when the object has moved.
+
+Called by everything here that acts by itself, as `SYSTEM`.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tollbar.devplane.embedded import deletion, versions
+from tollbar.devplane.embedded.errors import Refused
+from tollbar.devplane.embedded.registry import Options, Registry
+from tollbar.devplane.embedded.requests import SYSTEM
+from tollbar.model.objects import Key, Object, key_of, uid_of
+from tollbar.runtime.client import PatchType
+from tollbar.runtime.resources import Resource
+
+_log: Final = logging.getLogger(__name__)
+
+MANAGER: Final = "kube-controller-manager"
+
+
+class Writer:
+    """`manager` is who it says it is, as field manager."""
+
+    def __init__(self, registry: Registry, manager: str = MANAGER) -> None:
+        self.registry = registry
+        self._options = Options(manager=manager, force=True)
+
+    def get(self, resource: Resource, key: Key) -> Object | None:
+        """The object as it is now."""
+        if not self.registry.storage.served(resource):
+            return None
+        entry = self.registry.storage.get(resource, key)
+        return versions.decoded(self.registry.kinds.at(resource), entry) if entry else None
+
+    def all(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """Everything that there is now, in order."""
+        kind = self.registry.kinds.at(resource)
+        return [versions.decoded(kind, entry) for _, entry in self.registry.storage.items(resource, namespace)]
+
+    async def create(self, resource: Resource, obj: Object) -> Object | None:
+        """The stored object; None when there is one of that name, or the server refused."""
+        kind, namespace = self.registry.kinds.at(resource), obj["metadata"].get("namespace") or ""
+        try:
+            return (await self.registry.create(kind, namespace, obj, SYSTEM, self._options)).object
+        except Refused as error:
+            _report(error, resource, key_of(obj))
+            return None
+
+    async def edit(
+        self, resource: Resource, obj: Object, patch: Callable[[Object], Object | None], subresource: str = ""
+    ) -> None:
+        """Merge patches into the object of this uid until one is taken; None from `patch` says that none is needed."""
+        key = key_of(obj)
+        while (found := self.get(resource, key)) is not None and uid_of(found) == uid_of(obj):
+            body = patch(found)
+            if body is None:
+                return
+            meta = {**(body.get("metadata") or {}), "resourceVersion": found["metadata"]["resourceVersion"]}
+            try:
+                await self._patch(resource, key, PatchType.MERGE, {**body, "metadata": meta}, subresource)
+            except Refused as error:
+                if error.code == 409:
+                    continue
+                _report(error, resource, key)
+            return
+
+    async def apply(self, resource: Resource, obj: Object, subresource: str = "") -> None:
+        """Server-side apply, by force."""
+        try:
+            await self._patch(resource, key_of(obj), PatchType.APPLY, obj, subresource)
+        except Refused as error:
+            _report(error, resource, key_of(obj))
+
+    async def delete(self, resource: Resource, obj: Object, **wanted: object) -> None:
+        """With DeleteOptions; does nothing to another object of the name."""
+        options = {"preconditions": {"uid": uid_of(obj)}, **wanted}
+        key = key_of(obj)
+        try:
+            await deletion.delete(self.registry, self.registry.kinds.at(resource), key, options, SYSTEM, self._options)
+        except Refused as error:
+            _report(error, resource, key)
+
+    async def _patch(self, resource: Resource, key: Key, media: PatchType, body: Object, subresource: str) -> None:
+        kind = self.registry.kinds.at(resource)
+        await self.registry.patch(kind, key, media, body, SYSTEM, self._options, subresource)
+
+
+def _report(error: Refused, resource: Resource, key: Key) -> None:
+    """What is gone or there already is no news."""
+    if error.code not in (404, 409):
+        told = {"resource": resource.plural, "object": str(key), "error": error.message}
+        _log.warning("a controller's write was refused", extra=told)
