@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
 from rich.console import Console
@@ -24,15 +24,19 @@ from tollbar.cli import console, locations, story, suite
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.story import DRIVER, NAMESPACE, PLAIN, RESERVED, TAINT, Stage
 from tollbar.cli.suite import Suite
+from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
-from tollbar.devplane.real.build import BuildError, locate
-from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.devplane.real.build import Binaries, BuildError, locate
 from tollbar.devplane.real.launcher import PlaneError, RealPlane
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
 
+Plane: TypeAlias = RealPlane | EmbeddedPlane
+
+EMBEDDED: Final = "embedded"
+REAL: Final = "real"
 _OTHERS: Final = ("tollbar-demo", "tollbar-fake-kubelet")
 """User agents of ours that are not Tollbar's processes."""
 _DEVICES: Final = 2
@@ -45,13 +49,20 @@ _PLAIN_WIDTH: Final = 100
 
 
 @click.command("demo")
-@click.option("--plane", type=click.Choice(["real"]), default="real", show_default=True, help="Which control plane.")
+@click.option(
+    "--plane",
+    "kind",
+    type=click.Choice([EMBEDDED, REAL]),
+    default=EMBEDDED,
+    show_default=True,
+    help="Which control plane: one in memory, or etcd and the Kubernetes components, built on first use.",
+)
 @click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
-def command(plane: str, keep: bool) -> None:  # noqa: ARG001 - one choice until there is an embedded plane
+def command(kind: str, keep: bool) -> None:
     """See Tollbar at work: on a control plane of its own, explained step by step.
 
     Starts a control plane, two nodes and Tollbar, applies the quickstart, shows what becomes of it, and ends
-    everything again.  Needs no cluster.  The first run builds the control plane, which takes about eleven minutes.
+    everything again.  Needs no cluster.
     """
     clock = SystemClock()
     began = clock.monotonic()
@@ -66,8 +77,8 @@ def command(plane: str, keep: bool) -> None:  # noqa: ARG001 - one choice until 
     )
     try:
         with console.terminable():
-            _on_a_plane(directory, tell, keep)
-    except (BuildError, PlaneError, KubectlError, click.ClickException) as error:
+            _on_a_plane(kind, directory, tell, keep)
+    except (BuildError, PlaneError, click.ClickException) as error:
         tell.failure(error.format_message() if isinstance(error, click.ClickException) else str(error))
         if any(directory.rglob("*.log")):
             tell.line(f"the logs are in {directory / 'logs'}")
@@ -84,17 +95,24 @@ def command(plane: str, keep: bool) -> None:  # noqa: ARG001 - one choice until 
     )
 
 
-def _on_a_plane(directory: Path, tell: Narrator, keep: bool) -> None:
+def _on_a_plane(kind: str, directory: Path, tell: Narrator, keep: bool) -> None:
     clock = SystemClock()
     tell.heading("The stage")
-    binaries = locate(report=console.say)
+    binaries = locate(report=console.say) if kind == REAL else None
     started = clock.monotonic()
-    with RealPlane(binaries, directory, report=lambda line: tell.line(line.replace(" s)", "s)"))) as plane:
-        tell.proof("a Kubernetes control plane", clock.monotonic() - started)
+    with _plane(binaries, directory, tell) as plane:
+        what = "a Kubernetes control plane" if binaries else "a control plane in memory, which answers like Kubernetes"
+        tell.proof(what, clock.monotonic() - started)
         console.run(_play(plane, tell, keep))
 
 
-async def _play(plane: RealPlane, tell: Narrator, keep: bool) -> None:
+def _plane(binaries: Binaries | None, directory: Path, tell: Narrator) -> Plane:
+    if binaries is None:
+        return EmbeddedPlane(directory)
+    return RealPlane(binaries, directory, report=lambda line: tell.line(line.replace(" s)", "s)")))
+
+
+async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
     """Set up the rest of the stage, tell the story, and say how to look further."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
@@ -125,7 +143,7 @@ async def _play(plane: RealPlane, tell: Narrator, keep: bool) -> None:
             raise click.ClickException(f"the API server does not reach the webhook at {running.webhook_url}")
         pids = ", ".join(f"{name} (pid {child.pid})" for name, child in running.processes.items())
         tell.proof(f"Tollbar: {pids}", clock.monotonic() - started)
-        await _unless_one_dies(running, _tell(Stage(client, tell, clock, partial(_writes, plane), plane.kubectl)))
+        await _unless_one_dies(running, _tell(Stage(client, tell, clock, partial(_writes, plane))))
         _look_further(tell, plane, keep)
         if keep:
             await _until_interrupted(running)
@@ -137,7 +155,7 @@ async def _tell(stage: Stage) -> None:
         await chapter(stage)
     seconds = stage.clock.monotonic() - started
     stage.tell.heading(f"All of it happened: {stage.tell.proofs} things shown, the five chapters in {seconds:.1f} s")
-    await story.show(stage, "get", "pods", "-L", wellknown.LABEL_GATE)
+    await story.show_pods(stage, wellknown.LABEL_GATE)
 
 
 async def _unless_one_dies(running: Suite, story_: Coroutine[None, None, None]) -> None:
@@ -161,14 +179,14 @@ async def _until_interrupted(running: Suite) -> None:
             task.uncancel()
 
 
-def _look_further(tell: Narrator, plane: RealPlane, keep: bool) -> None:
+def _look_further(tell: Narrator, plane: Plane, keep: bool) -> None:
     tell.heading("Look further")
-    held = f"kubectl get pods -A -l {wellknown.LABEL_GATE}={wellknown.GATE_HELD}"
+    kubectl, held = plane.layout.kubectl, f"kubectl get pods -A -l {wellknown.LABEL_GATE}={wellknown.GATE_HELD}"
     if keep:
         tell.table(
             [
                 (f"export KUBECONFIG={plane.kubeconfig}", "in another terminal"),
-                (f"alias kubectl={plane.layout.kubectl}", "if you have none"),
+                *([(f"alias kubectl={kubectl}", "if you have none")] if kubectl.exists() else []),
                 ("kubectl describe pod pod-b", "its events tell the story"),
                 ("kubectl get tolerationrules,schedulinggates", "the rules, and who may remove the gate"),
                 (held, "who is held now: apply another pod-b"),
@@ -190,7 +208,7 @@ def _look_further(tell: Narrator, plane: RealPlane, keep: bool) -> None:
 
 
 @asynccontextmanager
-async def _client(plane: RealPlane, user_agent: str) -> AsyncGenerator[Client, None]:
+async def _client(plane: Plane, user_agent: str) -> AsyncGenerator[Client, None]:
     client = await Client.connect(kubeconfig=str(plane.kubeconfig), metrics=Metrics(), user_agent=user_agent)
     try:
         yield client
@@ -198,7 +216,7 @@ async def _client(plane: RealPlane, user_agent: str) -> AsyncGenerator[Client, N
         await client.close()
 
 
-def _writes(plane: RealPlane, pod: str) -> list[str]:
+def _writes(plane: Plane, pod: str) -> list[str]:
     """The verbs of all that Tollbar's processes wrote to a Pod, from the audit log."""
     plane.audit_fence()
     return [

@@ -15,6 +15,7 @@ import orjson
 import yaml
 
 from tollbar import wellknown
+from tollbar.cli import tables
 from tollbar.cli.locations import QUICKSTART
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.waiting import Selection, milestones, until
@@ -54,15 +55,13 @@ class Untrue(click.ClickException):
 class Stage:
     """What a chapter needs.
 
-    `writes_of` answers with the verbs of Tollbar's own writes to a Pod, as the API server logged them, `kubectl` with
-    what kubectl prints.  Both block.
+    `writes_of` answers with the verbs of Tollbar's own writes to a Pod, as the API server logged them; it blocks.
     """
 
     client: Client
     tell: Narrator
     clock: Clock
     writes_of: Callable[[str], list[str]]
-    kubectl: Callable[..., str]
 
 
 def documents(file: str) -> list[Object]:
@@ -96,7 +95,7 @@ async def decided_at_admission(stage: Stage) -> None:
     stage.tell.proof(f"created with the toleration in it, added at admission by {_rules(created)}", seconds["applied"])
     stage.tell.quote(*map(_text, _added(created)))
     stage.tell.proof(
-        f"kube-scheduler bound it to node {_node(bound, RESERVED)}, with device {await _device(stage, bound)}",
+        f"the scheduler bound it to node {_node(bound, RESERVED)}, with device {await _device(stage, bound)}",
         seconds["bound"],
     )
     writes = await asyncio.to_thread(stage.writes_of, "pod-a")
@@ -112,7 +111,7 @@ async def held_and_released(stage: Stage) -> None:
     _expect(pods.is_gated(created), "Pod B was not held")
     _expect(labels_of(created).get(wellknown.LABEL_GATE) == wellknown.GATE_HELD, "Pod B has not the label of held Pods")
     stage.tell.proof(f"held: scheduling gate {wellknown.GATE}, label {wellknown.LABEL_GATE}={wellknown.GATE_HELD}")
-    await show(stage, "get", "pods")
+    await show_pods(stage)
     event = Selection(resources.EVENTS, NAMESPACE, f"regarding.name=pod-b,reason={wellknown.SCHEDULING_HELD}")
     with stage.tell.waiting("a Pod that waits is told why after two seconds, not before"):
         what = "the event that says what Pod B waits for"
@@ -122,7 +121,7 @@ async def held_and_released(stage: Stage) -> None:
     _, bound, seconds = await _apply_and_follow(stage, "late-device-class.yaml", pod="pod-b")
     stage.tell.proof(f"released with the toleration, added by {_rules(bound)}", seconds["released"])
     stage.tell.proof(
-        f"kube-scheduler bound it to node {_node(bound, RESERVED)}, with device {await _device(stage, bound)}",
+        f"the scheduler bound it to node {_node(bound, RESERVED)}, with device {await _device(stage, bound)}",
         seconds["bound"],
     )
     writes = await asyncio.to_thread(stage.writes_of, "pod-b")
@@ -137,7 +136,7 @@ async def untouched(stage: Stage) -> None:
     ours = [name for name in (*labels_of(created), *annotations_of(created)) if wellknown.GROUP in name]
     _expect(not ours and not pods.is_gated(created) and not _added(created), f"Pod C was touched: {ours}")
     stage.tell.proof("created as it was written: no toleration, no gate, no label of ours", seconds["applied"])
-    stage.tell.proof(f"kube-scheduler bound it to node {_node(bound, PLAIN)}", seconds["bound"])
+    stage.tell.proof(f"the scheduler bound it to node {_node(bound, PLAIN)}", seconds["bound"])
     writes = await asyncio.to_thread(stage.writes_of, "pod-c")
     _expect(not writes, f"Tollbar wrote to Pod C: {writes}")
     stage.tell.proof("Tollbar's writes to it: none")
@@ -229,11 +228,10 @@ async def _webhook_knows(stage: Stage, file: str) -> None:
         raise Untrue("the webhook does not add the toleration") from None
 
 
-async def show(stage: Stage, *arguments: str) -> None:
-    """A kubectl command and what it prints."""
-    printed = await asyncio.to_thread(stage.kubectl, *arguments)
-    stage.tell.command("kubectl " + " ".join(arguments))
-    stage.tell.quote(*(line.rstrip() for line in printed.splitlines()))
+async def show_pods(stage: Stage, *labels: str) -> None:
+    """What kubectl would print."""
+    stage.tell.command(" ".join(["kubectl get pods", *(f"-L {label}" for label in labels)]))
+    stage.tell.quote(*await tables.get(stage.client, resources.PODS, NAMESPACE, labels=labels))
 
 
 async def _device(stage: Stage, pod: Object) -> str:

@@ -266,17 +266,19 @@ class Client:
         *,
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "",
         timeout: float = CALL_TIMEOUT,
     ) -> bytes:
         """One exchange: the bytes of a good answer, an ApiError otherwise.  Empty query values are left out.
 
-        `path` is absolute and already percent-encoded; `timeout` is in seconds from sending to the last byte.
+        `path` is absolute and already percent-encoded; `accept` asks for another form than plain JSON, a Table say;
+        `timeout` is in seconds from sending to the last byte.
         """
         async with self._slots:
             await self._turn()
             try:
                 async with asyncio.timeout(timeout):
-                    async with await self._send(method, path, query, body, content_type) as response:
+                    async with await self._send(method, path, query, body, content_type, accept) as response:
                         answer = await response.read()
             except _FAILURES as error:
                 raise self._unreachable(method, error) from error
@@ -293,9 +295,17 @@ class Client:
         await self._access.refresh()
 
     async def _send(
-        self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, content_type: str
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None,
+        body: bytes | None = None,
+        content_type: str = "",
+        accept: str = "",
     ) -> aiohttp.ClientResponse:
         headers = self._headers | self._access.headers()
+        if accept:
+            headers["Accept"] = accept
         if body is not None:
             headers["Content-Type"] = content_type
         text = urlencode([pair for pair in query.items() if pair[1]]) if query else ""
@@ -309,7 +319,7 @@ class Client:
         response: aiohttp.ClientResponse | None = None
         try:
             async with asyncio.timeout(inactivity):
-                response = await self._send("GET", path, query, None, "")
+                response = await self._send("GET", path, query)
                 refused = await response.read() if response.status != 200 else None
             self._count("GET", str(response.status))
             if refused is not None:

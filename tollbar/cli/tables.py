@@ -1,0 +1,34 @@
+"""`kubectl get` without kubectl: the table that the API server makes of objects (meta.k8s.io/v1 Table), as lines.
+
+Called by the demonstration, which must not need anything but Python.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from tollbar.model.objects import labels_of
+from tollbar.runtime.client import Client
+from tollbar.runtime.resources import Resource
+
+_AS_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_GAP: Final = "   "
+
+
+async def get(client: Client, resource: Resource, namespace: str = "", *, labels: Sequence[str] = ()) -> list[str]:
+    """What `kubectl get RESOURCE -n NAMESPACE -L LABELS` prints.  Raises ApiError."""
+    table = orjson.loads(await client.raw("GET", resource.path(namespace), accept=_AS_TABLE))
+    return lines(table, labels)
+
+
+def lines(table: dict[str, Any], labels: Sequence[str] = ()) -> list[str]:
+    """The columns that are shown without `-o wide`, then a column for each label, named by its last part."""
+    shown = [index for index, column in enumerate(table["columnDefinitions"]) if not column.get("priority")]
+    titles = [table["columnDefinitions"][index]["name"].upper() for index in shown]
+    rows = [[*titles, *(label.rpartition("/")[2].upper() for label in labels)]]
+    for row in table["rows"]:
+        found = labels_of(row["object"])
+        rows.append([*(str(row["cells"][index]) for index in shown), *(found.get(label, "") for label in labels)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [_GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
