@@ -36,10 +36,24 @@ __all__ = [
 ]
 
 
-def engine(name: str = "cel-python") -> CelEngine:
-    """The engine of that name; ValueError if there is none."""
-    if name != "cel-python":
-        raise ValueError(f"no CEL engine is called {name}")
-    from tollbar.cel.interpreter import InterpretingEngine
+def engine(name: str = "compiled") -> CelEngine:
+    """The engine of that name; ValueError if there is none.
 
-    return InterpretingEngine()
+    `compiled` and `closures` answer the same and are for production; `cel-python` is a second opinion, for one
+    expression at a time (`tollbar.cel.upstream`).
+    """
+    match name:
+        case "compiled":
+            from tollbar.cel.compiled import CompilingEngine
+
+            return CompilingEngine()
+        case "closures":
+            from tollbar.cel.program import ClosuresEngine
+
+            return ClosuresEngine()
+        case "cel-python":
+            from tollbar.cel.upstream import UpstreamEngine
+
+            return UpstreamEngine()
+        case _:
+            raise ValueError(f"no CEL engine is called {name}")

@@ -6,13 +6,14 @@ wrong literal is refused then.  Called by the engine between parsing and checkin
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from tollbar.cel.conversions import TYPES
 from tollbar.cel.interface import COMPILE, CelError
 from tollbar.cel.library import CONSTRUCTORS, LIBRARY
 from tollbar.cel.limits import Budget, Fault
-from tollbar.cel.strings import PATTERN_ARGUMENT, compiled
+from tollbar.cel.patterns import PATTERN_ARGUMENT, compiled
 from tollbar.cel.syntax import (
     Bind,
     Call,
@@ -26,7 +27,11 @@ from tollbar.cel.syntax import (
     MapLiteral,
     Name,
     Select,
+    path_of,
 )
+
+_WANTED: Final = {"duration": "not a duration", "timestamp": "not an RFC 3339 timestamp"}
+"""Words for whoever wrote the literal, where those of the library are about any text."""
 
 
 def fold(tree: Expr, names: Iterable[str]) -> Expr:
@@ -38,6 +43,8 @@ def _fold(node: Expr, names: frozenset[str]) -> Expr:
     match node:
         case Name(name=name) if name in TYPES and name not in names:
             return Literal(node.line, node.column, TYPES[name])
+        case Select() if (path := path_of(node)) in TYPES and path.partition(".")[0] not in names:
+            return Literal(node.line, node.column, TYPES[path])
         case Select(operand=operand):
             return replace(node, operand=_fold(operand, names))
         case Index(operand=operand, index=index):
@@ -55,8 +62,8 @@ def _fold(node: Expr, names: frozenset[str]) -> Expr:
             return replace(node, condition=condition, then=then, otherwise=otherwise)
         case Bind(variable=variable, value=value, body=body):
             return replace(node, value=_fold(value, names), body=_fold(body, names | {variable}))
-        case Comprehension(variable=variable):
-            inner = names | {variable}
+        case Comprehension(variable=variable, second=second):
+            inner = names | {variable, second or variable}
             return replace(
                 node,
                 range=_fold(node.range, names),
@@ -82,13 +89,14 @@ def _constant(call: Call) -> Expr:
             implementation = LIBRARY.exact[call.function, False].get(tuple(map(type, values)))
             if implementation is None or len(values) < len(call.arguments):
                 return call
-            return Literal(call.line, call.column, _attempt(lambda: implementation(Budget(), *values), call))
+            compute = partial(implementation, Budget(), *values)
+            return Literal(call.line, call.column, _attempt(compute, call, _WANTED.get(call.function)))
         case _:
             return call
 
 
-def _attempt(compute: Any, node: Expr) -> Any:
+def _attempt(compute: Any, node: Expr, message: str | None = None) -> Any:
     try:
         return compute()
     except Fault as fault:
-        raise CelError(fault.message, node.line, node.column, COMPILE) from None
+        raise CelError(message or fault.message, node.line, node.column, COMPILE) from None

@@ -4,11 +4,16 @@ The shape is that of Kubernetes' own selectors: domain, then name.  Called once 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tollbar.cel.interface import Inputs
-from tollbar.cel.values import Domains, Quantity
-from tollbar.model import quantity, semver
+from tollbar.cel.kubernetes import read_quantity, read_semver
+from tollbar.cel.values import Domains
+from tollbar.model.quantity import Quantity
+
+_TYPES: Final = {"string": str, "int": int, "bool": bool, "version": str}
+_LISTS: Final = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
+"""Fields of an attribute that hold many values, and the field that holds one (feature gate DRAListTypeAttributes)."""
 
 
 def prepare(
@@ -20,9 +25,10 @@ def prepare(
 ) -> Inputs:
     """The variable `device` for programs of DEVICE_ENV.
 
-    `attributes` are DeviceAttributes by qualified name ({"string": ...}, {"int": ...}, {"bool": ...} or
-    {"version": ...}), `capacity` DeviceCapacities ({"value": "80Gi"}).  A name without domain belongs to the
-    driver's.  ValueError if a value is none of these; the API server admits no such device.
+    `attributes` are DeviceAttributes by qualified name ({"string": ...}, {"int": ...}, {"bool": ...}, {"version": ...}
+    or one of the lists {"strings": [...]}, {"ints": ...}, {"bools": ...}, {"versions": ...}), `capacity`
+    DeviceCapacities ({"value": "80Gi"}).  A name without domain belongs to the driver's.  ValueError if a value is
+    none of these; the API server admits no such device.
     """
     device = {
         "driver": driver,
@@ -44,14 +50,13 @@ def _by_domain(driver: str, values: Mapping[str, Any]) -> Domains:
 
 
 def _attribute(attribute: Mapping[str, Any]) -> Any:
-    match dict(attribute):
-        case {"int": int(value)} | {"bool": bool(value)} | {"string": str(value)}:
-            return value
-        case {"version": str(value)}:
-            return semver.parse(value)
-        case _:
-            raise ValueError("unsupported attribute value")
+    for field, value in attribute.items():
+        if type(value) is _TYPES.get(field):
+            return read_semver(value) if field == "version" else value
+        if field in _LISTS and type(value) is list:
+            return [_attribute({_LISTS[field]: item}) for item in value]
+    raise ValueError("unsupported attribute value")
 
 
 def _quantity(capacity: Mapping[str, Any]) -> Quantity:
-    return Quantity(quantity.nanos(str(capacity.get("value"))))
+    return read_quantity(str(capacity.get("value")))

@@ -56,13 +56,15 @@ Inputs = NewType("Inputs", Mapping[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """The variables of an expression, with their types.  The expression itself must be bool.
+    """The variables of an expression, with their types, and the type that the expression itself must have.
 
     Types are written as in schema.json: `string`, `int`, `bool`, `double`, `quantity`, `semver`, `dyn`, `list<T>`,
-    `map<T>` (keys are strings), or the name of an API type.  Variables hold plain JSON values.
+    `map<T>` (keys are strings), or the name of an API type.  Variables hold plain JSON values.  A program whose result
+    is not `bool` answers with the value itself; `dyn` takes any.
     """
 
     variables: tuple[tuple[str, str], ...]
+    result: str = "bool"
 
 
 RULE_ENV: Final = Env(
@@ -105,13 +107,20 @@ class Program(Protocol):
         ...
 
     def evaluate(self, inputs: Inputs | Mapping[str, Any], purse: Purse | None = None) -> bool | CelError:
-        """True, false, or why not.  Never raises; bounded in time and memory whatever the inputs are."""
+        """True, false (the value, if the environment's result is not bool), or why not.
+
+        Never raises; bounded in time and memory whatever the inputs are.
+        """
         ...
 
     def evaluate_partial(
         self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None
     ) -> bool | CelError | Literal[Unknown.UNKNOWN]:
-        """Like evaluate, but UNKNOWN if a path of `unknown` is, contains or lies in a path of `reads`."""
+        """Like evaluate, while what is at, above or below a path of `unknown` is not known yet.
+
+        UNKNOWN if the answer can depend on it; any other answer is the one that evaluate gives whatever the values
+        turn out to be, but for a budget that they spend.
+        """
         ...
 
 

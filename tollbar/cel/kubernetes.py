@@ -1,25 +1,27 @@
-"""Kubernetes' own CEL types: quantity and semver.
-
-`sign` is declared by Kubernetes as a function and documented as a method; both work here.
-"""
+"""Kubernetes' own CEL types quantity and semver."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from tollbar.cel.functions import Overload, overload
 from tollbar.cel.interface import BUDGET
 from tollbar.cel.limits import PARSE_STEPS, Budget, Fault
-from tollbar.cel.operators import to_int
-from tollbar.cel.values import Quantity
 from tollbar.model import quantity, semver
-from tollbar.model.quantity import NANO
+from tollbar.model.quantity import Quantity
 from tollbar.model.semver import Version
+
+_SHORT: Final = 64
+"""Characters of a text that is remembered: data has few different quantities and versions."""
+read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)
+read_semver: Final = lru_cache(maxsize=4096)(semver.parse)
 
 
 def to_quantity(budget: Budget, text: str) -> Quantity:
     budget.spend(PARSE_STEPS)
     try:
-        return Quantity(quantity.nanos(text))
+        return read_quantity(text) if len(text) <= _SHORT else quantity.read(text)
     except ValueError:
         raise Fault("not a quantity") from None
 
@@ -27,12 +29,15 @@ def to_quantity(budget: Budget, text: str) -> Quantity:
 def to_semver(budget: Budget, text: str, normalize: bool = False) -> Version:
     budget.spend(PARSE_STEPS)
     try:
-        return semver.parse(text, normalize=normalize)
+        read = read_semver if len(text) <= _SHORT else semver.parse
+        return read(text, normalize=normalize)
     except ValueError:
         raise Fault("not a semantic version") from None
 
 
-def _is(parse: Callable[..., object]) -> Callable[..., bool]:
+def parses(parse: Callable[..., object]) -> Callable[..., bool]:
+    """The function that tells whether the parser takes the text."""
+
     def check(budget: Budget, *arguments: Any) -> bool:
         try:
             parse(budget, *arguments)
@@ -45,38 +50,42 @@ def _is(parse: Callable[..., object]) -> Callable[..., bool]:
     return check
 
 
-def _is_integer(_: Budget, value: Quantity) -> bool:
-    return value.nanos % NANO == 0 and -(2**63) <= value.nanos // NANO < 2**63
+def _as_integer(_: Budget, value: Quantity) -> int:
+    found = value.as_int64()
+    if found is None:
+        raise Fault("cannot convert value to integer")
+    return found
 
 
-def _as_integer(budget: Budget, value: Quantity) -> int:
-    if not _is_integer(budget, value):
-        raise Fault("cannot convert quantity to integer")
-    return value.nanos // NANO
+def _as_float(budget: Budget, value: Quantity) -> float:
+    budget.spend(PARSE_STEPS)
+    return value.as_float()
 
 
-def _as_float(_: Budget, value: Quantity) -> float:
-    try:
-        return value.nanos / NANO
-    except OverflowError:
-        return float("inf") if value.nanos > 0 else float("-inf")
+def _sum(sign: int) -> Callable[[Budget, Quantity, Quantity | int], Quantity]:
+    def add(budget: Budget, a: Quantity, b: Quantity | int) -> Quantity:
+        budget.spend(PARSE_STEPS)
+        return a.plus(b if isinstance(b, Quantity) else quantity.integer(b), sign)
 
-
-def _add(_: Budget, a: Quantity, b: Quantity | int) -> Quantity:
-    return Quantity(a.nanos + (b.nanos if isinstance(b, Quantity) else b * NANO))
-
-
-def _subtract(_: Budget, a: Quantity, b: Quantity | int) -> Quantity:
-    return Quantity(a.nanos - (b.nanos if isinstance(b, Quantity) else b * NANO))
+    return add
 
 
 def _sign(_: Budget, value: Quantity) -> int:
     return (value.nanos > 0) - (value.nanos < 0)
 
 
-def _comparisons(kind: str, rank: Callable[[Any], Any]) -> tuple[Overload, ...]:
+def _part(value: int) -> int:
+    """A part of a version; those beyond 63 bits wrap around, as in Kubernetes."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _comparisons(kind: str, attribute: str) -> tuple[Overload, ...]:
+    """The three ways to compare values by an attribute."""
+    rank = attrgetter(attribute)
+
     def compare(_: Budget, a: Any, b: Any) -> int:
-        return bool(rank(a) > rank(b)) - bool(rank(a) < rank(b))
+        first, second = rank(a), rank(b)
+        return 0 if first == second else 1 if first > second else -1
 
     return (
         overload(f"{kind}.compareTo({kind}) -> int", compare),
@@ -87,23 +96,22 @@ def _comparisons(kind: str, rank: Callable[[Any], Any]) -> tuple[Overload, ...]:
 
 OVERLOADS: Final = (
     overload("quantity(string) -> quantity", to_quantity),
-    overload("isQuantity(string) -> bool", _is(to_quantity)),
-    overload("quantity.isInteger() -> bool", _is_integer),
+    overload("isQuantity(string) -> bool", parses(to_quantity)),
+    overload("quantity.isInteger() -> bool", lambda _, value: value.as_int64() is not None),
     overload("quantity.asInteger() -> int", _as_integer),
     overload("quantity.asApproximateFloat() -> double", _as_float),
-    overload("quantity.add(quantity) -> quantity", _add),
-    overload("quantity.add(int) -> quantity", _add),
-    overload("quantity.sub(quantity) -> quantity", _subtract),
-    overload("quantity.sub(int) -> quantity", _subtract),
-    overload("quantity.sign() -> int", _sign),
+    overload("quantity.add(quantity) -> quantity", _sum(1)),
+    overload("quantity.add(int) -> quantity", _sum(1)),
+    overload("quantity.sub(quantity) -> quantity", _sum(-1)),
+    overload("quantity.sub(int) -> quantity", _sum(-1)),
     overload("sign(quantity) -> int", _sign),
-    *_comparisons("quantity", lambda value: value.nanos),
+    *_comparisons("quantity", "nanos"),
     overload("semver(string) -> semver", to_semver),
     overload("semver(string, bool) -> semver", to_semver),
-    overload("isSemver(string) -> bool", _is(to_semver)),
-    overload("isSemver(string, bool) -> bool", _is(to_semver)),
-    overload("semver.major() -> int", lambda _, value: to_int(value.major)),
-    overload("semver.minor() -> int", lambda _, value: to_int(value.minor)),
-    overload("semver.patch() -> int", lambda _, value: to_int(value.patch)),
-    *_comparisons("semver", lambda value: value.rank),
+    overload("isSemver(string) -> bool", parses(to_semver)),
+    overload("isSemver(string, bool) -> bool", parses(to_semver)),
+    overload("semver.major() -> int", lambda _, value: _part(value.major)),
+    overload("semver.minor() -> int", lambda _, value: _part(value.minor)),
+    overload("semver.patch() -> int", lambda _, value: _part(value.patch)),
+    *_comparisons("semver", "rank"),
 )

@@ -17,9 +17,8 @@ from tollbar.cel.limits import MAX_DEPTH, MAX_NUMBER, MAX_SOURCE, MAX_TERMS, MAX
 _TOKEN: Final = re.compile(
     r"""(?P<space>[\t\n\f\r ]+|//[^\n]*)
     |(?P<string>(?P<bytes>[bB]?)(?P<raw>[rR]?)(?P<quote>\"{3}|'{3}|["']))
-    |(?P<name>[_a-zA-Z][_a-zA-Z0-9]*)
-    |(?P<number>(?:0[xX][0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[uU]?)
-    |(?P<optional>\.\?|\[\?)
+    |(?P<name>[_a-zA-Z][_a-zA-Z0-9]*|`[_a-zA-Z0-9./\ -]+`)
+    |(?P<number>(?:0x[0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[uU]?)
     |(?P<open>[(\[{])
     |(?P<close>[)\]}])
     |(?P<operator>&&|\|\||[=!<>]=|[-+*/%!<>?:.,])""",
@@ -39,10 +38,30 @@ _RAW_REST: Final = {
     "'''": re.compile(r"((?:[^']|'(?!''))*+)'''"),
 }
 _ESCAPE: Final = re.compile(
-    r"\\(?:(?P<simple>[abfnrtv\\?\"'`])|x(?P<x>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2})"
+    r"\\(?:(?P<simple>[abfnrtv\\?\"'`])|[xX](?P<x>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2})"
     r"|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|(?P<bad>.?))",
     re.DOTALL,
 )
+ELSEWHERE: Final = {
+    "and": "&&",
+    "or": "||",
+    "not": "!",
+    "len": "size",
+    "length": "size",
+    "count": "size",
+    "toLower": "lowerAscii",
+    "toLowerCase": "lowerAscii",
+    "toUpper": "upperAscii",
+    "toUpperCase": "upperAscii",
+    "hasPrefix": "startsWith",
+    "hasSuffix": "endsWith",
+    "any": "exists",
+    "some": "exists",
+    "every": "all",
+    "object": "pod",
+    "namespace": "namespaceObject",
+}
+"""Words of other languages and environments, and what they are called here."""
 _SIMPLE: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 
 
@@ -75,18 +94,24 @@ class _Scanner:
         self.tokens = 0
         self.terms = 0
         self.after_operand = False
+        self.prefixes = 0
 
     def run(self) -> Scanned:
         offset = 0
         while offset < len(self.source):
             token = _TOKEN.match(self.source, offset)
             if token is None:
-                self.refuse(f"unexpected character {self.source[offset]!a}", offset)
+                self.refuse(f"unexpected character {self.source[offset]!a}{self.hint(offset)}", offset)
             self.tokens += not token["space"]
             if self.tokens > MAX_TOKENS:
                 self.refuse(f"expression has more than {MAX_TOKENS} words and signs", offset)
             offset = self.string(token) if token["string"] else self.other(token)
         return Scanned("".join(self.parts), self.strings)
+
+    def hint(self, offset: int) -> str:
+        """For who has other languages in mind."""
+        meant = {"=": "==", "&": "&&", "|": "||"}.get(self.source[offset])
+        return f"; did you mean '{meant}'?" if meant else ""
 
     def other(self, token: re.Match[str]) -> int:
         text = token.group()
@@ -96,16 +121,24 @@ class _Scanner:
             self.depth += 1
             if self.depth > MAX_DEPTH:
                 self.refuse(f"brackets are nested deeper than {MAX_DEPTH}", token.start())
-        elif token["optional"]:
-            self.refuse(f"optional syntax '{text}' is not supported; use has()", token.start())
         if token["close"]:
             self.depth -= 1
             self.after_operand = True
         elif token["open"] or token["operator"]:
             self.after_operand = False
+        self.prefix(token)
         # A comment may hold anything, but the parser needs to know only that it is there.
         self.parts.append(" " * len(text) if text.startswith("//") else text)
         return token.end()
+
+    def prefix(self, token: re.Match[str]) -> None:
+        """So many signs in a row are nested operations; the parser would take its time to find that out."""
+        if token["operator"] not in ("!", "-"):
+            self.prefixes = self.prefixes if token["space"] else 0
+            return
+        self.prefixes += 1
+        if self.prefixes > MAX_DEPTH:
+            self.refuse(f"operations are nested deeper than {MAX_DEPTH}", token.start())
 
     def word(self, token: re.Match[str]) -> None:
         text = token.group()
@@ -133,7 +166,8 @@ class _Scanner:
     def operand(self, what: str, offset: int) -> None:
         # Also keeps the parser from reading `a inside` as `a in side`.
         if self.after_operand:
-            self.refuse(f"unexpected {what}", offset)
+            meant = ELSEWHERE.get(what.strip("'"), "")
+            self.refuse(f"unexpected {what}" + (f"; did you mean '{meant}'?" if meant in ("&&", "||") else ""), offset)
         self.after_operand = True
         self.terms += 1
         if self.terms > MAX_TERMS:

@@ -36,8 +36,6 @@ MAX_VALUE_DEPTH: Final = 64
 CHARACTERS_PER_STEP: Final = 64
 CHARACTERS_MADE_PER_STEP: Final = 256
 ELEMENTS_MADE_PER_STEP: Final = 16
-ERROR_STEPS: Final = 5
-"""For an error that a macro or an operator absorbs."""
 PATTERN_WORK_PER_STEP: Final = 256
 """Characters times pattern instructions: what the slowest matcher of RE2 does in the time of a step."""
 PARSE_STEPS: Final = 20
@@ -62,6 +60,8 @@ class Fault(Exception):
         super().__init__(message)
         self.message = message
         self.kind: Kind = kind
+        self.final = kind == BUDGET
+        """Whether nothing can absorb it."""
 
 
 class Budget:
@@ -69,8 +69,8 @@ class Budget:
 
     __slots__ = ("allocation", "steps")
 
-    def __init__(self) -> None:
-        self.steps = MAX_STEPS
+    def __init__(self, spent: int = 0) -> None:
+        self.steps = MAX_STEPS - spent
         self.allocation = MAX_ALLOCATION
 
     def spend(self, steps: int) -> None:

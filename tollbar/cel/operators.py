@@ -9,17 +9,11 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from celpy.celtypes import DurationType, TimestampType
-
 from tollbar.cel.functions import overload
 from tollbar.cel.limits import Budget, Fault
-from tollbar.cel.values import Uint
-
-
-def to_int(value: int) -> int:
-    if -(2**63) <= value < 2**63:
-        return value
-    raise Fault("integer overflow")
+from tollbar.cel.numbers import to_int
+from tollbar.cel.times import minus, plus
+from tollbar.cel.values import Duration, Uint
 
 
 def to_uint(value: int) -> Uint:
@@ -46,7 +40,9 @@ def _divide(a: int, b: int) -> int:
 def _remainder(a: int, b: int) -> int:
     if b == 0:
         raise Fault("modulus by zero")
-    return int(math.copysign(1, a)) * (abs(a) % abs(b))
+    if b == -1 and a == -(2**63):
+        raise Fault("integer overflow")
+    return abs(a) % abs(b) * (-1 if a < 0 else 1)
 
 
 def _divide_double(_: Budget, a: float, b: float) -> float:
@@ -61,16 +57,6 @@ def _join(allocate: Callable[[Budget, int], None]) -> Callable[[Budget, Any, Any
         return a + b
 
     return concatenate
-
-
-def _time(compute: Callable[[Any, Any], Any], result: type) -> Callable[[Budget, Any, Any], Any]:
-    def apply(_: Budget, a: Any, b: Any) -> Any:
-        try:
-            return result(compute(a, b))
-        except (OverflowError, ValueError):
-            raise Fault("time is out of range") from None
-
-    return apply
 
 
 def _double(compute: Callable[[float, float], float]) -> Callable[[Budget, float, float], float]:
@@ -93,13 +79,13 @@ OVERLOADS: Final = (
     overload("_/_(double, double) -> double", _divide_double),
     overload("_+_(string, string) -> string", _join(Budget.new_string)),
     overload("_+_(bytes, bytes) -> bytes", _join(Budget.new_string)),
-    overload("_+_(list, list) -> list<dyn>", _join(Budget.new_list)),
-    overload("_+_(timestamp, duration) -> timestamp", _time(operator.add, TimestampType)),
-    overload("_+_(duration, timestamp) -> timestamp", _time(lambda a, b: b + a, TimestampType)),
-    overload("_+_(duration, duration) -> duration", _time(operator.add, DurationType)),
-    overload("_-_(timestamp, duration) -> timestamp", _time(operator.sub, TimestampType)),
-    overload("_-_(timestamp, timestamp) -> duration", _time(operator.sub, DurationType)),
-    overload("_-_(duration, duration) -> duration", _time(operator.sub, DurationType)),
+    overload("_+_(list<A>, list<A>) -> list<A>", _join(Budget.new_list)),
+    overload("_+_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, b.nanos)),
+    overload("_+_(duration, timestamp) -> timestamp", lambda _, a, b: plus(b, a.nanos)),
+    overload("_+_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos + b.nanos))),
+    overload("_-_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, -b.nanos)),
+    overload("_-_(timestamp, timestamp) -> duration", lambda _, a, b: minus(a, b)),
+    overload("_-_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos - b.nanos))),
     overload("-_(int) -> int", lambda _, a: to_int(-a)),
     overload("-_(double) -> double", lambda _, a: -a),
     overload("!_(bool) -> bool", lambda _, a: not a),

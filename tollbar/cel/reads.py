@@ -7,40 +7,41 @@ events by what a rule reads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tollbar.cel import schema
 from tollbar.cel.check import Types
 from tollbar.cel.interface import Env
-from tollbar.cel.syntax import (
-    Bind,
-    Call,
-    Comprehension,
-    Conditional,
-    Expr,
-    Index,
-    ListLiteral,
-    Literal,
-    Logic,
-    MapLiteral,
-    Name,
-    Select,
-)
+from tollbar.cel.syntax import Bind, Comprehension, Expr, Index, Literal, Name, Select, children
 
 Path: TypeAlias = tuple[str | None, ...]
 Paths: TypeAlias = frozenset[Path]
+
+
+class Site(NamedTuple):
+    """A node that makes a value of the inputs matter: where the value is, and whether all of it does or only that,
+    and how often, it is there."""
+
+    paths: frozenset[str]
+    whole: bool
+
 
 _ANY: Final = None
 """The step from a list to an element of it, or from the map of classes to a class."""
 _NOWHERE: Final[Paths] = frozenset()
 
 
-def reads_of(tree: Expr, types: Types, env: Env) -> frozenset[str]:
-    """Dotted paths, shortest only: `claims.spec` covers everything below it."""
+def reads_of(tree: Expr, types: Types, env: Env) -> tuple[frozenset[str], dict[int, Site]]:
+    """Dotted paths, shortest only (`claims.spec` covers everything below it), and the sites by id() of their nodes."""
     scan = _Scan(types, env)
     scan.use(tree, {name: frozenset({(name,)}) for name, _ in env.variables})
-    dotted = {".".join(step for step in path if step is not None) for path in scan.found}
-    return frozenset(path for path in dotted if not any(parent in dotted for parent in _parents(path)))
+    dotted = frozenset(map(_dotted, scan.found))
+    return frozenset(path for path in dotted if not any(parent in dotted for parent in _parents(path))), scan.sites
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(step for step in path if step is not None)
 
 
 def _parents(path: str) -> Iterator[str]:
@@ -53,10 +54,15 @@ def covers(path: str, other: str) -> bool:
     return other == path or other.startswith(f"{path}.")
 
 
-def touches(unknown: Iterable[str], reads: Iterable[str]) -> bool:
+@lru_cache(maxsize=1024)
+def touches(unknown: frozenset[str], reads: frozenset[str]) -> bool:
     """Whether a value at one of the unknown paths can matter to an expression with these reads."""
-    reads = tuple(reads)
     return any(covers(path, read) or covers(read, path) for path in unknown for read in reads)
+
+
+def touched(site: Site, unknown: frozenset[str]) -> bool:
+    """Whether what the site looks at is not known."""
+    return any(covers(path, seen) or (site.whole and covers(seen, path)) for path in unknown for seen in site.paths)
 
 
 def project(inputs: Mapping[str, Any], reads: Iterable[str], env: Env) -> dict[str, Any]:
@@ -93,32 +99,42 @@ class _Scan:
         self.types = types
         self.roots = {name for name, type_ in env.variables if type_.startswith("map<")}
         self.found: set[Path] = set()
+        self.sites: dict[int, Site] = {}
 
     def use(self, node: Expr, scope: Mapping[str, Paths]) -> None:
         """The value of the node matters as a whole."""
-        found = self.paths(node, scope)
-        self.found |= found
+        self.read(node, self.paths(node, scope))
+
+    def read(self, node: Expr, paths: Iterable[Path], *, whole: bool = True) -> None:
+        """Before the node is evaluated, these have to be known."""
+        paths = frozenset(paths)
+        if whole:
+            self.found |= paths
+        if paths:
+            seen = self.sites.get(id(node), Site(frozenset(), whole=False))
+            self.sites[id(node)] = Site(seen.paths | frozenset(map(_dotted, paths)), seen.whole or whole)
 
     def paths(self, node: Expr, scope: Mapping[str, Paths]) -> Paths:
         """Where in the inputs the value of the node comes from, if that is known; all else it needs is used."""
         match node:
             case Name(name=name):
                 return scope[name]
+            case Select(operand=operand, field=field) if "." in field:
+                self.read(node, self.paths(operand, scope))
             case Select(operand=operand, field=field, test=test):
                 found = frozenset(self.below(path, field) for path in self.paths(operand, scope))
                 if not test:
                     return found
-                self.found |= found
+                self.read(node, found)
             case Index(operand=operand, index=index):
                 self.use(index, scope)
-                return self.indexed(operand, index, self.paths(operand, scope))
+                return self.indexed(node, self.paths(operand, scope))
             case Comprehension():
                 return self.comprehension(node, scope)
             case Bind(variable=variable, value=value, body=body):
-                self.use(value, scope)
-                return self.paths(body, {**scope, variable: _NOWHERE})
+                return self.paths(body, {**scope, variable: self.paths(value, scope)})
             case _:
-                for part in _parts(node):
+                for part in children(node):
                     self.use(part, scope)
         return _NOWHERE
 
@@ -127,24 +143,28 @@ class _Scan:
             return (*path, _ANY)
         return (*path, key)
 
-    def indexed(self, operand: Expr, index: Expr, paths: Paths) -> Paths:
-        if self.is_list(operand):
+    def indexed(self, node: Index, paths: Paths) -> Paths:
+        if self.is_list(node.operand):
             return frozenset((*path, _ANY) for path in paths)
-        match index:
+        match node.index:
             case Literal(value=str(key)) if key and "." not in key:
                 return frozenset(self.below(path, key) for path in paths)
         # Of a map only the map of classes is known to have values with fields of their own.
         found = frozenset((*path, _ANY) for path in paths if len(path) == 1 and path[0] in self.roots)
-        self.found |= {path for path in paths if (*path, _ANY) not in found}
+        self.read(node, {path for path in paths if (*path, _ANY) not in found})
         return found
 
     def comprehension(self, node: Comprehension, scope: Mapping[str, Paths]) -> Paths:
         paths = self.paths(node.range, scope)
-        if not self.is_list(node.range):
-            self.found |= paths
+        if self.is_list(node.range):
+            self.read(node.range, paths, whole=False)
+        else:
+            self.read(node.range, paths)
             paths = _NOWHERE
         items = frozenset((*path, _ANY) for path in paths)
         inner = {**scope, node.variable: items}
+        if node.second is not None:
+            inner |= {node.variable: _NOWHERE, node.second: items}
         outer, self.found = self.found, set()
         for part in (node.predicate, node.value):
             if part is not None:
@@ -156,19 +176,3 @@ class _Scan:
 
     def is_list(self, node: Expr) -> bool:
         return schema.kind(self.types[id(node)]) == "list"
-
-
-def _parts(node: Expr) -> tuple[Expr, ...]:
-    match node:
-        case Call(arguments=arguments):
-            return arguments
-        case ListLiteral(elements=elements):
-            return elements
-        case MapLiteral(entries=entries):
-            return tuple(part for entry in entries for part in entry)
-        case Logic(terms=terms):
-            return terms
-        case Conditional(condition=condition, then=then, otherwise=otherwise):
-            return condition, then, otherwise
-        case _:
-            return ()

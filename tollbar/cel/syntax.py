@@ -30,17 +30,21 @@ class Name(Node):
 
 @dataclass(frozen=True, slots=True)
 class Select(Node):
-    """operand.field, or has(operand.field) when `test` is set."""
+    """operand.field, has(operand.field) when `test` is set, operand.?field when `optional` is."""
 
     operand: "Expr"
     field: str
     test: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Index(Node):
+    """operand[index], or operand[?index] when `optional` is set."""
+
     operand: "Expr"
     index: "Expr"
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,18 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True)
 class ListLiteral(Node):
+    """`optional` holds the positions of the elements that were written with a question mark."""
+
     elements: tuple["Expr", ...]
+    optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class MapLiteral(Node):
+    """`optional` holds the positions of the entries that were written with a question mark."""
+
     entries: tuple[tuple["Expr", "Expr"], ...]
+    optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +89,73 @@ class Conditional(Node):
 
 @dataclass(frozen=True, slots=True)
 class Comprehension(Node):
-    """range.macro(variable, predicate); map() has a value, and a predicate only when written with three arguments."""
+    """range.macro(variable, predicate); with a second variable over the indices, or keys, and the elements.
+
+    map() and the transform macros have a value, and a predicate only when it was written.
+    """
 
     macro: str
     range: "Expr"
     variable: str
     predicate: "Expr | None"
     value: "Expr | None"
+    second: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bind(Node):
-    """cel.bind(variable, value, body): the value is computed once, before the body."""
+    """cel.bind(variable, value, body): the value is computed at its first use, if any, or before the body."""
 
     variable: str
     value: "Expr"
     body: "Expr"
+    lazy: bool = True
 
 
 Expr: TypeAlias = (
     Literal | Name | Select | Index | Call | ListLiteral | MapLiteral | Logic | Conditional | Comprehension | Bind
 )
 
-MACROS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
-"""Methods that take a variable.  The other macros are has() and cel.bind()."""
+QUANTIFIERS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
+"""Macros with one or two variables and a predicate."""
+TRANSFORMS: Final = frozenset({"transformList", "transformMap", "transformMapEntry"})
+"""Macros with two variables, maybe a predicate, and a value."""
+MACROS: Final = QUANTIFIERS | TRANSFORMS | {"filter", "map"}
+"""Methods that become a Comprehension.  The other macros are has(), cel.bind(), sortBy(), optMap() and optFlatMap()."""
+
+
+def path_of(node: Expr) -> str | None:
+    """`a.b.c` for a chain of plain selections from a name; None for anything else."""
+    match node:
+        case Name(name=name):
+            return name
+        case Select(operand=operand, field=field, test=False, optional=False):
+            path = path_of(operand)
+            return path and f"{path}.{field}"
+        case _:
+            return None
+
+
+def children(node: Expr) -> tuple[Expr, ...]:
+    """What the node consists of, in order of evaluation."""
+    match node:
+        case Select(operand=operand):
+            return (operand,)
+        case Index(operand=operand, index=index):
+            return operand, index
+        case Call(arguments=arguments):
+            return arguments
+        case ListLiteral(elements=elements):
+            return elements
+        case MapLiteral(entries=entries):
+            return tuple(part for entry in entries for part in entry)
+        case Logic(terms=terms):
+            return terms
+        case Conditional(condition=condition, then=then, otherwise=otherwise):
+            return condition, then, otherwise
+        case Bind(value=value, body=body):
+            return value, body
+        case Comprehension(range=range_, predicate=predicate, value=value):
+            return tuple(part for part in (range_, predicate, value) if part is not None)
+        case _:
+            return ()

@@ -19,6 +19,8 @@ _FORM: Final = re.compile(
     rf"(?:-({_PRERELEASE}(?:\.{_PRERELEASE})*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
 
+_DIGITS: Final = tuple("0123456789")
+
 Rank: TypeAlias = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 
@@ -69,7 +71,13 @@ def parse(text: str, *, normalize: bool = False) -> Version:
 
 
 def _normalized(text: str) -> str:
-    parts = [re.sub(r"\A0+(?=[0-9])", "", part) for part in text.removeprefix("v").split(".", 2)]
+    parts = [_unpadded(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and re.search(r"[+-]", parts[-1]):
         raise ValueError("not a semantic version: a short version has no pre-release or build part")
     return ".".join([*parts, "0", "0"][: max(3, len(parts))])
+
+
+def _unpadded(part: str) -> str:
+    """Without leading zeros; a longer part that starts with no digit gets one."""
+    digits = part.lstrip("0")
+    return part if len(part) < 2 else digits if digits[:1] in _DIGITS else f"0{digits}"

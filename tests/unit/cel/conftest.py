@@ -1,25 +1,31 @@
-"""One engine, and an environment whose variables may hold anything."""
+"""The engines, and an environment whose variables may hold anything.
+
+Every table about what expressions mean runs on both engines of ours.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tollbar.cel import CelError, Env
-from tollbar.cel.interpreter import InterpretingEngine, Measured
+from tollbar.cel.compiled import CompilingEngine
+from tollbar.cel.program import ClosuresEngine, Measured
 
 ANYTHING = Env(variables=(("x", "dyn"), ("y", "dyn")))
 
 Answer = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
-def cel() -> InterpretingEngine:
-    return InterpretingEngine()
+@pytest.fixture(scope="session", params=[CompilingEngine(), ClosuresEngine()], ids=["compiled", "closures"])
+def cel(request: pytest.FixtureRequest) -> CompilingEngine | ClosuresEngine:
+    engine: CompilingEngine | ClosuresEngine = request.param
+    return engine
 
 
 @pytest.fixture(scope="session")
-def measured(cel: InterpretingEngine) -> Callable[..., Measured]:
+def measured(cel: CompilingEngine | ClosuresEngine) -> Callable[..., Measured]:
     """Compile and evaluate: `measured("x == y", x=1, y=2)`."""
 
     def measure(source: str, **inputs: Any) -> Measured:
@@ -37,6 +43,20 @@ def answer(measured: Callable[..., Measured]) -> Answer:
 
     def evaluate(source: str, **inputs: Any) -> Any:
         found = measured(source, **inputs).answer
+        return (found.kind, str(found)) if isinstance(found, CelError) else found
+
+    return evaluate
+
+
+@pytest.fixture(scope="session")
+def value(cel: CompilingEngine | ClosuresEngine) -> Answer:
+    """The same for expressions that are not bool."""
+
+    def evaluate(source: str, **inputs: Any) -> Any:
+        try:
+            found = cel.compile(source, replace(ANYTHING, result="dyn")).evaluate(inputs)
+        except CelError as error:
+            found = error
         return (found.kind, str(found)) if isinstance(found, CelError) else found
 
     return evaluate

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.cel import DEVICE_ENV, RULE_ENV, UNKNOWN, CelError, Env
-from tollbar.cel.interpreter import InterpretingEngine
+from tollbar.cel import DEVICE_ENV, RULE_ENV, UNKNOWN, CelEngine, CelError, Env
 from tollbar.cel.reads import project
 
 READS: dict[str, tuple[str, set[str]]] = {
@@ -18,6 +17,10 @@ READS: dict[str, tuple[str, set[str]]] = {
     "a label by name": ('pod.metadata.labels["app"] == "x"', {"pod.metadata.labels.app"}),
     "a label whose name has a dot is all labels": (
         'pod.metadata.labels["a.b/c"] == "x"',
+        {"pod.metadata.labels"},
+    ),
+    "a label in backticks with a dot is all labels": (
+        'pod.metadata.labels.`a.b/c` == "x"',
         {"pod.metadata.labels"},
     ),
     "a label without name is all labels": ('pod.metadata.labels[""] == "x"', {"pod.metadata.labels"}),
@@ -68,7 +71,10 @@ READS: dict[str, tuple[str, set[str]]] = {
         "claims.map(c, has(c.metadata.labels), c.spec) == []",
         {"claims.metadata.labels", "claims.spec"},
     ),
-    "a bound value is read whole": ('cel.bind(m, pod.metadata, m.name == "x")', {"pod.metadata"}),
+    "a bound value is read where it is used": ('cel.bind(m, pod.metadata, m.name == "x")', {"pod.metadata.name"}),
+    "a bound value that is used whole": ("cel.bind(m, pod.metadata, m == m)", {"pod.metadata"}),
+    "a bound value that is not used": ("cel.bind(m, pod.metadata, true)", set()),
+    "a bound element": ("claims.exists(c, cel.bind(s, c.spec, s.devices == null))", {"claims.spec.devices"}),
     "both branches of a conditional": (
         '(pod.spec.hostNetwork ? pod.spec : pod.metadata).name == "x"',
         {"pod.spec", "pod.metadata"},
@@ -83,6 +89,18 @@ READS: dict[str, tuple[str, set[str]]] = {
     ),
     "keys of literals": ("{pod.metadata.name: 1} == {}", {"pod.metadata.name"}),
     "a hidden variable": ("[1].exists(pod, pod == 1)", set()),
+    "an optional field": ('pod.?metadata.labels["app"].hasValue()', {"pod.metadata.labels.app"}),
+    "an optional element": ("claims[?0].metadata.hasValue()", {"claims.metadata"}),
+    "two variables over a list": ('claims.all(i, c, c.metadata.name == "x")', {"claims.metadata.name"}),
+    "an index without its element": ("claims.exists(i, c, i == 3)", {"claims"}),
+    "two variables over labels": ('pod.metadata.labels.exists(k, v, v == "x")', {"pod.metadata.labels"}),
+    "a transformed list": ("claims.transformList(i, c, c.metadata.name) == []", {"claims.metadata.name"}),
+    "a sorted list": ("claims.sortBy(c, c.metadata.name).size() == 1", {"claims"}),
+    "a bound value, used late": (
+        "cel.bind(n, pod.metadata.name, claims == [] || n == '')",
+        {"claims", "pod.metadata.name"},
+    ),
+    "optMap": ("pod.?spec.optMap(s, s.hostNetwork).orValue(false)", {"pod.spec"}),
     "arguments of functions": ('"x".startsWith(pod.metadata.name)', {"pod.metadata.name"}),
     "an element of an unknown shape": (
         "claims[0].spec.devices.config[0].opaque.parameters.a[0].b == 1",
@@ -96,12 +114,12 @@ READS: dict[str, tuple[str, set[str]]] = {
 
 
 @pytest.mark.parametrize(("source", "want"), READS.values(), ids=READS)
-def test_reads(cel: InterpretingEngine, source: str, want: set[str]) -> None:
+def test_reads(cel: CelEngine, source: str, want: set[str]) -> None:
     assert cel.compile(source, RULE_ENV).reads == want
 
 
-def test_reads_of_a_device(cel: InterpretingEngine) -> None:
-    source = 'device.driver == "x" && device.attributes["x"].model == "y" && device.capacity["a.b"].mem.sign() == 1'
+def test_reads_of_a_device(cel: CelEngine) -> None:
+    source = 'device.driver == "x" && device.attributes["x"].model == "y" && device.capacity["a.b"].mem.isInteger()'
     assert cel.compile(source, DEVICE_ENV).reads == {"device.driver", "device.attributes.x.model", "device.capacity"}
 
 
@@ -112,7 +130,35 @@ PARTIAL: dict[str, tuple[str, set[str], Any]] = {
     "what is read is in the unknown": ('pod.metadata.name == "web"', {"pod.metadata"}, UNKNOWN),
     "the unknown is in what is read": ("pod.metadata == null", {"pod.metadata.name"}, UNKNOWN),
     "a name that only begins the same": ('pod.metadata.name == "web"', {"pod.metadata.na"}, True),
-    "an unknown that cannot matter counts": ('true || pod.metadata.name == "web"', {"pod.metadata.name"}, UNKNOWN),
+    "an unknown behind what decides": ('true || pod.metadata.name == "web"', {"pod.metadata.name"}, True),
+    "an unknown before what decides": ('pod.metadata.name == "web" || true', {"pod.metadata.name"}, True),
+    "an unknown beside what does not decide": ('pod.metadata.name == "x" || false', {"pod.metadata.name"}, UNKNOWN),
+    "an unknown in a conjunction with false": ('false && pod.metadata.name == "web"', {"pod.metadata"}, False),
+    "an unknown comes before an error": (
+        "pod.metadata.uid == '' || pod.metadata.name == ''",
+        {"pod.metadata.name"},
+        UNKNOWN,
+    ),
+    "an unknown comes after an error that stands": (
+        "pod.metadata.uid == pod.metadata.name",
+        {"pod.metadata.name"},
+        CelError("no such key: uid", 1, 14, "RUNTIME"),
+    ),
+    "an unknown in the branch that is not taken": ("true ? true : pod.metadata == null", {"pod.metadata"}, True),
+    "an unknown condition": ("has(pod.metadata.name) ? true : true", {"pod.metadata.name"}, UNKNOWN),
+    "an unknown list": ("claims.all(c, true)", {"claims"}, UNKNOWN),
+    "an unknown list whose elements do not matter": ("claims.all(c, true) || true", {"claims"}, True),
+    "unknown elements of a known list": ("claims.all(c, c.spec == null)", {"claims.spec"}, UNKNOWN),
+    "the number of elements that are unknown": ("claims.exists(c, true)", {"claims.spec"}, True),
+    "an element that decides": (
+        'claims.exists(c, c.metadata.name == "b" || c.spec == null)',
+        {"claims.spec"},
+        True,
+    ),
+    "known fields of elements": ('claims.exists(c, c.metadata.name == "b")', {"claims.spec"}, True),
+    "an unknown value that is bound and not used": ("cel.bind(m, pod.metadata.name, true)", {"pod.metadata"}, True),
+    "an unknown value that is bound and used": ("cel.bind(m, pod.metadata.name, m == '')", {"pod.metadata"}, UNKNOWN),
+    "an unknown optional": ("pod.?metadata.name.orValue('') == ''", {"pod.metadata.name"}, UNKNOWN),
     "an error that does not depend on it": (
         'pod.metadata.namespace == "web"',
         {"pod.metadata.name"},
@@ -122,9 +168,13 @@ PARTIAL: dict[str, tuple[str, set[str], Any]] = {
 
 
 @pytest.mark.parametrize(("source", "unknown", "want"), PARTIAL.values(), ids=PARTIAL)
-def test_partial(cel: InterpretingEngine, source: str, unknown: set[str], want: Any) -> None:
+def test_partial(cel: CelEngine, source: str, unknown: set[str], want: Any) -> None:
     program = cel.compile(source, RULE_ENV)
-    assert program.evaluate_partial({"pod": {"metadata": {"name": "web"}}}, frozenset(unknown)) == want
+    inputs = {
+        "pod": {"metadata": {"name": "web"}},
+        "claims": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}],
+    }
+    assert program.evaluate_partial(inputs, frozenset(unknown)) == want
 
 
 INPUTS: dict[str, Any] = {

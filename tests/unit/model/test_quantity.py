@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from tollbar.model.quantity import nanos, parse
+from tollbar.model.quantity import integer, nanos, parse, read
 
 VALUES = {
     "a plain number": ("1", "1"),
@@ -39,6 +39,9 @@ VALUES = {
     "zero stays zero however fine": ("0e-20", "0"),
     "a binary quantity is capped": ("8Ei", "9223372036854775807"),
     "a negative binary quantity is capped too": ("-16Ei", "-9223372036854775807"),
+    "a sign alone": ("-", "0"),
+    "a point alone": (".", "0"),
+    "a suffix alone": ("Ki", "0"),
     "a decimal quantity is not capped": ("18446744073709551616", "18446744073709551616"),
 }
 
@@ -50,9 +53,8 @@ def test_value(text: str, want: str) -> None:
 
 REFUSED = {
     "nothing": "",
-    "a sign alone": "-",
-    "a point alone": ".",
-    "a suffix alone": "Ki",
+    "a large unit without a number": "Ei",
+    "a small exponent without a number": "e-10",
     "an unknown suffix": "1K",
     "a lower case binary suffix": "1ki",
     "a space": "1 Gi",
@@ -79,3 +81,50 @@ def test_refused(text: str) -> None:
 
 def test_nano_units_are_whole() -> None:
     assert [nanos("1.5"), nanos("-2m"), nanos("1Ki")] == [1_500_000_000, -2_000_000, 1_024_000_000_000]
+
+
+# What Kubernetes' AsInt64 and AsApproximateFloat64 answer, which depends on how it keeps the number.
+FORMS: dict[str, tuple[str, int | None, float]] = {
+    "an integer": ("5", 5, 5.0),
+    "a decimal suffix": ("1k", 1000, 1000.0),
+    "a binary suffix": ("1Gi", 2**30, 2.0**30),
+    "an exponent": ("1e18", 10**18, 1e18),
+    "zero": ("0", 0, 0.0),
+    "a fraction of zero": ("1.0", None, 1.0),
+    "milli units that are whole": ("1000m", None, 1.0),
+    "a fraction of a binary unit that is whole": ("1.5Gi", None, 1.5 * 2**30),
+    "a large binary unit": ("1Ei", None, 2.0**60),
+    "nineteen digits": ("9223372036854775807", None, 9223372036854775807.0),
+    "eighteen digits": ("999999999999999999", 999999999999999999, 999999999999999999.0),
+    "an exponent beyond 64 bits": ("1e19", None, 1e19),
+    "an exponent beyond double": ("-1e400", None, float("-inf")),
+    "a rounding error of the power of ten": ("3e-9", None, 3.0000000000000004e-09),
+}
+
+
+@pytest.mark.parametrize(("text", "integral", "approximate"), FORMS.values(), ids=FORMS)
+def test_form(text: str, integral: int | None, approximate: float) -> None:
+    quantity = read(text)
+    assert (quantity.as_int64(), quantity.as_float()) == (integral, approximate)
+
+
+SUMS: dict[str, tuple[str, str, int, str, int | None]] = {
+    "integers": ("2", "3", 1, "5", 5),
+    "a difference": ("2", "3", -1, "-1", -1),
+    "nothing added": ("2", "0.0", 1, "2", 2),
+    "to nothing": ("0.0", "2", 1, "2", 2),
+    "halves stay in milli units": ("500m", "500m", 1, "1", None),
+    "a fraction that cancels out stays one": ("0.1", "0.1", -1, "0", None),
+    "an arbitrary decimal stays one": ("1.5Gi", "0", 1, "1.5Gi", None),
+    "beyond 64 bits": ("9E", "9E", 1, "18E", None),
+}
+
+
+@pytest.mark.parametrize(("a", "b", "sign", "want", "integral"), SUMS.values(), ids=SUMS)
+def test_sum(a: str, b: str, sign: int, want: str, integral: int | None) -> None:
+    found = read(a).plus(read(b), sign)
+    assert (found, found.as_int64()) == (read(want), integral)
+
+
+def test_the_quantity_of_an_integer() -> None:
+    assert (integer(-7), integer(-7).as_int64()) == (read("-7"), -7)

@@ -1,0 +1,81 @@
+"""The compiled engine's own promises: where it leaves the work to closures, and that nothing else shows."""
+
+from typing import Any
+
+import pytest
+
+from tollbar.cel import RULE_ENV, CelError, Env, Purse
+from tollbar.cel.compiled import CompiledProgram, CompilingEngine
+from tollbar.cel.limits import Budget
+from tollbar.cel.program import ClosureProgram, ClosuresEngine
+
+DYN = Env(variables=(("x", "dyn"),))
+
+
+LEFT_TO_CLOSURES = {
+    "more nested macros than CPython has blocks": "[1].exists(a, " * 12 + "x == 1" + ")" * 12,
+    "more terms than are worth it": " || ".join(["x == 1"] * 200),
+}
+
+
+@pytest.mark.parametrize("source", LEFT_TO_CLOSURES.values(), ids=LEFT_TO_CLOSURES)
+def test_left_to_closures(source: str) -> None:
+    program = CompilingEngine().compile(source, DYN)
+    assert (type(program), program.evaluate({"x": 1})) == (ClosureProgram, True)
+
+
+def test_five_nested_macros_are_compiled() -> None:
+    program = CompilingEngine().compile("[1].exists(a, " * 5 + "x == 1" + ")" * 5, DYN)
+    assert (type(program), program.evaluate({"x": 1})) == (CompiledProgram, True)
+
+
+FAILURES = {
+    "a missing key": ("x.a.b == 1", {"a": {}}),
+    "an error outside of what absorbs it": ("[x.nope].exists(v, true)", {}),
+    "an error in each term": ("x.a == 1 || x.b == 2 || x.c", {}),
+    "a budget that is spent": ("x.all(a, x.all(b, x.all(c, a + b + c >= 0)))", list(range(40))),
+    "a result that is not bool": ("x", "text"),
+}
+
+
+@pytest.mark.parametrize(("source", "x"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_is_that_of_closures(source: str, x: Any) -> None:
+    compiled, closures = (engine.compile(source, DYN) for engine in (CompilingEngine(), ClosuresEngine()))
+    purses = Purse(10**6), Purse(10**6)
+    answers = [program.evaluate({"x": x}, purse) for program, purse in zip((compiled, closures), purses, strict=True)]
+    assert isinstance(answers[0], CelError)
+    assert (answers[0], purses[0]) == (answers[1], purses[1])
+
+
+def test_the_function_does_not_fail_where_a_term_absorbs() -> None:
+    source = "claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == 'gpu'))"
+    program = CompilingEngine().compile(source, RULE_ENV)
+    assert isinstance(program, CompiledProgram)
+    requests = [{"firstAvailable": []}, {"exactly": {"deviceClassName": "gpu"}}]
+    inputs = {"claims": [{}, {"spec": {"devices": {"requests": requests}}}]}
+    assert program.run(inputs, Budget()) is True
+
+
+TEXT_THAT_IS_CODE = {
+    "a name of Python": "[1].exists(print, print == 1)",
+    "names of ours": "[1].exists(t1, [1].exists(K0, t1 == K0))",
+    "names of the function": "[1].exists(budget, [budget].exists(inputs, inputs == 1))",
+    "a dunder name": "[{'a': 1}].exists(__class__, __class__.a == 1)",
+    "a field in backticks": "{'x.__class__': 1}.`x.__class__` == 1",
+    "code in a string": "'\\'; import os #' != \"__import__('os')\"",
+}
+
+
+@pytest.mark.parametrize("source", TEXT_THAT_IS_CODE.values(), ids=TEXT_THAT_IS_CODE)
+def test_text_never_becomes_code(source: str) -> None:
+    assert CompilingEngine().compile(source, DYN).evaluate({"x": 1}) is True
+
+
+def test_attributes_of_python_are_no_fields() -> None:
+    answer = CompilingEngine().compile("x.__class__ == 1 || x.keys == 1", DYN).evaluate({"x": {}})
+    assert str(answer) == "1:3: no such key: __class__"
+
+
+def test_a_function_has_no_builtins() -> None:
+    program: Any = CompilingEngine().compile("x.a == 1 && x.b.exists(i, i.c in x.d)", DYN)
+    assert program.run.__globals__["__builtins__"] == {}

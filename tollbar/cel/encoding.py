@@ -1,0 +1,109 @@
+"""Values of an evaluation as JSON: for `tollbar eval`, and for comparing engines with one another.
+
+Called by the command line and tests.  JSON has fewer kinds than CEL: whole numbers that a double cannot hold are
+strings, as is everything that JSON has no form for.  `with_kinds` loses nothing.
+"""
+
+import base64
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from tollbar.cel.values import kind
+
+_NANOS: Final = 10**9
+_EXACT: Final = 2**53
+"""Up to here a double holds every whole number."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON: an absent optional is null, the keys of maps are strings."""
+    match name(value):
+        case "null_type" | "bool" | "string":
+            return value
+        case "int" | "uint":
+            return int(value) if -_EXACT <= value <= _EXACT else str(int(value))
+        case "double":
+            return value if math.isfinite(value) else scalar(value)
+        case "list":
+            return [plain(item) for item in value]
+        case "map":
+            return {scalar(key): plain(item) for key, item in value.items()}
+        case "optional":
+            return plain(value.value) if value.present else None
+        case _:
+            return scalar(value)
+
+
+def with_kinds(value: Any) -> list[Any]:
+    """[kind, text] of a scalar, [kind, [values]] of a list and an optional, [kind, [[key, value]]] of a map."""
+    match name(value):
+        case "list":
+            return ["list", [with_kinds(item) for item in value]]
+        case "map":
+            return ["map", [[with_kinds(key), with_kinds(item)] for key, item in value.items()]]
+        case "optional":
+            return ["optional", [with_kinds(value.value)] if value.present else []]
+        case found:
+            return [found, scalar(value)]
+
+
+def name(value: Any) -> str:
+    """The kind of the value, as `tollbar eval` calls it."""
+    return kind(value).removesuffix("_type") if kind(value) == "optional_type" else kind(value)
+
+
+def scalar(value: Any) -> str:
+    """A value without parts as text."""
+    return _TEXTS.get(name(value), str)(value)
+
+
+def _double(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _timestamp(value: Any) -> str:
+    """RFC 3339 in UTC, with as many digits as it takes."""
+    seconds, nanos = divmod(value.nanos, _NANOS)
+    moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
+    return f"{moment.isoformat()}{_fraction(nanos)}Z"
+
+
+def _duration(value: Any) -> str:
+    """Seconds, as in protobuf's JSON."""
+    seconds, nanos = divmod(abs(value.nanos), _NANOS)
+    return f"{'-' if value.nanos < 0 else ''}{seconds}{_fraction(nanos)}s"
+
+
+def _fraction(nanos: int) -> str:
+    return f".{nanos:09}".rstrip("0") if nanos else ""
+
+
+def _quantity(value: Any) -> str:
+    number = Decimal(value.nanos).scaleb(-9)
+    return format(number.normalize() if number % 1 else number.quantize(Decimal(1)), "f")
+
+
+def _semver(value: Any) -> str:
+    pre = ".".join(map(str, value.prerelease))
+    return f"{value.major}.{value.minor}.{value.patch}{pre and f'-{pre}'}{value.build and f'+{value.build}'}"
+
+
+_TEXTS: Final[dict[str, Callable[[Any], str]]] = {
+    "null_type": lambda _: "null",
+    "bool": lambda value: "true" if value else "false",
+    "int": lambda value: str(int(value)),
+    "uint": lambda value: str(int(value)),
+    "double": _double,
+    "bytes": lambda value: base64.b64encode(value).decode(),
+    "timestamp": _timestamp,
+    "duration": _duration,
+    "quantity": _quantity,
+    "semver": _semver,
+    "type": lambda value: str(value.name),
+}

@@ -1,0 +1,125 @@
+"""From source to program: the steps that all engines share, and the engine of closures.
+
+Compiling is limits, parse, constants, checks, reads, in that order; each step trusts the ones before it.  A program
+is immutable and an evaluation keeps its state to itself, so programs may be shared between threads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from tollbar.cel import operations, schema
+from tollbar.cel.check import Types, check
+from tollbar.cel.closures import Evaluate, Unsettled, closure, frame
+from tollbar.cel.constants import fold
+from tollbar.cel.interface import BUDGET, COMPILE, RUNTIME, UNKNOWN, CelError, Env, Inputs, Purse, Unknown
+from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS, Budget
+from tollbar.cel.parser import parse
+from tollbar.cel.reads import Site, reads_of, touches
+from tollbar.cel.syntax import Expr
+from tollbar.cel.values import kind
+
+
+class Checked(NamedTuple):
+    """An expression that nothing is wrong with.  `types` and `sites` go by id() of the nodes of `tree`."""
+
+    source: str
+    tree: Expr
+    types: Types
+    reads: frozenset[str]
+    sites: dict[int, Site]
+    result: str
+
+
+def checked(source: str, env: Env) -> Checked:
+    """Raises CelError of kind COMPILE, and nothing else, for any string."""
+    try:
+        tree = fold(parse(source), (name for name, _ in env.variables))
+        types = check(tree, env)
+        return Checked(source, tree, types, *reads_of(tree, types, env), schema.kind(env.result))
+    except RecursionError:
+        raise CelError("expression is nested too deeply", 1, 1, COMPILE) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An answer and what it took, in steps and in bytes allocated."""
+
+    answer: Any
+    steps: int
+    allocated: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureProgram:
+    """`run` and `partly` are the same functions, of which the second asks at each site whether it is known."""
+
+    source: str
+    reads: frozenset[str]
+    tree: Expr = field(repr=False)
+    result: str = field(repr=False)
+    cost: int = field(repr=False)
+    variables: int = field(repr=False)
+    run: Evaluate = field(repr=False)
+    partly: Evaluate = field(repr=False)
+
+    def evaluate(self, inputs: Inputs | Mapping[str, Any], purse: Purse | None = None) -> Any:
+        budget = Budget(self.cost)
+        answer = self.answer(self.run, inputs, frozenset(), budget)
+        if purse is not None:
+            purse.steps -= MAX_STEPS - budget.steps
+        return answer
+
+    def evaluate_partial(
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None
+    ) -> Any | CelError | Literal[Unknown.UNKNOWN]:
+        if not unknown or not touches(unknown, self.reads):
+            return self.evaluate(inputs, purse)
+        budget = Budget(self.cost)
+        answer = self.answer(self.partly, inputs, unknown, budget)
+        if purse is not None:
+            purse.steps -= MAX_STEPS - budget.steps
+        return answer
+
+    def measure(self, inputs: Inputs | Mapping[str, Any]) -> Measured:
+        """evaluate, with its cost."""
+        budget = Budget(self.cost)
+        answer = self.answer(self.run, inputs, frozenset(), budget)
+        return Measured(answer, MAX_STEPS - budget.steps, MAX_ALLOCATION - budget.allocation)
+
+    def answer(
+        self, run: Evaluate, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: Budget
+    ) -> Any | CelError | Literal[Unknown.UNKNOWN]:
+        tree = self.tree
+        try:
+            value = run(frame(budget, inputs, unknown, self.variables))
+            found = self.result if self.result == "dyn" else kind(value)
+        except Unsettled:
+            return UNKNOWN
+        except CelError as error:
+            return CelError(error.message, error.line, error.column, error.kind)
+        except RecursionError:
+            return CelError("evaluation is nested too deeply", tree.line, tree.column, BUDGET)
+        except Exception as error:  # the promise to callers: a bug here is one rule's error, not theirs
+            return CelError(f"internal error: {type(error).__name__}", tree.line, tree.column, RUNTIME)
+        if found != self.result:
+            return CelError(f"must evaluate to {self.result} but is {found}", tree.line, tree.column, RUNTIME)
+        return value
+
+
+def closures(found: Checked) -> ClosureProgram:
+    run, variables = closure(found.tree, found.types)
+    partly, _ = closure(found.tree, found.types, found.sites)
+    cost = operations.nodes(found.tree)
+    return ClosureProgram(found.source, found.reads, found.tree, found.result, cost, variables, run, partly)
+
+
+class ClosuresEngine:
+    """Compiles to closures.  Stateless."""
+
+    def compile(self, source: str, env: Env) -> ClosureProgram:
+        return closures(checked(source, env))
+
+    def prepare(self, inputs: Mapping[str, Any]) -> Inputs:
+        """Costs next to nothing: evaluation reads JSON in place, there is nothing to convert."""
+        return Inputs(dict(inputs))
