@@ -102,6 +102,13 @@ class Pod(Built):
     def phase(self, phase: str) -> Self:
         return self.but("status.phase", phase)
 
+    def in_group(self, name: str) -> Self:
+        return self.but("spec.schedulingGroup", {"podGroupName": name})
+
+    def for_extended_resources(self, claim_name: str) -> Self:
+        """kube-scheduler has made this claim for it."""
+        return self.but("status.extendedResourceClaimStatus", {"resourceClaimName": claim_name})
+
     def being_created(self, *, generate_name: bool = False) -> Self:
         """As admission sees it: the API server has given it no uid, no time and, with generateName, no name."""
         new = self.but("metadata.uid", None).but("metadata.creationTimestamp", None)
@@ -123,9 +130,22 @@ class Claim(Built):
         )
         return self.but(self.requests_path, [*others, request])
 
-    def generated_for(self, pod: Object) -> Self:
+    def generated_for(self, pod: Object, reference: str = "") -> Self:
+        """Controlled by the Pod, and annotated with the entry of its `spec.resourceClaims`, if that is named."""
         meta = pod["metadata"]
-        return self.owned_by("Pod", meta["name"], uid=meta["uid"])
+        owned = self.owned_by("Pod", meta["name"], uid=meta["uid"])
+        return owned.annotated({wellknown.POD_CLAIM_NAME_ANNOTATION: reference}) if reference else owned
+
+    def allocated(self) -> Self:
+        """As kube-scheduler does it: with the finalizer."""
+        protected = self.but("metadata.finalizers", [wellknown.DELETE_PROTECTION_FINALIZER])
+        return protected.but("status.allocation", {"devices": {"results": [{"device": "gpu-0"}]}})
+
+    def reserved(self, *entries: Object) -> Self:
+        return self.but("status.reservedFor", [*self.at("status.reservedFor", []), *entries])
+
+    def deleting(self) -> Self:
+        return self.but("metadata.deletionTimestamp", "2026-01-01T00:00:01Z")
 
 
 class Template(Claim):
@@ -180,6 +200,11 @@ class SchedulingGate(Built):
 def pod(name: str = "web", namespace: str = NAMESPACE) -> Pod:
     """A Pod with one container that wants nothing special, and without tolerations."""
     return Pod(_named("v1", "Pod", name, namespace), spec={"containers": [{"name": "main"}]})
+
+
+def pod_group(name: str = "gang", namespace: str = NAMESPACE) -> Pod:
+    """It refers to claims in the fields in which a Pod does."""
+    return Pod(_named("scheduling.k8s.io/v1beta1", "PodGroup", name, namespace), spec={})
 
 
 def claim(name: str = "gpu", namespace: str = NAMESPACE) -> Claim:

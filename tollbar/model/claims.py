@@ -1,4 +1,4 @@
-"""ResourceClaims, their templates and DeviceClasses (resource.k8s.io/v1): names, requests, owners.
+"""ResourceClaims, their templates and DeviceClasses (resource.k8s.io/v1): names, requests, owners, reservations.
 
 Used by decisions, the caches' index functions and the controllers.  The name-resolution rule is Kubernetes' own
 (k8s.io/dynamic-resource-allocation/resourceclaim): a by-name reference is that name; a template reference is what
@@ -7,10 +7,15 @@ Used by decisions, the caches' index functions and the controllers.  The name-re
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tollbar import wellknown
-from tollbar.model.objects import Key, Object, controller_of, key_of, spec, uid_of
+from tollbar.model import pods
+from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec, uid_of
+
+RESERVED_FOR_MAX: Final = 256
+"""Entries that the API server takes in `status.reservedFor`."""
+POD_GROUP_API: Final = "scheduling.k8s.io"
 
 
 class Unresolved(Enum):
@@ -44,6 +49,11 @@ def resolve(pod: Object, reference: Object) -> str | Unresolved:
 def requests_of(claim: Object) -> list[Object]:
     """`spec.devices.requests` of a claim."""
     return (spec(claim).get("devices") or {}).get("requests") or []
+
+
+def has_admin_access(claim: Object) -> bool:
+    """Whether a request asks for it (`exactly.adminAccess`); alternatives cannot."""
+    return any((request.get("exactly") or {}).get("adminAccess") for request in requests_of(claim))
 
 
 def template_claim_spec(template: Object) -> Object:
@@ -85,3 +95,54 @@ def owner_pod(claim: Object) -> Key | None:
     if owner is None or owner.get("kind") != "Pod":
         return None
     return Key(key_of(claim).namespace, str(owner.get("name")))
+
+
+def names_of(pod: Object) -> set[str]:
+    """Names of the claims that the Pod refers to as far as they are known, the one for extended resources included."""
+    resolved = (resolve(pod, reference) for reference in pods.claim_references(pod))
+    extended = pods.extended_resource_claim(pod)
+    return {name for name in (*resolved, extended) if isinstance(name, str)}
+
+
+def reference_of(claim: Object) -> str | None:
+    """The entry of `spec.resourceClaims` that a generated claim was made for."""
+    return annotations_of(claim).get(wellknown.POD_CLAIM_NAME_ANNOTATION) or None
+
+
+def allocation(claim: Object) -> Object | None:
+    return (claim.get("status") or {}).get("allocation") or None
+
+
+def reserved_for(claim: Object) -> list[Object]:
+    """`status.reservedFor`: entries {apiGroup?, resource, name, uid}, of the claim's namespace, a map by uid."""
+    return (claim.get("status") or {}).get("reservedFor") or []
+
+
+def is_protected(claim: Object) -> bool:
+    """Whether the delete-protection finalizer is on it."""
+    return wellknown.DELETE_PROTECTION_FINALIZER in (metadata(claim).get("finalizers") or ())
+
+
+def pod_entry(pod: Object) -> Object:
+    """The entry of `reservedFor` that stands for this Pod."""
+    return {"resource": "pods", "name": key_of(pod).name, "uid": uid_of(pod)}
+
+
+def is_pod_entry(entry: Object) -> bool:
+    return not entry.get("apiGroup") and entry.get("resource") == "pods"
+
+
+def is_pod_group_entry(entry: Object) -> bool:
+    return entry.get("apiGroup") == POD_GROUP_API and entry.get("resource") == "podgroups"
+
+
+def is_reserved_for(claim: Object, pod: Object) -> bool:
+    """By the Pod's uid, or by the name of its PodGroup, which cannot be another one while it has Pods.
+
+    Source: IsReservedForPod, k8s.io/dynamic-resource-allocation/resourceclaim.
+    """
+    uid, group = uid_of(pod), pods.scheduling_group(pod)
+    return any(
+        entry.get("uid") == uid or (group is not None and is_pod_group_entry(entry) and entry.get("name") == group)
+        for entry in reserved_for(claim)
+    )

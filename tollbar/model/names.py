@@ -21,6 +21,8 @@ _IDENTIFIER_RE: Final = re.compile(_IDENTIFIER)
 
 LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
+_GENERATE_NAME_MAX: Final = 57
+"""Bytes of a claim's generateName: the API server adds five to what it cuts at 58."""
 
 _NOT_A_LABEL: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
@@ -93,6 +95,19 @@ def label_value(value: str) -> list[str]:
 def c_identifier(value: str) -> list[str]:
     """The last part of a device attribute's or capacity's name."""
     return [] if _IDENTIFIER_RE.fullmatch(value) else [_NOT_AN_IDENTIFIER]
+
+
+def generate_name(owner: str, reference: str) -> str:
+    """`metadata.generateName` of the claim that is made for one reference (a DNS label) of a Pod or PodGroup.
+
+    Both are shortened in proportion when they are too long, as kube-controller-manager does it; the owner's part then
+    keeps at least one character and ends with a letter or digit, without which no name could ever be generated.
+    """
+    whole = f"{owner}-{reference}-"
+    if len(whole) <= _GENERATE_NAME_MAX:
+        return whole
+    kept, named = (text[: len(text) * _GENERATE_NAME_MAX // len(whole)] for text in (owner, reference))
+    return f"{kept.rstrip('.-') or owner[0]}-{named}"
 
 
 def _longer_than(limit: int, value: str) -> list[str]:

@@ -54,6 +54,11 @@ def is_terminal(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in _TERMINAL_PHASES
 
 
+def is_done(pod: Object) -> bool:
+    """Whether it needs its claims no more: terminal, or deleted before it got a node (isPodDone, resourceclaim)."""
+    return is_terminal(pod) or (is_deleting(pod) and not is_bound(pod))
+
+
 def is_mirror(pod: Object) -> bool:
     return wellknown.MIRROR_ANNOTATION in annotations_of(pod)
 
@@ -121,3 +126,18 @@ def _set_or_drop(part: Object, member: str, value: Collection[object]) -> None:
 def claim_references(pod: Object) -> list[Object]:
     """`spec.resourceClaims`: entries {name, resourceClaimName | resourceClaimTemplateName}."""
     return spec(pod).get("resourceClaims") or []
+
+
+def uses_claims(pod: Object) -> bool:
+    """Whether it refers to claims, or kube-scheduler has made one for its extended resources."""
+    return bool(claim_references(pod)) or extended_resource_claim(pod) is not None
+
+
+def extended_resource_claim(pod: Object) -> str | None:
+    """Name of the claim that kube-scheduler has made for the Pod's extended resources (KEP-5004)."""
+    return ((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or None
+
+
+def scheduling_group(pod: Object) -> str | None:
+    """Name of the PodGroup that the Pod belongs to: `spec.schedulingGroup.podGroupName`."""
+    return (spec(pod).get("schedulingGroup") or {}).get("podGroupName") or None

@@ -177,6 +177,9 @@ class Configuration(_Section):
     admission: Literal["Auto", "Gate", "Never"] = "Auto"
     """Auto decides at admission when everything is known and gates otherwise; Gate gates every Pod with a package;
     Never gates none and adds tolerations to pending Pods."""
+    claims: Literal["Complement", "Replace", "Disabled"] = "Complement"
+    """Complement works beside kube-controller-manager's ResourceClaim controller, on reservations of workloads; Replace
+    does that one's work too, and it must not run; Disabled leaves ResourceClaims alone."""
     system_namespace: Annotated[str, AfterValidator(_dns_label)] = wellknown.SYSTEM_NAMESPACE
     """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched.  In a Pod, $POD_NAMESPACE
     says it (`tollbar.runtime.options`)."""
@@ -184,8 +187,8 @@ class Configuration(_Section):
     """metav1.LabelSelector over namespaces; all but kube-system and the system namespace unless set."""
     workers: Annotated[int, Field(ge=1, le=256)] = 64
     """Pods that are worked on at one time."""
-    cel_engine: Literal["cel-python"] = "cel-python"
-    """Which engine evaluates expressions."""
+    cel_engine: Literal["compiled", "closures"] = "compiled"
+    """Which engine evaluates expressions: both answer the same; closures is slower and generates no code."""
     leader_election: LeaderElection = LeaderElection()
     health: Health = Health()
     metrics: MetricsEndpoint = MetricsEndpoint()

@@ -22,7 +22,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 from tollbar.model import timestamps
@@ -64,7 +64,8 @@ class Elector:
     """One candidate.  `identity` must be unique for this start of this process.
 
     `lease`, `renew` and `retry` are seconds: how long others wait for us, how long we go on without a successful
-    renewal, and how often we try (plus or minus a fifth, by `rng`).  `die` ends the process without any clean-up.
+    renewal, and how often we try (plus or minus a fifth, by `rng`).  `annotations` say on the Lease what its holder
+    does.  `die` ends the process without any clean-up.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Elector:
         lease: float = 15.0,
         renew: float = 10.0,
         retry: float = 2.0,
+        annotations: Mapping[str, str] | None = None,
         die: Callable[[], None] = _die,
     ) -> None:
         self._client = client
@@ -91,6 +93,7 @@ class Elector:
         self._lease = lease
         self._renew = renew
         self._retry = retry
+        self._annotations = dict(annotations or {})
         self._die = die
         self._status = metrics.gauge("leader_election_master_status").labels(name)
         self._record: Object = {}  # the Lease as last seen; empty when there is none
@@ -246,6 +249,8 @@ class Elector:
         """Write a record that replaces exactly the one given.  Raises Conflict, NotFound and what calls raise."""
         sent = self._clock.monotonic()
         meta = record.get("metadata") or {"name": self._name, "namespace": self._namespace}
+        if self._annotations:
+            meta = {**meta, "annotations": {**(meta.get("annotations") or {}), **self._annotations}}
         lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta, "spec": spec}
         if record:
             written = await self._client.replace(LEASES, lease)

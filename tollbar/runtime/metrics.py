@@ -91,6 +91,19 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("code", "method", "host"),
     ),
     Metric("leader_election_master_status", "gauge", "1 while this process holds the lease.", ("name",)),
+    # ResourceClaims (kube-controller-manager).
+    Metric(
+        "dynamic_resource_allocation_resourceclaim_creates_total",
+        "counter",
+        "ResourceClaims made from templates, by success or failure.",
+        ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+    ),
+    Metric(
+        "dynamic_resource_allocation_resource_claims",
+        "gauge",
+        "ResourceClaims by allocation, admin access and source: resource_claim_template, extended_resource or empty.",
+        ("allocated", "admin_access", "source"),
+    ),
     # Tollbar.
     Metric(
         "tollbar_gate_hold_seconds",
@@ -113,6 +126,13 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("rule", "via"),
     ),
     Metric("tollbar_rule_errors_total", "counter", "Evaluations and compilations that failed.", ("rule", "reason")),
+    Metric("tollbar_reservations", "gauge", "Claims to be kept for a workload, by how that stands.", ("reason",)),
+    Metric(
+        "tollbar_claim_oscillations_total",
+        "counter",
+        "Times that a finished Pod's entry of a claim was found to come and go (kubernetes/kubernetes#141274).",
+    ),
+    Metric("tollbar_claims_oscillating", "gauge", "Claims of which that was seen within half a minute."),
     Metric("tollbar_cache_objects", "gauge", "Objects in the cache.", ("kind",)),
     Metric("tollbar_watch_age_seconds", "gauge", "Seconds since the API server last answered for a kind.", ("kind",)),
     Metric("tollbar_relists_total", "counter", "Complete lists of a kind.", ("kind",)),

@@ -52,6 +52,12 @@ COMMON: Final = (
         metavar="NAMESPACE",
         envvar="POD_NAMESPACE",
     ),
+    Flag(
+        "celEngine",
+        ("--cel-engine",),
+        "What evaluates expressions.  compiled: a Python function for each.  closures: slower, no generated code.",
+        click.Choice(["compiled", "closures"]),
+    ),
     Flag("health.bindAddress", ("--health-probe-bind-address",), "Where /healthz and /readyz are.", metavar="ADDRESS"),
     Flag("metrics.bindAddress", ("--metrics-bind-address",), "Where /metrics is.", metavar="ADDRESS"),
     Flag("log.verbosity", ("-v", "--v", "verbosity"), "Verbosity of the log; 4 and more is debug.", click.INT),
@@ -72,6 +78,13 @@ SERVING: Final = (
     Flag("webhook.port", ("--port",), "Port of the admission server.", click.INT),
 )
 LEADING: Final = (
+    Flag(
+        "claims",
+        ("--claims",),
+        "Complement: reservations of workloads, beside kube-controller-manager's ResourceClaim controller.  Replace: in"
+        " its place.  Disabled: neither.",
+        click.Choice(["Complement", "Replace", "Disabled"]),
+    ),
     Flag(
         "leaderElection.enabled",
         ("--leader-elect/--no-leader-elect",),

@@ -4,6 +4,7 @@ Called by everything that talks to the API.  Knows nothing of any client library
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -41,7 +42,13 @@ class Resource:
             parts.append(name)
         if subresource:
             parts.append(subresource)
-        return "/" + "/".join(quote(part, safe="") for part in parts)
+        return "/" + "/".join(map(_quoted, parts))
+
+
+@lru_cache(maxsize=4096)
+def _quoted(part: str) -> str:
+    """Names come again and again: an object is written several times, and its kind with every object."""
+    return quote(part, safe="")
 
 
 PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
@@ -57,17 +64,25 @@ RESOURCE_CLAIM_TEMPLATES: Final = Resource(
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 
+POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", namespaced=True)
+
 TOLERATION_RULES: Final = Resource(
     wellknown.GROUP, wellknown.VERSION, "tolerationrules", "TolerationRule", namespaced=False
 )
 SCHEDULING_GATES: Final = Resource(
     wellknown.GROUP, wellknown.VERSION, "schedulinggates", "SchedulingGate", namespaced=False
 )
+WORKLOAD_CLAIMS: Final = Resource(
+    wellknown.GROUP, wellknown.VERSION, "workloadclaims", "WorkloadClaim", namespaced=True
+)
 
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
+SELF_SUBJECT_ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False

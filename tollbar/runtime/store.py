@@ -181,8 +181,10 @@ class Store:
 
     def _reindex(self, key: Key, old: Object | None, new: Object | None) -> None:
         for name, indexer in self._indexers.items():
-            before = set(indexer(old)) if old is not None else set()
-            after = set(indexer(new)) if new is not None else set()
+            listed, relisted = (list(indexer(obj)) if obj is not None else [] for obj in (old, new))
+            if listed == relisted:
+                continue
+            before, after = set(listed), set(relisted)
             index = self._indexes[name]
             for value in before - after:
                 del index[value][key]

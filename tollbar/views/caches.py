@@ -1,8 +1,8 @@
 """The caches of a process, and the questions that decisions ask them.
 
-The webhook has every kind but Pods; the controllers have the Pods that are not bound yet, too.  Implements
-`tollbar.decide.package.Lookup`.  Nothing here awaits; an answer is as old as the watches are (`synced` says whether
-there is one at all).
+The webhook has every kind but Pods; the controllers have the Pods that are not bound yet, too, and those of claims
+every Pod that uses claims.  Implements `tollbar.decide.package.Lookup`.  Nothing here awaits; an answer is as old as
+the watches are (`synced` says whether there is one at all).
 """
 
 from functools import partial
@@ -16,8 +16,11 @@ from tollbar.decide.facts import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.model import claims, conditions, pods, selectors
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
 from tollbar.runtime import resources
+from tollbar.runtime.resources import Resource
 from tollbar.runtime.store import Store
 from tollbar.views import indexers
+from tollbar.views.claimusers import ClaimUsers
+from tollbar.views.deleted import DeletedUids
 from tollbar.views.ruleset import RuleSet
 
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
@@ -36,6 +39,7 @@ class Caches:
         self.ruleset = RuleSet(self.rules, engine)
         self._managed_namespaces = managed_namespaces
         self._system_namespace = system_namespace
+        self._our_gate: tuple[Object | None, GatePolicy] = (None, SHIPPED_GATE_POLICY)
 
     @property
     def stores(self) -> tuple[Store, ...]:
@@ -81,9 +85,15 @@ class Caches:
         )
 
     def gate_policy(self) -> GatePolicy:
-        """What the SchedulingGate of our gate says; what we ship while there is none."""
-        ours = sorted(self.gates.by_index("gate-name", wellknown.GATE), key=lambda gate: key_of(gate).name)
-        return self.policy_of(ours[0]) if ours else SHIPPED_GATE_POLICY
+        """What the SchedulingGate of our gate says; what we ship while there is none.
+
+        Asked for every Pod, so the object is parsed once: what a store holds is never mutated.
+        """
+        declaring = self.gates.by_index("gate-name", wellknown.GATE)
+        ours = min(declaring, key=lambda gate: key_of(gate).name, default=None)
+        if ours is not self._our_gate[0]:
+            self._our_gate = ours, self.policy_of(ours) if ours is not None else SHIPPED_GATE_POLICY
+        return self._our_gate[1]
 
     def policy_of(self, gate: Object) -> GatePolicy:
         parsed = parse_gate(gate)
@@ -117,3 +127,34 @@ class PodCaches(Caches):
             for webhook in configuration.get("webhooks") or ()
             for condition in webhook.get("matchConditions") or ()
         )
+
+
+class ClaimCaches(PodCaches):
+    """With what the controllers of claims read: claims with their status, Pods that use claims, deleted uids."""
+
+    def __init__(
+        self,
+        *,
+        engine: CelEngine,
+        managed_namespaces: Object,
+        system_namespace: str,
+        pod_groups: Resource | None = None,
+    ) -> None:
+        """`pod_groups` says in which version they are read; without it they are not, and their cache is empty."""
+        super().__init__(engine=engine, managed_namespaces=managed_namespaces, system_namespace=system_namespace)
+        self.claims = Store(
+            resources.RESOURCE_CLAIMS, project=indexers.metadata_spec_and_status, indexers=indexers.OWNED_CLAIMS
+        )
+        self.claim_users = ClaimUsers(self.pods)
+        self.workload_claims = Store(resources.WORKLOAD_CLAIMS, indexers=indexers.WORKLOAD_CLAIMS)
+        self.pod_groups = Store(pod_groups or resources.POD_GROUPS, indexers=indexers.POD_GROUPS)
+        self._reads_pod_groups = pod_groups is not None
+        self.deleted = DeletedUids()
+        """Of Pods that used claims and of PodGroups; who watches more kinds adds theirs."""
+        self.deleted.watch(self.claim_users)
+        self.deleted.watch(self.pod_groups)
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        fed = (store for store in super().stores if store is not self.pods)
+        return (*fed, self.claim_users, self.workload_claims, *((self.pod_groups,) if self._reads_pod_groups else ()))

@@ -7,13 +7,38 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tollbar.model import claims, pods
-from tollbar.model.objects import Key, Object, key_of, metadata, spec
+from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec
 from tollbar.runtime.store import Indexer, drop_managed_fields
+
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "ownerReferences")
+_CLAIM_STATUS: Final = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
 
 
 def metadata_and_spec(obj: Object) -> Object:
     """Only what decisions read of a claim, template or class: a write of its status is then no change at all."""
     return {"metadata": metadata(drop_managed_fields(obj)), "spec": spec(obj)}
+
+
+def metadata_spec_and_status(obj: Object) -> Object:
+    """For who decides about reservations, and says so in Events: the status, too."""
+    return {
+        "apiVersion": obj.get("apiVersion"),
+        "kind": obj.get("kind"),
+        **metadata_and_spec(obj),
+        "status": obj.get("status") or {},
+    }
+
+
+def claim_user(pod: Object) -> Object:
+    """What the life of claims depends on: about a tenth of the Pod."""
+    meta, body, status = metadata(pod), spec(pod), pod.get("status") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
+        "spec": {name: body[name] for name in ("nodeName", "resourceClaims", "schedulingGroup") if name in body},
+        "status": {name: status[name] for name in _CLAIM_STATUS if name in status},
+    }
 
 
 def metadata_only(obj: Object) -> Object:
@@ -64,6 +89,31 @@ def _gate_name(gate: Object) -> Iterable[str]:
     yield str(spec(gate).get("gateName"))
 
 
+def _claim_of_workload_claim(obj: Object) -> Iterable[Key]:
+    key = key_of(obj)
+    yield Key(key.namespace, str(spec(obj).get("resourceClaimName") or key.name))
+
+
+def _template_of_workload_claim(obj: Object) -> Iterable[Key]:
+    if name := spec(obj).get("resourceClaimTemplateName"):
+        yield Key(key_of(obj).namespace, str(name))
+
+
+def _owner_uid(claim: Object) -> Iterable[str]:
+    if (owner := controller_of(claim)) is not None:
+        yield str(owner.get("uid"))
+
+
+def _used_claims(pod: Object) -> Iterable[Key]:
+    namespace = key_of(pod).namespace
+    return {Key(namespace, name) for name in claims.names_of(pod)}
+
+
+def _group_of_pod(pod: Object) -> Iterable[Key]:
+    if name := pods.scheduling_group(pod):
+        yield Key(key_of(pod).namespace, name)
+
+
 PODS: Final[Mapping[str, Indexer]] = {
     "namespace": _namespace,
     "claim": _claims_of_pod,
@@ -71,7 +121,21 @@ PODS: Final[Mapping[str, Indexer]] = {
     "extended-resource": _extended_resources_of_pod,
     "gate": _gates_of_pod,
 }
+CLAIM_USERS: Final[Mapping[str, Indexer]] = {
+    "claim": _used_claims,
+    "template": _templates_of_pod,
+    "group": _group_of_pod,
+}
+"""Of Pods of every phase, for the controllers of claims."""
 CLAIMS: Final[Mapping[str, Indexer]] = {"class": _classes_of_claim}
+OWNED_CLAIMS: Final[Mapping[str, Indexer]] = {**CLAIMS, "owner": _owner_uid}
+"""For the controllers of claims: by the uid of the controlling owner, too."""
+POD_GROUPS: Final[Mapping[str, Indexer]] = {"claim": _used_claims, "template": _templates_of_pod}
+"""A PodGroup refers to claims and templates in the fields in which a Pod does (KEP-5729)."""
+WORKLOAD_CLAIMS: Final[Mapping[str, Indexer]] = {
+    "claim": _claim_of_workload_claim,
+    "template": _template_of_workload_claim,
+}
 TEMPLATES: Final[Mapping[str, Indexer]] = {"class": _classes_of_template}
 CLASSES: Final[Mapping[str, Indexer]] = {"extended-resource": _extended_resource_of_class}
 GATES: Final[Mapping[str, Indexer]] = {"gate-name": _gate_name}

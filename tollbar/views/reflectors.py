@@ -1,8 +1,8 @@
 """What fills the caches: one reflector for each store.
 
-Called by the webhook and the controllers.  Pods are asked for by `spec.nodeName=`: the ones that have a node are
-nobody's business here, and a Pod that gets one leaves the cache like a deleted one.  Of the webhook configurations only
-ours are asked for.
+Called by the webhook and the controllers.  Pods are asked for by `spec.nodeName=` unless claims are looked after: the
+ones that have a node are nobody else's business, and a Pod that gets one leaves the cache like a deleted one.  Of the
+webhook configurations only ours are asked for.
 
 Hazards: a kind that cannot be listed keeps `synced` false for ever and the process unready; one whose watch is cut
 leaves its cache as it was, and `age` grows.  Doubling is harmless.
@@ -18,6 +18,7 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import Reflector, Source
 from tollbar.runtime.store import Store
+from tollbar.views.claimusers import ClaimUsers
 
 _FIELDS: Final = {resources.PODS: "spec.nodeName="}
 _LABELS: Final = {resources.MUTATING_WEBHOOK_CONFIGURATIONS: "app.kubernetes.io/name=tollbar"}
@@ -35,7 +36,7 @@ class Reflectors:
             Reflector(
                 client,
                 store,
-                field_selector=_FIELDS.get(store.resource, ""),
+                field_selector="" if isinstance(store, ClaimUsers) else _FIELDS.get(store.resource, ""),
                 label_selector=_LABELS.get(store.resource, ""),
                 clock=clock,
                 rng=rng,

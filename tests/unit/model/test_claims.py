@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from builders import claim, device_class, pod, template
 
-from tollbar.model import claims
+from tollbar.model import claims, pods
 from tollbar.model.claims import Subrequest, Unresolved
 from tollbar.model.objects import Key
 
@@ -75,3 +75,38 @@ BACKED: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize(("given", "want"), BACKED.values(), ids=BACKED)
 def test_extended_resources_and_classes(given: Any, want: Any) -> None:
     assert given == want
+
+
+USED: dict[str, tuple[Any, set[str]]] = {
+    "none": (pod(), set()),
+    "by name, and from a template": (pod().claims("a").templates("t").generated("t", "web-t-x"), {"a", "web-t-x"}),
+    "what is not made yet or not needed has no name": (pod().templates("t", "u").generated("u", None), set()),
+    "for extended resources": (pod().for_extended_resources("web-extended-resources-x"), {"web-extended-resources-x"}),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), USED.values(), ids=USED)
+def test_names_of(given: Any, want: set[str]) -> None:
+    assert (claims.names_of(given), pods.uses_claims(given)) == (want, bool(want) or "resourceClaims" in given["spec"])
+
+
+GANG = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "g"}
+DEPLOYMENT = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "d"}
+RESERVED: dict[str, tuple[Any, Any, bool]] = {
+    "by nobody": (claim(), pod(), False),
+    "by the Pod": (claim().reserved(DEPLOYMENT, claims.pod_entry(pod())), pod(), True),
+    "by a Pod of the same name": (claim().reserved({**claims.pod_entry(pod()), "uid": "old"}), pod(), False),
+    "by its PodGroup, whatever the uid": (claim().reserved(GANG), pod().in_group("gang"), True),
+    "by another PodGroup": (claim().reserved(GANG), pod().in_group("other"), False),
+    "by a PodGroup that it is not in": (claim().reserved(GANG), pod(), False),
+}
+
+
+@pytest.mark.parametrize(("given", "user", "want"), RESERVED.values(), ids=RESERVED)
+def test_is_reserved_for(given: Any, user: Any, want: bool) -> None:
+    assert claims.is_reserved_for(given, user) is want
+
+
+def test_admin_access_counts_in_a_request_only() -> None:
+    asking = claim().but("spec.devices.requests", [{"name": "a", "exactly": {"adminAccess": True}}])
+    assert (claims.has_admin_access(asking), claims.has_admin_access(claim().request("a", "b"))) == (True, False)

@@ -87,3 +87,20 @@ OTHERS = {
 def test_other_names(check: object, given: str, want: list[str]) -> None:
     assert callable(check)
     assert check(given) == want
+
+
+GENERATED = {
+    "as they are": ("web", "gpu", "web-gpu-"),
+    "the longest that is not shortened": ("p" * 30, "c" * 25, f"{'p' * 30}-{'c' * 25}-"),
+    "one more": ("p" * 30, "c" * 26, f"{'p' * 29}-{'c' * 25}"),
+    "both very long": ("p" * 253, "c" * 63, f"{'p' * 45}-{'c' * 11}"),
+    "a long Pod and the shortest claim": ("p" * 253, "c", f"{'p' * 56}-"),
+    "the shortest Pod and a long claim keeps its one letter": ("a", "c" * 63, f"a-{'c' * 54}"),
+    "a Pod's name is not cut after a dot": (f"{'x' * 22}.yyy", "d" * 35, f"{'x' * 22}-{'d' * 31}"),
+    "nor after a dash": (f"{'x' * 22}-yyy", "d" * 35, f"{'x' * 22}-{'d' * 31}"),
+}
+
+
+@pytest.mark.parametrize(("owner", "reference", "want"), GENERATED.values(), ids=GENERATED)
+def test_generate_name(owner: str, reference: str, want: str) -> None:
+    assert names.generate_name(owner, reference) == want

@@ -1,0 +1,50 @@
+"""The gauge `dynamic_resource_allocation_resource_claims`: how many claims of which sort the cache holds."""
+
+from collections import Counter
+from functools import partial
+from itertools import product
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.model import claims
+from tollbar.model.objects import Object, annotations_of
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.store import Store
+
+Sort = tuple[str, str, str]
+"""Values of the labels: allocated, admin_access, source."""
+FRESH: Final = 1.0
+"""Seconds: one scrape asks for every combination of labels, and the cache is gone through once."""
+_TRUTH: Final = ("true", "false")
+_SOURCES: Final = ("", "resource_claim_template", "extended_resource")
+
+
+def sort_of(claim: Object) -> Sort:
+    annotations = annotations_of(claim)
+    if annotations.get(wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
+        source = "extended_resource"
+    else:
+        source = "resource_claim_template" if claims.reference_of(claim) else ""
+    allocated = claims.allocation(claim) is not None
+    return str(allocated).lower(), str(claims.has_admin_access(claim)).lower(), source
+
+
+class ClaimCounts:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._counted = float("-inf")
+        self._counts: Counter[Sort] = Counter()
+
+    def expose(self, metrics: Metrics) -> None:
+        gauge = metrics.gauge("dynamic_resource_allocation_resource_claims")
+        for sort in product(_TRUTH, _TRUTH, _SOURCES):
+            gauge.labels(*sort).set_function(partial(self.count, sort))
+
+    def count(self, sort: Sort) -> int:
+        now = self._clock.monotonic()
+        if now - self._counted >= FRESH:
+            self._counts = Counter(map(sort_of, self._store.values()))
+            self._counted = now
+        return self._counts[sort]

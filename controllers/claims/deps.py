@@ -1,0 +1,18 @@
+"""What the workers of the claims controller share."""
+
+from dataclasses import dataclass, field
+
+from controllers.claims.view import View
+from tollbar.runtime.client import Client
+from tollbar.runtime.events import Recorder
+from tollbar.runtime.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    client: Client
+    view: View
+    recorder: Recorder
+    metrics: Metrics
+    doubtful: set[str] = field(default_factory=set)
+    """Uids of Pods and PodGroups for which a claim may have been created although the answer was lost."""

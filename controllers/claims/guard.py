@@ -1,0 +1,153 @@
+"""Whether Replace may work: it has the rights that it needs, and nobody else generates claims.
+
+Called by `controllers.claims.loop` before the controller starts, again and again until both hold.  Two generators on
+one cluster make two claims for a Pod and overwrite one another's entry in its status; so it is tried out, with a
+template and a Pod that no scheduler looks at, whether somebody makes a claim for a Pod while we do not.
+
+Invariants: what the trial creates is deleted, whatever happens; a trial that cannot be made counts as a problem.
+
+Hazards: a generator that takes longer than `PATIENCE` to serve one Pod, or is started later, is not found.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.model.objects import Object, metadata, uid_of
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.errors import AlreadyExists, ApiError, NotFound
+from tollbar.runtime.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, SELF_SUBJECT_ACCESS_REVIEWS
+from tollbar.runtime.retry import READ, WRITE
+
+NAME: Final = "tollbar-claims-trial"
+"""Of the trial's Pod and template; the Role of the manifests names it."""
+PATIENCE: Final = 5.0
+_POLL: Final = 0.25
+_DRA: Final = "resource.k8s.io"
+
+RIGHTS: Final = (
+    (_DRA, "resourceclaims", ("get", "list", "watch", "create", "delete", "patch")),
+    (_DRA, "resourceclaims/status", ("update", "patch")),
+    (_DRA, "resourceclaims/binding", ("update", "patch")),
+    (_DRA, "resourceclaimtemplates", ("list", "watch")),
+    ("", "pods", ("get", "list", "watch")),
+    ("", "pods/status", ("patch",)),
+    (POD_GROUPS.group, "podgroups", ("get", "list", "watch")),
+    (POD_GROUPS.group, "podgroups/status", ("patch",)),
+)
+"""What Replace does on the whole cluster: (group, resource, verbs).  `resourceclaims/binding` is no resource but what
+the API server asks about from 1.36 on, when allocation or reservedFor change."""
+
+
+async def problem(client: Client, namespace: str, clock: Clock) -> str | None:
+    """What speaks against Replace, as a sentence; None when nothing does.
+
+    `namespace` is Tollbar's own; where there is none (`tollbar dev`), the trial is made in `default`.
+    """
+    missing = await _missing_rights(client)
+    if missing:
+        return f"missing rights: {', '.join(missing)}; the component claims-replace of the manifests grants them"
+    try:
+        manager = await _tried(client, namespace, clock)
+    except ApiError as error:
+        return f"cannot try out whether somebody else generates claims: {error}"
+    if manager is not None:
+        return (
+            f"field manager {manager} generates ResourceClaims already: "
+            "run kube-controller-manager with --controllers=*,-resourceclaim-controller"
+        )
+    return None
+
+
+async def _missing_rights(client: Client) -> list[str]:
+    """Those of `RIGHTS` that the API server does not grant us: `verb resource.group`."""
+    missing = []
+    for group, path, verbs in RIGHTS:
+        resource, _, sub = path.partition("/")
+        for verb in verbs:
+            attributes = {"group": group, "resource": resource, "subresource": sub, "verb": verb}
+            review: Object = {
+                "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
+                "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
+                "spec": {"resourceAttributes": attributes},
+            }
+            answer: Object = await READ(client.create, SELF_SUBJECT_ACCESS_REVIEWS, review)
+            if not answer["status"]["allowed"]:
+                missing.append(f"{verb} {path}.{group}" if group else f"{verb} {path}")
+    return missing
+
+
+async def _tried(client: Client, namespace: str, clock: Clock) -> str | None:
+    try:
+        return await _other_generator(client, namespace, clock)
+    except NotFound:
+        return await _other_generator(client, "default", clock)
+
+
+async def _other_generator(client: Client, namespace: str, clock: Clock) -> str | None:
+    """The field manager that records a claim in the trial Pod's status; None when nobody does in time."""
+    await _clean_up(client, namespace)
+    try:
+        await WRITE(client.create, RESOURCE_CLAIM_TEMPLATES, _template(namespace))
+        with suppress(AlreadyExists):
+            await WRITE(client.create, PODS, _pod(namespace))
+        deadline = clock.monotonic() + PATIENCE
+        while clock.monotonic() < deadline:
+            pod: Object = await READ(client.get, PODS, NAME, namespace)
+            if (pod.get("status") or {}).get("resourceClaimStatuses"):
+                return _manager(pod)
+            await clock.sleep(_POLL)
+        return None
+    finally:
+        await _clean_up(client, namespace)
+
+
+def _manager(pod: Object) -> str:
+    for entry in metadata(pod).get("managedFields") or ():
+        if "f:resourceClaimStatuses" in (entry.get("fieldsV1") or {}).get("f:status", {}):
+            return str(entry.get("manager"))
+    return "unknown"
+
+
+async def _clean_up(client: Client, namespace: str) -> None:
+    """The claim that somebody made goes with the Pod, by the garbage collector."""
+    with suppress(NotFound):
+        pod: Object = await READ(client.get, PODS, NAME, namespace)
+        await WRITE(client.delete, PODS, NAME, namespace, uid=uid_of(pod), grace_period_seconds=0)
+    with suppress(NotFound):
+        await WRITE(client.delete, RESOURCE_CLAIM_TEMPLATES, NAME, namespace)
+
+
+def _template(namespace: str) -> Object:
+    return {
+        "apiVersion": RESOURCE_CLAIM_TEMPLATES.api_version,
+        "kind": RESOURCE_CLAIM_TEMPLATES.kind,
+        "metadata": {"namespace": namespace, "name": NAME, "labels": _LABELS},
+        "spec": {
+            "spec": {
+                "devices": {"requests": [{"name": "trial", "exactly": {"deviceClassName": "trial.tollbar.dev"}}]},
+            }
+        },
+    }
+
+
+def _pod(namespace: str) -> Object:
+    """Held for ever by a gate that nobody removes, and fit for a namespace of the restricted Pod Security level."""
+    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {"namespace": namespace, "name": NAME, "labels": {**_LABELS, wellknown.LABEL_SKIP: "true"}},
+        "spec": {
+            "schedulingGates": [{"name": f"{wellknown.GROUP}/claims-trial"}],
+            "resourceClaims": [{"name": "trial", "resourceClaimTemplateName": NAME}],
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{"name": "never-started", "image": "none.invalid/none", "securityContext": closed}],
+        },
+    }
+
+
+_LABELS: Final = {"app.kubernetes.io/name": "tollbar", "app.kubernetes.io/component": "claims-trial"}

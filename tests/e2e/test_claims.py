@@ -1,0 +1,220 @@
+"""`claims: Replace` beside the real kube-scheduler, with kube-controller-manager's claim controller switched off.
+
+Writes are counted from the audit log.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cluster import Cluster
+from replacing import namespace_of, replacing, start
+from stack import CONTROLLERS, Stack, eventually
+
+from tollbar import wellknown
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.build import Binaries
+from tollbar.model.objects import Key, Object, key_of
+
+DRIVER = "gpu.example.com"
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def replaced(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with replacing(binaries, tmp_path_factory.mktemp("replaced")) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def node(replaced: Stack) -> Iterator[BackgroundKubelet]:
+    with BackgroundKubelet(replaced.plane.kubeconfig) as kubelet:
+        kubelet.add_node(NodeSpec("gpu-1"))
+        kubelet.publish_devices("gpu-1", DRIVER, [{"name": f"gpu-{index}"} for index in range(64)])
+        yield kubelet
+
+
+@pytest.fixture
+def cluster(replaced: Stack, node: BackgroundKubelet, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    found = Cluster(replaced.plane.kubectl, namespace_of(replaced, request.node.name))
+    yield found
+    found.clear()
+
+
+def claims_of(cluster: Cluster) -> list[Object]:
+    found: list[Object] = cluster.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
+    return found
+
+
+def the_claim(cluster: Cluster) -> Object:
+    (found,) = eventually(lambda: claims_of(cluster), what="a claim")
+    return dict(found)
+
+
+def state(claim: Object) -> tuple[bool, list[str], bool]:
+    """Allocated, consumers' names, protected."""
+    status = claim.get("status") or {}
+    finalizers = claim["metadata"].get("finalizers", [])
+    return (
+        "allocation" in status,
+        sorted(entry["name"] for entry in status.get("reservedFor", [])),
+        wellknown.DELETE_PROTECTION_FINALIZER in finalizers,
+    )
+
+
+def writes(stack: Stack, since: int, namespace: str) -> Counter[tuple[str, str, int]]:
+    """What our controllers wrote: (verb, resource/subresource, code), Events excepted."""
+    stack.plane.audit_fence()
+    found = stack.plane.audit.writes(since, user=CONTROLLERS, namespace=namespace)
+    return Counter(
+        (r.verb, f"{r.resource}/{r.subresource}".rstrip("/"), r.code) for r in found if r.resource != "events"
+    )
+
+
+def test_the_life_of_a_generated_claim_and_its_five_writes(
+    cluster: Cluster, replaced: Stack, node: BackgroundKubelet
+) -> None:
+    since = replaced.plane.audit_fence()
+    given = cluster.template("mine", cluster.class_()).giving({"team": "a"}, {"note": "b"})
+    cluster.create(given, cluster.pod().templates("mine"))
+    cluster.bound_to()
+    claim = the_claim(cluster)
+    meta = claim["metadata"]
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "web",
+        "controller": True,
+        "uid": cluster.get()["metadata"]["uid"],
+    }
+    assert (meta["name"][:9], meta["labels"], meta["annotations"], meta["ownerReferences"]) == (
+        "web-mine-",
+        {"team": "a"},
+        {"note": "b", wellknown.POD_CLAIM_NAME_ANNOTATION: "mine"},
+        [owner],
+    )
+    assert state(claim) == (True, ["web"], True)
+    assert recorded_by(cluster) == {wellknown.CLAIMS_FIELD_MANAGER: ["mine"]}
+
+    node.finish(Key(cluster.namespace, "web"))
+    eventually(lambda: claims_of(cluster) == [], what="deleted although its Pod is still there")
+    assert cluster.get()["status"]["phase"] == "Succeeded"
+    assert writes(replaced, since, cluster.namespace) == {
+        ("create", "resourceclaims", 201): 1,
+        ("patch", "pods/status", 200): 1,
+        ("update", "resourceclaims/status", 200): 1,
+        ("patch", "resourceclaims", 200): 1,
+        ("delete", "resourceclaims", 200): 1,
+    }
+
+
+def recorded_by(cluster: Cluster) -> dict[str, list[str]]:
+    """Entries of `status.resourceClaimStatuses` by field manager."""
+    pod = cluster.kubectl.json("get", "pod", "web", "-n", cluster.namespace, "--show-managed-fields")
+    fields = {
+        each["manager"]: each["fieldsV1"].get("f:status", {}).get("f:resourceClaimStatuses", {})
+        for each in pod["metadata"]["managedFields"]
+    }
+    found: dict[str, list[str]] = {}
+    for manager, entries in fields.items():
+        if names := [key.split('"')[3] for key in entries if key.startswith("k:")]:
+            found[manager] = names
+    return found
+
+
+def test_a_template_that_comes_late(cluster: Cluster) -> None:
+    gpu = cluster.class_()
+    cluster.create(cluster.pod().templates("mine"))
+    reason = ("FailedResourceClaimCreation", 'PodResourceClaim mine: resource claim template "mine" not found')
+    eventually(lambda: reason in cluster.events("web"), what="said what is missing")
+    cluster.create(cluster.template("mine", gpu))
+    assert cluster.bound_to() == "gpu-1"
+    assert len(claims_of(cluster)) == 1
+
+
+def test_a_finished_pod_beside_a_running_one_costs_one_write(
+    cluster: Cluster, replaced: Stack, node: BackgroundKubelet
+) -> None:
+    """kube-controller-manager 1.37 takes the entry away and adds it again, for ever (kubernetes#141274)."""
+    cluster.create(cluster.claim("shared", cluster.class_()))
+    cluster.create(cluster.pod("ends").claims("shared"), cluster.pod("runs").claims("shared"))
+    for name in ("ends", "runs"):
+        cluster.bound_to(name)
+    since = replaced.plane.audit_fence()
+    node.finish(Key(cluster.namespace, "ends"))
+    eventually(lambda: state(the_claim(cluster)) == (True, ["runs"], True), what="the finished one's entry is gone")
+    # Both must have been looked at again since: what follows makes events about the claim and about either Pod.
+    cluster.kubectl("label", "resourceclaim/shared", "pod/ends", "pod/runs", "-n", cluster.namespace, "seen=yes")
+    cluster.create(cluster.template("mine", cluster.unique("gpu")), cluster.pod("later").templates("mine"))
+    cluster.bound_to("later")
+    shared = [r for r in replaced.plane.audit.writes(since, user=CONTROLLERS) if r.name == "shared"]
+    assert [(r.verb, r.subresource, r.code) for r in shared] == [("update", "status", 200)]
+
+    node.finish(Key(cluster.namespace, "runs"))
+    eventually(
+        lambda: state(next(c for c in claims_of(cluster) if key_of(c).name == "shared")) == (False, [], False),
+        what="the last one's entry takes the allocation along",
+    )
+
+
+def test_a_pod_that_is_deleted_before_it_ran(cluster: Cluster) -> None:
+    cluster.create(cluster.template("mine", cluster.unique("never")), cluster.pod().templates("mine"))
+    the_claim(cluster)
+    cluster.kubectl("delete", "pod", "web", "-n", cluster.namespace)
+    eventually(lambda: claims_of(cluster) == [], what="gone with its Pod")
+
+
+def test_a_claim_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
+    cluster.create(cluster.template("mine", cluster.unique("never")), cluster.pod().templates("mine"))
+    first = the_claim(cluster)["metadata"]["name"]
+    cluster.kubectl("delete", "resourceclaim", first, "-n", cluster.namespace)
+
+    def again() -> Any:
+        names = [key_of(claim).name for claim in claims_of(cluster)]
+        statuses = cluster.get()["status"]["resourceClaimStatuses"]
+        return names and names != [first] and statuses == [{"name": "mine", "resourceClaimName": names[0]}]
+
+    eventually(again, what="a second claim, recorded")
+
+
+def test_a_pod_that_was_bound_by_hand_gets_its_reservation(cluster: Cluster) -> None:
+    cluster.create(cluster.claim("shared", cluster.class_()), cluster.pod("first").claims("shared"))
+    cluster.bound_to("first")
+    cluster.create(cluster.pod("placed").claims("shared").but("spec.nodeName", "gpu-1"))
+    eventually(lambda: state(the_claim(cluster)) == (True, ["first", "placed"], True), what="reserved for both")
+
+
+def test_nothing_is_written_on_a_restart_and_what_was_missed_is_made_up(cluster: Cluster, replaced: Stack) -> None:
+    gpu = cluster.class_()
+    cluster.create(cluster.template("mine", gpu), cluster.pod("stays").templates("mine"))
+    cluster.create(cluster.pod("goes").templates("mine"))
+    for name in ("stays", "goes"):
+        cluster.bound_to(name)
+    replaced.running["controllers"].kill()
+    cluster.kubectl("delete", "pod", "goes", "-n", cluster.namespace, "--force", "--grace-period=0")
+    cluster.create(cluster.pod("new").templates("mine"))
+    since = replaced.plane.audit_fence()
+    start(replaced)
+    cluster.bound_to("new")
+    eventually(lambda: len(claims_of(cluster)) == 2, what="the claim of the Pod that went is gone")
+    records = replaced.plane.audit.writes(since, user=CONTROLLERS, namespace=cluster.namespace)
+    assert [r for r in records if r.name.startswith("stays") or (r.resource == "pods" and r.name != "new")] == []
+
+
+def test_beside_another_generator_it_refuses_until_that_one_is_gone(replaced: Stack) -> None:
+    """Another process of ours stands for kube-controller-manager: whoever records a claim in the Pod's status."""
+    second = replaced.controllers("second", ready=False, claims="Replace")
+    eventually(lambda: "ResourceClaims are not replaced" in second.log(), what="refused")
+    try:
+        assert not second.is_ready()
+        assert f"field manager {wellknown.CLAIMS_FIELD_MANAGER} generates ResourceClaims already" in second.log()
+        found = replaced.plane.kubectl.json("get", "events.events.k8s.io", "-n", "default")["items"]
+        assert "ClaimsNotReplaced" in [event["reason"] for event in found]
+        replaced.running["controllers"].stop()
+        eventually(second.is_ready, seconds=40, what="ready when it is alone")
+    finally:
+        second.stop()
+        start(replaced)

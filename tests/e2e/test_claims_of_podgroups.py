@@ -1,0 +1,84 @@
+"""PodGroups that share claims (KEP-5729), where the cluster serves them: `claims: Replace` on the real API server.
+
+No scheduler: what it would write, the test writes.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from builders import pod_group
+from cluster import Cluster, as_written
+from replacing import namespace_of, replacing
+from stack import Stack, eventually
+
+from tollbar import wellknown
+from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.real.components import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from tollbar.model.objects import Object, controller_of, key_of
+
+GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
+FLAGS = {
+    API_SERVER: (GATES, "--runtime-config=scheduling.k8s.io/v1beta1=true"),
+    CONTROLLER_MANAGER: (GATES,),
+    SCHEDULER: (GATES,),
+}
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def grouped(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with replacing(binaries, tmp_path_factory.mktemp("grouped"), FLAGS) as stack:
+        yield stack
+
+
+def claims_by_owner(cluster: Cluster) -> dict[str, Object]:
+    found = cluster.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
+    return {f"{owner['kind']} {owner['name']}": each for each in found if (owner := controller_of(each)) is not None}
+
+
+def recorded(cluster: Cluster, name: str = "web") -> dict[str, str]:
+    statuses = (cluster.get(name).get("status") or {}).get("resourceClaimStatuses", [])
+    return {each["name"]: each["resourceClaimName"] for each in statuses}
+
+
+def test_a_group_shares_a_claim_that_lives_as_long_as_it_does(grouped: Stack) -> None:
+    cluster = Cluster(grouped.plane.kubectl, namespace_of(grouped, "a-group-shares-a-claim"))
+    in_ours, kubectl = ("-n", cluster.namespace), cluster.kubectl
+    templates = [cluster.template(name, cluster.unique("never")) for name in ("shared", "own")]
+    member = cluster.pod().templates("shared", "own").in_group("gang").but("spec.nodeName", "gpu-1")
+    cluster.create(*templates, member)
+    group = pod_group("gang", cluster.namespace).templates("shared")
+    assert claims_by_owner(cluster) == {}, "nothing before its PodGroup is known"
+    kubectl.apply(as_written(group.but("spec.schedulingPolicy", {"gang": {"minCount": 1}})))
+
+    eventually(lambda: len(recorded(cluster)) == 2, what="told of both claims")
+    made = claims_by_owner(cluster)
+    shared = key_of(made["PodGroup gang"]).name
+    assert (sorted(made), recorded(cluster)) == (
+        ["Pod web", "PodGroup gang"],
+        {"shared": shared, "own": key_of(made["Pod web"]).name},
+    )
+
+    protect: Any = {"metadata": {"finalizers": [wellknown.DELETE_PROTECTION_FINALIZER]}}
+    result = {"request": "r0", "driver": "gpu.example.com", "pool": "p", "device": "d"}
+    allocate = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    kubectl("patch", "resourceclaim", shared, *in_ours, "--type=merge", "-p", json.dumps(protect))
+    kubectl(
+        "patch", "resourceclaim", shared, *in_ours, "--type=merge", "--subresource=status", "-p", json.dumps(allocate)
+    )
+
+    def reservations() -> Any:
+        return claims_by_owner(cluster)["PodGroup gang"]["status"].get("reservedFor")
+
+    uid = kubectl.json("get", "podgroup", "gang", *in_ours)["metadata"]["uid"]
+    entry = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": uid}
+    eventually(lambda: reservations() == [entry], what="the bound Pod reserves for its PodGroup")
+
+    kubectl("delete", "pod", "web", *in_ours, "--force", "--grace-period=0")
+    eventually(lambda: list(claims_by_owner(cluster)) == ["PodGroup gang"], what="the Pod's own claim is gone")
+    assert reservations() == [entry]
+    kubectl("delete", "podgroup", "gang", *in_ours)
+    eventually(lambda: claims_by_owner(cluster) == {}, what="freed and gone with the PodGroup")

@@ -1,0 +1,185 @@
+"""The claims controller in random small clusters: names that the API takes, and plans that come to an end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from builders import Built, claim, pod, template
+from claimworld import fill, view_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.claims.view import View
+from tollbar.decide.claims import claim_plan, is_done
+from tollbar.decide.claimusers import statuses, user_plan
+from tollbar.model import claims, names, pods
+from tollbar.model.claims import pod_entry
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+
+label = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+subdomain = st.from_regex(
+    r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,3}", fullmatch=True
+)
+
+
+@given(owner=subdomain, reference=label, suffix=st.from_regex(r"[bcdfghjklmnpqrstvwxz2456789]{5}", fullmatch=True))
+def test_a_generated_name_is_always_a_name(owner: str, reference: str, suffix: str) -> None:
+    base = names.generate_name(owner, reference)
+    assert (names.dns_subdomain(base[:58] + suffix), len(base) <= 57) == ([], True)
+
+
+@given(owner=subdomain, reference=label)
+def test_a_generated_name_is_upstreams_unless_that_one_could_never_be(owner: str, reference: str) -> None:
+    whole = f"{owner}-{reference}-"
+    cut = (owner[: len(owner) * 57 // len(whole)], reference[: len(reference) * 57 // len(whole)])
+    upstream = whole if len(whole) <= 57 else "-".join(cut)
+    accepted = cut[0] != "" and cut[0][-1] not in "-."
+    if len(whole) <= 57 or accepted:
+        assert names.generate_name(owner, reference) == upstream
+
+
+@dataclass
+class Server:
+    """What the API server holds, and does with what is decided; a cache may be behind it."""
+
+    objects: dict[tuple[str, Key], Object] = field(default_factory=dict)
+    created: int = 0
+
+    def put(self, obj: Object) -> None:
+        kind = obj["kind"]
+        self.objects[kind, key_of(obj)] = obj
+        protected = metadata(obj).get("finalizers")
+        if kind == "ResourceClaim" and metadata(obj).get("deletionTimestamp") and not protected:
+            del self.objects[kind, key_of(obj)]
+
+    def get(self, kind: str, key: Key) -> Any:
+        return self.objects.get((kind, key))
+
+    def view(self) -> View:
+        return view_of(*self.objects.values())
+
+
+def work(server: Server, view: View) -> int:
+    """Every Pod and every claim, once; how many writes that took."""
+    return sum(
+        _user(obj, server, view) if kind == "Pod" else _claim(obj, server, view)
+        for (kind, _), obj in list(server.objects.items())
+        if kind in ("Pod", "ResourceClaim")
+    )
+
+
+def _user(user: Object, server: Server, view: View) -> int:
+    plan = user_plan(user, view)
+    if plan.questions:
+        plan = user_plan(user, view, frozenset(k for k in plan.questions if server.get("ResourceClaim", k) is None))
+    recorded = dict(plan.found)
+    for creation in plan.creations:
+        server.created += 1
+        base = Built(creation.claim).but("metadata.name", f"made-{server.created}")
+        made = base.but("metadata.uid", f"uid-of-made-{server.created}")
+        server.put(made)
+        recorded[creation.reference] = made["metadata"]["name"]
+    if plan.failure is None and recorded:
+        server.put(Built(user).but("status.resourceClaimStatuses", statuses(user, recorded)))
+    for reservation in plan.reservations if plan.failure is None else ():
+        held = Built(server.get("ResourceClaim", key_of(reservation.claim)))
+        server.put(held.but("status.reservedFor", [*held.at("status.reservedFor", []), reservation.entry]))
+    return len(plan.creations) + (bool(recorded) + len(plan.reservations) if plan.failure is None else 0)
+
+
+def _claim(given_: Object, server: Server, view: View) -> int:
+    plan = claim_plan(given_, view)
+    if plan.questions:
+        plan = claim_plan(given_, view, {e["uid"]: _is_gone(given_, e, server) for e in plan.questions})
+    held, count = Built(given_), 0
+    if plan.deallocation is not None:
+        if plan.deallocation.status is not None:
+            held, count = held.but("status", plan.deallocation.status), count + 1
+        if plan.deallocation.unprotect:
+            held, count = held.but("metadata.finalizers", None), count + 1
+        server.put(held)
+    if plan.delete:
+        count += 1
+        server.put(held.but("metadata.deletionTimestamp", "now"))
+    return count
+
+
+def _is_gone(given_: Object, entry: Object, server: Server) -> bool:
+    found = server.get("Pod", Key(key_of(given_).namespace, entry["name"]))
+    return found is None or uid_of(found) != entry["uid"] or is_done(found)
+
+
+NAMES = ("web", "api")
+CHANGES: tuple[Callable[[Any], Built], ...] = (
+    lambda it: it,
+    lambda it: it.bound(),
+    lambda it: it.bound().phase("Succeeded"),
+    lambda it: it.deleting(),
+    lambda it: it.bound().deleting(),
+    lambda it: it.but("metadata.uid", "another"),
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Object]:
+    found: list[Object] = [template(name).request("gpu") for name in draw(st.sets(st.sampled_from(["t", "u"])))]
+    for name in draw(st.sets(st.sampled_from(NAMES))):
+        user = pod(name)
+        for reference in draw(st.lists(st.sampled_from(["t", "u"]), unique=True)):
+            user = user.templates(reference)
+            recorded = draw(st.sampled_from(["", "", f"{name}-{reference}", "shared"]))
+            user = user.generated(reference, recorded) if recorded else user
+        user = user.claims("shared") if draw(st.booleans()) else user
+        found.append(draw(st.sampled_from(CHANGES))(user))
+    for name in draw(st.sets(st.sampled_from(["shared", "web-t", "api-u", "stray"]))):
+        made = claim(name)
+        owner, _, reference = name.partition("-")
+        if reference or draw(st.booleans()):
+            made = made.generated_for(pod(owner if reference else "web"), reference or "t")
+        if draw(st.booleans()):
+            made = made.allocated()
+            for user_name in draw(st.sets(st.sampled_from([*NAMES, "nobody"]))):
+                made = made.reserved(pod_entry(pod(user_name)))
+            if draw(st.booleans()):
+                foreign = {"apiGroup": "apps", "resource": "deployments", "name": "d", "uid": "d"}
+                made = made.reserved(foreign)
+        found.append(made.deleting() if draw(st.booleans()) and "status" in made else made)
+    return found
+
+
+@given(cluster=clusters())
+def test_what_was_done_is_not_done_again(cluster: list[Object]) -> None:
+    """Each round sees what the one before did; the third finds nothing, and so does nobody in the queue's place."""
+    server = Server()
+    for obj in cluster:
+        server.put(obj)
+    work(server, server.view())
+    work(server, server.view())
+    assert work(server, server.view()) == 0
+
+
+@given(cluster=clusters(), behind=clusters())
+def test_on_an_old_view_nothing_in_use_is_freed(cluster: list[Object], behind: list[Object]) -> None:
+    """Whatever the cache still holds of Pods: a running Pod's entry and its claim's allocation stay."""
+    server = Server()
+    for obj in cluster:
+        server.put(obj)
+    view = view_of(*(obj for obj in behind if obj["kind"] == "Pod" and not is_done(obj)))
+    fill(view, *(obj for obj in cluster if obj["kind"] != "Pod"))
+    for key, held in in_use(server).items():
+        _claim(held, server, view)
+        left = server.get("ResourceClaim", key)
+        assert left is not None
+        assert claims.allocation(left) == claims.allocation(held)
+
+
+def in_use(server: Server) -> dict[Key, Object]:
+    """Claims with an entry of a Pod that runs."""
+    found = {}
+    for (kind, key), obj in server.objects.items():
+        if kind == "ResourceClaim":
+            users = [server.get("Pod", Key(key.namespace, e["name"])) for e in claims.reserved_for(obj)]
+            uids = {e["uid"] for e in claims.reserved_for(obj)}
+            if any(user and uid_of(user) in uids and not pods.is_done(user) for user in users):
+                found[key] = obj
+    return found

@@ -1,0 +1,41 @@
+"""Planes without kube-controller-manager's claim controller, with ours in its place: `claims: Replace`."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from stack import ROOT, Stack, eventually, installed
+
+from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.real.launcher import RealPlane
+
+OFF = "--controllers=*,-resourceclaim-controller"
+RIGHTS = ROOT / "manifests/components/claims-replace/rights.yaml"
+
+
+@contextmanager
+def replacing(
+    binaries: Binaries, directory: Path, flags: Mapping[str, tuple[str, ...]] | None = None
+) -> Iterator[Stack]:
+    """Our controllers run under their ServiceAccount, with the rights of the component claims-replace alone."""
+    given = dict(flags or {})
+    options = Options(flags={**given, CONTROLLER_MANAGER: (*given.get(CONTROLLER_MANAGER, ()), OFF)})
+    (directory / "stack").mkdir()
+    with RealPlane(binaries, directory / "plane", options) as plane, installed(plane, directory / "stack") as stack:
+        plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
+        start(stack)
+        yield stack
+
+
+def start(stack: Stack, name: str = "controllers") -> None:
+    process = stack.controllers(name, claims="Replace")
+    eventually(lambda: "nobody else generates them" in process.log(), what=f"replacing:\n{process.log()[-2000:]}")
+
+
+def namespace_of(stack: Stack, test: str) -> str:
+    """A namespace for the test of this name, in which Pods can be created at once."""
+    name = test.replace("_", "-")[:50].strip("-")
+    stack.plane.kubectl("create", "namespace", name)
+    stack.plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
+    return name

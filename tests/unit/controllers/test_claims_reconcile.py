@@ -1,0 +1,294 @@
+"""One key of the claims controller: what is written, in which order, and what each answer leads to."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from builders import claim, pod, template
+from claimworld import view_of
+
+from controllers.claims.deps import Deps
+from controllers.claims.mappers import ClaimKey
+from controllers.claims.reconcile import reconcile
+from tollbar import wellknown
+from tollbar.model.claims import pod_entry
+from tollbar.model.objects import Object, key_of
+from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
+from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError, Unreachable
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import Resource
+
+GPU = template("gpu").request("gpu")
+NIC = template("nic").request("nic")
+WEB = pod().templates("gpu").but("metadata.resourceVersion", "1")
+MADE = claim("web-gpu-x").generated_for(WEB, "gpu").but("metadata.resourceVersion", "1")
+IN_USE = MADE.allocated().reserved(pod_entry(WEB))
+PAST = WEB.generated("gpu", "web-gpu-x").bound().phase("Succeeded")
+
+
+class Api:
+    """Answers as if everything went well, or with the error that a call (`verb plural/subresource`) is given once."""
+
+    def __init__(self, *, live: tuple[Object, ...] = (), errors: dict[str, ApiError] | None = None) -> None:
+        self.calls: list[str] = []
+        self.bodies: list[Any] = []
+        self._live = {(obj["kind"], key_of(obj).name): obj for obj in live}
+        self._errors = dict(errors or {})
+
+    def _call(self, verb: str, resource: Resource, sub: str = "", body: Any = None) -> None:
+        call = f"{verb} {resource.plural}/{sub}".rstrip("/")
+        self.calls.append(call)
+        self.bodies.append(body)
+        if call in self._errors:
+            raise self._errors.pop(call)
+
+    async def get(self, resource: Resource, name: str, _namespace: str) -> Object:
+        self._call("get", resource)
+        if (resource.kind, name) not in self._live:
+            raise NotFound(404, "NotFound", "", {"name": name})
+        return self._live[resource.kind, name]
+
+    async def list(self, resource: Resource, _namespace: str, **_: Any) -> Object:
+        self._call("list", resource)
+        return {"items": [obj for obj in self._live.values() if obj["kind"] == resource.kind], "metadata": {}}
+
+    async def create(self, resource: Resource, obj: Object) -> Object:
+        self._call("create", resource, body=obj)
+        name = f"{obj['metadata']['generateName']}{len(self.calls)}"
+        return {**obj, "metadata": {**obj["metadata"], "name": name, "uid": f"uid-of-{name}"}}
+
+    async def replace(self, resource: Resource, obj: Object, subresource: str) -> Object:
+        self._call("update", resource, subresource, obj)
+        return {**IN_USE, "status": obj["status"], "metadata": {**IN_USE["metadata"], "resourceVersion": "2"}}
+
+    async def patch(self, resource: Resource, _name: str, body: Any, *, subresource: str = "", **_: Any) -> Object:
+        self._call("patch", resource, subresource, body)
+        given = PAST if resource.kind == "Pod" else IN_USE
+        return {**given, "metadata": {**given["metadata"], "resourceVersion": "3"}}
+
+    async def delete(self, resource: Resource, _name: str, _namespace: str, *, uid: str) -> None:
+        self._call("delete", resource, body=uid)
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def emit(self, _regarding: Object, event: Event) -> None:
+        self.said.append(f"{event.reason}: {event.note}")
+
+
+def deps_of(api: Api, *there: Object) -> tuple[Deps, Recorder]:
+    recorder = Recorder()
+    return Deps(api, view_of(*there), recorder, Metrics()), recorder  # type: ignore[arg-type]
+
+
+THE_POD = ClaimKey("Pod", "ml", "web")
+THE_CLAIM = ClaimKey("ResourceClaim", "ml", "web-gpu-x")
+STALE = Requeue("StaleView")
+REFUSED = Terminal("FailedResourceClaimCreation")
+
+Case = tuple[ClaimKey, list[Object], Api, Outcome, list[str]]
+CALLS: dict[str, Case] = {
+    "a Pod that is gone": (THE_POD, [], Api(), DONE, []),
+    "a Pod without its claim": (THE_POD, [GPU, WEB], Api(), DONE, ["create resourceclaims", "patch pods/status"]),
+    "a Pod without two claims is told of both at once": (
+        THE_POD,
+        [GPU, NIC, WEB.templates("nic")],
+        Api(),
+        DONE,
+        ["create resourceclaims", "create resourceclaims", "patch pods/status"],
+    ),
+    "a Pod that was not told of its claim": (THE_POD, [GPU, WEB, MADE], Api(), DONE, ["patch pods/status"]),
+    "a claim that the cache has not got, and the server has": (
+        THE_POD,
+        [GPU, WEB.generated("gpu", "web-gpu-x")],
+        Api(live=(MADE,)),
+        DONE,
+        ["get resourceclaims"],
+    ),
+    "a claim that the server has not got either": (
+        THE_POD,
+        [GPU, WEB.generated("gpu", "web-gpu-x")],
+        Api(),
+        DONE,
+        ["get resourceclaims", "create resourceclaims", "patch pods/status"],
+    ),
+    "a Pod with a node, whose claim is free": (
+        THE_POD,
+        [WEB.generated("gpu", "web-gpu-x").bound(), MADE.allocated()],
+        Api(),
+        DONE,
+        ["patch resourceclaims/status"],
+    ),
+    "the claim is not allocated any more": (
+        THE_POD,
+        [WEB.generated("gpu", "web-gpu-x").bound(), MADE.allocated()],
+        Api(errors={"patch resourceclaims/status": Invalid(422, "Invalid", "", {"causes": [{"field": "status"}]})}),
+        STALE,
+        ["patch resourceclaims/status"],
+    ),
+    "the Pod is another one by now": (
+        THE_POD,
+        [GPU, WEB, MADE],
+        Api(errors={"patch pods/status": Invalid(422, "Invalid", "", {"causes": [{"field": "metadata.uid"}]})}),
+        STALE,
+        ["patch pods/status"],
+    ),
+    "the Pod is gone by now": (
+        THE_POD,
+        [GPU, WEB, MADE],
+        Api(errors={"patch pods/status": NotFound(404, "NotFound", "")}),
+        DONE,
+        ["patch pods/status"],
+    ),
+    "a claim that is gone": (THE_CLAIM, [], Api(), DONE, []),
+    "a claim whose Pod has ended": (
+        THE_CLAIM,
+        [PAST, IN_USE],
+        Api(),
+        DONE,
+        ["update resourceclaims/status", "patch resourceclaims", "delete resourceclaims"],
+    ),
+    "a scheduler was quicker": (
+        THE_CLAIM,
+        [PAST, IN_USE],
+        Api(errors={"update resourceclaims/status": Conflict(409, "Conflict", "")}),
+        STALE,
+        ["update resourceclaims/status"],
+    ),
+    "a consumer that the cache has not got, and the server has": (
+        THE_CLAIM,
+        [IN_USE],
+        Api(live=(WEB,)),
+        DONE,
+        ["get pods"],
+    ),
+    "a consumer that the server has not got either": (
+        THE_CLAIM,
+        [IN_USE],
+        Api(),
+        DONE,
+        ["get pods", "update resourceclaims/status", "patch resourceclaims"],
+    ),
+    "a consumer of a kind that is not served any more": (
+        THE_CLAIM,
+        [
+            MADE.allocated().reserved(
+                {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g"}
+            )
+        ],
+        Api(errors={"get podgroups": NotFound(404, "NotFound", "the server could not find the requested resource")}),
+        DONE,
+        ["get podgroups"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("key", "there", "api", "outcome", "calls"), CALLS.values(), ids=CALLS)
+async def test_calls(key: ClaimKey, there: list[Object], api: Api, outcome: Outcome, calls: list[str]) -> None:
+    deps, _ = deps_of(api, *there)
+    assert (await reconcile(key, deps), api.calls) == (outcome, calls)
+
+
+async def test_a_consumer_that_cannot_be_asked_for_keeps_its_entry() -> None:
+    api = Api(errors={"get pods": Forbidden(403, "Forbidden", "no")})
+    deps, _ = deps_of(api, IN_USE)
+    with pytest.raises(Forbidden):
+        await reconcile(THE_CLAIM, deps)
+    assert api.calls == ["get pods"]
+
+
+async def test_every_write_is_fenced() -> None:
+    api = Api()
+    deps, _ = deps_of(api, GPU, WEB)
+    await reconcile(THE_POD, deps)
+    deps, _ = deps_of(api, PAST, IN_USE)
+    await reconcile(THE_CLAIM, deps)
+    _, record, free, unprotect, delete = api.bodies
+    assert (record["metadata"], free["metadata"], free["status"], unprotect, delete) == (
+        {"namespace": "ml", "name": "web", "uid": "uid-of-web"},
+        {"namespace": "ml", "name": "web-gpu-x", "uid": "uid-of-web-gpu-x", "resourceVersion": "1"},
+        {},
+        {"metadata": {"uid": "uid-of-web-gpu-x", "resourceVersion": "2", "finalizers": None}},
+        "uid-of-web-gpu-x",
+    )
+
+
+async def test_a_deleted_claim_is_not_deleted_again_before_the_watch_shows_it() -> None:
+    api = Api()
+    deps, _ = deps_of(api, PAST, MADE)
+    await reconcile(THE_CLAIM, deps)
+    await reconcile(THE_CLAIM, deps)
+    assert api.calls == ["delete resourceclaims"]
+
+
+async def test_but_a_deletion_that_failed_is_tried_again() -> None:
+    api = Api(errors={"delete resourceclaims": Conflict(409, "Conflict", "")})
+    deps, _ = deps_of(api, PAST, MADE)
+    assert (await reconcile(THE_CLAIM, deps), await reconcile(THE_CLAIM, deps)) == (STALE, DONE)
+    assert api.calls == ["delete resourceclaims"] * 2
+
+
+@pytest.mark.parametrize("error", [Unreachable("no answer in time"), ServerError(500, "InternalError", "")], ids=repr)
+@pytest.mark.parametrize(("left", "calls"), [((MADE,), []), ((), ["create resourceclaims"])], ids=["made", "not made"])
+async def test_a_lost_answer_is_looked_up(error: ApiError, left: tuple[Object, ...], calls: list[str]) -> None:
+    api = Api(live=left, errors={"create resourceclaims": error})
+    deps, recorder = deps_of(api, GPU, WEB)
+    with pytest.raises(ApiError):
+        await reconcile(THE_POD, deps)
+    await reconcile(THE_POD, deps)
+    assert api.calls[1:] == ["list resourceclaims", *calls, "patch pods/status"]
+    assert recorder.said[0].startswith("FailedResourceClaimCreation: PodResourceClaim gpu: create ResourceClaim: ")
+
+
+async def test_a_claim_is_not_made_twice_before_the_watch_shows_it() -> None:
+    api = Api(errors={"patch pods/status": Conflict(409, "Conflict", "")})
+    deps, _ = deps_of(api, GPU, WEB)
+    assert (await reconcile(THE_POD, deps), await reconcile(THE_POD, deps)) == (STALE, DONE)
+    assert api.calls == ["create resourceclaims", "patch pods/status", "patch pods/status"]
+
+
+SAID: dict[str, tuple[list[Object], Callable[[], Api], list[str]]] = {
+    "the template is missing": (
+        [WEB],
+        Api,
+        ['FailedResourceClaimCreation: PodResourceClaim gpu: resource claim template "gpu" not found'],
+    ),
+    "the API server refuses the claim": (
+        [GPU, WEB],
+        lambda: Api(errors={"create resourceclaims": Forbidden(403, "Forbidden", "exceeded quota")}),
+        ["FailedResourceClaimCreation: PodResourceClaim gpu: create ResourceClaim: exceeded quota"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("there", "api", "said"), SAID.values(), ids=SAID)
+async def test_what_cannot_be_done_is_said(there: list[Object], api: Callable[[], Api], said: list[str]) -> None:
+    deps, recorder = deps_of(api(), *there)
+    assert (await reconcile(THE_POD, deps), recorder.said) == (REFUSED, said)
+
+
+async def test_creations_are_counted_as_upstream_counts_them() -> None:
+    api = Api(errors={"create resourceclaims": Forbidden(403, "Forbidden", "exceeded quota")})
+    deps, _ = deps_of(api, GPU, WEB)
+    for _ in range(2):
+        await reconcile(THE_POD, deps)
+    counter = deps.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
+    counted = {status: counter.labels(status, "false", "", "Pod")._value.get() for status in ("success", "failure")}
+    assert counted == {"success": 1, "failure": 1}
+
+
+async def test_the_status_is_written_under_our_own_name() -> None:
+    seen: list[Any] = []
+
+    class Noting(Api):
+        async def patch(self, resource: Resource, name: str, body: Any, **how: Any) -> Object:
+            seen.append((how["field_manager"], how["force"], body["status"]))
+            return await super().patch(resource, name, body, **how)
+
+    recorded = claim("n").generated_for(WEB, "nic")
+    deps, _ = deps_of(Noting(), GPU, MADE, WEB.templates("nic").generated("nic", "n"), recorded)
+    await reconcile(THE_POD, deps)
+    both = [{"name": "gpu", "resourceClaimName": "web-gpu-x"}, {"name": "nic", "resourceClaimName": "n"}]
+    assert seen == [(wellknown.CLAIMS_FIELD_MANAGER, True, {"resourceClaimStatuses": both})]

@@ -1,0 +1,217 @@
+"""One Pod or PodGroup: which claims it misses, which it only has to be told of, which it may reserve."""
+
+from typing import Any
+
+import pytest
+from builders import claim, pod, pod_group, template
+from claimworld import view_of
+
+from tollbar import wellknown
+from tollbar.decide.claimusers import Creation, Failure, Reservation, UserPlan, new_claim, statuses, user_plan
+from tollbar.model.claims import pod_entry
+from tollbar.model.objects import Key, Object
+
+GPU = template("gpu").request("gpu")
+NIC = template("nic").request("nic")
+WEB = pod().templates("gpu")
+RECORDED = WEB.generated("gpu", "web-gpu-x")
+MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
+OTHERS = claim("web-gpu-x").generated_for(pod("api"), "gpu")
+NOTHING = UserPlan()
+X = Key("ml", "web-gpu-x")
+
+
+def creating(*references: str, user: Object = WEB, instead: str = "") -> UserPlan:
+    given = {"gpu": GPU, "nic": NIC}
+    return UserPlan(creations=tuple(Creation(each, new_claim(user, each, given[each]), instead) for each in references))
+
+
+def failing(note: str, kind: str = "Pod", **more: Any) -> UserPlan:
+    return UserPlan(failure=Failure("FailedResourceClaimCreation", f"{kind}ResourceClaim {note}"), **more)
+
+
+CLAIMS: dict[str, tuple[Any, list[Object], UserPlan]] = {
+    "it refers to none": (pod(), [], NOTHING),
+    "to one by name, that is there": (pod().claims("a"), [claim("a")], NOTHING),
+    "to one by name, that somebody has yet to create": (pod().claims("a"), [], NOTHING),
+    "to a template": (WEB, [GPU], creating("gpu")),
+    "to a template, held by a scheduling gate": (WEB.gated(), [GPU], creating("gpu", user=WEB.gated())),
+    "to a template that is not there": (WEB, [], failing('gpu: resource claim template "gpu" not found')),
+    "to two, of which one is there: its claim is created all the same": (
+        pod().templates("gpu", "nic"),
+        [GPU],
+        failing(
+            'nic: resource claim template "nic" not found',
+            creations=(Creation("gpu", new_claim(pod(), "gpu", GPU)),),
+        ),
+    ),
+    "in a way that is newer than this program": (
+        pod().but("spec.resourceClaims", [{"name": "gpu"}]),
+        [],
+        failing(
+            "gpu: checking for claim before creating it: neither resourceClaimName nor resourceClaimTemplateName is set"
+        ),
+    ),
+    "none is needed, as its status says": (WEB.generated("gpu", None), [GPU], NOTHING),
+    "it is recorded, and there": (RECORDED, [GPU, MADE], NOTHING),
+    "it is recorded, and there without its template": (RECORDED, [MADE], NOTHING),
+    "it is recorded, and not in the cache: it is asked for": (RECORDED, [GPU], UserPlan(questions=(X,))),
+    "it is there, and not recorded": (WEB, [GPU, MADE], UserPlan(found=(("gpu", "web-gpu-x"),))),
+    "it is there, and for another reference": (
+        pod().templates("gpu", "nic").generated("nic", "n"),
+        [GPU, claim("n").generated_for(WEB, "nic")],
+        creating("gpu", user=pod().templates("gpu", "nic")),
+    ),
+    "it is there without the annotation: then it is not one of those": (
+        WEB,
+        [GPU, claim("web-gpu").generated_for(WEB)],
+        creating("gpu"),
+    ),
+    "it is there, on its way out": (WEB, [GPU, MADE.deleting()], creating("gpu")),
+    "it is there, and of the Pod that had the name before": (
+        WEB,
+        [
+            GPU,
+            claim("web-gpu-x")
+            .owned_by("Pod", "web", uid="old")
+            .annotated({wellknown.POD_CLAIM_NAME_ANNOTATION: "gpu"}),
+        ],
+        creating("gpu"),
+    ),
+    "the recorded one is somebody else's": (RECORDED, [GPU, OTHERS], creating("gpu", instead="web-gpu-x")),
+    "it is deleted": (WEB.deleting(), [GPU], NOTHING),
+    "it has ended": (WEB.phase("Succeeded"), [GPU], NOTHING),
+    "it has ended, and has a node and an allocated claim": (
+        RECORDED.bound().phase("Failed"),
+        [MADE.allocated()],
+        NOTHING,
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "there", "want"), CLAIMS.values(), ids=CLAIMS)
+def test_claims(given: Any, there: list[Object], want: UserPlan) -> None:
+    assert user_plan(given, view_of(*there)) == want
+
+
+def test_a_recorded_claim_that_the_server_does_not_have_either_is_created_again() -> None:
+    assert user_plan(RECORDED, view_of(GPU), frozenset({X})) == creating("gpu")
+
+
+def test_somebody_elses_claim_alone_is_no_reason_to_act() -> None:
+    """kube-controller-manager leaves such a Pod alone until the claim goes, unless it has other work for it."""
+    assert [user_plan(RECORDED, view_of(GPU, *others)).is_needed for others in ([OTHERS], [])] == [False, True]
+
+
+BOUND = RECORDED.bound()
+FREE = MADE.allocated()
+FULL = FREE.reserved(*({"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(256)))
+SHARED = claim("shared").allocated()
+
+RESERVED: dict[str, tuple[Any, list[Object], UserPlan]] = {
+    "an allocated claim": (BOUND, [FREE], UserPlan(reservations=(Reservation(FREE, pod_entry(WEB)),))),
+    "one that it only names": (
+        pod().claims("shared").bound(),
+        [SHARED],
+        UserPlan(reservations=(Reservation(SHARED, pod_entry(WEB)),)),
+    ),
+    "not while it has no node: kube-scheduler does": (RECORDED, [FREE], NOTHING),
+    "not one that is not allocated": (BOUND, [MADE], NOTHING),
+    "not one that it has": (BOUND, [FREE.reserved(pod_entry(WEB))], NOTHING),
+    "not one on its way out": (BOUND, [FREE.deleting()], NOTHING),
+    "not somebody else's": (
+        BOUND.templates("nic").generated("nic", None),
+        [OTHERS.allocated(), GPU],
+        creating("gpu", instead="web-gpu-x"),
+    ),
+    "a full one cannot be reserved": (
+        BOUND,
+        [FULL],
+        UserPlan(
+            failure=Failure(
+                "ReservationBlocked",
+                "ResourceClaim web-gpu-x: status.reservedFor has 256 entries, the most it can have",
+            )
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "there", "want"), RESERVED.values(), ids=RESERVED)
+def test_reservations(given: Any, there: list[Object], want: UserPlan) -> None:
+    assert user_plan(given, view_of(*there)) == want
+
+
+MEMBER = WEB.in_group("gang")
+GANG = pod_group().templates("gpu")
+OF_GANG = (
+    claim("gang-gpu-x")
+    .owned_by("PodGroup", "gang", api_version="scheduling.k8s.io/v1beta1")
+    .annotated({wellknown.POD_CLAIM_NAME_ANNOTATION: "gpu"})
+)
+IN_GANG = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-of-gang"}
+
+GROUPS: dict[str, tuple[Any, list[Object], UserPlan]] = {
+    "a PodGroup's own": (GANG, [GPU], creating("gpu", user=GANG)),
+    "a PodGroup's own, without its template": (
+        GANG,
+        [],
+        failing('gpu: resource claim template "gpu" not found', kind="PodGroup"),
+    ),
+    "a PodGroup's own, there and not recorded": (GANG, [OF_GANG], UserPlan(found=(("gpu", "gang-gpu-x"),))),
+    "a Pod's PodGroup is not known yet: it may be whose the claim is": (MEMBER, [GPU], NOTHING),
+    "a Pod waits for its PodGroup's claim": (MEMBER, [GPU, GANG], NOTHING),
+    "a Pod is told of its PodGroup's claim": (
+        MEMBER,
+        [GPU, GANG, OF_GANG],
+        UserPlan(found=(("gpu", "gang-gpu-x"),)),
+    ),
+    "a Pod knows its PodGroup's claim": (MEMBER.generated("gpu", "gang-gpu-x"), [GANG, OF_GANG], NOTHING),
+    "a Pod is told of another one that took its place": (
+        MEMBER.generated("gpu", "gang-gpu-old"),
+        [GANG, OF_GANG],
+        UserPlan(found=(("gpu", "gang-gpu-x"),)),
+    ),
+    "a Pod's own claim, since the PodGroup's entry has another name": (
+        MEMBER,
+        [GPU, pod_group().but("spec.resourceClaims", [{"name": "other", "resourceClaimTemplateName": "gpu"}])],
+        creating("gpu", user=MEMBER),
+    ),
+    "a bound Pod reserves for its PodGroup": (
+        MEMBER.generated("gpu", "gang-gpu-x").bound(),
+        [GANG, OF_GANG.allocated()],
+        UserPlan(reservations=(Reservation(OF_GANG.allocated(), IN_GANG),)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "there", "want"), GROUPS.values(), ids=GROUPS)
+def test_pod_groups(given: Any, there: list[Object], want: UserPlan) -> None:
+    assert user_plan(given, view_of(*there)) == want
+
+
+def test_a_claim_made_from_a_template() -> None:
+    given = GPU.giving({"team": "a"}, {"note": "b", wellknown.POD_CLAIM_NAME_ANNOTATION: "forged"})
+    made = new_claim(WEB, "gpu", given)
+    assert (made["metadata"], made["spec"]) == (
+        {
+            "namespace": "ml",
+            "generateName": "web-gpu-",
+            "labels": {"team": "a"},
+            "annotations": {"note": "b", wellknown.POD_CLAIM_NAME_ANNOTATION: "gpu"},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-of-web", "controller": True}
+            ],
+        },
+        GPU["spec"]["spec"],
+    )
+    assert given["spec"]["metadata"]["annotations"] == {"note": "b", wellknown.POD_CLAIM_NAME_ANNOTATION: "forged"}
+
+
+def test_a_status_is_recorded_whole_and_in_order() -> None:
+    given = pod().generated("b", "web-b").generated("a", "old").generated("none", None)
+    assert statuses(given, {"a": "web-a", "c": "web-c"}) == [
+        {"name": "a", "resourceClaimName": "web-a"},
+        {"name": "b", "resourceClaimName": "web-b"},
+        {"name": "c", "resourceClaimName": "web-c"},
+    ]

@@ -1,0 +1,60 @@
+"""How a claim names its workload, and what is read of it."""
+
+import pytest
+from builders import claim
+
+from tollbar.model.workloads import Intent, Malformed, Reference, intent_of, parse_reference
+
+FORM = Malformed("must be <resource>.<group>/<name>, such as deployments.apps/web")
+REFERENCES = {
+    "deployments.apps/web": Reference("apps", "deployments", "web"),
+    "jobsets.jobset.x-k8s.io/train.1": Reference("jobset.x-k8s.io", "jobsets", "train.1"),
+    "replicationcontrollers/web": Reference("", "replicationcontrollers", "web"),
+    "": FORM,
+    "web": FORM,
+    "/web": FORM,
+    "deployments.apps/": FORM,
+    ".apps/web": FORM,
+}
+
+
+@pytest.mark.parametrize(("given", "want"), REFERENCES.items(), ids=REFERENCES)
+def test_references(given: str, want: Reference | Malformed) -> None:
+    assert parse_reference(given) == want
+
+
+@pytest.mark.parametrize("given", ["Deployments.apps/web", "deployments.Apps/web", "deployments.apps/Web", "a.b/c/d"])
+def test_what_no_object_can_be_called_is_named(given: str) -> None:
+    found = parse_reference(given)
+    assert isinstance(found, Malformed)
+    assert found.why.partition(" ")[0] in ("resource", "group", "name")
+
+
+@pytest.mark.parametrize("text", [text for text, want in REFERENCES.items() if isinstance(want, Reference)])
+def test_a_reference_is_written_as_it_was_read(text: str) -> None:
+    assert str(parse_reference(text)) == text
+
+
+def test_entries() -> None:
+    assert (Reference("apps", "deployments", "web").entry("u"), Reference("", "pods", "web").entry("u")) == (
+        {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u"},
+        {"resource": "pods", "name": "web", "uid": "u"},
+    )
+
+
+def test_a_claim_that_says_nothing_is_nobodys() -> None:
+    assert intent_of(claim().annotated({"tollbar.dev/release": "WhenIdle"})) is None
+
+
+def test_kept_until_the_workload_is_deleted_unless_it_says_otherwise() -> None:
+    named = claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})
+    web = Reference("apps", "deployments", "web")
+    assert (intent_of(named), intent_of(named.annotated({"tollbar.dev/release": "WhenIdle"}))) == (
+        Intent(web, "WhenDeleted"),
+        Intent(web, "WhenIdle"),
+    )
+
+
+@pytest.mark.parametrize("text", ["pods/web", "podgroups.scheduling.k8s.io/gang"])
+def test_what_kubernetes_reserves_for_by_itself_is_no_workload(text: str) -> None:
+    assert isinstance(intent_of(claim().annotated({"tollbar.dev/reserved-for": text})), Malformed)

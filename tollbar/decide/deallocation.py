@@ -1,0 +1,48 @@
+"""How entries leave a claim's `status.reservedFor`: who removes the last one deallocates in the same write.
+
+Called by every decision that takes entries away, of Pods and of workloads alike; `controllers.claimwrites` does what
+it answers.  Kubernetes frees a claim only in the moment in which it goes from used to unused: a claim that lost its
+last entry and kept its allocation stays allocated, with its finalizer, for ever.
+
+Invariants: entries of others stay as they are; `status.devices` is never touched; the status goes first, the finalizer
+second; a claim without the finalizer keeps its allocation, since whoever allocated it did not follow the protocol.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tollbar.model import claims
+from tollbar.model.objects import Object, metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocation:
+    """`status` is the claim's whole status to be, None when only the finalizer is to go; both are fenced by the
+    resourceVersion of the claim that was decided about."""
+
+    status: Object | None
+    unprotect: bool
+
+
+def remove(claim: Object, uids: Collection[str]) -> Deallocation | None:
+    """Take away the entries with these uids; None when none of them is there."""
+    entries = claims.reserved_for(claim)
+    remaining = [entry for entry in entries if entry.get("uid") not in uids]
+    if len(remaining) == len(entries):
+        return None
+    kept = {name: value for name, value in claim["status"].items() if name != "reservedFor"}
+    if remaining:
+        return Deallocation({**kept, "reservedFor": remaining}, unprotect=False)
+    if claims.is_protected(claim):
+        kept.pop("allocation", None)
+    return Deallocation(kept, unprotect=claims.is_protected(claim))
+
+
+def finish(claim: Object) -> Deallocation | None:
+    """What keeps a claim that is being deleted and has no entry; None when nothing of ours does."""
+    if not metadata(claim).get("deletionTimestamp") or not claims.is_protected(claim) or claims.reserved_for(claim):
+        return None
+    status = claim.get("status") or {}
+    if not claims.allocation(claim):
+        return Deallocation(None, unprotect=True)
+    return Deallocation({name: value for name, value in status.items() if name != "allocation"}, unprotect=True)

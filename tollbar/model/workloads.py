@@ -1,0 +1,116 @@
+"""Workloads as reservations see them: how a claim names one, and when it needs its devices no more.
+
+Any namespaced kind may be a workload.  What is read of it are conventions: conditions of Jobs (batch/v1) and JobSets
+(jobset.x-k8s.io), and `spec.replicas` with `status.observedGeneration` of whatever scales.  Called by the decisions
+about reservations, by the controller that keeps them and by the command line.
+"""
+
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+from tollbar import wellknown
+from tollbar.model import conditions, names
+from tollbar.model.objects import Object, annotations_of, controller_of, metadata, spec
+
+Release: TypeAlias = Literal["WhenDeleted", "WhenFinished", "WhenIdle"]
+"""When a workload lets go of its claim: always when it is deleted, and perhaps sooner."""
+POLICIES: Final[tuple[str, ...]] = get_args(Release)
+WHEN_DELETED: Final[Release] = "WhenDeleted"
+
+_FINISHED: Final = ("Complete", "Completed", "Failed")
+"""Job: Complete, Failed.  JobSet: Completed, Failed."""
+_RESERVED_BY_KUBERNETES: Final = (("", "pods"), ("scheduling.k8s.io", "podgroups"))
+
+
+class Reference(NamedTuple):
+    """A workload of the claim's namespace: API group (empty for the core API), plural resource, name."""
+
+    group: str
+    resource: str
+    name: str
+
+    def __str__(self) -> str:
+        """`deployments.apps/web`, as the annotation has it."""
+        return f"{self.resource}.{self.group}/{self.name}" if self.group else f"{self.resource}/{self.name}"
+
+    def entry(self, uid: str) -> Object:
+        """The entry of a claim's `status.reservedFor`."""
+        group = {"apiGroup": self.group} if self.group else {}
+        return {**group, "resource": self.resource, "name": self.name, "uid": uid}
+
+
+class Intent(NamedTuple):
+    """For whom a claim is to be kept, and until when."""
+
+    reference: Reference
+    release: Release
+
+
+class Malformed(NamedTuple):
+    """Why a claim's annotations say nothing, for a person."""
+
+    why: str
+
+
+def parse_reference(text: str) -> Reference | Malformed:
+    """From `<resource>.<group>/<name>`; a core resource has no group."""
+    kind, slash, name = text.partition("/")
+    resource, _, group = kind.partition(".")
+    if not slash or not resource or not name:
+        return Malformed("must be <resource>.<group>/<name>, such as deployments.apps/web")
+    for problem in names.dns_label(resource):
+        return Malformed(f"resource {resource!r}: {problem}")
+    for problem in names.dns_subdomain(group) if group else ():
+        return Malformed(f"group {group!r}: {problem}")
+    for problem in names.dns_subdomain(name):
+        return Malformed(f"name {name!r}: {problem}")
+    return Reference(group, resource, name)
+
+
+def intent_of(claim: Object) -> Intent | Malformed | None:
+    """What the claim's annotations ask for; None when they ask for nothing.
+
+    A claim that was generated for a Pod ends with that Pod, so that nothing could be kept.
+    """
+    annotations = annotations_of(claim)
+    text = annotations.get(wellknown.ANNOTATION_RESERVED_FOR)
+    if text is None:
+        return None
+    reference = parse_reference(text)
+    if isinstance(reference, Malformed):
+        return Malformed(f"{wellknown.ANNOTATION_RESERVED_FOR}: {reference.why}")
+    if reference[:2] in _RESERVED_BY_KUBERNETES:
+        return Malformed(
+            f"{wellknown.ANNOTATION_RESERVED_FOR}: {reference.resource} get entries from Kubernetes itself"
+        )
+    if (controller_of(claim) or {}).get("kind") == "Pod":
+        return Malformed("the claim was generated for a Pod and ends with it: use a claim of its own for the workload")
+    release = annotations.get(wellknown.ANNOTATION_RELEASE, WHEN_DELETED)
+    for policy in get_args(Release):
+        if release == policy:
+            return Intent(reference, policy)
+    return Malformed(f"{wellknown.ANNOTATION_RELEASE}: must be one of {', '.join(POLICIES)}")
+
+
+def workload_claim_of(claim: Object) -> str:
+    """Name of the WorkloadClaim that the claim's intent comes from; empty when somebody wrote the annotation."""
+    return annotations_of(claim).get(wellknown.ANNOTATION_WORKLOAD_CLAIM, "")
+
+
+def is_finished(workload: Object) -> bool:
+    """Whether it will never start a Pod again."""
+    found = (workload.get("status") or {}).get("conditions")
+    return any((conditions.find(found, type_) or {}).get("status") == "True" for type_ in _FINISHED)
+
+
+def is_scaled_to_zero(workload: Object) -> bool:
+    """Whether it wants no Pod and its controller has seen that.  False for kinds without replicas.
+
+    That there is none any more, it does not say.
+    """
+    seen = (workload.get("status") or {}).get("observedGeneration")
+    generation = metadata(workload).get("generation")
+    return spec(workload).get("replicas") == 0 and _at_least(seen, generation)
+
+
+def _at_least(seen: object, generation: object) -> bool:
+    return isinstance(seen, int) and isinstance(generation, int) and seen >= generation

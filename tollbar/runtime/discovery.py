@@ -1,0 +1,49 @@
+"""Which kind is behind a plural name: asked of the API server, since a kind that users name may be any.
+
+Called by the controllers and the command line.  Nothing is kept: what is served changes with every CRD.
+"""
+
+from collections.abc import Iterable
+
+import orjson
+
+from tollbar.model.objects import Object
+from tollbar.runtime.client import Client
+from tollbar.runtime.errors import NotFound
+from tollbar.runtime.resources import Resource
+
+
+async def find(client: Client, group: str, plural: str) -> Resource | None:
+    """The resource in the version that the server prefers, else in any; None when discovery does not list it.
+
+    Raises ApiError when discovery itself fails: not knowing is not the same as None.
+    """
+    for version in await _versions(client, group):
+        prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        for found in await _items(client, prefix, "resources"):
+            if found.get("name") == plural:
+                return Resource(group, version, plural, str(found["kind"]), bool(found.get("namespaced")))
+    return None
+
+
+async def _versions(client: Client, group: str) -> Iterable[str]:
+    """Versions of a group, the preferred one first."""
+    if not group:
+        return ("v1",)
+    answer = await _get(client, f"/apis/{group}")
+    served = [str(each["version"]) for each in answer.get("versions") or ()]
+    preferred = (answer.get("preferredVersion") or {}).get("version")
+    return sorted(served, key=lambda version: version != preferred)
+
+
+async def _items(client: Client, path: str, field: str) -> list[Object]:
+    return (await _get(client, path)).get(field) or []
+
+
+async def _get(client: Client, path: str) -> Object:
+    """What is there; an empty object when there is nothing."""
+    try:
+        answer: Object = orjson.loads(await client.raw("GET", path))
+    except NotFound:
+        return {}
+    return answer
