@@ -13,10 +13,13 @@ import sys
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from controllers import routes
+from controllers.claims import podgroups
+from controllers.claims.loop import Claims
 from controllers.gates import reconcile as gates
+from controllers.reservations import loop as reservations
 from controllers.rules import reconcile as rules
 from controllers.status import StatusWriter
 from controllers.watchdog import reconcile as watchdog
@@ -36,7 +39,7 @@ from tollbar.runtime.process import Connect
 from tollbar.runtime.retry import READ
 from tollbar.runtime.service import Background, Elected, Service
 from tollbar.runtime.workqueue import WorkQueue
-from tollbar.views.caches import PodCaches
+from tollbar.views.caches import ClaimCaches, PodCaches
 from tollbar.views.matches import Matches
 from tollbar.views.reflectors import Reflectors
 
@@ -50,24 +53,35 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
     """The services of this process, in the order in which they start; they stop in reverse."""
     clock, rng = SystemClock(), random.Random()
     client = await connect()
-    caches = PodCaches(
-        engine=cel.engine(configuration.cel_engine),
-        managed_namespaces=configuration.managed_namespace_selector,
-        system_namespace=configuration.system_namespace,
-    )
+    caches = await _caches(configuration, client)
     metrics.gauge("tollbar_gated_pods").set_function(lambda: len(caches.pods.by_index("gate", wellknown.GATE)))
     reflectors = Reflectors(client, caches.stores, clock=clock, rng=rng, metrics=metrics)
     # The manifests set POD_NAME; a host's name stands for several Pods when they share its network.
     instance = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-    recorder = Recorder(client, controller="gates", instance=instance, clock=clock, metrics=metrics)
+    recorded = partial(Recorder, client, instance=instance, clock=clock, metrics=metrics)
+    recorder, claims_recorder = recorded(controller="gates"), recorded(controller="claims")
     user = await _user_name(client)
+    replacing = _replacing(configuration, client, caches, claims_recorder, clock, metrics)
 
     async def work() -> None:
         await reflectors.synced()
         async with asyncio.TaskGroup() as running:
             running.create_task(declare(client, caches.gates, user, clock), name="declare the gate")
-            for loop in _controllers(configuration, client, caches, recorder, user, clock, metrics):
+            loops: list[Controller[Any]] = [
+                *_controllers(configuration, client, caches, recorder, user, clock, metrics),
+            ]
+            if replacing is not None:
+                running.create_task(replacing.run(), name="controller claims")
+            for loop in loops:
                 running.create_task(loop.run(), name=f"controller {loop.name}")
+            if isinstance(caches, ClaimCaches):
+                beside = configuration.claims == "Complement"
+                running.create_task(
+                    reservations.run(
+                        client, caches, hot_loop=beside, instance=instance, clock=clock, rng=rng, metrics=metrics
+                    ),
+                    name="reservations",
+                )
 
     health = Health(metrics)
     lag = LoopLag(clock)
@@ -75,14 +89,54 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
     health.ready("caches", reflectors.unsynced)
     health.ready("watches", reflectors.silent)
     health.ready("gate-owner", partial(_owner_problem, caches, user))
+    if replacing is not None:
+        health.ready("claims", replacing.problem)
     lease, elected = await _elected(configuration, connect, work, instance, health, clock, rng, metrics)
     return (
         lease,
         (*health.servers(configuration.health.bind_address, configuration.metrics.bind_address), lag),
         (Background("reflectors", reflectors.run),),
-        (Background("event recorder", recorder.run),),
+        (Background("event recorder", recorder.run), Background("claims event recorder", claims_recorder.run)),
         elected,
         (health.readiness,),
+    )
+
+
+async def _caches(configuration: Configuration, client: Client) -> PodCaches:
+    """Bound Pods and the claims' statuses are read only where a controller of claims runs."""
+    common: dict[str, Any] = {
+        "engine": cel.engine(configuration.cel_engine),
+        "managed_namespaces": configuration.managed_namespace_selector,
+        "system_namespace": configuration.system_namespace,
+    }
+    match configuration.claims:
+        case "Disabled":
+            return PodCaches(**common)
+        case "Complement":
+            return ClaimCaches(**common)
+        case _:
+            return ClaimCaches(**common, pod_groups=await podgroups.served(client))
+
+
+def _replacing(
+    configuration: Configuration,
+    client: Client,
+    caches: PodCaches,
+    recorder: Recorder,
+    clock: Clock,
+    metrics: Metrics,
+) -> Claims | None:
+    """The ResourceClaim controller, in the mode Replace."""
+    if configuration.claims != "Replace" or not isinstance(caches, ClaimCaches):
+        return None
+    return Claims(
+        client,
+        caches,
+        recorder,
+        namespace=configuration.system_namespace,
+        workers=configuration.workers,
+        clock=clock,
+        metrics=metrics,
     )
 
 
@@ -147,6 +201,7 @@ async def _elected(
         lease=election.lease_duration,
         renew=election.renew_deadline,
         retry=election.retry_period,
+        annotations={wellknown.ANNOTATION_CLAIMS: configuration.claims},
     )
     health.alive("lease", lambda: "no answer about the lease" if elector.answer_age > _LEASE_SILENCE else None)
     elected = Elected(elector.run, work)

@@ -1,4 +1,4 @@
-"""Writes the statuses that the rules and watchdog controllers decide on: one merge patch of `/status` per object.
+"""Writes the statuses that controllers decide on for kinds of ours: one merge patch of `/status` per object.
 
 Remembers when it wrote, because numbers are written at most once in a period (`tollbar.decide.statuses.PERIOD`).
 """
@@ -14,7 +14,7 @@ from tollbar.runtime.store import Store
 
 
 class StatusWriter:
-    """For the cluster-scoped objects of one store."""
+    """For the objects of one store."""
 
     def __init__(self, client: Client, store: Store, recorder: Recorder, clock: Clock) -> None:
         self._client = client
@@ -36,7 +36,12 @@ class StatusWriter:
             body = {"status": plan.status}
             try:
                 new = await self._client.patch(
-                    self._store.resource, key.name, body, patch_type=PatchType.MERGE, subresource="status"
+                    self._store.resource,
+                    key.name,
+                    body,
+                    namespace=key.namespace,
+                    patch_type=PatchType.MERGE,
+                    subresource="status",
                 )
             except NotFound:
                 return DONE

@@ -61,6 +61,15 @@ class Cluster:
         found: Object = self.kubectl.json("get", "pod", name, "-n", self.namespace)
         return found
 
+    def pods(self) -> list[Object]:
+        found: list[Object] = self.kubectl.json("get", "pods", "-n", self.namespace)["items"]
+        return found
+
+    def held(self) -> set[str]:
+        """Names of the Pods in our gate."""
+        gate = {"name": wellknown.GATE}
+        return {each["metadata"]["name"] for each in self.pods() if gate in each["spec"].get("schedulingGates", [])}
+
     def tolerations(self, name: str = "web") -> list[Object]:
         """Those that Tollbar or the author wrote: the API server's own two are left out."""
         listed = self.get(name)["spec"].get("tolerations", [])

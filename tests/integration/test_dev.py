@@ -1,5 +1,6 @@
 """`tollbar dev` against the real API server: it works, and leaves the cluster and the machine as it found them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -191,3 +192,48 @@ def test_never_gates_when_told_so(kubectl: Kubectl, namespace: str, dev: Any, cl
     code = running.end(signal.SIGINT)
 
     assert (code, "schedulingGates" in created["spec"]) == (0, False)
+
+
+def test_at_the_end_no_claim_is_kept_by_it(kubectl: Kubectl, namespace: str, dev: Any) -> None:
+    here = ("-n", namespace)
+    running = dev()
+    running.until("ready: webhook at")
+    kubectl.apply(*a_kept_claim(namespace))
+    allocation = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-0"}]}}
+    body = json.dumps({"status": {"allocation": allocation}})
+    kubectl("patch", "resourceclaim/gpu", "--subresource=status", "--type=merge", "-p", body, *here)
+    kubectl("wait", "resourceclaim/gpu", "--for=jsonpath={.status.reservedFor[0].name}=owner", "--timeout=30s", *here)
+
+    code = running.end(signal.SIGINT)
+
+    left = kubectl.json("get", "resourceclaim", "gpu", *here)
+    assert (code, left.get("status", {}), left["metadata"].get("finalizers")) == (0, {}, None), running.said
+    assert "claims freed: 1" in running.said
+
+
+def a_kept_claim(namespace: str) -> list[dict[str, Any]]:
+    """A workload that has no Pods, and a claim for it that can be freed."""
+    template = {
+        "metadata": {"labels": {"app": "owner"}},
+        "spec": {"containers": [{"name": "main", "image": "example.com/app"}]},
+    }
+    workload = {
+        "metadata": {"name": "owner", "namespace": namespace},
+        "spec": {"replicas": 0, "selector": {"app": "owner"}, "template": template},
+    }
+    claim = {
+        "name": "gpu",
+        "namespace": namespace,
+        "annotations": {wellknown.ANNOTATION_RESERVED_FOR: "replicationcontrollers/owner"},
+        "finalizers": [wellknown.DELETE_PROTECTION_FINALIZER],
+    }
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    return [
+        {"apiVersion": "v1", "kind": "ReplicationController", **workload},
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": claim,
+            "spec": {"devices": {"requests": [request]}},
+        },
+    ]

@@ -57,7 +57,7 @@ def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kub
     again = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
     lines = installed.splitlines()
     assert (len(lines), [line for line in lines if not line.endswith(" serverside-applied")], again) == (
-        21,
+        29,
         [],
         installed,
     )
@@ -108,6 +108,13 @@ RIGHTS = {
     "tollbar-controllers create events.events.k8s.io": True,
     "tollbar-controllers list mutatingwebhookconfigurations.admissionregistration.k8s.io": True,
     "tollbar-controllers patch mutatingwebhookconfigurations.admissionregistration.k8s.io": False,
+    "tollbar-controllers create resourceclaims.resource.k8s.io": True,
+    "tollbar-controllers delete resourceclaims.resource.k8s.io": False,
+    "tollbar-controllers update resourceclaims.resource.k8s.io/binding": True,
+    "tollbar-controllers update resourceclaims.resource.k8s.io/driver": False,
+    "tollbar-controllers patch workloadclaims.tollbar.dev": False,
+    "tollbar-controllers watch statefulsets.apps": True,
+    "tollbar-controllers patch statefulsets.apps": False,
     "tollbar-controllers get secrets": False,
     "tollbar-controllers update leases.coordination.k8s.io/tollbar-controllers": True,
     "tollbar-controllers update leases.coordination.k8s.io/somebody-else": False,
@@ -150,12 +157,17 @@ def attributes(namespace: str, verb: str, resource: str, part: str) -> dict[str,
 
 @pytest.mark.usefixtures("installed")
 def test_who_may_view_a_cluster_sees_rules_and_who_administers_it_writes_them(kubectl: Kubectl) -> None:
-    kinds = ("tolerationrules", "schedulinggates")
-    reading = sorted(f"{verb} {kind}" for kind in kinds for verb in ("get", "list", "watch"))
-    writing = [
-        f"{verb} {kind}" for kind in kinds for verb in ("create", "update", "patch", "delete", "deletecollection")
-    ]
-    want = {"view": reading, "edit": reading, "admin": sorted([*reading, *writing, "release schedulinggates"])}
+    ours, theirs = ("tolerationrules", "schedulinggates"), ("workloadclaims",)
+    reading = [f"{verb} {kind}" for kind in (*ours, *theirs) for verb in ("get", "list", "watch")]
+    writing, using = (
+        [f"{verb} {kind}" for kind in kinds for verb in ("create", "update", "patch", "delete", "deletecollection")]
+        for kinds in (ours, theirs)
+    )
+    want = {
+        "view": sorted(reading),
+        "edit": sorted([*reading, *using]),
+        "admin": sorted([*reading, *using, *writing, "release schedulinggates"]),
+    }
     for _ in range(100):  # kube-controller-manager aggregates the roles, soon
         if (found := {role: verbs_of(kubectl, role) for role in want}) == want:
             break
@@ -225,7 +237,7 @@ def test_the_controllers_of_another_installation_declare_the_gate_as_theirs(
         lease["spec"]["holderIdentity"].rpartition("-")[0],
         [gate["spec"] for gate in gates],
     ) == (
-        (19, []),
+        (26, []),
         "tried",
         [shipped_gate(owners=("system:serviceaccount:elsewhere:acme-tollbar-controllers",))["spec"]],
     )
@@ -284,4 +296,28 @@ def test_with_the_admission_policy_there_is_no_webhook_left(render: Render) -> N
             )
         },
         [],
+    )
+
+
+def test_replacing_the_claim_controller_is_a_flag_and_rights_of_its_own(render: Render) -> None:
+    objects = render(ELSEWHERE + "components: [../../components/claims-replace]\n")
+    (deployment,) = (o for o in objects if name_of(o) == "Deployment acme-tollbar-controllers")
+    roles = {
+        name_of(o): o["metadata"].get("namespace") for o in objects if o["metadata"]["name"] == "acme-tollbar-claims"
+    }
+    bindings = [o for o in objects if name_of(o).endswith("Binding acme-tollbar-claims")]
+    subject = {"kind": "ServiceAccount", "name": "acme-tollbar-controllers", "namespace": "elsewhere"}
+    assert (
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"][-1],
+        roles,
+        [(each["roleRef"]["name"], each["subjects"]) for each in bindings],
+    ) == (
+        "--claims=Replace",
+        {
+            "ClusterRole acme-tollbar-claims": None,
+            "ClusterRoleBinding acme-tollbar-claims": None,
+            "Role acme-tollbar-claims": "elsewhere",
+            "RoleBinding acme-tollbar-claims": "elsewhere",
+        },
+        [("acme-tollbar-claims", [subject])] * 2,
     )

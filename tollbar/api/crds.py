@@ -7,11 +7,12 @@ from tollbar import wellknown
 from tollbar.api.base import ApiType
 from tollbar.api.schema import structural
 from tollbar.api.types import SchedulingGate, TolerationRule
+from tollbar.api.workloads import WorkloadClaim
 from tollbar.model.objects import Object
 
 
 def all_crds() -> list[Object]:
-    return [toleration_rules(), scheduling_gates()]
+    return [toleration_rules(), scheduling_gates(), workload_claims()]
 
 
 def toleration_rules() -> Object:
@@ -46,11 +47,38 @@ def scheduling_gates() -> Object:
     )
 
 
+def workload_claims() -> Object:
+    return _crd(
+        WorkloadClaim,
+        plural="workloadclaims",
+        short_name="wlclaim",
+        columns=[
+            _column("Resource", "string", ".spec.workloadRef.resource"),
+            _column("Workload", "string", ".spec.workloadRef.name"),
+            _column("Claim", "string", ".status.resourceClaimName"),
+            _column("Phase", "string", ".status.phase"),
+            _column("Reason", "string", '.status.conditions[?(@.type=="Reserved")].reason'),
+            _column("Consumers", "integer", ".status.consumers"),
+            _column("Age", "date", ".metadata.creationTimestamp"),
+        ],
+        selectable=[".spec.workloadRef.name", ".status.phase"],
+        scope="Namespaced",
+    )
+
+
 def _column(name: str, type_: str, path: str) -> Object:
     return {"name": name, "type": type_, "jsonPath": path}
 
 
-def _crd(model: type[ApiType], *, plural: str, short_name: str, columns: list[Object], selectable: list[str]) -> Object:
+def _crd(
+    model: type[ApiType],
+    *,
+    plural: str,
+    short_name: str,
+    columns: list[Object],
+    selectable: list[str],
+    scope: str = "Cluster",
+) -> Object:
     kind = model.__name__
     version: Object = {
         "name": wellknown.VERSION,
@@ -67,7 +95,7 @@ def _crd(model: type[ApiType], *, plural: str, short_name: str, columns: list[Ob
         "metadata": {"name": f"{plural}.{wellknown.GROUP}", "labels": {"app.kubernetes.io/name": "tollbar"}},
         "spec": {
             "group": wellknown.GROUP,
-            "scope": "Cluster",
+            "scope": scope,
             "names": {
                 "plural": plural,
                 "singular": kind.lower(),

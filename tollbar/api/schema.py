@@ -49,6 +49,7 @@ _FORMATS: Final = {
     "qualifiedName": "must be a qualified name: an optional DNS subdomain and '/', then at most 63 alphanumeric"
     " characters, '-', '_' or '.'",
     "labelValue": "must be a label value: at most 63 alphanumeric characters, '-', '_' or '.'",
+    "dns1123Label": "must be a DNS label: at most 63 lower case alphanumeric characters or '-'",
     "dns1123Subdomain": "must be a DNS subdomain: alphanumeric characters, '-' or '.'",
 }
 

@@ -34,7 +34,10 @@ SUBCOMMANDS: Final = {
     "demo": Subcommand("tollbar.cli.demo:command", "See Tollbar at work, explained step by step."),
     "dev": Subcommand("tollbar.cli.dev:command", "Run webhook and controllers from here against a cluster."),
     "drain": Subcommand("tollbar.cli.drain:command", "Stop gating and release every Pod that waits."),
+    "eval": Subcommand("tollbar.cli.eval:command", "Evaluate expressions on JSON lines."),
+    "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
+    "status": Subcommand("tollbar.cli.status:command", "Say how Tollbar stands in a cluster."),
     "webhook": Subcommand("webhooks.__main__:command", "Run the admission webhook."),
 }
 

@@ -31,6 +31,7 @@ from tollbar.runtime.resources import (
     SELF_SUBJECT_REVIEWS,
     TOLERATION_RULES,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
+    WORKLOAD_CLAIMS,
     Resource,
 )
 from tollbar.runtime.retry import READ, WRITE
@@ -88,7 +89,7 @@ class Applied:
                 timeout=30,
                 what=f"CustomResourceDefinition {key_of(wanted)} established",
             )
-        for resource in (TOLERATION_RULES, SCHEDULING_GATES):
+        for resource in (TOLERATION_RULES, SCHEDULING_GATES, WORKLOAD_CLAIMS):
             await self._served(resource)
 
     async def gate(self) -> str:

@@ -51,7 +51,14 @@ class Terminal:
     show_default=True,
     help="When the webhook gates a Pod; see the reference of the configuration file.",
 )
-def command(kubeconfig: str, admission: str) -> None:
+@click.option(
+    "--claims",
+    type=click.Choice(["Complement", "Replace", "Disabled"]),
+    default="Complement",
+    show_default=True,
+    help="Which part in the life of ResourceClaims the controllers take; see the same reference.",
+)
+def command(kubeconfig: str, admission: str, claims: str) -> None:
     """Run webhook and controllers from here against a cluster, until Ctrl-C.
 
     Applies the definitions and a SchedulingGate, makes certificates, starts both processes, and registers the webhook
@@ -59,18 +66,18 @@ def command(kubeconfig: str, admission: str) -> None:
     applied: the definitions too, and with them TolerationRules made meanwhile, unless they were there before.
     """
     try:
-        console.run(_dev(kubeconfig, admission, Terminal(console.stderr())))
+        console.run(_dev(kubeconfig, admission, claims, Terminal(console.stderr())))
     except ProcessDied as died:
         died.show()
         raise click.exceptions.Exit(died.code) from died
 
 
-async def _dev(kubeconfig: str, admission: str, terminal: Terminal) -> None:
+async def _dev(kubeconfig: str, admission: str, claims: str, terminal: Terminal) -> None:
     client = await console.connect(kubeconfig, "dev")
     try:
         terminal.say(f"connected to {client.host}")
         async with suite.running(
-            client, kubeconfig, admission=admission, report=terminal.say, sink=terminal.line
+            client, kubeconfig, admission=admission, claims=claims, report=terminal.say, sink=terminal.line
         ) as started:
             _invite(terminal, started, kubeconfig)
             try:

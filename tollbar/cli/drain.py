@@ -20,7 +20,8 @@ from typing import Final, Literal, TypeAlias
 import click
 
 from tollbar import wellknown
-from tollbar.cli import console
+from tollbar.cli import console, reservations
+from tollbar.cli.reservations import Swapped
 from tollbar.decide import tolerations
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
@@ -169,14 +170,23 @@ async def _release(client: Client, pod: Object) -> Result:
 @click.command("drain")
 @console.kubeconfig_option
 @console.output_option
-def command(kubeconfig: str | None, output: console.Output) -> None:
+@click.option(
+    "--reservations",
+    "with_reservations",
+    is_flag=True,
+    help="Also let Pods take the place of their workloads in the reservations of ResourceClaims.",
+)
+def command(kubeconfig: str | None, output: console.Output, with_reservations: bool) -> None:
     """Stop gating Pods and release every Pod that waits behind Tollbar's gate.
 
     Deletes Tollbar's webhook and admission policy configurations, waits for requests that had begun, removes the gate
     from every Pod and verifies that none is left.  Run it before removing Tollbar, or to recover when its controllers
     are gone.  Pods that are already running are not affected.
+
+    With --reservations, every entry that keeps a ResourceClaim for a workload is replaced by entries of the Pods that
+    use the claim: nobody would remove it any more.  Stop the controllers first, or they put it back.
     """
-    drained = console.run(_main(kubeconfig))
+    drained, swapped = console.run(_main(kubeconfig, with_reservations))
     data = {
         "configurations": list(drained.configurations),
         "released": drained.released,
@@ -185,16 +195,26 @@ def command(kubeconfig: str | None, output: console.Output) -> None:
         "remaining": drained.remaining,
     }
     row = {**data, "configurations": len(drained.configurations), "refused": len(drained.refused)}
+    if swapped is not None:
+        row |= {"swapped": swapped.swapped, "freed": swapped.freed, "reserved": swapped.remaining}
+        data["reservations"] = {**asdict(swapped), "refused": [{"claim": c, "reason": r} for c, r in swapped.refused]}
     console.emit([row], data, output)
     for refusal in drained.refused:
         console.say(f"{refusal.pod}: {refusal.reason}")
+    for claim, reason in swapped.refused if swapped is not None else ():
+        console.say(f"{claim}: {reason}")
     if drained.remaining:
         raise click.ClickException(f"Pods that still have the gate {wellknown.GATE}: {drained.remaining}")
+    if swapped is not None and swapped.remaining:
+        raise click.ClickException(
+            f"claims that are still reserved for a workload: {swapped.remaining}; do the controllers still run?"
+        )
 
 
-async def _main(kubeconfig: str | None) -> Drained:
+async def _main(kubeconfig: str | None, with_reservations: bool) -> tuple[Drained, Swapped | None]:
     client = await console.connect(kubeconfig, "drain")
     try:
-        return await drain(client, clock=SystemClock(), report=console.say)
+        drained = await drain(client, clock=SystemClock(), report=console.say)
+        return drained, await reservations.swap_all(client) if with_reservations else None
     finally:
         await client.close()

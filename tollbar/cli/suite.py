@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tollbar.cli import certs, processes
+from tollbar.cli import certs, processes, reservations
 from tollbar.cli.applying import Applied
 from tollbar.cli.drain import drain
 from tollbar.cli.processes import HOST, Process, Sink
@@ -56,7 +56,14 @@ class _Plan:
 
 @asynccontextmanager
 async def running(
-    client: Client, kubeconfig: str, *, admission: str, report: Callable[[str], None], sink: Sink, draining: bool = True
+    client: Client,
+    kubeconfig: str,
+    *,
+    admission: str,
+    claims: str = "Complement",
+    report: Callable[[str], None],
+    sink: Sink,
+    draining: bool = True,
 ) -> AsyncGenerator[Suite, None]:
     """Start, wait until everything is ready, and undo all of it at the end.
 
@@ -72,7 +79,9 @@ async def running(
             await applied.definitions()
             user = await applied.gate()
             report(f"applied the definitions, and the SchedulingGate with {user} as an owner")
-            plan = await asyncio.to_thread(_plan, Path(directory), kubeconfig, admission)
+            plan = await asyncio.to_thread(_plan, Path(directory), kubeconfig, admission, claims)
+            if draining:
+                undo.push_async_callback(_free, client, report)
             children = {}
             for name, arguments in plan.arguments.items():
                 children[name] = await Process.start(name, arguments, sink)
@@ -93,12 +102,19 @@ async def _drain(client: Client, report: Callable[[str], None]) -> None:
         report(f"{refusal.pod}: {refusal.reason}")
 
 
+async def _free(client: Client, report: Callable[[str], None]) -> None:
+    """When the controllers have ended: nobody would ever take their reservations away."""
+    done = await reservations.swap_all(client)
+    if done.swapped or done.freed or done.remaining:
+        report(f"claims freed: {done.freed}, left to their Pods: {done.swapped}, still reserved: {done.remaining}")
+
+
 async def _stop(child: Process, report: Callable[[str], None]) -> None:
     polite = await child.stop()
     report(f"{child.name}: ended" if polite else f"{child.name}: did not end in time and was killed")
 
 
-def _plan(directory: Path, kubeconfig: str, admission: str) -> _Plan:
+def _plan(directory: Path, kubeconfig: str, admission: str, claims: str) -> _Plan:
     """Choose ports, make the certificate, write each child's configuration."""
     serving, *others = processes.free_ports(1 + 2 * len(_MODULES))
     probes = dict(zip(_MODULES, others[::2], strict=True))
@@ -109,6 +125,7 @@ def _plan(directory: Path, kubeconfig: str, admission: str) -> _Plan:
             None,
             {
                 "admission": admission,
+                "claims": claims,
                 "leaderElection.enabled": False,
                 "health.bindAddress": f"{HOST}:{probes[name]}",
                 "metrics.bindAddress": f"{HOST}:{metrics[name]}",

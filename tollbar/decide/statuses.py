@@ -61,7 +61,7 @@ def rule_status(facts: RuleFacts, now: float) -> StatusPlan:
             pass
     numbers = {} if facts.pending is None else {"pendingMatches": facts.pending}
     wanted = _with_ready(facts.rule, status == "True", reason, message, numbers, now)
-    plan = _plan(facts.rule, wanted, events, facts.written, now)
+    plan = status_plan(facts.rule, wanted, events, facts.written, now)
     return plan if facts.pending is not None else replace(plan, outcome=RetryAfter(RECOUNT))
 
 
@@ -106,7 +106,7 @@ def gate_status(facts: GateFacts, now: float) -> StatusPlan:
     else:
         reason, message = wellknown.NOT_AN_OWNER, f"{facts.identity} is not among spec.owners and may not release Pods"
     wanted = _with_ready(facts.gate, facts.owned is not False, reason, message, numbers, now)
-    plan = _plan(facts.gate, wanted, (), facts.written, now)
+    plan = status_plan(facts.gate, wanted, (), facts.written, now)
     if ages and plan.outcome == DONE:
         return StatusPlan(plan.status, plan.events, RetryAfter(PERIOD))  # the oldest grows older without any event
     return plan
@@ -131,7 +131,10 @@ def _with_ready(obj: Object, ready: bool, reason: str, message: str, numbers: Ob
     }
 
 
-def _plan(obj: Object, wanted: Object, events: tuple[Event, ...], written: float | None, now: float) -> StatusPlan:
+def status_plan(
+    obj: Object, wanted: Object, events: tuple[Event, ...], written: float | None, now: float
+) -> StatusPlan:
+    """Write `wanted` now if conditions differ, in time if only numbers do; events go with a change of conditions."""
     old = obj.get("status") or {}
     if old == wanted:
         return StatusPlan()

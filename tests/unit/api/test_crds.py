@@ -42,7 +42,20 @@ def test_names() -> None:
             "shortNames": ["sgate"],
             "categories": ["tollbar"],
         },
+        "WorkloadClaim": {
+            "plural": "workloadclaims",
+            "singular": "workloadclaim",
+            "kind": "WorkloadClaim",
+            "listKind": "WorkloadClaimList",
+            "shortNames": ["wlclaim"],
+            "categories": ["tollbar"],
+        },
     }
+
+
+def test_only_workload_claims_belong_to_a_namespace() -> None:
+    scopes = {kind: crd["spec"]["scope"] for kind, crd in CRDS.items()}
+    assert scopes == {"TolerationRule": "Cluster", "SchedulingGate": "Cluster", "WorkloadClaim": "Namespaced"}
 
 
 def test_columns_show_what_the_status_has() -> None:
@@ -63,6 +76,15 @@ def test_columns_show_what_the_status_has() -> None:
             "MaxHold": ".spec.maxHold",
             "Held": ".status.heldPods",
             "Oldest": ".status.oldestHeldSeconds",
+            "Age": ".metadata.creationTimestamp",
+        },
+        "WorkloadClaim": {
+            "Resource": ".spec.workloadRef.resource",
+            "Workload": ".spec.workloadRef.name",
+            "Claim": ".status.resourceClaimName",
+            "Phase": ".status.phase",
+            "Reason": '.status.conditions[?(@.type=="Reserved")].reason',
+            "Consumers": ".status.consumers",
             "Age": ".metadata.creationTimestamp",
         },
     }

@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tollbar import wellknown
 from tollbar.api.gates import SchedulingGate, parse_gate
 from tollbar.api.rules import TolerationRule, parse_rule
+from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.runtime import options
 
 ROOT = Path(__file__).parents[3]
@@ -75,6 +77,44 @@ def test_rights_of_the_processes() -> None:
             ]
         ),
     }
+
+
+def test_rights_for_reservations() -> None:
+    """What is written, and which kinds of workloads are read; nothing is deleted."""
+    roles = of_kind("base/rbac", "ClusterRole")
+    verbs = {
+        name: {
+            f"{group or 'core'}/{resource}": sorted(rule["verbs"])
+            for rule in roles[name].get("rules", [])
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        }
+        for name in ("tollbar-reservations", "tollbar-workloads-common", "tollbar-workloads")
+    }
+    read, written = ["get", "list", "watch"], ["patch", "update"]
+    assert verbs == {
+        "tollbar-reservations": {
+            "resource.k8s.io/resourceclaims": ["create", "patch"],
+            "resource.k8s.io/resourceclaims/status": written,
+            "resource.k8s.io/resourceclaims/binding": written,
+            "tollbar.dev/workloadclaims": read,
+            "tollbar.dev/workloadclaims/status": ["patch"],
+        },
+        "tollbar-workloads-common": {
+            "core/replicationcontrollers": read,
+            "apps/deployments": read,
+            "apps/replicasets": read,
+            "apps/statefulsets": read,
+            "apps/daemonsets": read,
+            "batch/jobs": read,
+            "batch/cronjobs": read,
+            "jobset.x-k8s.io/jobsets": read,
+        },
+        "tollbar-workloads": {},
+    }
+    assert roles["tollbar-workloads"]["aggregationRule"]["clusterRoleSelectors"] == [
+        {"matchLabels": {wellknown.LABEL_AGGREGATE: "true"}}
+    ]
 
 
 def test_outside_the_cluster_roles_there_is_only_the_lease() -> None:
@@ -165,11 +205,15 @@ EXAMPLES = {
 
 def test_examples_of_our_kinds_are_valid() -> None:
     """Expressions are not looked at here: the broken one is refused by the compiler."""
-    parsers = {"TolerationRule": parse_rule, "SchedulingGate": parse_gate}
+    parsers: dict[str, Callable[[Any], Any]] = {
+        "TolerationRule": parse_rule,
+        "SchedulingGate": parse_gate,
+        "WorkloadClaim": parse_workload_claim,
+    }
     found = {name: parsers[obj["kind"]](obj) for name, obj in EXAMPLES.items() if obj["kind"] in parsers}
     assert {name: result for name, result in found.items() if isinstance(result, list)} == {}
-    assert {type(result) for result in found.values()} <= {TolerationRule, SchedulingGate}
-    assert len(found) == 7
+    assert {type(result) for result in found.values()} <= {TolerationRule, SchedulingGate, WorkloadClaim}
+    assert len(found) == 8
 
 
 @pytest.mark.parametrize("folder", sorted(path.parent.name for path in (MANIFESTS / "examples").glob("*/README.md")))

@@ -86,6 +86,7 @@ class Candidate:
         clock: Clock,
         work: Callable[[], Awaitable[None]] | None = None,
         identity: str = "me",
+        annotations: dict[str, str] | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.leading = asyncio.Event()
@@ -99,6 +100,7 @@ class Candidate:
             clock=clock,
             rng=NoJitter(),
             metrics=self.metrics,
+            annotations=annotations,
             die=lambda: self._note("died"),
         )
         self.task = asyncio.create_task(self.elector.run(self.lead))
@@ -161,6 +163,17 @@ async def test_the_first_leader_creates_the_lease(clock: Clock) -> None:
         },
         1,
     )
+    candidate.task.cancel()
+    await candidate.ended()
+
+
+async def test_the_lease_says_what_its_holder_does_and_keeps_what_others_say(clock: Clock) -> None:
+    leases = Leases(held_by(""))
+    assert leases.lease is not None
+    leases.lease["metadata"]["annotations"] = {"theirs": "kept", "ours": "old"}
+    candidate = Candidate(leases, clock, annotations={"ours": "new"})
+    await candidate.leading.wait()
+    assert leases.lease["metadata"]["annotations"] == {"theirs": "kept", "ours": "new"}
     candidate.task.cancel()
     await candidate.ended()
 

@@ -1,0 +1,200 @@
+"""The workloads that claims name: any kind that the cluster serves, watched from the first claim that names it on.
+
+Called by the reservations controller for one claim at a time.  A kind is found by discovery, asked for once (may it be
+listed at all?), then listed and watched like every other; with the last claim that names it, the watch ends.
+
+Invariants: `ABSENT` is what the API server said of the object itself, or what a watch told of its uid, never what a
+cache lacks; a kind that is not served, or may not be read, leaves everything as it is.  Of each workload only what
+decides about its claims is kept.
+
+Hazard: without a watch (a permission taken away later) an end is noticed when the process restarts; the metric
+`tollbar_watch_age_seconds` of the kind tells.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from tollbar.decide.reservations import RECHECK, Knowledge, Workload
+from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.workloads import Reference
+from tollbar.runtime import discovery
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.errors import ApiError, Forbidden, NotFound
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.reflector import Reflector
+from tollbar.runtime.resources import Resource
+from tollbar.runtime.retry import READ
+from tollbar.runtime.store import Delta, Store
+from tollbar.views.deleted import DeletedUids
+
+_log: Final = logging.getLogger(__name__)
+
+_LISTING_SECONDS: Final = 10.0
+"""How long a claim waits for the first list of a kind; then it is asked for again."""
+_METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
+
+_UNLISTED: Final = Workload(Knowledge.UNLISTED)
+_ABSENT: Final = Workload(Knowledge.ABSENT)
+
+
+@dataclass(eq=False, slots=True)
+class _Kind:
+    """One kind that claims name.  `unreadable` says why it is not watched, as found at `asked`."""
+
+    group: str
+    plural: str
+    claims: dict[Key, set[Key]] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unreadable: Workload | None = None
+    asked: float = float("-inf")
+    store: Store | None = None
+    reflector: Reflector | None = None
+    task: "asyncio.Task[None] | None" = None
+
+    def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+        self.store = self.reflector = self.task = None
+
+
+class Workloads:
+    """`changed` is called with the key of every claim whose workload may have changed."""
+
+    def __init__(
+        self, client: Client, changed: Callable[[Key], None], *, clock: Clock, rng: Random, metrics: Metrics
+    ) -> None:
+        self._client = client
+        self._changed = changed
+        self._clock = clock
+        self._rng = rng
+        self._metrics = metrics
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._named: dict[Key, Reference] = {}
+        self._deleted = DeletedUids()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._open = asyncio.Event()
+
+    async def run(self) -> None:
+        """Watch what `look_up` asks for, until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            self._open.set()
+            await asyncio.Event().wait()
+
+    async def look_up(self, claim: Key, reference: Reference, recorded: str) -> Workload:
+        """What is known of the workload that this claim names; from here on its changes wake the claim.
+
+        `recorded` is the uid that the claim was reserved for, empty when it was not.  Raises ApiError when the server
+        gives no clear answer.
+        """
+        kind = self._enrol(claim, reference)
+        async with kind.lock:
+            if kind.store is None or kind.reflector is None or not kind.reflector.served:
+                await self._open_watch(kind)
+        store = kind.store
+        if store is None:
+            return kind.unreadable or _UNLISTED
+        try:
+            async with asyncio.timeout(_LISTING_SECONDS):
+                await store.synced.wait()
+        except TimeoutError:
+            return _UNLISTED
+        key = Key(claim.namespace, reference.name)
+        cached = store.get(key)
+        if cached is not None and recorded in ("", uid_of(cached)):
+            return Workload(Knowledge.FOUND, cached)
+        if cached is None and recorded in self._deleted:
+            return _ABSENT
+        return await self._ask(store.resource, key)
+
+    def forget(self, claim: Key) -> None:
+        """The claim names no workload any more."""
+        reference = self._named.pop(claim, None)
+        if reference is None:
+            return
+        kind = self._kinds[reference.group, reference.resource]
+        workload = Key(claim.namespace, reference.name)
+        kind.claims[workload].discard(claim)
+        if not kind.claims[workload]:
+            del kind.claims[workload]
+        if not kind.claims:
+            kind.stop()
+            del self._kinds[reference.group, reference.resource]
+
+    def _enrol(self, claim: Key, reference: Reference) -> _Kind:
+        if self._named.get(claim) != reference:
+            self.forget(claim)
+            self._named[claim] = reference
+        name = (reference.group, reference.resource)
+        kind = self._kinds.setdefault(name, _Kind(*name))
+        kind.claims.setdefault(Key(claim.namespace, reference.name), set()).add(claim)
+        return kind
+
+    async def _open_watch(self, kind: _Kind) -> None:
+        """Find the kind and begin to watch it, at most once in a while when that does not succeed."""
+        now = self._clock.monotonic()
+        if now < kind.asked + RECHECK and kind.unreadable is not None:
+            return
+        kind.stop()
+        kind.asked, kind.unreadable = now, None
+        found: Resource | None = await READ(discovery.find, self._client, kind.group, kind.plural)
+        if found is None or not found.namespaced:
+            kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
+            return
+        try:
+            await READ(self._client.list, found, limit=1)
+        except NotFound:
+            kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
+            return
+        except Forbidden as error:
+            kind.unreadable = Workload(Knowledge.FORBIDDEN, detail=error.message)
+            return
+        await self._open.wait()
+        if self._tasks is None or self._kinds.get((kind.group, kind.plural)) is not kind:
+            return
+        kind.store = Store(found, project=essence)
+        kind.store.subscribe(lambda delta: self._on_delta(kind, delta))
+        kind.reflector = Reflector(self._client, kind.store, clock=self._clock, rng=self._rng, metrics=self._metrics)
+        kind.task = self._tasks.create_task(kind.reflector.run(), name=f"reflector {kind.plural}.{kind.group}")
+        _log.info("watching a kind of workload", extra={"group": kind.group, "resource": kind.plural})
+
+    def _on_delta(self, kind: _Kind, delta: Delta) -> None:
+        obj = delta.new or delta.old or {}
+        if delta.new is None and not delta.initial:  # a list that lacks it may lack the whole kind
+            self._deleted.add(uid_of(obj))
+        for claim in kind.claims.get(key_of(obj), ()):
+            self._changed(claim)
+
+    async def _ask(self, resource: Resource, key: Key) -> Workload:
+        try:
+            found: Object = await READ(self._client.get, resource, key.name, key.namespace)
+        except NotFound as error:
+            return _ABSENT if is_about(error, key) else Workload(Knowledge.UNKNOWN_KIND)
+        except Forbidden as error:
+            return Workload(Knowledge.FORBIDDEN, detail=error.message)
+        return Workload(Knowledge.FOUND, essence(found))
+
+
+def is_about(error: ApiError, key: Key) -> bool:
+    """Whether a 404 says that this object does not exist; of a kind that is not served it names none."""
+    return error.details.get("name") == key.name
+
+
+def essence(workload: Object) -> Object:
+    """What `tollbar.model.workloads` reads, and the object's identity."""
+    meta, status = metadata(workload), workload.get("status") or {}
+    replicas = {"replicas": spec(workload)["replicas"]} if "replicas" in spec(workload) else {}
+    conditions = [
+        {"type": each.get("type"), "status": each.get("status")}
+        for each in status.get("conditions") or ()
+        if isinstance(each, dict)
+    ]
+    return {
+        "metadata": {name: meta[name] for name in _METADATA if name in meta},
+        "spec": replicas,
+        "status": {"observedGeneration": status.get("observedGeneration"), "conditions": conditions},
+    }

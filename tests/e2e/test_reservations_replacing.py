@@ -1,0 +1,85 @@
+"""Devices that stay with their workload where Tollbar has the claims to itself: a Job keeps them between its Pods.
+
+Beside kube-controller-manager's claim controller that cannot be (tests/e2e/test_reservations.py).
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from cluster import Cluster
+from replacing import namespace_of, replacing
+from stack import Stack, eventually
+from workloads import Shared, deployment, job, workload_claim
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.build import Binaries
+from tollbar.model.objects import Key
+
+DRIVER = "gpu.example.com"
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def replaced(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with replacing(binaries, tmp_path_factory.mktemp("replaced")) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def node(replaced: Stack) -> Iterator[BackgroundKubelet]:
+    with BackgroundKubelet(replaced.plane.kubeconfig) as kubelet:
+        kubelet.add_node(NodeSpec("gpu-1"))
+        kubelet.publish_devices("gpu-1", DRIVER, [{"name": f"gpu-{index}"} for index in range(8)])
+        yield kubelet
+
+
+@pytest.fixture
+def shared(replaced: Stack, node: BackgroundKubelet, request: pytest.FixtureRequest) -> Iterator[Shared]:
+    """A template `one` for one device, in a namespace of its own."""
+    cluster = Cluster(replaced.plane.kubectl, namespace_of(replaced, request.node.name))
+    cluster.create(cluster.template("one", cluster.class_()))
+    yield Shared(cluster)
+    cluster.clear()
+
+
+def test_a_job_keeps_it_between_its_pods(shared: Shared, node: BackgroundKubelet, replaced: Stack) -> None:
+    wanted = workload_claim("device", "jobs", "batch", "train", resourceClaimTemplateName="one", release="WhenFinished")
+    train = job("train", "device", completions=2)
+    train["spec"]["parallelism"] = 1
+    shared.apply(wanted, train)
+    shared.until(shared.entries, ["jobs/train", "pods"])
+    device = shared.device()
+    (first,) = eventually(shared.running)
+    since = replaced.plane.audit_fence()
+    node.finish(Key(shared.cluster.namespace, first))
+    (second,) = eventually(lambda: shared.running(without=first), what="the second Pod")
+    shared.until(shared.entries, ["jobs/train", "pods"])
+    replaced.plane.audit_fence()
+    writes = [r for r in replaced.plane.audit.writes(since) if r.resource == "resourceclaims"]
+    assert (shared.device(), shared.condition()) == (device, ("True", "Held"))
+    assert len(writes) <= 3, "one Pod's entry went, another's came"
+    node.finish(Key(shared.cluster.namespace, second))
+    shared.until(shared.device, None)
+    shared.until(shared.entries, [])
+    shared.until(shared.condition, ("False", "Released"))
+
+
+def test_a_rollout_and_the_end_of_a_deployment(shared: Shared) -> None:
+    wanted = workload_claim("device", "deployments", "apps", "web", resourceClaimTemplateName="one")
+    shared.apply(wanted, deployment("web", "device"))
+    shared.until(shared.entries, ["deployments/web", "pods"])
+    device = shared.device()
+    (before,) = eventually(shared.running)
+    shared.run("set", "image", "deployment/web", "main=example.com/app:2")
+    eventually(lambda: shared.running(without=before), what="the next Pod")
+    assert shared.device() == device
+    shared.run("delete", "deployment/web")
+    shared.until(shared.device, None)
+    shared.until(shared.entries, [])
+
+
+def test_no_traceback_was_logged(replaced: Stack) -> None:
+    """The last test of the file: everything above went through these processes."""
+    assert [name for name, process in replaced.running.items() if "Traceback" in process.log()] == []

@@ -1,0 +1,116 @@
+"""WorkloadClaims on a real API server: it refuses what our parser refuses, and lets nobody move a reservation."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tollbar.api import crds
+from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
+from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.model.objects import Object
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.errors import ApiError, Invalid
+from tollbar.runtime.resources import WORKLOAD_CLAIMS
+
+WEB = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def definitions(plane: Any) -> Iterator[None]:
+    """Our CRDs, for this file only, unless somebody else put them there before."""
+    kubectl: Kubectl = plane.kubectl
+    wanted = crds.all_crds()
+    names = [f"crd/{crd['metadata']['name']}" for crd in wanted]
+    there = set(kubectl("get", "--ignore-not-found", "-o", "name", *names).split())
+    kubectl.apply(*wanted)
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    yield
+    if not there:
+        kubectl("delete", "--wait", *names)
+
+
+def claim(namespace: str, **spec: Any) -> Object:
+    given = {"workloadRef": WEB, "resourceClaimTemplateName": "one-gpu", **spec}
+    return {
+        "apiVersion": WORKLOAD_CLAIMS.api_version,
+        "kind": WORKLOAD_CLAIMS.kind,
+        "metadata": {"name": "tried", "namespace": namespace},
+        "spec": {field: value for field, value in given.items() if value is not None},
+    }
+
+
+SPECS: dict[str, dict[str, Any]] = {
+    "a template": {},
+    "a claim": {"resourceClaimTemplateName": None, "resourceClaimName": "gpu"},
+    "neither": {"resourceClaimTemplateName": None},
+    "both": {"resourceClaimName": "gpu"},
+    "an empty template": {"resourceClaimTemplateName": ""},
+    "a template in capitals": {"resourceClaimTemplateName": "One"},
+    "no workload": {"workloadRef": None},
+    "a core workload": {"workloadRef": {"resource": "replicationcontrollers", "name": "web"}},
+    "a group in capitals": {"workloadRef": {**WEB, "apiGroup": "Apps"}},
+    "a kind instead of a resource": {"workloadRef": {**WEB, "resource": "Deployment"}},
+    "a dotted resource": {"workloadRef": {**WEB, "resource": "deployments.apps"}},
+    "a dotted name": {"workloadRef": {**WEB, "name": "web.1"}},
+    "a name with a slash": {"workloadRef": {**WEB, "name": "a/b"}},
+    "a policy": {"release": "WhenIdle"},
+    "another policy": {"release": "Never"},
+    "an unknown field": {"workloadRef": {**WEB, "namespace": "prod"}},
+}
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+async def test_the_server_and_the_parser_are_of_one_mind(admin: Client, namespace: str, spec: dict[str, Any]) -> None:
+    wanted = claim(namespace, **spec)
+    strict = {"dryRun": "All", "fieldValidation": "Strict"}
+    try:
+        await admin.raw("POST", WORKLOAD_CLAIMS.path(namespace), orjson.dumps(wanted), query=strict)
+        accepted = True
+    except ApiError:
+        accepted = False
+    assert isinstance(parse_workload_claim(wanted), WorkloadClaim) is accepted
+
+
+CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
+    "the policy": ({"release": "WhenIdle"}, True),
+    "the workload": ({"workloadRef": {"name": "api"}}, False),
+    "the template": ({"resourceClaimTemplateName": "two-gpus"}, False),
+    "the template for a claim": ({"resourceClaimTemplateName": None, "resourceClaimName": "gpu"}, False),
+}
+
+
+@pytest.mark.parametrize(("change", "allowed"), CHANGES.values(), ids=CHANGES)
+async def test_what_may_change(admin: Client, namespace: str, change: dict[str, Any], allowed: bool) -> None:
+    await admin.create(WORKLOAD_CLAIMS, claim(namespace))
+    said = ""
+    try:
+        await admin.patch(WORKLOAD_CLAIMS, "tried", {"spec": change}, namespace=namespace, patch_type=PatchType.MERGE)
+    except Invalid as refused:
+        said = refused.message
+    assert ("field is immutable" in said, said == "") == (not allowed, allowed)
+
+
+def test_kubectl_shows_how_it_stands(kubectl: Kubectl, namespace: str) -> None:
+    kubectl.apply(claim(namespace))
+    condition = {
+        "type": "Reserved",
+        "status": "True",
+        "reason": "Held",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"resourceClaimName": "tried", "phase": "Reserved", "consumers": 2, "conditions": [condition]}
+    body = orjson.dumps({"status": status}).decode()
+    here = ("-n", namespace)
+    kubectl("patch", "wlclaim/tried", "--subresource=status", "--type=merge", "-p", body, *here)
+    shown = [line.split()[:-1] for line in kubectl("get", "wlclaim", *here).splitlines()]
+    found = kubectl("get", "wlclaim", "-o", "name", "--field-selector=status.phase=Reserved", *here)
+    assert (shown, found) == (
+        [
+            ["NAME", "RESOURCE", "WORKLOAD", "CLAIM", "PHASE", "REASON", "CONSUMERS"],
+            ["tried", "deployments", "web", "tried", "Reserved", "Held", "2"],
+        ],
+        "workloadclaim.tollbar.dev/tried\n",
+    )

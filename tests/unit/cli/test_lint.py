@@ -1,0 +1,231 @@
+"""`tollbar lint`: what is found in files, where, and with which exit code."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from builders import scheduling_gate, toleration_rule
+from click.testing import CliRunner, Result
+
+from tollbar.api.gates import shipped_gate
+from tollbar.cli import main
+
+ROOT = Path(__file__).parents[3]
+GOOD = toleration_rule("gpu").cel("claims.size() > 0")
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"spec": "anything"}}
+
+
+def lint(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, ["lint", *arguments], input=stdin)
+
+
+def written(*objects: Any) -> str:
+    return yaml.safe_dump_all([json.loads(json.dumps(obj)) for obj in objects], sort_keys=False)
+
+
+def findings(stdin: str) -> list[tuple[Any, ...]]:
+    """(line, object, field, message)"""
+    found = json.loads(lint("-", "-o", "json", stdin=stdin).stdout)["findings"]
+    return [(each["line"], each["object"], each["field"], each["message"]) for each in found]
+
+
+CLEAN: dict[str, str] = {
+    "nothing": "",
+    "only empty documents": "---\n---\n",
+    "objects of other groups": written(CONFIG_MAP),
+    "a rule among others": written(CONFIG_MAP, GOOD, CONFIG_MAP),
+    "two gates of different names": written(scheduling_gate("a", "x/a"), scheduling_gate("b", "x/b")),
+    "JSON": json.dumps(GOOD),
+    "a List": json.dumps({"apiVersion": "v1", "kind": "List", "items": [GOOD, CONFIG_MAP]}),
+    "a WorkloadClaim": written(
+        {
+            "apiVersion": "tollbar.dev/v1alpha1",
+            "kind": "WorkloadClaim",
+            "metadata": {"name": "web-gpu", "namespace": "ml"},
+            "spec": {
+                "workloadRef": {"apiGroup": "apps", "resource": "deployments", "name": "web"},
+                "resourceClaimTemplateName": "one-gpu",
+            },
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("text", CLEAN.values(), ids=CLEAN)
+def test_what_is_right_is_passed(text: str) -> None:
+    done = lint("-", stdin=text)
+    assert (done.exit_code, done.stdout) == (0, ""), done.output
+
+
+RULE = """\
+apiVersion: tollbar.dev/v1alpha1
+kind: TolerationRule
+metadata:
+  name: gpu
+spec:
+  MODE
+  match:
+    type: CEL
+    cel:
+      expression: EXPRESSION
+  tolerations:
+  - {key: example.com/gpu, operator: Exists, effect: NoSchedule}
+"""
+
+
+def rule(expression: str = "claims.size() > 0", mode: str = "mode: Enforce") -> str:
+    return RULE.replace("EXPRESSION", expression).replace("MODE", mode)
+
+
+FOUND: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    "an expression, with its line in the file and its place in itself": (
+        rule("pod.metdata.name == 'x'"),
+        [
+            (
+                10,
+                "TolerationRule/gpu",
+                "spec.match.cel.expression",
+                (
+                    "Invalid value: \"pod.metdata.name == 'x'\": 1:5: undefined field 'metdata' in Pod; did you mean"
+                    " 'metadata'?"
+                ),
+            )
+        ],
+    ),
+    "a field, on its line": (
+        rule(mode="mode: Enforc"),
+        [
+            (
+                6,
+                "TolerationRule/gpu",
+                "spec.mode",
+                'Unsupported value: "Enforc": supported values: "Enforce", "Audit", "Disabled"',
+            )
+        ],
+    ),
+    "the second document": (
+        rule() + "---\n" + rule(mode="modus: Audit"),
+        [(19, "TolerationRule/gpu", "spec.modus", 'Forbidden: unknown field; did you mean "mode"?')],
+    ),
+    "what is missing, where it should be": (
+        rule().replace("  match:", "  matches:"),
+        [
+            (5, "TolerationRule/gpu", "spec.match", "Required value"),
+            (7, "TolerationRule/gpu", "spec.matches", 'Forbidden: unknown field; did you mean "match"?'),
+        ],
+    ),
+    "a name": (
+        rule().replace("  name: gpu\n", "  labels: {}\n"),
+        [(3, "TolerationRule", "metadata.name", "Required value: name is required")],
+    ),
+    "a version": (
+        rule().replace("v1alpha1", "v1"),
+        [
+            (
+                1,
+                "TolerationRule/gpu",
+                "apiVersion",
+                'Unsupported value: "tollbar.dev/v1": supported values: "tollbar.dev/v1alpha1"',
+            )
+        ],
+    ),
+    "a kind": (
+        rule().replace("kind: TolerationRule", "kind: TolerationRules"),
+        [
+            (
+                2,
+                "TolerationRules/gpu",
+                "kind",
+                (
+                    'Unsupported value: "TolerationRules": supported values: "TolerationRule", "SchedulingGate",'
+                    ' "WorkloadClaim"'
+                ),
+            )
+        ],
+    ),
+    "the same gate twice": (
+        written(scheduling_gate("a", "x/y"), scheduling_gate("b", "x/y")),
+        [
+            (
+                line,
+                f"SchedulingGate/{name}",
+                "spec.gateName",
+                f'Duplicate value: "x/y": SchedulingGate "{other}" declares it',
+            )
+            for line, name, other in ((8, "a", "b"), (17, "b", "a"))
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), FOUND.values(), ids=FOUND)
+def test_what_is_wrong_is_found(text: str, want: list[tuple[Any, ...]]) -> None:
+    assert (findings(text), lint("-", stdin=text).exit_code) == (want, 1)
+
+
+def test_a_table_names_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "rule.yaml"
+    path.write_text(rule("1"))
+    done = lint(str(path))
+    assert (done.exit_code, [line.split()[:2] for line in done.stdout.splitlines()], done.stderr) == (
+        1,
+        [["PLACE", "OBJECT"], [f"{path}:10", "TolerationRule/gpu"]],
+        "1 object checked, 1 finding\n",
+    )
+
+
+UNREADABLE: dict[str, tuple[str | bytes, str]] = {
+    "no YAML": ("a: [1", ":1:6: expected ',' or ']'"),
+    "a tab": ("a:\n\t- b", ":2:1: found character '\\t' that cannot start any token"),
+    "a tag that would run something": ("!!python/object/apply:os.system ['true']", "could not determine a constructor"),
+    "no text": (b"\xff\xfe\x00a", "not text in UTF-8"),
+    "an alias to nothing": ("a: *b", "found undefined alias"),
+    "deep nesting": ("[" * 5000, "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_exit_code_2(tmp_path: Path, content: str | bytes, said: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    good = tmp_path / "good.yaml"
+    good.write_text(rule())
+    done = lint(str(path), str(good))
+    assert (done.exit_code, said in done.stderr, done.stderr.splitlines()[-1], "Traceback" in done.output) == (
+        2,
+        True,
+        "1 object checked, 0 findings",
+        False,
+    ), done.stderr
+
+
+def test_a_file_that_is_not_there_is_exit_code_2(tmp_path: Path) -> None:
+    done = lint(str(tmp_path / "nowhere.yaml"), str(tmp_path))
+    assert (done.exit_code, done.stderr.splitlines()[:2]) == (
+        2,
+        [f"Error: {tmp_path / 'nowhere.yaml'}: No such file or directory", f"Error: {tmp_path}: Is a directory"],
+    )
+
+
+def test_the_shipped_examples(examples: list[Path]) -> None:
+    done = lint(*map(str, examples), "-o", "json")
+    broken = {Path(each["file"]).name for each in json.loads(done.stdout)["findings"]}
+    assert broken == {"broken-rule.yaml"}
+
+
+@pytest.fixture
+def examples() -> list[Path]:
+    return sorted((ROOT / "manifests" / "examples").rglob("*.yaml"))
+
+
+def test_the_shipped_gate() -> None:
+    assert lint("-", stdin=written(shipped_gate())).exit_code == 0
+
+
+def test_the_page_shows_what_the_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "tasks" / "check-rules.md").read_text()
+    done = lint("manifests/examples/quickstart/broken-rule.yaml")
+    assert f"```console\n$ tollbar lint manifests/examples/quickstart/broken-rule.yaml\n{done.output}```" in page

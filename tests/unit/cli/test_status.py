@@ -1,0 +1,199 @@
+"""What `tollbar status` makes of what it reads; that it reads it, is tried on a real API server (tests/e2e)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import CREATED, Built, claim, pod, scheduling_gate, toleration_rule
+
+from tollbar import wellknown
+from tollbar.cli.status import Status, gather, problems, reservations
+from tollbar.model import timestamps
+from tollbar.model.objects import Object
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import NotFound
+from tollbar.runtime.resources import LEASES, Resource
+
+NOW = CREATED + 1000
+FINE = Status(
+    server="v1.37.0",
+    mode="Complement",
+    leader="controllers-0",
+    generator="kube-controller-manager",
+    pod_groups="",
+    may_bind=True,
+    held_pods=2,
+    rules_not_ready=(),
+    reservations={"Held": 3, "NotAllocated": 1, "Released": 1, "WorkloadMissing": 1},
+    loops=(),
+    refusals=(),
+)
+
+PROBLEMS: dict[str, tuple[Status, list[str]]] = {
+    "all is well": (FINE, []),
+    "no Lease, as under `tollbar dev`": (replace(FINE, mode="", leader=None), []),
+    "nobody leads": (replace(FINE, leader=""), ["nobody holds the controllers' Lease"]),
+    "a rule that does not compile": (
+        replace(FINE, rules_not_ready=("gpu: InvalidExpression",)),
+        ["rule gpu: InvalidExpression"],
+    ),
+    "reservations that cannot be made": (
+        replace(FINE, reservations={"Full": 1, "KindUnknown": 2}),
+        ["1 reservation: Full", "2 reservations: KindUnknown"],
+    ),
+    "a loop": (
+        replace(FINE, loops=("ml/gpu",)),
+        ["the entries of a finished Pod come and go on ResourceClaim ml/gpu: delete that Pod, or use claims: Replace"],
+    ),
+    "no right to bind": (
+        replace(FINE, may_bind=False),
+        ["the controllers may not update and patch resourceclaims/binding: no claim can be reserved"],
+    ),
+    "no right to bind, and no need": (replace(FINE, may_bind=False, mode="Disabled"), []),
+    "Replace is refused": (
+        replace(FINE, mode="Replace", refusals=("somebody else generates",)),
+        ["somebody else generates"],
+    ),
+    "claims are made by us although they should not": (
+        replace(FINE, generator="tollbar-controllers"),
+        ["claims: Complement, but the newest claim of a Pod was made by Tollbar"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problems(given: Status, want: list[str]) -> None:
+    assert problems(given) == want
+
+
+ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
+KEPT = claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})
+
+
+def workload_claim(reason: str) -> Built:
+    return Built(status={"conditions": [{"type": "Reserved", "status": "True", "reason": reason}]} if reason else {})
+
+
+def test_reservations_are_counted_once() -> None:
+    asked = [workload_claim("Held"), workload_claim("Held"), workload_claim("Full"), workload_claim("")]
+    found = [
+        claim(),
+        KEPT,
+        KEPT.allocated(),
+        KEPT.allocated().reserved(ENTRY),
+        KEPT.annotated({"tollbar.dev/workload-claim": "web"}).allocated().reserved(ENTRY),
+    ]
+    assert reservations(asked, found) == {
+        "Full": 1,
+        "Held": 3,
+        "NotAllocated": 1,
+        "NotReserved": 1,
+        "Unknown": 1,
+    }
+
+
+class Now(SystemClock):
+    def now(self) -> float:
+        return NOW
+
+
+class Server:
+    """An API server with these objects, by plural."""
+
+    def __init__(self, found: Mapping[str, list[Object]], lease: Object | None) -> None:
+        self._found = found
+        self._lease = lease
+
+    async def list(self, res: Resource, *, field_selector: str = "", **_: Any) -> Object:
+        items = self._found.get(res.plural, [])
+        if res.plural == "events":
+            items = [each for each in items if f"reason={each['reason']}" == field_selector]
+        return {"metadata": {}, "items": items}
+
+    async def get(self, res: Resource, *_: Any) -> Object:
+        assert res == LEASES
+        if self._lease is None:
+            raise NotFound(404, "NotFound", "none")
+        return self._lease
+
+    async def raw(self, *_: Any) -> bytes:
+        return json.dumps({"gitVersion": "v1.37.0"}).encode()
+
+    async def served(self, group_version: str) -> set[str]:
+        return {"podgroups"} if group_version == "scheduling.k8s.io/v1beta1" else set()
+
+    async def create(self, _res: Resource, review: Object) -> Object:
+        asked = review["spec"]
+        return {"status": {"allowed": asked["user"] == "us" and asked["resourceAttributes"]["verb"] == "update"}}
+
+
+def event(reason: str, seen: float, **regarding: str) -> Object:
+    return {"reason": reason, "note": "n", "eventTime": timestamps.micro_time(seen), "regarding": regarding}
+
+
+def lease(renewed: float) -> Object:
+    return {
+        "metadata": {"annotations": {wellknown.ANNOTATION_CLAIMS: "Replace"}},
+        "spec": {
+            "holderIdentity": "controllers-0",
+            "leaseDurationSeconds": 15,
+            "renewTime": timestamps.micro_time(renewed),
+        },
+    }
+
+
+def generated(manager: str, seconds: float) -> Built:
+    made = claim(manager).annotated({wellknown.POD_CLAIM_NAME_ANNOTATION: "gpu"}).created(CREATED + seconds)
+    fields = [
+        {"manager": "x", "operation": "Update", "subresource": "status"},
+        {"manager": manager, "operation": "Update"},
+    ]
+    return made.but("metadata.managedFields", fields)
+
+
+async def test_what_is_read() -> None:
+    server: Any = Server(
+        {
+            "schedulinggates": [scheduling_gate().but("spec.owners", ["us"])],
+            "pods": [pod("held").gated(), pod("free")],
+            "tolerationrules": [
+                toleration_rule("good").but("status.conditions", [{"type": "Ready", "status": "True"}]),
+                toleration_rule("bad").but("status.conditions", [{"type": "Ready", "status": "False", "reason": "X"}]),
+                toleration_rule("new"),
+            ],
+            "resourceclaims": [generated("old", 1), generated("newest", 2), claim()],
+            "workloadclaims": [workload_claim("Held")],
+            "events": [
+                event(wellknown.UPSTREAM_OSCILLATION, NOW - 10, namespace="ml", name="gpu"),
+                event(wellknown.UPSTREAM_OSCILLATION, NOW - 20, namespace="ml", name="gpu"),
+                event(wellknown.UPSTREAM_OSCILLATION, NOW - 900, namespace="ml", name="old"),
+                event(wellknown.CLAIMS_NOT_REPLACED, NOW - 10),
+            ],
+        },
+        lease(NOW - 5),
+    )
+    assert await gather(server, "tollbar-system", Now()) == Status(
+        server="v1.37.0",
+        mode="Replace",
+        leader="controllers-0",
+        generator="newest",
+        pod_groups="scheduling.k8s.io/v1beta1",
+        may_bind=False,
+        held_pods=1,
+        rules_not_ready=("bad: X", "new: not looked at yet"),
+        reservations={"Held": 1},
+        loops=("ml/gpu",),
+        refusals=("n",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "leader"),
+    [(None, None), (lease(NOW - 5), "controllers-0"), (lease(NOW - 60), "")],
+    ids=["no Lease", "held", "expired"],
+)
+async def test_who_leads(given: Object | None, leader: str | None) -> None:
+    server: Any = Server({}, given)
+    assert (await gather(server, "tollbar-system", Now())).leader == leader

@@ -1,0 +1,110 @@
+"""One WorkloadClaim, once decided: its claim is made or annotated, and a refusal is said."""
+
+from typing import Any
+
+import pytest
+from builders import CREATED, Built, Claim, claim, template
+from fakes import FakeEngine
+
+from controllers.reservations.states import States
+from controllers.reservations.workloadclaims import Deps, reconcile
+from controllers.status import StatusWriter
+from tollbar.decide.reservations import RECHECK, State
+from tollbar.model.objects import Key, Object
+from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import error_from_status
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import Resource
+from tollbar.views.caches import ClaimCaches
+
+KEY = Key("ml", "web-gpu")
+WANTED = Built(
+    apiVersion="tollbar.dev/v1alpha1",
+    kind="WorkloadClaim",
+    metadata={"namespace": "ml", "name": "web-gpu", "uid": "wc1", "generation": 1, "resourceVersion": "1"},
+    spec={
+        "workloadRef": {"apiGroup": "apps", "resource": "deployments", "name": "web"},
+        "resourceClaimTemplateName": "one",
+    },
+)
+
+
+class Now(SystemClock):
+    def now(self) -> float:
+        return CREATED + 1
+
+
+class Api:
+    """Refuses writes of claims with this Status; tells what was written, and which reason a status had."""
+
+    def __init__(self, status: Object | None = None) -> None:
+        self._status = status
+        self.done: list[str] = []
+
+    def _refuse(self) -> None:
+        if self._status is not None:
+            raise error_from_status(self._status, method="POST")
+
+    async def create(self, res: Resource, obj: Object) -> Object:
+        self._refuse()
+        self.done.append(f"create {res.kind} {obj['metadata']['name']}")
+        return obj
+
+    async def patch(self, res: Resource, name: str, body: Object, **_: Any) -> Object:
+        if "status" in body:
+            assert _["namespace"] == "ml"
+            (condition,) = body["status"]["conditions"]
+            self.done.append(f"status {condition['status']} {condition['reason']}")
+            return {**WANTED, "status": body["status"]}
+        self._refuse()
+        self.done.append(f"annotate {res.kind} {name} {body['metadata']['uid']}")
+        return claim(name)
+
+
+def deps(api: Api, found: Claim | None = None, state: State | None = None) -> Deps:
+    caches = ClaimCaches(engine=FakeEngine(), managed_namespaces={}, system_namespace="tollbar-system")
+    caches.workload_claims.apply(WANTED)
+    caches.templates.apply(template("one").request("gpu"))
+    if found is not None:
+        caches.claims.apply(found)
+    states, anything = States(Metrics()), api
+    states.record(KEY, state)
+    client: Any = anything
+    writer = StatusWriter(client, caches.workload_claims, client, Now())
+    return Deps(client, caches, states, writer, Now())
+
+
+MINE = claim("web-gpu").owned_by("WorkloadClaim", "web-gpu", uid="wc1")
+DENIED = {"code": 403, "message": "exceeded quota"}
+INVALID = {"code": 422, "message": "no such class", "details": {"causes": [{"message": "no"}]}}
+AGAIN = RetryAfter(RECHECK)
+
+CASES: dict[str, tuple[Api, Claim | None, Outcome, list[str]]] = {
+    "no claim yet": (Api(), None, DONE, ["create ResourceClaim web-gpu"]),
+    "it has just come": (Api({"code": 409, "reason": "AlreadyExists"}), None, Requeue("StaleView"), []),
+    "no right, or no quota": (Api(DENIED), None, AGAIN, ["status False PermissionDenied"]),
+    "the template asks for what is not valid": (Api(INVALID), None, AGAIN, ["status False InvalidSpec"]),
+    "it says nothing yet": (Api(), MINE, DONE, ["annotate ResourceClaim web-gpu uid-of-web-gpu"]),
+    "somebody else's": (Api(), claim("web-gpu"), DONE, ["status False ClaimTaken"]),
+}
+
+
+@pytest.mark.parametrize(("api", "found", "outcome", "done"), CASES.values(), ids=CASES)
+async def test_answers(api: Api, found: Claim | None, outcome: Outcome, done: list[str]) -> None:
+    assert (await reconcile(KEY, deps(api, found)), api.done) == (outcome, done)
+
+
+async def test_the_status_says_how_the_reservation_stands() -> None:
+    written = {
+        "tollbar.dev/reserved-for": "deployments.apps/web",
+        "tollbar.dev/release": "WhenDeleted",
+        "tollbar.dev/workload-claim": "web-gpu",
+    }
+    api = Api()
+    await reconcile(KEY, deps(api, MINE.annotated(written), State(False, "NotAllocated", "waiting")))
+    assert api.done == ["status False NotAllocated"]
+
+
+async def test_one_that_is_gone_is_nothing_to_do() -> None:
+    assert await reconcile(Key("ml", "gone"), deps(Api())) == DONE

@@ -1,0 +1,243 @@
+"""The watches of workloads: begun by the first claim that names a kind, and what they say and do not say."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+
+from controllers.reservations.workloads import Workloads, essence
+from tollbar.decide.reservations import RECHECK, Knowledge, Workload
+from tollbar.model.objects import Key, Object
+from tollbar.model.workloads import Reference
+from tollbar.runtime.client import WatchEvent
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import ApiError, error_from_status
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import Resource
+
+WEB = Reference("apps", "deployments", "web")
+CLAIM = Key("ml", "gpu")
+GONE = {"code": 404, "details": {"group": "apps", "kind": "deployments", "name": "web"}}
+NO_KIND = {"code": 404, "message": "404 page not found"}
+DENIED = {"code": 403, "message": "deployments.apps is forbidden"}
+
+
+def deployment(uid: str = "u1", version: int = 1) -> Object:
+    meta = {"namespace": "ml", "name": "web", "uid": uid, "generation": 1, "resourceVersion": str(version)}
+    return {"metadata": meta, "spec": {"replicas": 1}, "status": {"observedGeneration": 1, "conditions": []}}
+
+
+class Hand(SystemClock):
+    """A clock that is moved by hand; nobody sleeps long."""
+
+    seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002
+        await asyncio.sleep(0)
+
+
+class Api:
+    """A server with some Deployments.  `answers` says what a call is refused with."""
+
+    def __init__(self, *found: Object, served: bool = True, namespaced: bool = True) -> None:
+        self.found = list(found)
+        self.served_kind = served
+        self.namespaced = namespaced
+        self.answers: dict[str, Object] = {}
+        self.calls: Counter[str] = Counter()
+        self.events: asyncio.Queue[WatchEvent | ApiError] = asyncio.Queue()
+        self.ended = asyncio.Event()
+
+    def _count(self, call: str) -> None:
+        self.calls[call] += 1
+        if call in self.answers:
+            raise error_from_status(self.answers[call], method="GET")
+
+    async def raw(self, _method: str, path: str) -> bytes:
+        self._count("discovery")
+        if path == "/apis/apps":
+            return orjson.dumps({"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}})
+        kind = {"name": "deployments", "kind": "Deployment", "namespaced": self.namespaced}
+        return orjson.dumps({"resources": [kind] if self.served_kind else []})
+
+    async def served(self, _group_version: str) -> set[str]:
+        return {"deployments"} if self.served_kind else set()
+
+    async def list(self, _res: Resource, _namespace: str = "", **_: Any) -> Object:
+        self._count("list")
+        return {"metadata": {"resourceVersion": "1"}, "items": [dict(each) for each in self.found]}
+
+    async def get(self, _res: Resource, name: str, _namespace: str = "") -> Object:
+        self._count("get")
+        for each in self.found:
+            if each["metadata"]["name"] == name:
+                return each
+        raise error_from_status(GONE, method="GET")
+
+    async def watch(self, _res: Resource, _namespace: str = "", **_: Any) -> AsyncIterator[WatchEvent]:
+        try:
+            while True:
+                event = await self.events.get()
+                if isinstance(event, ApiError):
+                    raise event
+                yield event
+        finally:
+            self.ended.set()
+
+
+class World:
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.clock = Hand()
+        self.woken: asyncio.Queue[Key] = asyncio.Queue()
+        client: Any = api
+        self.workloads = Workloads(client, self.woken.put_nowait, clock=self.clock, rng=Random(1), metrics=Metrics())
+
+    async def look_up(self, recorded: str = "") -> Workload:
+        return await self.workloads.look_up(CLAIM, WEB, recorded)
+
+    async def tell(self, kind: str, obj: Object) -> None:
+        """A watch event, once its claim was woken by it."""
+        while not self.woken.empty():
+            self.woken.get_nowait()  # by the list
+        self.api.events.put_nowait(WatchEvent(kind, obj))
+        assert await self.woken.get() == CLAIM
+
+
+@asynccontextmanager
+async def world(api: Api) -> AsyncIterator[World]:
+    made = World(api)
+    running = asyncio.create_task(made.workloads.run())
+    yield made
+    running.cancel()
+    await asyncio.wait({running})
+
+
+FOUND = Workload(Knowledge.FOUND, essence(deployment()))
+ABSENT = Workload(Knowledge.ABSENT)
+UNKNOWN = Workload(Knowledge.UNKNOWN_KIND)
+
+ANSWERS: dict[str, tuple[Api, dict[str, Object], str, Workload, int]] = {
+    "it is there": (Api(deployment()), {}, "", FOUND, 0),
+    "it is the one on record": (Api(deployment()), {}, "u1", FOUND, 0),
+    "another is on record: the server is asked": (Api(deployment()), {}, "u0", FOUND, 1),
+    "it is not there: the server is asked": (Api(), {}, "u1", ABSENT, 1),
+    "the server does not know the kind": (Api(), {"get": NO_KIND}, "u1", UNKNOWN, 1),
+    "it may not be read": (
+        Api(),
+        {"get": DENIED},
+        "u1",
+        Workload(Knowledge.FORBIDDEN, detail="deployments.apps is forbidden"),
+        1,
+    ),
+    "the kind may not be listed": (
+        Api(),
+        {"list": DENIED},
+        "u1",
+        Workload(Knowledge.FORBIDDEN, detail="deployments.apps is forbidden"),
+        0,
+    ),
+    "the kind is not served": (Api(served=False), {}, "u1", UNKNOWN, 0),
+    "the group is not served": (Api(), {"discovery": NO_KIND}, "u1", UNKNOWN, 0),
+    "the kind belongs to no namespace": (Api(namespaced=False), {}, "u1", UNKNOWN, 0),
+}
+
+
+@pytest.mark.parametrize(("api", "answers", "recorded", "want", "gets"), ANSWERS.values(), ids=ANSWERS)
+async def test_what_is_known(api: Api, answers: dict[str, Object], recorded: str, want: Workload, gets: int) -> None:
+    api.answers.update(answers)
+    async with world(api) as running:
+        assert (await running.look_up(recorded), api.calls["get"]) == (want, gets)
+
+
+async def test_a_kind_is_listed_for_the_first_claim_only() -> None:
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        calls = dict(running.api.calls)
+        await running.workloads.look_up(Key("ml", "other"), WEB, "")
+        assert running.api.calls == calls
+
+
+async def test_its_end_is_known_from_the_watch_alone() -> None:
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        await running.tell("DELETED", deployment(version=2))
+        assert (await running.look_up("u1"), running.api.calls["get"]) == (ABSENT, 0)
+
+
+async def test_a_change_wakes_the_claim() -> None:
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        scaled = {**deployment(version=2), "spec": {"replicas": 0}}
+        await running.tell("MODIFIED", scaled)
+        assert await running.look_up() == Workload(Knowledge.FOUND, essence(scaled))
+
+
+async def test_a_kind_that_is_lost_is_no_end() -> None:
+    """What a list lacks may lack because there are no lists any more."""
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        running.api.served_kind = False
+        running.api.answers["list"] = running.api.answers["get"] = NO_KIND
+        running.api.events.put_nowait(error_from_status(NO_KIND))
+        async with asyncio.timeout(20):
+            found = [await running.look_up("u1")]
+            while found[-1].knowledge is Knowledge.FOUND:
+                await running.woken.get()
+                found.append(await running.look_up("u1"))
+        assert (found[-1], running.api.calls["get"]) == (UNKNOWN, 0)
+
+
+async def test_what_a_new_list_lacks_is_asked_for() -> None:
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        (kept,), running.api.found = running.api.found, []
+        running.api.events.put_nowait(error_from_status({"code": 410}))
+        await running.woken.get()
+        await running.woken.get()
+        running.api.found = [kept]
+        assert (await running.look_up("u1"), running.api.calls["get"]) == (FOUND, 1)
+
+
+async def test_what_was_not_served_is_looked_for_again_in_time() -> None:
+    async with world(Api(deployment(), served=False)) as running:
+        seen = [await running.look_up()]
+        running.api.served_kind = True
+        seen.append(await running.look_up())
+        running.clock.seconds += RECHECK
+        seen.append(await running.look_up())
+        assert seen == [UNKNOWN, UNKNOWN, FOUND]
+
+
+async def test_with_its_last_claim_the_watch_ends() -> None:
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        await asyncio.sleep(0)
+        running.workloads.forget(CLAIM)
+        running.workloads.forget(CLAIM)
+        await running.api.ended.wait()
+        running.api.calls.clear()
+        await running.look_up()
+        assert running.api.calls["list"] == 2  # asked for and listed anew
+
+
+@pytest.mark.parametrize("status", [{"code": 500}, {"code": 401}], ids=["a failing server", "no credentials"])
+async def test_no_clear_answer_is_an_error(status: Object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controllers.reservations.workloads.READ", once)
+    api = Api()
+    api.answers["get"] = status
+    async with world(api) as running:
+        with pytest.raises(ApiError):
+            await running.look_up("u1")
+
+
+async def once(call: Any, *arguments: Any, **options: Any) -> Any:
+    return await call(*arguments, **options)

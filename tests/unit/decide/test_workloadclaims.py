@@ -1,0 +1,175 @@
+"""What a WorkloadClaim asks of its claim, and what its status says."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import CREATED, Built, Claim, claim, template
+
+from tollbar.api.workloads import parse_workload_claim
+from tollbar.decide.reservations import State
+from tollbar.decide.statuses import StatusPlan
+from tollbar.decide.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan, decide
+from tollbar.model.claims import pod_entry
+from tollbar.model.objects import Object
+from tollbar.model.plan import RetryAfter
+
+NOW = CREATED + 100.0
+SINCE = "2026-01-01T00:01:40Z"
+WRITTEN = {
+    "tollbar.dev/reserved-for": "deployments.apps/web",
+    "tollbar.dev/release": "WhenIdle",
+    "tollbar.dev/workload-claim": "web-gpu",
+}
+ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
+
+
+def workload_claim(**spec: Any) -> Built:
+    reference = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
+    return Built(
+        apiVersion="tollbar.dev/v1alpha1",
+        kind="WorkloadClaim",
+        metadata={"namespace": "ml", "name": "web-gpu", "uid": "wc1", "generation": 1},
+        spec={"workloadRef": reference, "release": "WhenIdle", **spec},
+    )
+
+
+MADE = workload_claim(resourceClaimTemplateName="one")
+ADOPTED = workload_claim(resourceClaimName="gpu")
+TEMPLATE = template("one").request("gpu.example.com").giving({"team": "a"}, {"note": "x"})
+OWNER = {"apiVersion": "tollbar.dev/v1alpha1", "kind": "WorkloadClaim", "name": "web-gpu", "uid": "wc1"}
+NEW = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {
+        "namespace": "ml",
+        "name": "web-gpu",
+        "labels": {"team": "a"},
+        "annotations": {"note": "x", **WRITTEN},
+        "ownerReferences": [{**OWNER, "controller": True}],
+    },
+    "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
+}
+
+
+def made(uid: str = "wc1") -> Claim:
+    return claim("web-gpu").owned_by("WorkloadClaim", "web-gpu", uid=uid)
+
+
+def facts(obj: Built, found: Claim | None = None, state: State | None = None, **more: Any) -> WorkloadClaimFacts:
+    return WorkloadClaimFacts(obj, parse_workload_claim(obj), found, more.get("template"), state, more.get("written"))
+
+
+def status(
+    status_: str, reason: str, phase: str, message: str = "", *, name: str = "gpu", consumers: int = 0, uid: str = ""
+) -> Object:
+    condition = {
+        "type": "Reserved",
+        "status": status_,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": 1,
+        "lastTransitionTime": SINCE,
+    }
+    found = {"workloadUID": uid} if uid else {}
+    return {
+        "observedGeneration": 1,
+        "resourceClaimName": name,
+        "phase": phase,
+        **found,
+        "consumers": consumers,
+        "conditions": [condition],
+    }
+
+
+def says(*args: Any, **more: Any) -> WorkloadClaimPlan:
+    return WorkloadClaimPlan(status=StatusPlan(status(*args, **more)))
+
+
+RESERVED = claim().annotated({**WRITTEN, "tollbar.dev/reserved-uid": "u1"}).allocated().reserved(ENTRY, pod_entry(NEW))
+HELD = status("True", "Held", "Reserved", uid="u1", consumers=1)
+MISSING = "does not exist"
+
+CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
+    "it is being deleted": (facts(MADE.but("metadata.deletionTimestamp", SINCE)), WorkloadClaimPlan()),
+    "a mistake that got past admission": (
+        facts(workload_claim()),
+        says(
+            "False",
+            "InvalidSpec",
+            "Blocked",
+            "spec: Required value: exactly one of resourceClaimTemplateName and resourceClaimName must be set",
+            name="",
+        ),
+    ),
+    "no template yet": (
+        facts(MADE),
+        says("False", "TemplateMissing", "Pending", f"ResourceClaimTemplate one {MISSING}", name="web-gpu"),
+    ),
+    "a template": (facts(MADE, template=TEMPLATE), WorkloadClaimPlan(create=NEW)),
+    "a claim of that name belongs to nobody": (
+        facts(MADE, claim("web-gpu"), template=TEMPLATE),
+        says("False", "ClaimTaken", "Blocked", "ResourceClaim web-gpu is somebody else's", name="web-gpu"),
+    ),
+    "a claim of an earlier WorkloadClaim of that name": (
+        facts(MADE, made("wc0")),
+        says("False", "ClaimTaken", "Blocked", "ResourceClaim web-gpu is somebody else's", name="web-gpu"),
+    ),
+    "its claim lost an annotation": (facts(MADE, made()), WorkloadClaimPlan(annotate=WRITTEN)),
+    "its claim has not been looked at yet": (facts(MADE, made().annotated(WRITTEN)), WorkloadClaimPlan()),
+    "no claim to adopt yet": (
+        facts(ADOPTED),
+        says("False", "ClaimMissing", "Pending", f"ResourceClaim gpu {MISSING}"),
+    ),
+    "a claim to adopt": (facts(ADOPTED, claim()), WorkloadClaimPlan(annotate=WRITTEN)),
+    "a claim that somebody reserved for the same workload": (
+        facts(ADOPTED, claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})),
+        WorkloadClaimPlan(annotate=WRITTEN),
+    ),
+    "a claim that somebody reserved for another workload": (
+        facts(ADOPTED, claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/api"})),
+        says(
+            "False", "ClaimTaken", "Blocked", "ResourceClaim gpu is annotated to be reserved for deployments.apps/api"
+        ),
+    ),
+    "a claim of another WorkloadClaim": (
+        facts(ADOPTED, claim().annotated({**WRITTEN, "tollbar.dev/workload-claim": "other"})),
+        says("False", "ClaimTaken", "Blocked", "WorkloadClaim other has ResourceClaim gpu"),
+    ),
+    "waiting": (
+        facts(ADOPTED, claim().annotated(WRITTEN), State(False, "NotAllocated", "waiting")),
+        says("False", "NotAllocated", "Pending", "waiting"),
+    ),
+    "reserved": (facts(ADOPTED, RESERVED, State(True, "Held")), WorkloadClaimPlan(status=StatusPlan(HELD))),
+    "reserved, as it says already": (
+        facts(ADOPTED.but("status", HELD), RESERVED, State(True, "Held")),
+        WorkloadClaimPlan(),
+    ),
+    "reserved, and something is wrong": (
+        facts(ADOPTED, RESERVED, State(True, "KindUnknown", "why")),
+        says("True", "KindUnknown", "Reserved", "why", uid="u1", consumers=1),
+    ),
+    "one consumer more, soon after a write": (
+        facts(ADOPTED.but("status", {**HELD, "consumers": 0}), RESERVED, State(True, "Held"), written=NOW - 10),
+        WorkloadClaimPlan(status=StatusPlan(outcome=RetryAfter(20.0))),
+    ),
+    "released": (
+        facts(ADOPTED.but("status", HELD), claim().annotated(WRITTEN), State(False, "Released", "idle")),
+        WorkloadClaimPlan(status=StatusPlan({**status("False", "Released", "Released", "idle"), "workloadUID": None})),
+    ),
+    "full": (
+        facts(ADOPTED, claim().annotated(WRITTEN), State(False, "Full", "256")),
+        says("False", "Full", "Blocked", "256"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES)
+def test_decisions(given: WorkloadClaimFacts, want: WorkloadClaimPlan) -> None:
+    assert decide(given, NOW) == want
+
+
+def test_a_claim_that_was_made_is_left_as_it_is() -> None:
+    given = facts(MADE, template=TEMPLATE)
+    created = decide(given, NOW).create
+    assert decide(replace(given, claim=created), NOW) == WorkloadClaimPlan()

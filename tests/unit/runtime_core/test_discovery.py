@@ -1,0 +1,60 @@
+"""From a plural name to a kind, by what discovery says."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tollbar.model.objects import Object
+from tollbar.runtime.discovery import find
+from tollbar.runtime.errors import ApiError, NotFound, ServerError
+from tollbar.runtime.resources import Resource
+
+DEPLOYMENTS = {"name": "deployments", "kind": "Deployment", "namespaced": True}
+SCALE = {"name": "deployments/scale", "kind": "Scale", "namespaced": True}
+SERVED: dict[str, Object] = {
+    "/api/v1": {"resources": [{"name": "nodes", "kind": "Node", "namespaced": False}]},
+    "/apis/apps": {
+        "versions": [{"version": "v2beta1"}, {"version": "v1"}, {"version": "v0"}],
+        "preferredVersion": {"version": "v1"},
+    },
+    "/apis/apps/v2beta1": {"resources": [DEPLOYMENTS, {**DEPLOYMENTS, "name": "rollouts", "kind": "Rollout"}]},
+    "/apis/apps/v1": {"resources": [SCALE, DEPLOYMENTS]},
+    "/apis/broken": {},
+}
+
+
+class Server:
+    """Discovery documents by path."""
+
+    def __init__(self, failing: str = "") -> None:
+        self._failing = failing
+
+    async def raw(self, _method: str, path: str) -> bytes:
+        if path == self._failing:
+            raise ServerError(503, "ServiceUnavailable", "no backend")
+        if path not in SERVED:
+            raise NotFound(404, "NotFound", "404 page not found")
+        return orjson.dumps(SERVED[path])
+
+
+WANTED = {
+    ("apps", "deployments"): Resource("apps", "v1", "deployments", "Deployment", namespaced=True),
+    ("apps", "rollouts"): Resource("apps", "v2beta1", "rollouts", "Rollout", namespaced=True),
+    ("", "nodes"): Resource("", "v1", "nodes", "Node", namespaced=False),
+    ("apps", "deployment"): None,
+    ("broken", "things"): None,
+    ("example.com", "things"): None,
+}
+
+
+@pytest.mark.parametrize(("name", "want"), WANTED.items(), ids=map(".".join, WANTED))
+async def test_kinds(name: tuple[str, str], want: Resource | None) -> None:
+    server: Any = Server()
+    assert await find(server, *name) == want
+
+
+async def test_a_failing_server_is_not_a_kind_that_is_not_served() -> None:
+    server: Any = Server("/apis/apps/v1")
+    with pytest.raises(ApiError):
+        await find(server, "apps", "deployments")

@@ -1,0 +1,135 @@
+"""Workloads of the end-to-end lane whose Pods share one claim, and what is to be seen of its reservation."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cluster import RESERVED, Cluster
+from stack import eventually
+
+from tollbar.model.objects import Object
+
+
+def pod_template(name: str, claim: str, **spec: Any) -> Object:
+    container = {"name": "main", "image": "example.com/app", "resources": {"claims": [{"name": "device"}]}}
+    return {
+        "metadata": {"labels": {"app": name}},
+        "spec": {
+            "containers": [container],
+            "tolerations": [RESERVED],
+            "terminationGracePeriodSeconds": 0,
+            "resourceClaims": [{"name": "device", "resourceClaimName": claim}],
+            **spec,
+        },
+    }
+
+
+def deployment(name: str, claim: str, *, strategy: str = "Recreate", replicas: int = 1) -> Object:
+    spec = {
+        "replicas": replicas,
+        "strategy": {"type": strategy},
+        "selector": {"matchLabels": {"app": name}},
+        "template": pod_template(name, claim),
+    }
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def stateful_set(name: str, claim: str, *, replicas: int = 1) -> Object:
+    spec = {
+        "replicas": replicas,
+        "serviceName": name,
+        "selector": {"matchLabels": {"app": name}},
+        "template": pod_template(name, claim),
+    }
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
+
+
+def job(name: str, claim: str, *, completions: int = 1) -> Object:
+    template = pod_template(name, claim, restartPolicy="Never")
+    spec = {"completions": completions, "parallelism": completions, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def workload_claim(name: str, resource: str, group: str, workload: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "tollbar.dev/v1alpha1",
+        "kind": "WorkloadClaim",
+        "metadata": {"name": name},
+        "spec": {"workloadRef": {"apiGroup": group, "resource": resource, "name": workload}, **spec},
+    }
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One claim `device` of a namespace, and who shares it."""
+
+    cluster: Cluster
+    name: str = "device"
+
+    def apply(self, *objects: Object) -> None:
+        """Into the namespace."""
+        here = self.cluster.namespace
+        placed = [{**obj, "metadata": {**obj["metadata"], "namespace": here}} for obj in objects]
+        self.cluster.kubectl.apply(*placed)
+
+    def run(self, *arguments: str) -> str:
+        return self.cluster.kubectl(*arguments, "-n", self.cluster.namespace)
+
+    def get(self, kind: str, name: str) -> Object:
+        found: Object = self.cluster.kubectl.json("get", kind, name, "-n", self.cluster.namespace)
+        return found
+
+    def claim(self) -> Object | None:
+        said = self.run("get", "resourceclaim", self.name, "--ignore-not-found", "-o", "json")
+        return json.loads(said) if said.strip() else None
+
+    def uid(self) -> str:
+        return str((self.claim() or {})["metadata"]["uid"])
+
+    def entries(self) -> list[str]:
+        """`status.reservedFor` as resource/name, the Pods' as "pods"."""
+        found = ((self.claim() or {}).get("status") or {}).get("reservedFor") or []
+        return sorted("pods" if each["resource"] == "pods" else f"{each['resource']}/{each['name']}" for each in found)
+
+    def device(self) -> str | None:
+        """Name of the device that is allocated."""
+        allocation = ((self.claim() or {}).get("status") or {}).get("allocation")
+        return str(allocation["devices"]["results"][0]["device"]) if allocation else None
+
+    def pods(self) -> list[Object]:
+        found: list[Object] = self.cluster.kubectl.json("get", "pods", "-n", self.cluster.namespace)["items"]
+        return found
+
+    def running(self, *, without: str = "") -> list[str]:
+        """Names of the Pods that run, less the one that is named."""
+        return sorted(
+            pod["metadata"]["name"]
+            for pod in self.pods()
+            if (pod.get("status") or {}).get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+            and pod["metadata"]["name"] != without
+        )
+
+    def condition(self, name: str = "device") -> tuple[str, str]:
+        """Status and reason of the condition of a WorkloadClaim."""
+        for each in (self.get("workloadclaim", name).get("status") or {}).get("conditions") or ():
+            if each["type"] == "Reserved":
+                return each["status"], each["reason"]
+        return "", ""
+
+    def reasons(self) -> list[str]:
+        """Of the events on the claim."""
+        return [reason for reason, _ in self.cluster.events(self.name)]
+
+    def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 30.0) -> None:
+        seen: list[Any] = []
+
+        def holds() -> bool:
+            seen[:] = [what()]
+            return bool(seen[0] == want)
+
+        try:
+            eventually(holds, seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"wanted {want}, still {seen} after {seconds:g} s; claim: {self.claim()}") from error

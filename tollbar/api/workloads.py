@@ -1,0 +1,155 @@
+"""WorkloadClaim: one ResourceClaim that belongs to a workload, and is kept for it while its Pods come and go.
+
+The type is the CRD (docstrings are its descriptions); `parse_workload_claim` is the one answer to whether an object is
+a valid one, and never raises.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field
+
+from tollbar import wellknown
+from tollbar.api import texts
+from tollbar.api.base import ApiType, Conditions, Count, ObjectMeta
+from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.schema import named_format, rule, validated
+from tollbar.model import names, workloads
+from tollbar.model.fields import FieldError, invalid, required
+
+_IMMUTABLE = rule("self == oldSelf", texts.IMMUTABLE)
+
+Resource: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=63, json_schema_extra=validated(named_format("dns1123Label")))
+]
+Group: TypeAlias = Annotated[
+    str, Field(max_length=253, json_schema_extra=validated(named_format("dns1123Subdomain", optional=True)))
+]
+Name: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=253, json_schema_extra=validated(named_format("dns1123Subdomain")))
+]
+
+
+class WorkloadReference(ApiType):
+    """A workload of the same namespace, of any kind that the cluster serves.  It need not exist yet."""
+
+    model_config = ConfigDict(json_schema_extra=validated(_IMMUTABLE))
+
+    api_group: Group = ""
+    """API group of the workload, such as apps; empty for the core API."""
+    resource: Resource
+    """Plural name of the kind, as in deployments."""
+    name: Name
+    """Name of the workload."""
+
+    @property
+    def reference(self) -> workloads.Reference:
+        return workloads.Reference(self.api_group, self.resource, self.name)
+
+
+class WorkloadClaimSpec(ApiType):
+    """Which workload keeps which claim, and until when."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validated(
+            rule("has(self.resourceClaimTemplateName) != has(self.resourceClaimName)", texts.ONE_CLAIM),
+            rule(
+                "has(self.resourceClaimTemplateName) == has(oldSelf.resourceClaimTemplateName)"
+                " && has(self.resourceClaimName) == has(oldSelf.resourceClaimName)",
+                texts.IMMUTABLE,
+            ),
+        )
+    )
+
+    workload_ref: WorkloadReference
+    """The workload.  Immutable."""
+    resource_claim_template_name: (
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=253,
+                json_schema_extra=validated(named_format("dns1123Subdomain"), _IMMUTABLE),
+            ),
+        ]
+        | None
+    ) = None
+    """The claim is made from this ResourceClaimTemplate, under the name of the WorkloadClaim, and goes with it."""
+    resource_claim_name: (
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=253,
+                json_schema_extra=validated(named_format("dns1123Subdomain"), _IMMUTABLE),
+            ),
+        ]
+        | None
+    ) = None
+    """The claim is this one, which somebody else makes and deletes."""
+    release: Literal["WhenDeleted", "WhenFinished", "WhenIdle"] = "WhenDeleted"
+    """When the devices are given back: WhenDeleted when the workload is deleted, WhenFinished also when it is a Job or
+    JobSet that has ended, WhenIdle also when it is scaled to zero and no Pod refers to the claim."""
+
+
+class WorkloadClaimStatus(ApiType):
+    """How the reservation stands."""
+
+    observed_generation: Count = 0
+    """The generation of the spec that this status is about."""
+    resource_claim_name: Annotated[str, Field(max_length=253)] = ""
+    """The claim, to be named by `resourceClaimName` in Pods."""
+    phase: Annotated[str, Field(max_length=63)] = ""
+    """Pending, Reserved, Released or Blocked; the condition says why."""
+    workload_uid: Annotated[str, Field(max_length=253)] | None = Field(default=None, alias="workloadUID")
+    """The uid of the workload that the claim is reserved for."""
+    consumers: Count = 0
+    """Entries of the claim's `status.reservedFor` besides the workload's own."""
+    conditions: Conditions = ()
+    """Reserved says whether the claim is kept for the workload, and if not, why."""
+
+
+class WorkloadClaim(ApiType):
+    """One ResourceClaim that belongs to a workload, not to a Pod: its devices stay through rollouts and restarts.
+
+    Pods of the workload refer to the claim by `resourceClaimName`.
+    """
+
+    api_version: Literal["tollbar.dev/v1alpha1"] = "tollbar.dev/v1alpha1"
+    kind: Literal["WorkloadClaim"] = "WorkloadClaim"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadClaimSpec
+    """Which workload keeps which claim, and until when."""
+    status: WorkloadClaimStatus = WorkloadClaimStatus()
+    """How the reservation stands.  Written by the controllers."""
+
+    @property
+    def claim_name(self) -> str:
+        """The ResourceClaim's."""
+        return self.spec.resource_claim_name or self.metadata.name
+
+
+def parse_workload_claim(obj: Any) -> WorkloadClaim | list[FieldError]:
+    """The WorkloadClaim, or the errors in it, at most 16, each with the reason InvalidSpec.  Never raises."""
+    parsed = parse(WorkloadClaim, obj)
+    errors = list(_problems(parsed.spec)) if isinstance(parsed, WorkloadClaim) else parsed
+    if isinstance(parsed, WorkloadClaim) and not errors:
+        return parsed
+    return [replace(error, reason=wellknown.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
+
+
+def _problems(spec: WorkloadClaimSpec) -> Iterator[FieldError]:
+    reference = spec.workload_ref
+    for problem in names.dns_subdomain(reference.api_group) if reference.api_group else ():
+        yield invalid("spec.workloadRef.apiGroup", reference.api_group, problem)
+    for problem in names.dns_label(reference.resource):
+        yield invalid("spec.workloadRef.resource", reference.resource, problem)
+    for problem in names.dns_subdomain(reference.name):
+        yield invalid("spec.workloadRef.name", reference.name, problem)
+    if (spec.resource_claim_template_name is None) == (spec.resource_claim_name is None):
+        yield required("spec", texts.ONE_CLAIM)
+    for field in ("resourceClaimTemplateName", "resourceClaimName"):
+        value = spec.as_object().get(field)
+        for problem in names.dns_subdomain(value) if value is not None else ():
+            yield invalid(f"spec.{field}", value, problem)

@@ -1,0 +1,96 @@
+"""`tollbar eval`: what an expression comes to, as JSON lines, for scripts and for comparing engines.
+
+A line that is not a request ends the command; everything that is wrong with an expression is an answer.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from typing import Any, Final
+
+import click
+
+from tollbar.cel import COMPILE, DEVICE_ENV, RULE_ENV, CelEngine, CelError, Env, devices, encoding, engine
+from tollbar.model.objects import Object
+
+ENGINES: Final = ("compiled", "closures", "cel-python")
+
+
+class BadRequest(Exception):
+    """A line that is no request; the message says why."""
+
+
+@click.command(name="eval")
+@click.option(
+    "--engine", "name", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Which engine."
+)
+def command(name: str) -> None:
+    r"""Evaluate expressions: a request in JSON per line of standard input, an answer per line of standard output.
+
+    A request is {"id": ..., "expression": TEXT, "inputs": {NAME: VALUE}}. The variables are those of a rule, unless
+    the request says "variables": {NAME: TYPE}; with "device": {"driver": ..., "attributes": ..., "capacity": ...} the
+    expression is a device selector.
+
+    An answer is {"id", "outcome", "type", "value", "message"}; the outcome is value, error or compile_error. Whole
+    numbers beyond 2^53 are strings.
+    """
+    cel = engine(name)
+    for number, line in enumerate(sys.stdin, 1):
+        if not line.strip():
+            continue
+        try:
+            answered = answer(line, cel)
+        except BadRequest as error:
+            click.echo(f"Error: line {number}: {error}", err=True)
+            raise click.exceptions.Exit(2) from None
+        click.echo(json.dumps(answered, ensure_ascii=False))
+
+
+def answer(line: str, cel: CelEngine) -> Object:
+    """The answer to one request.  Raises BadRequest."""
+    request = _object(_decoded(line), "the request")
+    expression = request.get("expression")
+    if not isinstance(expression, str):
+        raise BadRequest("expression must be a string")
+    env, inputs = _environment(request)
+    result: Object = {"id": request.get("id"), "outcome": "value", "type": "", "value": None, "message": ""}
+    try:
+        found = cel.compile(expression, env).evaluate(inputs)
+    except CelError as error:
+        found = error
+    if isinstance(found, CelError):
+        return result | {"outcome": "compile_error" if found.kind == COMPILE else "error", "message": str(found)}
+    return result | {"type": encoding.name(found), "value": encoding.plain(found)}
+
+
+def _environment(request: Object) -> tuple[Env, Any]:
+    if "device" in request:
+        device = _object(request["device"], "device")
+        try:
+            prepared = devices.prepare(
+                str(device.get("driver") or ""),
+                _object(device.get("attributes") or {}, "attributes"),
+                _object(device.get("capacity") or {}, "capacity"),
+                allow_multiple_allocations=device.get("allowMultipleAllocations") is True,
+            )
+        except (ValueError, AttributeError) as error:
+            raise BadRequest(f"device: {error}") from None
+        return DEVICE_ENV, prepared
+    inputs = _object(request.get("inputs") or {}, "inputs")
+    if "variables" not in request:
+        return replace(RULE_ENV, result="dyn"), inputs
+    variables = _object(request["variables"], "variables")
+    return Env(tuple((name, str(type_)) for name, type_ in variables.items()), "dyn"), inputs
+
+
+def _decoded(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadRequest("not JSON") from None
+
+
+def _object(value: Any, what: str) -> Object:
+    if not isinstance(value, dict):
+        raise BadRequest(f"{what} must be an object")
+    return value

@@ -1,0 +1,104 @@
+"""`tollbar lint FILE...`: what the webhook would say about rules and gates, before anybody applies them.
+
+Needs no cluster.  Objects of other groups are passed over, so that whole manifests can be given; what a cluster alone
+knows, such as a gate that another object there declares, is not found here.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import click
+
+from tollbar import wellknown
+from tollbar.api.workloads import parse_workload_claim
+from tollbar.cel import CelEngine, engine
+from tollbar.cli import console, manifests
+from tollbar.cli.manifests import Located, Unreadable
+from tollbar.decide.validation import gate_errors, rule_errors
+from tollbar.model.fields import FieldError, required, unsupported
+from tollbar.model.objects import Object
+
+_KINDS = ("TolerationRule", "SchedulingGate", "WorkloadClaim")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake.  `line` is that of the field, from 1."""
+
+    file: str
+    line: int
+    object: str
+    field: str
+    message: str
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@console.output_option
+def command(files: tuple[str, ...], output: console.Output) -> None:
+    """Check rules and gates in manifest files, with the words of the admission webhook.
+
+    YAML or JSON, any number of documents; `-` reads standard input. Objects of other API groups are passed over. Exit
+    code 0: nothing found, 1: findings, 2: a file cannot be read.
+    """
+    found: list[Located] = []
+    unreadable = 0
+    for name in files:
+        try:
+            found += manifests.read(name, sys.stdin)
+        except Unreadable as error:
+            console.say(f"Error: {error}")
+            unreadable += 1
+    ours = [located for located in found if _is_ours(located.obj)]
+    findings = list(check(ours, engine()))
+    console.emit(_rows(findings), {"findings": [asdict(finding) for finding in findings]}, output)
+    console.say(f"{_count(len(ours), 'object')} checked, {_count(len(findings), 'finding')}")
+    if unreadable or findings:
+        raise click.exceptions.Exit(2 if unreadable else 1)
+
+
+def check(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
+    """What is wrong with these objects of ours, in their order."""
+    gates = [located.obj for located in objects if located.obj.get("kind") == "SchedulingGate"]
+    for located in objects:
+        obj = located.obj
+        meta = obj.get("metadata")
+        name = meta.get("name") if isinstance(meta, dict) else None
+        for error in _errors(obj, name, cel, gates):
+            title = f"{obj.get('kind')}/{name}" if name else str(obj.get("kind"))
+            yield Finding(located.file, located.line(error.field), title, error.field, error.message)
+
+
+def _errors(obj: Object, name: object, cel: CelEngine, gates: Iterable[Object]) -> Iterator[FieldError]:
+    if not name:
+        yield required("metadata.name", "name is required")
+    match obj.get("kind"):
+        case "TolerationRule":
+            yield from rule_errors(obj, cel)
+        case "SchedulingGate":
+            yield from gate_errors(obj, gates)
+        case "WorkloadClaim":
+            parsed = parse_workload_claim(obj)
+            yield from parsed if isinstance(parsed, list) else ()
+        case kind:
+            yield unsupported("kind", kind, _KINDS)
+
+
+def _is_ours(obj: object) -> bool:
+    return isinstance(obj, dict) and str(obj.get("apiVersion", "")).partition("/")[0] == wellknown.GROUP
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _rows(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    return [
+        {
+            "place": f"{finding.file}:{finding.line}",
+            "object": finding.object,
+            "problem": f"{finding.field}: {finding.message}" if finding.field else finding.message,
+        }
+        for finding in findings
+    ]

@@ -1,0 +1,282 @@
+"""`tollbar status`: how Tollbar stands in this cluster, from the API server alone.
+
+Says in which mode the controllers look after claims, what they found around them, and how many Pods, rules and
+reservations are not as they should be.  Needs the right to read; what it may not read it says, and goes on.
+"""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from tollbar import wellknown
+from tollbar.api.gates import CONTROLLERS
+from tollbar.cli import console
+from tollbar.decide import draining
+from tollbar.model import claims, conditions, pods, timestamps
+from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
+from tollbar.model.workloads import intent_of, workload_claim_of
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.detection import look_around
+from tollbar.runtime.errors import Forbidden, Gone, NotFound
+from tollbar.runtime.resources import (
+    EVENTS,
+    LEASES,
+    PODS,
+    RESOURCE_CLAIMS,
+    SCHEDULING_GATES,
+    TOLERATION_RULES,
+    WORKLOAD_CLAIMS,
+    Resource,
+)
+from tollbar.runtime.retry import READ
+
+_LEASE: Final = "tollbar-controllers"
+_RECENT: Final = 300.0
+"""Seconds for which an Event counts: what goes on is told again every minute."""
+_FINE: Final = frozenset({wellknown.HELD, wellknown.NOT_ALLOCATED, wellknown.RELEASED, wellknown.WORKLOAD_MISSING})
+_OURS: Final = "tollbar"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`mode` is empty when no Lease says it, `leader` None when there is no Lease.
+
+    `generator` is the field manager that made the newest claim of a Pod, empty when there is none.  `reservations`
+    counts by reason; `loops` and `refusals` are what Events said lately.
+    """
+
+    server: str
+    mode: str
+    leader: str | None
+    generator: str
+    pod_groups: str
+    may_bind: bool | None
+    held_pods: int
+    rules_not_ready: tuple[str, ...]
+    reservations: dict[str, int]
+    loops: tuple[str, ...]
+    refusals: tuple[str, ...]
+
+
+def problems(found: Status) -> list[str]:
+    """What somebody should look at, each in one line."""
+    said = [f"rule {rule}" for rule in found.rules_not_ready]
+    said += [
+        f"{count} reservation{'s'[: count != 1]}: {reason}"
+        for reason, count in found.reservations.items()
+        if reason not in _FINE
+    ]
+    said += [
+        f"the entries of a finished Pod come and go on ResourceClaim {claim}: delete that Pod, or use claims: Replace"
+        for claim in found.loops
+    ]
+    said += found.refusals
+    if found.may_bind is False and found.mode != "Disabled":
+        said.append("the controllers may not update and patch resourceclaims/binding: no claim can be reserved")
+    if found.leader == "":
+        said.append("nobody holds the controllers' Lease")
+    if found.mode == "Complement" and found.generator.startswith(_OURS):
+        said.append("claims: Complement, but the newest claim of a Pod was made by Tollbar")
+    return said
+
+
+async def gather(client: Client, namespace: str, clock: Clock) -> Status:
+    """Raises ApiError when the API server does not answer or nothing may be read."""
+    lease = await _optional(client, LEASES, _LEASE, namespace)
+    gates = await _list(client, SCHEDULING_GATES)
+    around = await look_around(client, _controllers(gates))
+    found = await _list(client, RESOURCE_CLAIMS)
+    return Status(
+        server=around.version,
+        mode=annotations_of(lease).get(wellknown.ANNOTATION_CLAIMS, ""),
+        leader=_leader(lease, clock.now()),
+        generator=_generator(found),
+        pod_groups=around.pod_groups,
+        may_bind=around.may_bind,
+        held_pods=len([pod async for pod in _all(client, PODS, "spec.nodeName=") if pods.is_gated(pod)]),
+        rules_not_ready=tuple(_not_ready(rule) for rule in await _list(client, TOLERATION_RULES) if _not_ready(rule)),
+        reservations=reservations(await _list(client, WORKLOAD_CLAIMS), found),
+        loops=tuple(_regarding(await _told(client, wellknown.UPSTREAM_OSCILLATION, clock.now()))),
+        refusals=tuple(_notes(await _told(client, wellknown.CLAIMS_NOT_REPLACED, clock.now()))),
+    )
+
+
+def reservations(asked: Sequence[Object], found: Sequence[Object]) -> dict[str, int]:
+    """How many stand how: WorkloadClaims as they say, annotated claims as can be seen of them."""
+    counts: Counter[str] = Counter()
+    for each in asked:
+        reserved = conditions.find((each.get("status") or {}).get("conditions"), wellknown.CONDITION_RESERVED)
+        counts[str((reserved or {}).get("reason") or "Unknown")] += 1
+    for claim in found:
+        if intent_of(claim) is not None and not workload_claim_of(claim):
+            counts[_seen(claim)] += 1
+    return dict(sorted(counts.items()))
+
+
+def _seen(claim: Object) -> str:
+    if draining.entries_of_ours(claim):
+        return wellknown.HELD
+    return "NotReserved" if claims.allocation(claim) else wellknown.NOT_ALLOCATED
+
+
+def _controllers(gates: Sequence[Object]) -> str:
+    """The user that the controllers are: the gate that they declare names it."""
+    for gate in gates:
+        owners = spec(gate).get("owners") or ()
+        if spec(gate).get("gateName") == wellknown.GATE and owners:
+            return str(owners[0])
+    return CONTROLLERS
+
+
+def _generator(found: Sequence[Object]) -> str:
+    """Who made the newest claim that was made for a Pod."""
+    generated = [claim for claim in found if claims.reference_of(claim)]
+    newest = max(generated, key=lambda claim: metadata(claim).get("creationTimestamp") or "", default={})
+    for entry in metadata(newest).get("managedFields") or ():
+        if entry.get("operation") == "Update" and not entry.get("subresource"):
+            return str(entry.get("manager"))
+    return ""
+
+
+def _not_ready(rule: Object) -> str:
+    """Its name and why it is not in force; empty when it is."""
+    found = conditions.find((rule.get("status") or {}).get("conditions"), wellknown.CONDITION_READY) or {}
+    if found.get("status") == "True":
+        return ""
+    return f"{key_of(rule).name}: {found.get('reason') or 'not looked at yet'}"
+
+
+def _leader(lease: Object, now: float) -> str | None:
+    """Who holds the Lease; empty when nobody does any more."""
+    if not lease:
+        return None
+    wanted = spec(lease)
+    renewed, lasts = wanted.get("renewTime"), float(wanted.get("leaseDurationSeconds") or 0)
+    expired = not renewed or timestamps.parse(str(renewed)) + lasts < now
+    return "" if expired else str(wanted.get("holderIdentity") or "")
+
+
+async def _told(client: Client, reason: str, now: float) -> list[Object]:
+    """The Events with this reason of the last minutes, on claims and on our namespace."""
+    found = [event async for event in _all(client, EVENTS, f"reason={reason}")]
+    return [event for event in found if _last_seen(event) > now - _RECENT]
+
+
+def _last_seen(event: Object) -> float:
+    told = (event.get("series") or {}).get("lastObservedTime") or event.get("eventTime")
+    return timestamps.parse(str(told)) if told else 0.0
+
+
+def _regarding(events: Sequence[Object]) -> list[str]:
+    """`namespace/name` of what they are about."""
+    told = (event.get("regarding") or {} for event in events)
+    return sorted({f"{each.get('namespace')}/{each.get('name')}" for each in told})
+
+
+def _notes(events: Sequence[Object]) -> list[str]:
+    return sorted({str(event.get("note")) for event in events})
+
+
+async def _optional(client: Client, resource: Resource, name: str, namespace: str) -> Object:
+    """The object, or an empty one: not there, or not for us to see."""
+    try:
+        found: Object = await READ(client.get, resource, name, namespace)
+    except (NotFound, Forbidden):
+        return {}
+    return found
+
+
+async def _list(client: Client, resource: Resource) -> list[Object]:
+    return [obj async for obj in _all(client, resource)]
+
+
+async def _all(client: Client, resource: Resource, field_selector: str = "") -> AsyncGenerator[Object, None]:
+    """Every object; nothing of a kind that is not served or may not be read, which is said."""
+    more = ""
+    while True:
+        try:
+            page: Object = await READ(client.list, resource, field_selector=field_selector, continue_=more)
+        except NotFound:
+            return
+        except Forbidden as error:
+            console.say(f"not looked at: {console.explain(error)}")
+            return
+        except Gone:
+            more = ""
+            continue
+        for obj in page["items"]:
+            yield obj
+        more = metadata(page).get("continue") or ""
+        if not more:
+            return
+
+
+@click.command("status")
+@console.kubeconfig_option
+@click.option(
+    "--namespace",
+    "-n",
+    default=wellknown.SYSTEM_NAMESPACE,
+    show_default=True,
+    metavar="NAME",
+    help="Where Tollbar is installed.",
+)
+@console.output_option
+def command(kubeconfig: str | None, namespace: str, output: console.Output) -> None:
+    """Say how Tollbar stands in the cluster: mode, surroundings, held Pods, rules, reservations, problems.
+
+    Ends with 1 when there is a problem.
+    """
+    found = console.run(_main(kubeconfig, namespace))
+    said = problems(found)
+    console.emit(_rows(found, said), {**_data(found), "problems": said}, output)
+    if said:
+        raise click.exceptions.Exit(1)
+
+
+def _data(found: Status) -> dict[str, Any]:
+    """With the names of JSON."""
+    return {
+        "server": found.server,
+        "claims": {
+            "mode": found.mode,
+            "generator": found.generator,
+            "podGroups": found.pod_groups,
+            "mayBind": found.may_bind,
+        },
+        "leader": found.leader,
+        "heldPods": found.held_pods,
+        "rulesNotReady": list(found.rules_not_ready),
+        "reservations": found.reservations,
+        "loops": list(found.loops),
+    }
+
+
+def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
+    by_reason = ", ".join(f"{count} {reason}" for reason, count in found.reservations.items())
+    rows = {
+        "server": found.server,
+        "claims": found.mode or "unknown: no Lease says it",
+        "claims of Pods made by": found.generator or "nobody yet",
+        "PodGroups": found.pod_groups or "not served",
+        "resourceclaims/binding": {True: "permitted", False: "not permitted", None: "unknown"}[found.may_bind],
+        "leader": "no Lease" if found.leader is None else found.leader or "none",
+        "held Pods": found.held_pods,
+        "rules not ready": len(found.rules_not_ready),
+        "reservations": by_reason or "none",
+        "loops": len(found.loops),
+        **{f"problem {number}": problem for number, problem in enumerate(said, 1)},
+    }
+    return [{"what": name, "value": value} for name, value in rows.items()]
+
+
+async def _main(kubeconfig: str | None, namespace: str) -> Status:
+    client = await console.connect(kubeconfig, "status")
+    try:
+        return await gather(client, namespace, SystemClock())
+    finally:
+        await client.close()

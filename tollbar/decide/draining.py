@@ -1,0 +1,52 @@
+"""A claim without its workload's entry: the Pods that use it take the entry's place.
+
+Used by `tollbar drain --reservations`, before Tollbar is removed or a cluster is downgraded: nobody would ever take our
+entry away again, and an older kubelet asks for the Pod's own.  What is asked for (annotations, WorkloadClaims) stays,
+so that a later installation goes on from there.
+
+Invariants: entries of others stay, in their order; Pods that are done are not added; nothing is added to a claim that
+is being deleted; never more entries than the API server takes.
+"""
+
+from collections.abc import Iterable
+
+from tollbar.decide import deallocation
+from tollbar.decide.deallocation import Deallocation
+from tollbar.decide.reservations import uid_on_record
+from tollbar.model import claims, pods
+from tollbar.model.objects import Object, metadata, uid_of
+from tollbar.model.workloads import Intent, intent_of
+
+
+def entries_of_ours(claim: Object) -> list[str]:
+    """Uids: of the recorded entry, and of one for the workload that the claim is asked to be kept for."""
+    intent, recorded = intent_of(claim), uid_on_record(claim)
+
+    def is_ours(entry: Object) -> bool:
+        if claims.is_pod_entry(entry) or claims.is_pod_group_entry(entry):
+            return False
+        uid = str(entry.get("uid"))
+        return uid == recorded or (isinstance(intent, Intent) and entry == intent.reference.entry(uid))
+
+    return [str(entry["uid"]) for entry in claims.reserved_for(claim) if is_ours(entry)]
+
+
+def swap(claim: Object, users: Iterable[Object]) -> Deallocation | None:
+    """`users` are the Pods that refer to the claim; None when no entry of ours is there.  With nobody left, the
+    allocation goes in the same write."""
+    ours = entries_of_ours(claim)
+    if not ours:
+        return None
+    remaining = [entry for entry in claims.reserved_for(claim) if entry.get("uid") not in ours]
+    present = {entry.get("uid") for entry in remaining}
+    missing = [
+        claims.pod_entry(pod)
+        for pod in users
+        if pods.is_bound(pod) and not pods.is_done(pod) and uid_of(pod) not in present
+    ]
+    if metadata(claim).get("deletionTimestamp"):
+        missing = []
+    if not remaining and not missing:
+        return deallocation.remove(claim, ours)
+    entries = [*remaining, *missing][: claims.RESERVED_FOR_MAX]
+    return Deallocation({**claim["status"], "reservedFor": entries}, unprotect=False)

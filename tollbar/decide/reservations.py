@@ -1,0 +1,360 @@
+"""What becomes of a workload's reservation of a ResourceClaim: pin, unpin, deallocate, or wait, and what for.
+
+A workload's entry in `status.reservedFor` (a pin) keeps the claim allocated while the workload's Pods come and go.  The
+Pods still get entries of their own beside it: scheduler and kubelet want those.
+
+Used by the reservations controller and by `tollbar drain --reservations`.  Invariants: entries of others are never
+touched; nothing is added to a claim that is being deleted or is not allocated; with our entry one slot of the 256 stays
+free; a workload counts as gone only when the API server said so of that very uid; a plan that was carried out leads to
+an empty one.
+
+Hazard: with the server's own claim controller a finished Pod that lingers on a pinned claim starts an endless
+exchange of writes (kubernetes/kubernetes#141274).  `hot_loop` says whether that can happen here.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import Final, Literal
+
+from tollbar import wellknown
+from tollbar.decide import deallocation
+from tollbar.decide.deallocation import Deallocation
+from tollbar.model import claims, pods, workloads
+from tollbar.model.objects import Object, annotations_of, metadata, uid_of
+from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+from tollbar.model.workloads import Intent, Malformed
+
+LIMIT: Final = claims.RESERVED_FOR_MAX - 1
+"""Entries that there may be at most with ours among them: the next Pod finds a place."""
+RECHECK: Final = 30.0
+"""Seconds until a kind or a permission that was missing is looked for again: nothing tells when it comes."""
+_RECHECK: Final = RetryAfter(RECHECK)
+SOON: Final = 1.0
+"""Seconds until a kind that is being listed is looked at again."""
+
+
+class Knowledge(Enum):
+    """What is known of the workload that a claim names."""
+
+    FOUND = "it exists"
+    ABSENT = "the API server has no such object"
+    UNKNOWN_KIND = "the API server does not serve its kind"
+    FORBIDDEN = "its kind may not be read"
+    UNLISTED = "its kind has not been listed yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`object` with FOUND; `detail` is what the API server said, for a person."""
+
+    knowledge: Knowledge
+    object: Object | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationFacts:
+    """`users` are the Pods that refer to the claim, of any phase; `listed` says that they come from a live list.
+
+    `withdrawn`: the WorkloadClaim that the intent came from is gone.  `flapping`: uids of entries that came and went
+    several times within seconds.
+    """
+
+    claim: Object
+    workload: Workload | None = None
+    users: Sequence[Object] = ()
+    listed: bool = False
+    withdrawn: bool = False
+    hot_loop: bool = True
+    flapping: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the reservation stands, or will when the plan is carried out: status, reason and message of a condition."""
+
+    reserved: bool
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationPlan:
+    """At most one of `add` and `remove`.
+
+    `annotations` (None removes one) are written before `add`, or alone.  `list_users`: decide again with the Pods from
+    a live list, do nothing yet.  `state` is None for a claim that nobody wants to keep.
+    """
+
+    state: State | None = None
+    annotations: tuple[tuple[str, str | None], ...] = ()
+    add: Object | None = None
+    remove: Deallocation | None = None
+    list_users: bool = False
+    events: tuple[Event, ...] = ()
+    outcome: Outcome = DONE
+
+
+def decide(facts: ReservationFacts) -> ReservationPlan:
+    """The first rule of the chain that speaks decides; the server's endless exchange is reported whatever it says."""
+    case = _Case(facts)
+    plan = next((plan for rule in CHAIN if (plan := rule(case)) is not None), ReservationPlan())
+    if not case.looping:
+        return plan
+    outcome = _RECHECK if plan.outcome == DONE else plan.outcome  # it may go on without any event of the claim's own
+    return replace(plan, events=(*plan.events, _loop_event(case)), outcome=outcome)
+
+
+def is_lingering(pod: Object) -> bool:
+    """Whether it has ended on a node and stays: the server's claim controller removes its entry and adds it again."""
+    return pods.is_terminal(pod) and pods.is_bound(pod) and not pods.is_deleting(pod)
+
+
+def uid_on_record(claim: Object) -> str:
+    """The uid of the entry that is ours according to the claim itself, there or not; empty when there never was one."""
+    return annotations_of(claim).get(wellknown.ANNOTATION_RESERVED_UID, "")
+
+
+class _Case:
+    """The facts, with what several rules of the chain share."""
+
+    def __init__(self, facts: ReservationFacts) -> None:
+        self.facts = facts
+        self.claim = facts.claim
+        self.intent = None if facts.withdrawn else workloads.intent_of(facts.claim)
+        self.entries = claims.reserved_for(facts.claim)
+
+    @property
+    def workload(self) -> Object | None:
+        """The object, when it is known to exist."""
+        return self.facts.workload.object if self.facts.workload is not None else None
+
+    @cached_property
+    def ours(self) -> frozenset[str]:
+        """Uids of the entries that are ours: the recorded one, and the workload's.  Never a Pod's or a PodGroup's."""
+        known = {uid_on_record(self.claim), uid_of(self.workload or {})} - {""}
+        return frozenset(
+            str(entry.get("uid"))
+            for entry in self.entries
+            if entry.get("uid") in known and not (claims.is_pod_entry(entry) or claims.is_pod_group_entry(entry))
+        )
+
+    @cached_property
+    def lingering(self) -> list[Object]:
+        return [pod for pod in self.facts.users if is_lingering(pod)]
+
+    @cached_property
+    def looping(self) -> list[Object]:
+        """Finished Pods whose entries come and go."""
+        return [pod for pod in self.lingering if uid_of(pod) in self.facts.flapping]
+
+    @property
+    def others_consume(self) -> bool:
+        """Whether somebody besides us and Pods that have ended is on the list."""
+        ended = {uid_of(pod) for pod in self.facts.users if pods.is_terminal(pod)}
+        return any(entry.get("uid") not in self.ours | ended for entry in self.entries)
+
+    def because(self, reason: str, message: str = "") -> State:
+        """As it is: with our entry reserved, without it not."""
+        return State(bool(self.ours), reason, message)
+
+
+def _nothing(case: _Case) -> ReservationPlan | None:
+    """Nobody wants to keep it, and no entry is ours; what a WorkloadClaim wrote goes with it."""
+    if case.intent is not None or case.ours:
+        return None
+    if not case.facts.withdrawn or metadata(case.claim).get("deletionTimestamp"):
+        return ReservationPlan()
+    written = annotations_of(case.claim)
+    return ReservationPlan(annotations=tuple((name, None) for name in _ANNOTATIONS if name in written))
+
+
+_ANNOTATIONS: Final = (
+    wellknown.ANNOTATION_RESERVED_FOR,
+    wellknown.ANNOTATION_RELEASE,
+    wellknown.ANNOTATION_RESERVED_UID,
+    wellknown.ANNOTATION_WORKLOAD_CLAIM,
+)
+
+
+def _deleting(case: _Case) -> ReservationPlan | None:
+    if not metadata(case.claim).get("deletionTimestamp"):
+        return None
+    return _let_go(case, wellknown.DELETING, "the claim is being deleted")
+
+
+def _unwanted(case: _Case) -> ReservationPlan | None:
+    if case.intent is not None:
+        return None
+    return _let_go(case, wellknown.RELEASED, "nobody asks for the reservation any more")
+
+
+def _malformed(case: _Case) -> ReservationPlan | None:
+    if not isinstance(case.intent, Malformed):
+        return None
+    return _blocked(case, wellknown.INVALID_REFERENCE, case.intent.why, outcome=DONE)
+
+
+def _unreadable(case: _Case) -> ReservationPlan | None:
+    """Not knowing is no reason to let go: a kind that discovery has lost may be back in a minute."""
+    workload, reference = case.facts.workload, _reference(case)
+    match workload.knowledge if workload is not None else Knowledge.UNLISTED:
+        case Knowledge.UNLISTED:
+            return ReservationPlan(
+                state=case.because(wellknown.KIND_UNKNOWN, f"{reference}: its kind is being listed"),
+                outcome=RetryAfter(SOON),
+            )
+        case Knowledge.UNKNOWN_KIND:
+            why = f"{reference}: the API server does not serve this kind"
+            return _blocked(case, wellknown.KIND_UNKNOWN, why)
+        case Knowledge.FORBIDDEN:
+            detail = workload.detail if workload is not None else ""
+            return _blocked(case, wellknown.PERMISSION_DENIED, f"{reference}: {detail}")
+        case _:
+            return None
+
+
+def _gone(case: _Case) -> ReservationPlan | None:
+    """Deleted, or another one of that name: who asks has made sure of it."""
+    workload, reference = case.workload, _reference(case)
+    stale = case.ours - {uid_of(workload or {})}
+    if stale:
+        return _let_go(case, wellknown.RELEASED, f"{reference} is gone", stale)
+    if workload is None:
+        return _waiting(case, wellknown.WORKLOAD_MISSING, f"{reference} does not exist")
+    if metadata(workload).get("deletionTimestamp") and not case.ours:
+        return _waiting(case, wellknown.WORKLOAD_MISSING, f"{reference} is being deleted")
+    return None
+
+
+def _policy(case: _Case) -> ReservationPlan | None:
+    """Has the workload done what the claim was kept for?"""
+    workload = case.workload or {}
+    match case.intent.release if isinstance(case.intent, Intent) else None:
+        case "WhenFinished" if workloads.is_finished(workload):
+            return _let_go(case, wellknown.RELEASED, f"{_reference(case)} has finished")
+        case "WhenIdle" if workloads.is_scaled_to_zero(workload):
+            return _idle(case)
+        case _:
+            return None
+
+
+def _idle(case: _Case) -> ReservationPlan | None:
+    """Replicas alone prove nothing: the last Pod may still run, or one of somebody else's may refer to the claim."""
+    users = [pod for pod in case.facts.users if not pods.is_done(pod)]
+    if users:
+        return None
+    if case.ours and not case.facts.listed:
+        return ReservationPlan(state=case.because(wellknown.HELD), list_users=True)
+    return _let_go(case, wellknown.RELEASED, f"{_reference(case)} is scaled to zero and no Pod refers to the claim")
+
+
+def _not_allocated(case: _Case) -> ReservationPlan | None:
+    if claims.allocation(case.claim):
+        return None
+    return _waiting(case, wellknown.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
+
+
+def _oscillation(case: _Case) -> ReservationPlan | None:
+    """A claim that is pinned while a finished Pod lingers is written to for ever."""
+    if not case.facts.hot_loop or not case.lingering:
+        return None
+    named = _names(case.lingering)
+    if not case.ours:
+        why = f"not reserved while finished Pods linger ({named}): {_ADVICE}"
+        return _waiting(case, wellknown.UPSTREAM_OSCILLATION, why)
+    if case.others_consume:
+        why = f"finished Pods linger ({named}), and others use the claim: {_ADVICE}"
+        return ReservationPlan(state=case.because(wellknown.UPSTREAM_OSCILLATION, why))
+    return _let_go(case, wellknown.UPSTREAM_OSCILLATION, f"given up because finished Pods linger ({named}): {_ADVICE}")
+
+
+_ADVICE: Final = (
+    "kube-controller-manager would take their entries away and add them again without end"
+    " (kubernetes/kubernetes#141274); delete them, or run Tollbar with claims: Replace"
+)
+
+
+def _full(case: _Case) -> ReservationPlan | None:
+    """Our entry makes room for a Pod's: a claim with so many consumers needs no pin to stay allocated."""
+    why = f"{len(case.entries)} of {claims.RESERVED_FOR_MAX} entries are taken; more consumers need PodGroups"
+    if case.ours:
+        return _let_go(case, wellknown.FULL, why) if len(case.entries) > LIMIT else None
+    return _blocked(case, wellknown.FULL, why, outcome=DONE) if len(case.entries) >= LIMIT else None
+
+
+def _pin(case: _Case) -> ReservationPlan | None:
+    if case.ours or not isinstance(case.intent, Intent):
+        return None
+    uid = uid_of(case.workload or {})
+    entry = case.intent.reference.entry(uid)
+    record = () if uid_on_record(case.claim) == uid else ((wellknown.ANNOTATION_RESERVED_UID, uid),)
+    note = f"reserved for {case.intent.reference}"
+    return ReservationPlan(
+        state=State(True, wellknown.HELD),
+        annotations=record,
+        add=entry,
+        events=(Event("Normal", wellknown.CLAIM_RESERVED, note, "Reserve"),),
+    )
+
+
+def _held(_case: _Case) -> ReservationPlan | None:
+    return ReservationPlan(state=State(True, wellknown.HELD))
+
+
+CHAIN: Final[Sequence[Callable[[_Case], ReservationPlan | None]]] = (  # order is the specification
+    _nothing,  # no intent and no entry of ours -> nothing
+    _deleting,  # the claim is being deleted -> our entry goes
+    _unwanted,  # the intent was withdrawn -> our entry goes
+    _malformed,  # the intent cannot be understood -> keep what there is
+    _unreadable,  # the workload's kind is not served, not readable or not listed -> keep what there is
+    _gone,  # the workload is gone, or another one -> our entry goes; never seen -> wait
+    _policy,  # finished, or idle by cache and live list -> our entry goes
+    _not_allocated,  # -> wait: the API server takes no entry
+    _oscillation,  # a finished Pod lingers -> no pin; one that is there goes if nobody else consumes
+    _full,  # no slot to spare -> no pin; one that is there makes room
+    _pin,  # no entry of ours -> add it
+    _held,  # else -> nothing
+)
+
+
+def _reference(case: _Case) -> str:
+    return str(case.intent.reference) if isinstance(case.intent, Intent) else ""
+
+
+def _names(found: Sequence[Object]) -> str:
+    shown = [str(metadata(pod).get("name")) for pod in found[:3]]
+    return ", ".join(shown) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+
+
+def _waiting(case: _Case, reason: str, message: str) -> ReservationPlan:
+    return ReservationPlan(state=case.because(reason, message))
+
+
+def _blocked(case: _Case, reason: str, message: str, outcome: Outcome = _RECHECK) -> ReservationPlan:
+    note = f"{reason}: {message}"
+    return ReservationPlan(
+        state=case.because(reason, message),
+        events=(Event("Warning", wellknown.RESERVATION_BLOCKED, note, "Reserve"),),
+        outcome=outcome,
+    )
+
+
+def _let_go(case: _Case, reason: str, message: str, uids: Collection[str] = ()) -> ReservationPlan:
+    """Our entries go, or these of them; with the last entry of all the allocation does."""
+    removal = deallocation.remove(case.claim, uids or case.ours)
+    state = State(False, reason, message)
+    if removal is None:
+        return ReservationPlan(state=state)
+    last = not (removal.status or {}).get("reservedFor")
+    kind: Literal["Normal", "Warning"] = "Warning" if reason == wellknown.UPSTREAM_OSCILLATION else "Normal"
+    event = wellknown.CLAIM_DEALLOCATED if last and removal.unprotect else wellknown.RESERVATION_RELEASED
+    return ReservationPlan(state=state, remove=removal, events=(Event(kind, event, f"{reason}: {message}", "Release"),))
+
+
+def _loop_event(case: _Case) -> Event:
+    """On the claim, whoever reserved it: this is the server's doing, and costs the whole cluster."""
+    note = f"the entries of finished Pods ({_names(case.looping)}) come and go without end; {_ADVICE}"
+    return Event("Warning", wellknown.UPSTREAM_OSCILLATION, note, "Observe")
