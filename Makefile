@@ -2,7 +2,7 @@
 # PYTHON=... chooses the interpreter for it.
 
 .POSIX:
-.PHONY: all check test test-fast test-real demo bench generate clean
+.PHONY: all check test test-fast test-real test-long demo bench generate clean
 
 PYTHON =
 W =
@@ -43,16 +43,21 @@ check: $(READY)
 	  $(BIN)/python "$$script" --check || exit 1; \
 	done
 
-# Everything.  The first run builds a real control plane, which takes about eleven minutes and says so.
-test: test-fast test-real
+# Everything but the full volumes.  The first run builds a real control plane, which takes about eleven minutes and says
+# so; it comes first because it brings the kubectl that the embedded one is tried with.
+test: test-real test-fast
 
-# What needs no control plane, on all cores.
+# What needs no real control plane, on all cores.
 test-fast: $(READY)
-	$(BIN)/python -m pytest -n auto -m 'not real'
+	$(BIN)/python -m pytest -n auto -m 'not real and not long'
 
 # What needs the real control plane, one test after the other.
 test-real: $(READY)
-	$(BIN)/python -m pytest -m real
+	$(BIN)/python -m pytest -m 'real and not long'
+
+# The full volumes of fuzzing, faults and load, of which the other lanes run a little: a good while.
+test-long: $(READY)
+	$(BIN)/python -m pytest -m long
 
 demo: $(READY)
 	@$(BIN)/tollbar demo

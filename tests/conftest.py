@@ -1,6 +1,6 @@
 """Fixtures that every lane can use, above all the one real control plane of a test session, and the embedded one.
 
-A test that uses `plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is built,
+A test that uses `real_plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is built,
 when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
 Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  USE_EXISTING_CLUSTER=true runs them
 against the cluster of the current kubeconfig instead, except those that need a control plane of their own.
@@ -15,11 +15,12 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
+from planes import unavailable
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
@@ -66,7 +67,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, pytest.Function) and not {"plane", "binaries"}.isdisjoint(item.fixturenames):
+        if isinstance(item, pytest.Function) and not {"real_plane", "binaries"}.isdisjoint(item.fixturenames):
             item.add_marker(pytest.mark.real)
 
 
@@ -91,12 +92,12 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
         pytest.skip("needs a control plane of its own")
     found = request.config.stash[BINARIES]
     if isinstance(found, str):
-        _unavailable(found)
+        unavailable(f"no real control plane: {found}")
     return found
 
 
 @pytest.fixture(scope="session")
-def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+def real_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """The session's real control plane, with kube-scheduler and kube-controller-manager and no Nodes."""
     _refuse_xdist(request.config)
     directory = tmp_path_factory.mktemp("plane")
@@ -108,7 +109,7 @@ def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         running = RealPlane(request.getfixturevalue("binaries"), directory)
         running.start()
     except (BuildError, PlaneError) as error:
-        _unavailable(str(error))
+        unavailable(f"no real control plane: {error}")
     yield running
     running.stop()
 
@@ -118,6 +119,12 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPlane
     """The session's embedded control plane."""
     with EmbeddedPlane(tmp_path_factory.mktemp("embedded")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def plane(real_plane: Plane) -> Plane:
+    """The control plane of a test: the real one, where a lane does not say otherwise."""
+    return real_plane
 
 
 @pytest.fixture
@@ -161,9 +168,8 @@ def kubelet(plane: Plane) -> Iterator[BackgroundKubelet]:
 
 @pytest.fixture(autouse=True)
 def _no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In asynchronous tests our code must not block the event loop.  Real tests are left alone: they call kubectl."""
-    real = request.node.get_closest_marker("real") is not None
-    if real or not inspect.iscoroutinefunction(getattr(request, "function", None)):
+    """In asynchronous tests our code must not block the event loop.  Those with a plane are left alone: for kubectl."""
+    if "plane" in request.fixturenames or not inspect.iscoroutinefunction(getattr(request, "function", None)):
         yield
         return
     with blockbuster_ctx(["tollbar", "controllers", "webhooks"]):
@@ -177,9 +183,3 @@ def _refuse_xdist(config: pytest.Config) -> None:
 
 def _existing_cluster() -> bool:
     return os.environ.get("USE_EXISTING_CLUSTER", "").lower() == "true"
-
-
-def _unavailable(why: str) -> NoReturn:
-    if os.environ.get("TOLLBAR_REQUIRE_REAL") == "1":
-        pytest.fail(f"no real control plane: {why}")
-    pytest.skip(f"no real control plane: {why}")

@@ -9,14 +9,9 @@ import pytest
 from contract.api import Access, Api, settings
 from contract.hooks import Hooks, serving
 from contract.objects import SERVICE_ACCOUNTS, made
+from planes import PLANES
 
 from tollbar.runtime.resources import NAMESPACES
-
-PLANES = [
-    pytest.param("embedded", id="embedded"),
-    pytest.param("plane", id="real", marks=pytest.mark.real),
-]
-"""Each is the name of a fixture that offers what `conftest.Plane` says."""
 
 
 @pytest.fixture(scope="session", params=PLANES)

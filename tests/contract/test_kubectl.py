@@ -10,6 +10,7 @@ import pytest
 from contract.api import Api
 from contract.definitions import definition, established
 from contract.objects import WIDGETS, lease, made, pod
+from planes import unavailable
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.real.kubectl import Kubectl, KubectlError
@@ -42,7 +43,7 @@ def say(api: Api, contracted: Any) -> Say:
     """kubectl in the namespace: what it prints, or what it says when it fails; the namespace is written NAMESPACE."""
     kubectl: Kubectl = contracted.kubectl
     if isinstance(contracted, EmbeddedPlane) and not has_these_words(contracted):
-        pytest.skip("no kubectl of a supported version: build the real control plane once, or put one on the PATH")
+        unavailable("no kubectl of a supported version: build the real control plane once, or put one on the PATH")
 
     def call(*arguments: str, stdin: str | None = None) -> str:
         try:

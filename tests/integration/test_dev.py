@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planes import only_real
 
 from tollbar import wellknown
 from tollbar.api import webhooks
@@ -194,6 +195,7 @@ def test_never_gates_when_told_so(kubectl: Kubectl, namespace: str, dev: Any, cl
     assert (code, "schedulingGates" in created["spec"]) == (0, False)
 
 
+@only_real("Deployments")
 def test_at_the_end_no_claim_is_kept_by_it(kubectl: Kubectl, namespace: str, dev: Any) -> None:
     here = ("-n", namespace)
     running = dev()

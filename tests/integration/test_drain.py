@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from planes import only_real
 
 from tollbar import wellknown
 from tollbar.api import webhooks
@@ -156,6 +157,7 @@ def test_the_command_prints_its_result_as_data_and_its_progress_apart(plane, kub
     assert "waiting 3 s for requests that had begun" in done.stderr
 
 
+@only_real("admission policies")
 async def test_a_pod_that_somebody_will_not_let_go_is_reported_and_the_others_are_released(
     plane, admin: Client, kubectl: Kubectl, namespace: str, keeper: str
 ) -> None:

@@ -23,6 +23,12 @@ DEFAULT = MANIFESTS / "overlays" / "default"
 Render = Callable[[str], list[dict[str, Any]]]
 
 
+@pytest.fixture(scope="module")
+def plane(real_plane: Any) -> Any:
+    """Deployments, Services and the Pod security standards are only there."""
+    return real_plane
+
+
 @pytest.fixture
 def render(kubectl: Kubectl, tmp_path: Path) -> Render:
     """Objects of an overlay beside ours, given as the text of its kustomization.yaml."""

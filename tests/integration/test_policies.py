@@ -20,6 +20,12 @@ RECORD = '[{"rule":"gpu"}]'
 
 
 @pytest.fixture(scope="module")
+def plane(real_plane: Any) -> Any:
+    """Admission policies are only there."""
+    return real_plane
+
+
+@pytest.fixture(scope="module")
 def definitions(plane: Any) -> Iterator[Kubectl]:
     """Our CRDs, for this file only, unless somebody else put them there before."""
     kubectl: Kubectl = plane.kubectl

@@ -79,7 +79,9 @@ async def running(
             await applied.definitions()
             user = await applied.gate()
             report(f"applied the definitions, and the SchedulingGate with {user} as an owner")
-            plan = await asyncio.to_thread(_plan, Path(directory), kubeconfig, admission, claims)
+            planning = asyncio.ensure_future(asyncio.to_thread(_plan, Path(directory), kubeconfig, admission, claims))
+            undo.push_async_callback(asyncio.wait, [planning])  # threads go on, and this one writes to the directory
+            plan = await asyncio.shield(planning)
             if draining:
                 undo.push_async_callback(_free, client, report)
             children = {}
