@@ -1,7 +1,7 @@
 """Fixtures that every lane can use, above all the one real control plane of a test session, and the embedded one.
 
-A test that uses `real_plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is built,
-when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
+A test that uses `real_plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is
+built, when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
 Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  USE_EXISTING_CLUSTER=true runs them
 against the cluster of the current kubeconfig instead, except those that need a control plane of their own.
 
