@@ -49,15 +49,18 @@ test: test-real test-fast
 
 # What needs no real control plane, on all cores.
 test-fast: $(READY)
-	$(BIN)/python -m pytest -n auto -m 'not real and not long'
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not real' --ignore tests/e2e
 
-# What needs the real control plane, one test after the other.
+# What needs the real control plane, one test after the other; and the demonstration, which needs none.
 test-real: $(READY)
-	$(BIN)/python -m pytest -m 'real and not long'
+	$(BIN)/python -m pytest -m real
+	$(BIN)/python -m pytest -m 'not real' tests/e2e
 
-# The full volumes of fuzzing, faults and load, of which the other lanes run a little: a good while.
+# The full volumes of load, faults and fuzzing, of which the other lanes run a little.
 test-long: $(READY)
-	$(BIN)/python -m pytest -m long
+	TOLLBAR_PODS=10000 $(BIN)/python -m pytest tests/integration/test_many_pods.py --log-cli-level=INFO
+	TOLLBAR_LIFE_CYCLES=1000 $(BIN)/python -m pytest tests/faults/test_claims.py
+	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 $(BIN)/python -m pytest tests/cel
 
 demo: $(READY)
 	@$(BIN)/tollbar demo

@@ -41,6 +41,12 @@ def device_pod(name: str, namespace: str, claim_name: str) -> Object:
     return as_written(a_pod(name, namespace).claims(claim_name))
 
 
+def template_pod(name: str, namespace: str, template: str) -> Object:
+    """Waits for somebody else than Tollbar."""
+    gated = a_pod(name, namespace).templates(template).but("spec.schedulingGates", [{"name": "example.com/wait"}])
+    return as_written(gated)
+
+
 def held_pod(name: str, namespace: str, claim_name: str) -> Object:
     return as_written(a_pod(name, namespace).claims(claim_name).gated())
 

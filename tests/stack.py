@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tollbar.api.webhooks import PODS_NAME, RULES_NAME, at_url, pods_configuration, rules_configuration
 from tollbar.cli.processes import free_ports
 from tollbar.devplane.real.launcher import RealPlane
@@ -26,6 +28,7 @@ from tollbar.runtime import certs, config
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
 ROOT = Path(__file__).parents[1]
+OVERLAY = ROOT / "manifests/overlays/default"
 CONTROLLERS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-controllers"
 WEBHOOK = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-webhook"
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
@@ -100,12 +103,21 @@ class Stack:
 
     def install(self) -> None:
         """Apply the manifests, and register the webhook once it runs (`register`)."""
-        self.plane.kubectl("apply", "--server-side", "-k", str(ROOT / "manifests/overlays/default"))
+        self.apply()
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=tollbar")
         self.unregister()
         (self.serving,) = free_ports(1)
         certs.ensure(self.directory, ["127.0.0.1"], time.time())
         self.authority = (self.directory / "ca.crt").read_bytes()
+
+    def apply(self) -> None:
+        """The manifests, as far as the plane serves their kinds: without Deployments it runs nothing anyway."""
+        if "apps/v1" in self.plane.kubectl("api-versions").split():
+            self.plane.kubectl("apply", "--server-side", "-k", str(OVERLAY))
+            return
+        rendered = yaml.safe_load_all(self.plane.kubectl("kustomize", str(OVERLAY)))
+        served = [each for each in rendered if each["kind"] not in ("Deployment", "Service", "PodDisruptionBudget")]
+        self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(served))
 
     def start(self, name: str, module: str, *, ready: bool = True, **overrides: object) -> Process:
         """Run `python -m module` under the ServiceAccount of its Deployment."""

@@ -7,7 +7,6 @@ from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from stack import CONTROLLERS, Stack, eventually
 
 from tollbar import wellknown
-from tollbar.model.objects import Object
 
 IN_FLIGHT = 64
 """Patches that are under way at one time, at most: the configuration's `workers`."""
@@ -38,19 +37,19 @@ def test_500_held_pods_survive_the_sigkill_of_the_controllers(cluster: Cluster, 
     names = {f"web-{i}" for i in range(500)}
     since = plane.audit_fence()
     cluster.create(*(cluster.pod(name).templates("mine") for name in sorted(names)))
-    assert held(cluster) == names
+    assert cluster.held() == names
     cluster.class_("late")
     eventually(lambda: released(stack) >= 20, what="the release has begun")
     stack.running["controllers"].kill()
-    left = held(cluster)
+    left = cluster.held()
     stack.controllers("again")
-    eventually(lambda: not held(cluster), seconds=60, what="released after the restart")
+    eventually(lambda: not cluster.held(), seconds=60, what="released after the restart")
     # The log's status of a request that the kill cut off says nothing of what was stored: the object is the witness.
     accepted, refused = patches(stack, since)
     assert accepted.total() + refused.total() - len(names) <= IN_FLIGHT
-    assert Counter(pod["metadata"]["generation"] for pod in pods(cluster)) == Counter({2: 500})
+    assert Counter(pod["metadata"]["generation"] for pod in cluster.pods()) == Counter({2: 500})
     assert left, "everything was released before the kill: nothing was tested"
-    assert all(RESERVED in pod["spec"]["tolerations"] for pod in pods(cluster))
+    assert all(RESERVED in pod["spec"]["tolerations"] for pod in cluster.pods())
 
 
 def test_two_replicas_have_one_leader_and_hand_over(cluster: Cluster, stack: Stack) -> None:
@@ -68,14 +67,14 @@ def test_two_replicas_have_one_leader_and_hand_over(cluster: Cluster, stack: Sta
     since = plane.audit_fence()
     cluster.create(*(cluster.pod(name).templates("late") for name in names[:20]))
     cluster.create(*(cluster.pod(name).templates("later") for name in names[20:]))
-    assert held(cluster) == set(names)
+    assert cluster.held() == set(names)
     cluster.class_("late")
-    eventually(lambda: held(cluster) == set(names[20:]), what="the leader releases")
+    eventually(lambda: cluster.held() == set(names[20:]), what="the leader releases")
     assert not leads(stack, "second")
     first.kill()
     cluster.class_("later")
     eventually(lambda: leads(stack, "second"), seconds=40, what="handed over")
-    eventually(lambda: not held(cluster), what="the new leader releases")
+    eventually(lambda: not cluster.held(), what="the new leader releases")
     assert patches(stack, since) == (Counter(dict.fromkeys(names, 1)), Counter())
 
 
@@ -107,19 +106,6 @@ def test_a_pod_is_released_after_max_hold_and_repaired_when_the_class_appears(cl
     eventually(lambda: "GateOverdue" in dict(cluster.events("web")), what="GateOverdue")
     cluster.class_("late")
     eventually(lambda: cluster.tolerations() == [RESERVED], what="added late")
-
-
-def pods(cluster: Cluster) -> list[Object]:
-    found: list[Object] = cluster.kubectl.json("get", "pods", "-n", cluster.namespace)["items"]
-    return found
-
-
-def held(cluster: Cluster) -> set[str]:
-    return {
-        pod["metadata"]["name"]
-        for pod in pods(cluster)
-        if {"name": wellknown.GATE} in pod["spec"].get("schedulingGates", [])
-    }
 
 
 def patches(stack: Stack, since: int) -> tuple[Counter[str], Counter[int]]:

@@ -53,7 +53,8 @@ class Kubectl:
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """`kubectl apply` objects, in order, in one call."""
-        self("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        # Documents of their own: for a List kubectl would ask for OpenAPI v2, which not every plane has.
+        self("apply", "-f", "-", stdin="\n---\n".join(map(json.dumps, objects)))
 
     def environment(self) -> dict[str, str]:
         """The environment in which any kubectl talks to this cluster."""

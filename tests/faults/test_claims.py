@@ -1,0 +1,167 @@
+"""Claims whose controller is killed, or whose API server misbehaves towards it, while Pods come and go.
+
+`claims: Replace` beside kube-scheduler, with too few devices, so that a claim that is not freed holds everything up.
+Every state that was stored is recorded through the server itself and judged afterwards by `history`: no claim leaked,
+none made twice, none freed under a Pod that uses it, no entry and no finalizer left.  TOLLBAR_LIFE_CYCLES says how many
+lives there are when everything goes wrong at one time.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from faultproxy import (
+    Cut,
+    Delay,
+    Expire,
+    FaultProxy,
+    ProxiedPlane,
+    Refuse,
+    Request,
+    Reset,
+    Rule,
+    Slow,
+    Truncate,
+    too_many,
+)
+from faultproxy.faults import Fault
+from history import wrongs
+from lifecycles import KINDS, lives
+from parity.sides import Ours, replacing
+from stack import installed
+
+from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.real.launcher import RealPlane
+from tollbar.wellknown import SYSTEM_NAMESPACE
+
+LIVES = int(os.environ.get("TOLLBAR_LIFE_CYCLES", "40"))
+KILLS = max(2, LIVES // 100)
+WRITES = {"create", "update", "patch", "delete"}
+CLAIMS = {"resourceclaims"}
+"""Of the controller's own requests: nobody else is behind the proxy."""
+
+
+def on(verb: str, fault: Fault, resources: set[str] = CLAIMS, nth: Sequence[int] = range(1, 5)) -> Rule:
+    return Rule(f"{verb} {'/'.join(sorted(resources))}", fault, verbs={verb}, resources=resources, nth=nth)
+
+
+CASES: dict[str, tuple[Rule, ...]] = {
+    "answers to creations are lost": (on("create", Reset(after=True)),),
+    "creations are answered with 500 though they were done": (on("create", Refuse(500, "InternalError", after=True)),),
+    "answers to statuses of Pods are lost": (on("patch", Reset(after=True), {"pods"}),),
+    "statuses of Pods are not written": (on("patch", Reset(), {"pods"}),),
+    "conflicts that are none": (on("update", Refuse(409, "Conflict")), on("patch", Refuse(409, "Conflict"))),
+    "answers to updates of claims are lost": (on("update", Reset(after=True)), on("patch", Reset(after=True))),
+    "answers to deletions are lost": (on("delete", Reset(after=True)),),
+    "the server is busy": (on("create", too_many(), nth=[1, 3]), on("update", too_many(), nth=[1, 3])),
+    "Pods are seen late, and live looks at them fail": (
+        on("get", Refuse(500, "InternalError"), {"pods"}),
+        on("watch", Delay(1.0), {"pods"}, nth=range(1, 100)),
+    ),
+    "what is watched of claims is late": (on("watch", Delay(1.0), nth=range(1, 100)),),
+    "what is watched of Pods is late": (on("watch", Delay(1.0), {"pods"}, nth=range(1, 100)),),
+}
+"""One fault at a time, for two lives of each kind."""
+
+
+def lives_only(request: Request) -> bool:
+    """Not what the controllers try out before they begin: that would only take longer."""
+    return request.namespace != SYSTEM_NAMESPACE
+
+
+EVERYTHING = (
+    Rule("conflict", Refuse(409, "Conflict"), verbs={"update", "patch"}, probability=0.05, where=lives_only),
+    Rule("busy", too_many(), verbs=WRITES, resources=CLAIMS, nth={20, 90}, where=lives_only),
+    Rule("broken", Refuse(500, "InternalError"), probability=0.03, verbs=WRITES | {"get", "list"}, where=lives_only),
+    Rule("reset", Reset(), verbs=WRITES | {"get", "list"}, probability=0.03, where=lives_only),
+    Rule("lost", Reset(after=True), verbs=WRITES, probability=0.05, where=lives_only),
+    Rule("half", Truncate(), verbs=WRITES, probability=0.02, where=lives_only),
+    Rule("slow", Slow(0.2), verbs=WRITES, probability=0.05, where=lives_only),
+    Rule("late Pods", Delay(0.5), verbs={"watch"}, resources={"pods"}, nth=range(1, 1000, 2)),
+    Rule("expired", Expire(60), verbs={"watch"}, resources={"pods"}, nth=range(2, 1000, 2)),
+    Rule("late claims", Delay(0.5), verbs={"watch"}, resources=CLAIMS, nth=range(1, 1000, 2)),
+    Rule("cut", Cut(40, within=True), verbs={"watch"}, resources=CLAIMS, nth=range(2, 1000, 2)),
+)
+"""All of it at one time, at random."""
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """The controller under test, what its requests go through, and the plane without that."""
+
+    side: Ours
+    proxy: FaultProxy
+    kubeconfig: Path
+
+
+@pytest.fixture(scope="module")
+def disturbed(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disturbed]:
+    directory = tmp_path_factory.mktemp("claims")
+    options = Options(flags={CONTROLLER_MANAGER: ("--controllers=*,-resourceclaim-controller",)})
+    with (
+        RealPlane(binaries, directory / "plane", options) as plane,
+        installed(plane, directory) as stack,
+        FaultProxy(plane.kubeconfig, directory / "proxy", seed=1) as proxy,
+    ):
+        replacing(stack)
+        through = replace(stack, plane=ProxiedPlane(plane, proxy), running={})
+        side = Ours(through)
+        try:
+            side.up()
+            yield Disturbed(side, proxy, plane.kubeconfig)
+        finally:
+            through.stop()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("case", CASES)
+def test_lives_with_one_fault(case: str, disturbed: Disturbed) -> None:
+    proxy, rules = disturbed.proxy, CASES[case]
+    watched = any("watch" in rule.verbs for rule in rules)
+    before = proxy.hits.copy()
+
+    async def live() -> tuple[list[str], list[str]]:
+        async with lives(disturbed.kubeconfig, f"case-{[*CASES].index(case)}", seed=1) as those:
+            with proxy.faults(*rules):
+                if watched:
+                    proxy.cut_watches()
+                await those.live(2 * KINDS)
+            if watched:
+                proxy.cut_watches()
+            left = await those.end()
+            return wrongs(those.changes), left
+
+    assert asyncio.run(live()) == ([], [])
+    assert {rule.name for rule in rules} == set(proxy.hits - before), "a fault was not met: nothing was tested"
+
+
+@pytest.mark.timeout(60 + 3 * LIVES)
+def test_many_lives_with_every_fault_and_sigkill(disturbed: Disturbed) -> None:
+    proxy, side = disturbed.proxy, disturbed.side
+    before = proxy.hits.copy()
+    rng = random.Random(2)
+
+    async def kill() -> None:
+        for _ in range(KILLS):
+            await asyncio.sleep(rng.uniform(1.0, 6.0))
+            await asyncio.to_thread(side.down)
+            await asyncio.to_thread(side.up)
+
+    async def live() -> tuple[list[str], list[str]]:
+        async with lives(disturbed.kubeconfig, "many", seed=2, seconds=120.0) as those:
+            with proxy.faults(*EVERYTHING):
+                proxy.cut_watches()
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(those.live(LIVES))
+                    both.create_task(kill())
+            proxy.cut_watches()
+            left = await those.end()
+            return wrongs(those.changes), left
+
+    assert asyncio.run(live()) == ([], [])
+    assert {rule.name for rule in EVERYTHING} == set(proxy.hits - before), "a fault was not met: nothing was tested"

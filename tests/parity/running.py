@@ -1,0 +1,128 @@
+"""Runs all scenarios of a round at one time on one side, and traces them."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from lifecycles import SERVICE_ACCOUNTS
+from recording import Recorder
+
+from parity import ending, groups, loops, making, restarts, using
+from parity.dsl import FENCES, NODE, POD_GROUPS, SCENARIOS, Scenario, World, asking
+from parity.sides import Side
+from parity.trace import Trace, trace
+from tollbar.devplane import nodes
+from tollbar.devplane.kubelet import FakeKubelet
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.audit import Record
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.errors import ApiError
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import (
+    DEVICE_CLASSES,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    RESOURCE_CLAIM_TEMPLATES,
+    Resource,
+)
+
+REGISTERED: Final = (making, using, ending, restarts, groups, loops)
+"""Importing them registers their scenarios."""
+WITH_GROUPS: Final = ("groups", "loops")
+"""Rounds for a plane that serves PodGroups."""
+_SETTLED_SECONDS: Final = 1.0
+_SETTLED_LIMIT: Final = 5.0
+"""Where somebody writes for ever."""
+_DRIVER: Final = "gpu.example.com"
+
+
+def run(side: Side, *rounds: str) -> dict[str, Trace]:
+    """The traces by sentence.  Rounds run one after the other."""
+    return asyncio.run(_run(side, rounds))
+
+
+async def _run(side: Side, rounds: Iterable[str]) -> dict[str, Trace]:
+    client = await Client.connect(kubeconfig=str(side.plane.kubeconfig), metrics=Metrics(), user_agent="scenario")
+    try:
+        async with FakeKubelet(client) as kubelet:
+            await _furnish(client, kubelet)
+            traces: dict[str, Trace] = {}
+            for turn in rounds:
+                chosen = [each for each in SCENARIOS.values() if each.round == turn]
+                traces |= await _round(side, client, chosen, *((POD_GROUPS,) if turn in WITH_GROUPS else ()))
+            return traces
+    finally:
+        await client.close()
+
+
+async def _furnish(client: Client, kubelet: FakeKubelet) -> None:
+    """A Node for what scenarios bind, one with devices for kube-scheduler, a class, and the fences' template."""
+    selector = {"selectors": [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]}
+    await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": selector})
+    await client.create(NODES, nodes.node(NodeSpec(NODE), time.time()))
+    await kubelet.add_node(NodeSpec("devices"))
+    await kubelet.publish_devices("devices", _DRIVER, [{"name": f"gpu-{number}"} for number in range(4)])
+    await _namespace(client, FENCES)
+    await client.create(
+        RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "gpu", "namespace": FENCES}, "spec": {"spec": asking()}}
+    )
+
+
+async def _namespace(client: Client, name: str) -> None:
+    """One in which Pods can be created at once."""
+    await client.create(NAMESPACES, {"metadata": {"name": name}})
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+    apply = {"patch_type": PatchType.APPLY, "field_manager": "scenario", "force": True}
+    await client.patch(SERVICE_ACCOUNTS, "default", account, namespace=name, **apply)
+
+
+async def _round(side: Side, client: Client, scenarios: Sequence[Scenario], *more: Resource) -> dict[str, Trace]:
+    since = await asyncio.to_thread(side.plane.audit_fence)
+    recorder = Recorder(client, *more)
+    meeting = asyncio.Barrier(max(1, len(scenarios)))
+
+    async def together(act: Callable[[], None]) -> None:
+        if await meeting.wait() == 0:
+            await asyncio.to_thread(act)
+        await meeting.wait()
+
+    worlds = {
+        each.sentence: World(client, recorder, each.namespace, partial(together, side.down), partial(together, side.up))
+        for each in scenarios
+    }
+    recording = asyncio.create_task(recorder.run())
+    try:
+        async with asyncio.TaskGroup() as running:
+            for each in scenarios:
+                running.create_task(_play(client, each, worlds[each.sentence], meeting))
+        await recorder.quiet(frozenset(each.namespace for each in scenarios), _SETTLED_SECONDS, _SETTLED_LIMIT)
+    finally:
+        recording.cancel()
+    await asyncio.to_thread(side.plane.audit_fence)
+    records: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in side.plane.audit.records(since):
+        records[record.namespace].append(record)
+    return {
+        sentence: trace(
+            recorder.changes[world.namespace],
+            records[world.namespace],
+            (await client.list(EVENTS, world.namespace))["items"],
+            side.user,
+            world.in_vain,
+        )
+        for sentence, world in worlds.items()
+    }
+
+
+async def _play(client: Client, wanted: Scenario, world: World, meeting: asyncio.Barrier) -> None:
+    """What the API server refuses the script is in the trace, too."""
+    await _namespace(client, world.namespace)
+    try:
+        await wanted.script(world)
+    except (ApiError, AssertionError, asyncio.BrokenBarrierError) as error:
+        world.in_vain.append(f"{type(error).__name__}: {error}")
+        await meeting.abort()

@@ -1,0 +1,106 @@
+"""The two that are compared: a plane with kube-controller-manager's claim controller, and one with ours in its place.
+
+Both are context managers that start and stop everything; `down` and `up` stop and start the controller alone.
+Synchronous, as the launcher is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from stack import CONTROLLERS, ROOT, Process, Stack, eventually, installed
+
+from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.real.components import API_SERVER, CONTROLLER_MANAGER, SCHEDULER, Options
+from tollbar.devplane.real.launcher import RealPlane
+
+GATES: Final = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
+SERVED: Final = "--runtime-config=scheduling.k8s.io/v1beta1=true"
+UPSTREAM: Final = "system:serviceaccount:kube-system:resource-claim-controller"
+RIGHTS: Final = ROOT / "manifests/components/claims-replace/rights.yaml"
+BEGUN: Final = "nobody else generates them"
+WITHOUT: Final = "-resourceclaim-controller"
+NOT_IN_TIME: Final = "-pod-garbage-collector-controller"
+"""Runs on neither side: what it does to Pods without a kubelet, it does every twenty seconds."""
+
+
+class Side(Protocol):
+    """`user` is who the controller is in the audit log."""
+
+    user: str
+    plane: RealPlane
+
+    def down(self) -> None: ...
+
+    def up(self) -> None: ...
+
+
+class Upstream:
+    user = UPSTREAM
+
+    def __init__(self, plane: RealPlane) -> None:
+        self.plane = plane
+
+    def down(self) -> None:
+        self.plane.stop_component(CONTROLLER_MANAGER)
+
+    def up(self) -> None:
+        self.plane.start_component(CONTROLLER_MANAGER)
+
+
+class Ours:
+    user = CONTROLLERS
+
+    def __init__(self, stack: Stack) -> None:
+        self.plane = stack.plane
+        self.process: Process
+        self._stack = stack
+
+    def down(self) -> None:
+        self.process.kill()
+
+    def up(self) -> None:
+        start_replacing(self._stack)
+        self.process = self._stack.running["controllers"]
+
+
+def replacing(stack: Stack) -> None:
+    """Grant what `claims: Replace` needs."""
+    stack.plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
+
+
+def start_replacing(stack: Stack, name: str = "controllers") -> Process:
+    """Start the controllers and wait until they have found that nobody else generates claims."""
+    log = stack.directory / f"{name}.log"
+    begun = log.read_text().count(BEGUN) if log.exists() else 0
+    process = stack.controllers(name, claims="Replace")
+    eventually(lambda: process.log().count(BEGUN) > begun, seconds=60, what=f"replacing:\n{process.log()[-2000:]}")
+    return process
+
+
+@contextmanager
+def upstream(binaries: Binaries, directory: Path, *, groups: bool = False, limits: bool = True) -> Iterator[Side]:
+    with RealPlane(binaries, directory / "plane", _options(groups=groups, limits=limits)) as plane:
+        yield Upstream(plane)
+
+
+@contextmanager
+def ours(binaries: Binaries, directory: Path, *, groups: bool = False, limits: bool = True) -> Iterator[Side]:
+    options = _options(WITHOUT, groups=groups, limits=limits)
+    with RealPlane(binaries, directory / "plane", options) as plane, installed(plane, directory) as stack:
+        replacing(stack)
+        side = Ours(stack)
+        side.up()
+        yield side
+
+
+def _options(*without: str, groups: bool, limits: bool) -> Options:
+    """`limits` raises those of kube-controller-manager's clients."""
+    gates = (GATES,) if groups else ()
+    flags = {
+        API_SERVER: (*gates, *((SERVED,) if groups else ())),
+        CONTROLLER_MANAGER: (*gates, f"--controllers={','.join(('*', NOT_IN_TIME, *without))}"),
+        SCHEDULER: gates,
+    }
+    return Options(flags=flags, raised_limits=limits)

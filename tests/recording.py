@@ -1,0 +1,88 @@
+"""What happens to Pods, claims and PodGroups of a plane, as a watch tells it: for those who wait, compare and check.
+
+One recorder a plane, asynchronous.  It sees each stored state once: the watch goes on from where it ended.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from tollbar.model.objects import Object, metadata, uid_of
+from tollbar.runtime.client import Client
+from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS, Resource
+
+_WATCH_SECONDS: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One stored state of an object, or its last one."""
+
+    kind: str
+    deleted: bool
+    object: Object
+
+
+class Recorder:
+    """`run` it as a task; `changes` and `objects` are by namespace, objects by kind and name as they are now."""
+
+    def __init__(self, client: Client, *more: Resource) -> None:
+        self._client = client
+        self._resources = (PODS, RESOURCE_CLAIMS, *more)
+        self._changed = asyncio.Condition()
+        self.changes: defaultdict[str, list[Change]] = defaultdict(list)
+        self.objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
+        self.moments: defaultdict[str, float] = defaultdict(float)
+        """When a namespace changed last, on the event loop's clock."""
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for resource in self._resources:
+                tasks.create_task(self._follow(resource))
+
+    async def until(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Whether it came to hold in time."""
+        try:
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait_for(holds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def quiet(self, namespaces: frozenset[str], seconds: float, limit: float = 20.0) -> bool:
+        """Whether nothing happened in any of them for so long, before the limit was reached."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + limit
+        while (left := max(self.moments[each] for each in namespaces) + seconds - clock()) > 0:
+            if clock() > deadline:
+                return False
+            await asyncio.sleep(left)
+        return True
+
+    async def _follow(self, resource: Resource) -> None:
+        page = await self._client.list(resource, limit=0)
+        for obj in page["items"]:
+            await self._note(resource.kind, "ADDED", obj)
+        version = metadata(page)["resourceVersion"]
+        while True:
+            watch = self._client.watch(resource, resource_version=version, timeout_seconds=_WATCH_SECONDS)
+            async with aclosing(watch) as events:
+                async for event in events:
+                    version = metadata(event.object)["resourceVersion"]
+                    if event.type != "BOOKMARK":
+                        await self._note(resource.kind, event.type, event.object)
+
+    async def _note(self, kind: str, type_: str, obj: Object) -> None:
+        namespace, name = metadata(obj)["namespace"], metadata(obj)["name"]
+        now = self.objects[namespace]
+        if type_ != "DELETED":
+            now[kind, name] = obj
+        elif uid_of(now.get((kind, name), obj)) == uid_of(obj):
+            now.pop((kind, name), None)
+        self.changes[namespace].append(Change(kind, type_ == "DELETED", obj))
+        async with self._changed:
+            self.moments[namespace] = asyncio.get_running_loop().time()
+            self._changed.notify_all()
