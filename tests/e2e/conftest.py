@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import Cluster
+from replacing import replacing
 from stack import Stack, installed
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.build import Binaries
 from tollbar.devplane.real.launcher import RealPlane
 
 TAINT = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
@@ -32,6 +34,22 @@ def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
         kubelet.add_node(NodeSpec("gpu-1", taints=(TAINT,), capacity={"example.com/gpu": "64"}))
         devices = [{"name": f"gpu-{index}", "attributes": {"type": {"string": "gpu"}}} for index in range(64)]
         kubelet.publish_devices("gpu-1", DRIVER, devices)
+        yield kubelet
+
+
+@pytest.fixture(scope="module")
+def replaced(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """`claims: Replace` on a plane of its own, whose kube-controller-manager leaves claims alone."""
+    with replacing(binaries, tmp_path_factory.mktemp("replaced")) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def node(replaced: Stack) -> Iterator[BackgroundKubelet]:
+    """`gpu-1` of that plane, with 64 devices."""
+    with BackgroundKubelet(replaced.plane.kubeconfig) as kubelet:
+        kubelet.add_node(NodeSpec("gpu-1"))
+        kubelet.publish_devices("gpu-1", DRIVER, [{"name": f"gpu-{index}"} for index in range(64)])
         yield kubelet
 
 

@@ -7,32 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import Cluster
-from replacing import namespace_of, replacing
+from replacing import namespace_of
 from stack import Stack, eventually
 from workloads import Shared, deployment, job, workload_claim
 
 from tollbar.devplane.background import BackgroundKubelet
-from tollbar.devplane.nodes import NodeSpec
-from tollbar.devplane.real.build import Binaries
 from tollbar.model.objects import Key
 
-DRIVER = "gpu.example.com"
-
 pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture(scope="module")
-def replaced(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with replacing(binaries, tmp_path_factory.mktemp("replaced")) as stack:
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def node(replaced: Stack) -> Iterator[BackgroundKubelet]:
-    with BackgroundKubelet(replaced.plane.kubeconfig) as kubelet:
-        kubelet.add_node(NodeSpec("gpu-1"))
-        kubelet.publish_devices("gpu-1", DRIVER, [{"name": f"gpu-{index}"} for index in range(8)])
-        yield kubelet
 
 
 @pytest.fixture

@@ -1,9 +1,13 @@
 """Integration tests run on both control planes; a file or a test that needs the real one says why."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from planes import PLANES, unavailable
+
+from tollbar.api import crds
+from tollbar.devplane.real.kubectl import Kubectl
 
 
 @pytest.fixture(scope="session", params=PLANES)
@@ -12,3 +16,16 @@ def plane(request: pytest.FixtureRequest) -> Any:
     if request.param == "embedded" and not found.has_kubectl:
         unavailable("no kubectl: build the real control plane once, or put one on the PATH")
     return found
+
+
+@pytest.fixture(scope="module")
+def definitions(plane: Any) -> Iterator[None]:
+    """Our CRDs as somebody applied them, for one file only unless they were there before."""
+    kubectl: Kubectl = plane.kubectl
+    names = [f"crd/{crd['metadata']['name']}" for crd in crds.all_crds()]
+    there = kubectl("get", "--ignore-not-found", "-o", "name", *names)
+    kubectl.apply(*crds.all_crds())
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    yield
+    if not there:
+        kubectl("delete", "--wait", *names)

@@ -1,10 +1,5 @@
 """What `tollbar dev` adds to a cluster where some of it was there before, and what it takes away again."""
 
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-
 from tollbar.api import crds
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.cli.applying import Applied
@@ -14,17 +9,6 @@ from tollbar.runtime.resources import SCHEDULING_GATES
 
 CRD = "customresourcedefinition.apiextensions.k8s.io"
 NAMES = [f"crd/{crd['metadata']['name']}" for crd in crds.all_crds()]
-
-
-@pytest.fixture(scope="module")
-def definitions(plane: Any) -> Iterator[None]:
-    """Our CRDs as somebody else applied them, gone afterwards unless they were there before."""
-    there = plane.kubectl("get", "--ignore-not-found", "-o", "name", *NAMES)
-    plane.kubectl.apply(*crds.all_crds())
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *NAMES)
-    yield
-    if not there:
-        plane.kubectl("delete", "--wait", *NAMES)
 
 
 async def owners(admin: Client) -> list[str]:

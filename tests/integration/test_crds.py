@@ -4,13 +4,11 @@ What the server refuses of our kinds, and in which words, is in tests/contract/t
 """
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
-from tollbar.api import crds
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.model import tolerations
@@ -21,25 +19,13 @@ from tollbar.runtime.resources import PODS, RESOURCE_SLICES, TOLERATION_RULES
 GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 CEL = {"type": "CEL", "cel": {"expression": "true"}}
 
+pytestmark = pytest.mark.usefixtures("definitions")
+
 
 @pytest.fixture(scope="module")
 def plane(real_plane: Any) -> Any:
     """Our words are compared with the API server's own; what the definitions refuse is in the contract suite."""
     return real_plane
-
-
-@pytest.fixture(scope="module", autouse=True)
-def definitions(plane: Any) -> Iterator[None]:
-    """Our CRDs, for this file only, unless somebody else put them there before."""
-    kubectl: Kubectl = plane.kubectl
-    wanted = crds.all_crds()
-    names = [f"crd/{crd['metadata']['name']}" for crd in wanted]
-    there = set(kubectl("get", "--ignore-not-found", "-o", "name", *names).split())
-    kubectl.apply(*wanted)
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
-    yield
-    if not there:
-        kubectl("delete", "--wait", *names)
 
 
 def rule(**spec: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tollbar.api import crds
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.devplane.real.kubectl import Kubectl, KubectlError
 
@@ -23,19 +22,6 @@ RECORD = '[{"rule":"gpu"}]'
 def plane(real_plane: Any) -> Any:
     """Admission policies are only there."""
     return real_plane
-
-
-@pytest.fixture(scope="module")
-def definitions(plane: Any) -> Iterator[Kubectl]:
-    """Our CRDs, for this file only, unless somebody else put them there before."""
-    kubectl: Kubectl = plane.kubectl
-    names = [f"crd/{crd['metadata']['name']}" for crd in crds.all_crds()]
-    there = kubectl("get", "--ignore-not-found", "-o", "name", *names)
-    kubectl.apply(*crds.all_crds())
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
-    yield kubectl
-    if not there:
-        kubectl("delete", "--wait", *names)
 
 
 def said(kubectl: Kubectl, *arguments: str, stdin: str | None = None) -> str:
@@ -107,9 +93,9 @@ HELD = {
 
 
 @pytest.fixture(scope="module")
-def protected(definitions: Kubectl) -> Iterator[Kubectl]:
+def protected(definitions: None, plane: Any) -> Iterator[Kubectl]:
     """The protective-gates policies in force, two SchedulingGates, and a Pod with their gates and one more."""
-    kubectl = definitions
+    kubectl: Kubectl = plane.kubectl
     policies = [
         argument
         for name in ("gate-owner", "provenance")
@@ -221,9 +207,9 @@ def test_without_schedulinggates_nothing_is_protected_and_nobody_is_refused(prot
 
 
 @pytest.fixture(scope="module")
-def gating(definitions: Kubectl) -> Iterator[Kubectl]:
+def gating(definitions: None, plane: Any) -> Iterator[Kubectl]:
     """The admission-policy component's policies in force."""
-    kubectl = definitions
+    kubectl: Kubectl = plane.kubectl
     policies = [
         argument
         for name in ("gate", "strip-provenance")

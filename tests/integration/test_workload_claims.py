@@ -1,12 +1,10 @@
 """WorkloadClaims on a real API server: it refuses what our parser refuses, and lets nobody move a reservation."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
-from tollbar.api import crds
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.model.objects import Object
@@ -16,19 +14,7 @@ from tollbar.runtime.resources import WORKLOAD_CLAIMS
 
 WEB = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
 
-
-@pytest.fixture(scope="module", autouse=True)
-def definitions(plane: Any) -> Iterator[None]:
-    """Our CRDs, for this file only, unless somebody else put them there before."""
-    kubectl: Kubectl = plane.kubectl
-    wanted = crds.all_crds()
-    names = [f"crd/{crd['metadata']['name']}" for crd in wanted]
-    there = set(kubectl("get", "--ignore-not-found", "-o", "name", *names).split())
-    kubectl.apply(*wanted)
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
-    yield
-    if not there:
-        kubectl("delete", "--wait", *names)
+pytestmark = pytest.mark.usefixtures("definitions")
 
 
 def claim(namespace: str, **spec: Any) -> Object:

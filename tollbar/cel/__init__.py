@@ -1,5 +1,21 @@
 """CEL: the expressions of rules and device selectors, compiled, checked and evaluated within bounds.
 
+How an expression travels from its text to an answer, by the modules that it passes:
+
+    text      lexing      limits of the source; strings are taken out and decoded
+              parser      cel-python's grammar, then our tree (syntax); macros are resolved
+              constants   quantities, times, patterns of literals alone are computed
+              check       types against schema, with hints; schema.json is the Kubernetes API
+              reads       the paths that it depends on, and where it does
+    program   program     all of the above in order, and evaluation by closures, also when inputs are unknown
+              compiled    evaluation by a Python function (emit, loops, writer, pycode), closures where that fails
+    answer    operations, values    what selection, ==, `in` and literals do to values, and what values there are
+              library     the table of functions: functions says how one is declared; operators, conversions (numbers),
+                          strings, formatting, patterns, lists, optionals, times, kubernetes, network, urls, formats
+
+Beside the way: interface is what others may know, limits what an evaluation may spend, devices makes the input of
+selectors, encoding prints values, upstream is cel-python's evaluator for comparison.
+
 Used by decisions through the names below.  Importing this package loads no CEL library; making an engine does.
 Hazard: expressions and objects both come from users, so every limit here protects the process (see limits).
 """

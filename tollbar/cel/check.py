@@ -32,14 +32,13 @@ from tollbar.cel.syntax import (
     Select,
     path_of,
 )
-from tollbar.cel.values import KEYS, NUMERIC, ORDER, ORDERED, no_overload_of
+from tollbar.cel.values import KEYS, NUMERIC, ORDER, ORDERED, RELATIONS, no_overload_of
 from tollbar.cel.values import kind as kind_of
 
 Types = dict[int, str]
 """The static type of every node, by id(): valid while the tree lives."""
 
 _EQUALITY: Final = frozenset({"_==_", "_!=_"})
-_RELATIONS: Final = _EQUALITY | {"_in_", *ORDER}
 _INDEXES: Final = {
     "map": KEYS | {"bool", "dyn"},
     "list": NUMERIC | {"dyn"},
@@ -172,7 +171,7 @@ class _Checker:
     # Operators and functions.
 
     def call(self, node: Call, scope: Mapping[str, str]) -> str:
-        if (node.function, node.method) not in LIBRARY.groups and node.function not in _RELATIONS:
+        if (node.function, node.method) not in LIBRARY.groups and node.function not in RELATIONS:
             self.undefined_function(node)
         mixing, self.mixing = self.mixing, self.mixing or node.function == "format"
         types = tuple(self.infer(argument, scope) for argument in node.arguments)

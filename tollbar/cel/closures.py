@@ -9,7 +9,7 @@ is never absorbed.  What is not known yet is an error that gives way to a decisi
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tollbar.cel import operations
 from tollbar.cel.check import Types
@@ -40,12 +40,17 @@ _BUDGET: Final = 0
 _INPUTS: Final = 1
 _UNKNOWN: Final = 2
 _VARIABLES: Final = 3
-_UNSET: Final = object()
-"""The value of a bound variable before its first use."""
 
 
 class Unsettled(Exception):
     """The value depends on an input that is not known yet."""
+
+
+class _Broken(NamedTuple):
+    """What a bound variable has instead of a value after its first use failed: another attempt would be for free."""
+
+    error: type[Exception]
+    arguments: tuple[Any, ...]
 
 
 def frame(budget: Budget, inputs: Any, unknown: frozenset[str], variables: int) -> Frame:
@@ -104,8 +109,14 @@ class _Builder:
 
         def first_use(frame: Frame) -> Any:
             value = frame[place]
-            if value is _UNSET:
-                value = frame[place] = compute(frame)
+            if value is operations.UNSET:
+                try:
+                    value = frame[place] = compute(frame)
+                except (CelError, Unsettled) as caught:
+                    frame[place] = _Broken(type(caught), caught.args)
+                    raise
+            elif type(value) is _Broken:
+                raise value.error(*value.arguments)
             return value
 
         return first_use
@@ -272,7 +283,7 @@ class _Builder:
             return body(frame)
 
         def lazy(frame: Frame) -> Any:
-            frame[place] = _UNSET
+            frame[place] = operations.UNSET
             return body(frame)
 
         return lazy if node.lazy else eager
@@ -293,7 +304,7 @@ class _Builder:
         """Sets the variables for one element after the other, and pays for what is done with it."""
         range_, macro = self.build(node.range, scope), node.macro
         cost = operations.repeated(node)
-        first, sized = inner[node.variable], macro in _SIZED
+        first, sized = inner[node.variable], macro in operations.SIZED
 
         if node.second is None:
 
@@ -406,7 +417,6 @@ def _transform_entries(rounds: Rounds, predicate: Evaluate | None, value: Evalua
     return transform
 
 
-_SIZED: Final = frozenset({"filter", "map", "transformList", "transformMap"})
 _LOOPS: Final[dict[str, Callable[..., Evaluate]]] = {
     "exists": _quantified(True),
     "all": _quantified(False),

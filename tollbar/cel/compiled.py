@@ -37,7 +37,6 @@ class CompiledProgram:
     reads: frozenset[str]
     cost: int = field(repr=False)
     pays: bool = field(repr=False)
-    result: str = field(repr=False)
     run: Function = field(repr=False)
     places: tuple[Expr, ...] = field(repr=False)
     slow: ClosureProgram = field(repr=False)
@@ -106,7 +105,7 @@ class CompilingEngine:
 
 def _compiled(found: Checked, slow: ClosureProgram) -> CompiledProgram:
     emitter = Emitter(found.types, optionals=any("optional_type" in type_ for type_ in found.types.values()))
-    code = compile(emitter.module(found.tree, is_bool=found.result == "bool"), _FILE, "exec", dont_inherit=True)
+    code = compile(emitter.module(found.tree, found.result), _FILE, "exec", dont_inherit=True)
     namespace = emitter.globals
     exec(code, namespace)  # noqa: S102 # made of syntax nodes of our own; text of the expression is only ever a constant
     return CompiledProgram(
@@ -114,7 +113,6 @@ def _compiled(found: Checked, slow: ClosureProgram) -> CompiledProgram:
         found.reads,
         slow.cost,
         emitter.pays,
-        found.result,
         namespace["evaluate"],
         tuple(emitter.places),
         slow,

@@ -7,12 +7,12 @@ wrong literal is refused then.  Called by the engine between parsing and checkin
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from tollbar.cel.conversions import TYPES
 from tollbar.cel.interface import COMPILE, CelError
 from tollbar.cel.library import CONSTRUCTORS, LIBRARY
-from tollbar.cel.limits import Budget, Fault
+from tollbar.cel.limits import MAX_INSTRUCTIONS, MAX_PATTERNS, Budget, Fault
 from tollbar.cel.patterns import PATTERN_ARGUMENT, compiled
 from tollbar.cel.syntax import (
     Bind,
@@ -27,8 +27,10 @@ from tollbar.cel.syntax import (
     MapLiteral,
     Name,
     Select,
+    children,
     path_of,
 )
+from tollbar.cel.values import Pattern
 
 _WANTED: Final = {"duration": "not a duration", "timestamp": "not an RFC 3339 timestamp"}
 """Words for whoever wrote the literal, where those of the library are about any text."""
@@ -36,7 +38,32 @@ _WANTED: Final = {"duration": "not a duration", "timestamp": "not an RFC 3339 ti
 
 def fold(tree: Expr, names: Iterable[str]) -> Expr:
     """The tree with its constants computed; `names` are the variables, which hide type names."""
-    return _fold(tree, frozenset(names))
+    calls = _pattern_calls(tree)
+    if len(calls) > MAX_PATTERNS:
+        _refuse(f"expression has more than {MAX_PATTERNS} regular expressions", calls[MAX_PATTERNS])
+    folded = _fold(tree, frozenset(names))
+    size = 0
+    for call in _pattern_calls(folded):
+        pattern = call.arguments[1] if len(call.arguments) > 1 else None
+        size += pattern.value.size if isinstance(pattern, Literal) and type(pattern.value) is Pattern else 0
+        if size > MAX_INSTRUCTIONS:
+            _refuse("regular expressions are too large together", call)
+    return folded
+
+
+def _pattern_calls(tree: Expr) -> list[Call]:
+    found: list[Call] = []
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        pending += reversed(children(node))
+        if isinstance(node, Call) and node.function in PATTERN_ARGUMENT:
+            found.append(node)
+    return found
+
+
+def _refuse(message: str, node: Expr) -> NoReturn:
+    raise CelError(message, node.line, node.column, COMPILE)
 
 
 def _fold(node: Expr, names: frozenset[str]) -> Expr:

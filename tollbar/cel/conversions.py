@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from tollbar.cel import numbers
 from tollbar.cel.functions import overload
-from tollbar.cel.limits import Budget, Fault
+from tollbar.cel.limits import PARSE_STEPS, Budget, Fault
 from tollbar.cel.numbers import read_double, read_int, to_int
 from tollbar.cel.operators import to_uint
 from tollbar.cel.values import TYPE_NAMES, CelType, Uint, kind
@@ -50,6 +50,11 @@ def decode(budget: Budget, data: bytes) -> str:
         raise Fault("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
+def _double_text(budget: Budget, value: float) -> str:
+    budget.spend(PARSE_STEPS)
+    return numbers.shortest(value)
+
+
 def _same(_: Budget, value: Any) -> Any:
     return value
 
@@ -76,7 +81,7 @@ OVERLOADS: Final = (
     overload("string(string) -> string", _same),
     overload("string(int) -> string", lambda _, value: str(to_int(value))),
     overload("string(uint) -> string", lambda _, value: int.__str__(value)),
-    overload("string(double) -> string", lambda _, value: numbers.shortest(value)),
+    overload("string(double) -> string", _double_text),
     overload("string(bool) -> string", lambda _, value: "true" if value else "false"),
     overload("string(bytes) -> string", decode),
     overload("bytes(bytes) -> bytes", _same),

@@ -30,16 +30,14 @@ from tollbar.cel.syntax import (
     Name,
     Select,
 )
-from tollbar.cel.values import ORDER, Optional
+from tollbar.cel.values import RELATIONS, Optional
 from tollbar.cel.writer import BUDGET, INPUTS, Writer
 
 Scope: TypeAlias = Mapping[str, str]
 
-_RELATIONS: Final = frozenset({"_==_", "_!=_", "_in_", *ORDER})
 _COMPARE: Final[dict[str, type[ast.cmpop]]] = {"_<_": ast.Lt, "_<=_": ast.LtE, "_>_": ast.Gt, "_>=_": ast.GtE}
 _PREFIXES: Final = {"startsWith": "startswith", "endsWith": "endswith"}
 _MAPPED: Final = frozenset({"transformMap", "transformMapEntry"})
-_SIZED: Final = frozenset({"filter", "map", "transformList", "transformMap"})
 
 
 class Emitter(Writer):
@@ -53,11 +51,15 @@ class Emitter(Writer):
         self.thunks: dict[str, str] = {}
         """Of bound variables: the function that computes them at their first use."""
 
-    def module(self, tree: Expr, *, is_bool: bool) -> ast.Module:
-        if is_bool:
+    def module(self, tree: Expr, result: str) -> ast.Module:
+        """The function; `result` is the kind that its value must have, or dyn."""
+        if result == "bool":
             self.branch(tree, {}, [ast.Return(ast.Constant(True))], [ast.Return(ast.Constant(False))])
         else:
-            self.block.append(ast.Return(self.value(tree, {})))
+            value = self.held(self.value(tree, {}))
+            if result != "dyn":
+                self.block.append(if_(compare(call("kind", value), ast.NotEq(), ast.Constant(result)), [FAIL]))
+            self.block.append(ast.Return(value))
         arguments = ast.arguments([], [ast.arg(INPUTS), ast.arg(BUDGET)], None, [], [], None, [])
         function = ast.FunctionDef("evaluate", arguments, self.block, [])
         return ast.fix_missing_locations(ast.Module([function], []))
@@ -124,7 +126,7 @@ class Emitter(Writer):
 
     def call(self, node: Call, scope: Scope) -> ast.expr:
         name = node.function
-        if name in _RELATIONS:
+        if name in RELATIONS:
             return self.relation(node, scope)
         if node.method and name in operations.OR_ELSE and len(node.arguments) == 2:
             return self.or_else(node, scope)
@@ -276,13 +278,18 @@ class Emitter(Writer):
         return self.value(node.body, {**scope, node.variable: name})
 
     def bind_later(self, node: Bind, scope: Scope, name: str) -> None:
-        thunk = self.temporary()
+        """The value is attempted once: nobody pays for another attempt."""
+        thunk, tried = self.temporary(), self.temporary()
         with self.nested() as body:
-            body.append(ast.Nonlocal([name]))
+            body += [ast.Nonlocal([name, tried]), if_(load(tried), [FAIL]), assign(tried, ast.Constant(True))]
             value = self.value(node.value, scope)
             body += [assign(name, value), ast.Return(load(name))]
         arguments = ast.arguments([], [], None, [], [], None, [])
-        self.block += [assign(name, load("UNSET")), ast.FunctionDef(thunk, arguments, body, [])]
+        self.block += [
+            assign(name, load("UNSET")),
+            assign(tried, ast.Constant(False)),
+            ast.FunctionDef(thunk, arguments, body, []),
+        ]
         self.thunks[name] = thunk
 
     def logic(self, node: Logic, scope: Scope) -> ast.expr:
@@ -327,7 +334,7 @@ class Emitter(Writer):
             case Comprehension(macro=macro):
                 return macro in QUANTIFIERS
             case Call(function=name):
-                return name in _RELATIONS or (self.types[id(node)] == "bool" and name not in operations.OR_ELSE)
+                return name in RELATIONS or (self.types[id(node)] == "bool" and name not in operations.OR_ELSE)
             case _:
                 return False
 
@@ -374,7 +381,7 @@ class Emitter(Writer):
                     [assign(items.id, self.run(node, "elements", items, ast.Constant(node.macro)))],
                 )
             )
-        if node.macro in _SIZED:
+        if node.macro in operations.SIZED:
             self.block.append(ast.Expr(self.run_method(node, "new_list", call("len", items))))
         first = self.temporary()
         inner = {**scope, node.variable: first}

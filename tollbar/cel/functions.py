@@ -32,8 +32,7 @@ _VARIABLE: Final = re.compile(r"\b[A-Z]\b")
 class Overload:
     """One signature; for a method the first parameter is the receiver.
 
-    `types` are the parameters as declared, `parameters` their kinds (`any` takes every kind); `result` is the result
-    type with `dyn` for what depends on the arguments, `declared_result` the one that was written.
+    `types` are the parameters as declared, `parameters` their kinds (`any` takes every kind).
     """
 
     name: str
@@ -41,22 +40,14 @@ class Overload:
     types: tuple[str, ...]
     parameters: tuple[str, ...]
     result: str
-    declared_result: str
     implementation: Implementation
-
-    def accepts(self, kinds: tuple[str, ...]) -> bool:
-        """Whether arguments of these kinds fit; `dyn` is a kind not known yet and always fits."""
-        return len(kinds) == len(self.parameters) and all(
-            parameter in (given, "any") or given == "dyn"
-            for parameter, given in zip(self.parameters, kinds, strict=True)
-        )
 
     def result_for(self, types: tuple[str, ...]) -> str | None:
         """The result type for arguments of these static types; None if they do not fit."""
         bound: dict[str, str] = {}
         if len(types) != len(self.types) or not all(map(_binder(bound), self.types, types)):
             return None
-        return _VARIABLE.sub(lambda variable: bound.get(variable[0], "dyn"), self.declared_result)
+        return _VARIABLE.sub(lambda variable: bound.get(variable[0], "dyn"), self.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +86,6 @@ def overload(signature: str, implementation: Implementation) -> Overload:
         bool(form["receiver"]),
         tuple(types),
         tuple("any" if _VARIABLE.fullmatch(type_) else type_.partition("<")[0] for type_ in types),
-        _VARIABLE.sub("dyn", form["result"]),
         form["result"],
         implementation,
     )

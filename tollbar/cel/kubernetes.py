@@ -14,6 +14,7 @@ from tollbar.model.semver import Version
 
 _SHORT: Final = 64
 """Characters of a text that is remembered: data has few different quantities and versions."""
+_CHARACTERS_READ_PER_STEP: Final = 4
 read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)
 read_semver: Final = lru_cache(maxsize=4096)(semver.parse)
 
@@ -27,7 +28,7 @@ def to_quantity(budget: Budget, text: str) -> Quantity:
 
 
 def to_semver(budget: Budget, text: str, normalize: bool = False) -> Version:
-    budget.spend(PARSE_STEPS)
+    budget.spend(PARSE_STEPS + min(len(text), semver.MAX_LENGTH) // _CHARACTERS_READ_PER_STEP)
     try:
         read = read_semver if len(text) <= _SHORT else semver.parse
         return read(text, normalize=normalize)

@@ -20,6 +20,10 @@ MAX_DEPTH: Final = 60
 """Of brackets, and of nested operations."""
 MAX_PATTERN: Final = 1024
 """Characters in a regular expression."""
+MAX_PATTERNS: Final = 32
+"""Literal regular expressions; some take milliseconds to compile."""
+MAX_INSTRUCTIONS: Final = 32_768
+"""Of all of them, compiled; half a megabyte that lives as long as the program."""
 MAX_NUMBER: Final = 64
 """Characters in a number, duration, timestamp or time zone, as literal or as data."""
 PATTERN_MEMORY: Final = 256 * 1024
@@ -47,6 +51,10 @@ MATCH_STEPS: Final = 10
 PATTERN_STEPS: Final = 1_000
 """For compiling a regular expression that is not a literal."""
 PATTERN_STEPS_PER_CHARACTER: Final = 10
+PATTERN_STEPS_PER_CLASS: Final = 200
+"""For a Unicode class in it, which has hundreds of ranges."""
+INSTRUCTIONS_PER_STEP: Final = 2
+"""Of what it is compiled to, which is known only then."""
 
 # Of an answer.
 MAX_QUOTED: Final = 64

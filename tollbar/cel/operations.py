@@ -25,6 +25,11 @@ _EXACT: Final = 2**53
 OR_ELSE: Final = frozenset({"or", "orValue"})
 """Methods of an optional whose argument is evaluated only when there is no value."""
 
+SIZED: Final = frozenset({"filter", "map", "transformList", "transformMap"})
+"""Macros that make a list, or a map, of at most as many elements as they look at."""
+UNSET: Final = object()
+"""The value of a bound variable before its first use."""
+
 
 def nodes(node: Expr | None) -> int:
     """How many nodes are evaluated, at most, when the node is, without what loops repeat."""

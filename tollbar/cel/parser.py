@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from threading import Lock
 from typing import Any, Final, NoReturn, cast
 
 import lark
@@ -95,6 +96,8 @@ _RESERVED: Final = frozenset(
         *("namespace", "return", "var", "void", "while"),
     )
 )
+_PARSING: Final = Lock()
+"""lark builds its scanners when it first needs them, and not in a way that two threads may watch."""
 _INT: Final = range(-(2**63), 2**63)
 _UINT: Final = range(2**64)
 
@@ -103,7 +106,8 @@ def parse(source: str) -> Expr:
     """The tree of the expression."""
     scanned = scan(source)
     try:
-        tree = _grammar().parse(scanned.text)
+        with _PARSING:
+            tree = _grammar().parse(scanned.text)
     except lark.exceptions.UnexpectedInput as error:
         raise _syntax_error(source, error) from None
     return _Lowering(scanned).lower(tree, 0)
@@ -181,7 +185,8 @@ class _Lowering:
             tree = tree.children[0]
         if depth > MAX_DEPTH:
             self.refuse(f"operations are nested deeper than {MAX_DEPTH}", self.position(tree))
-        handler = getattr(self, tree.data, self.operation)
+        # As a plain string: comparing lark's takes a frame, and without one left Python would not find the method.
+        handler = getattr(self, str(tree.data), self.operation)
         return cast("Expr", handler(tree, depth + 1))
 
     def arguments(self, tree: Any, depth: int) -> tuple[Expr, ...]:

@@ -12,11 +12,13 @@ import re2
 
 from tollbar.cel.functions import overload
 from tollbar.cel.limits import (
+    INSTRUCTIONS_PER_STEP,
     MATCH_STEPS,
     MAX_PATTERN,
     PATTERN_MEMORY,
     PATTERN_STEPS,
     PATTERN_STEPS_PER_CHARACTER,
+    PATTERN_STEPS_PER_CLASS,
     PATTERN_WORK_PER_STEP,
     Budget,
     Fault,
@@ -62,8 +64,10 @@ def _valid(regexp: Any, text: str) -> Any:
 def _prepared(budget: Budget, text: str, pattern: Pattern | str) -> Any:
     """The compiled pattern, with the matching of the text paid for."""
     if isinstance(pattern, str):
-        budget.spend(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern))
+        classes = pattern.count(r"\p") + pattern.count(r"\P")
+        budget.spend(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern) + PATTERN_STEPS_PER_CLASS * classes)
         pattern = compiled(pattern)
+        budget.spend(pattern.size // INSTRUCTIONS_PER_STEP)
     budget.spend(MATCH_STEPS + len(text) * pattern.size // PATTERN_WORK_PER_STEP)
     return _valid(pattern.regexp, text)
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 from tollbar.cel import operations, schema
 from tollbar.cel.check import Types, check
-from tollbar.cel.closures import Evaluate, Unsettled, closure, frame
+from tollbar.cel.closures import Evaluate, Unsettled, closure, frame, placed
 from tollbar.cel.constants import fold
 from tollbar.cel.interface import BUDGET, COMPILE, RUNTIME, UNKNOWN, CelError, Env, Inputs, Purse, Unknown
-from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS, Budget
+from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS, Budget, Fault
 from tollbar.cel.parser import parse
 from tollbar.cel.reads import Site, reads_of, touches
 from tollbar.cel.syntax import Expr
@@ -38,7 +38,11 @@ def checked(source: str, env: Env) -> Checked:
         types = check(tree, env)
         return Checked(source, tree, types, *reads_of(tree, types, env), schema.kind(env.result))
     except RecursionError:
-        raise CelError("expression is nested too deeply", 1, 1, COMPILE) from None
+        raise _too_deep() from None
+
+
+def _too_deep() -> CelError:
+    return CelError("expression is nested too deeply", 1, 1, COMPILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ class ClosureProgram:
             return UNKNOWN
         except CelError as error:
             return CelError(error.message, error.line, error.column, error.kind)
+        except Fault as fault:  # the value itself is none
+            return placed(tree, fault)
         except RecursionError:
             return CelError("evaluation is nested too deeply", tree.line, tree.column, BUDGET)
         except Exception as error:  # the promise to callers: a bug here is one rule's error, not theirs
@@ -108,9 +114,13 @@ class ClosureProgram:
 
 
 def closures(found: Checked) -> ClosureProgram:
-    run, variables = closure(found.tree, found.types)
-    partly, _ = closure(found.tree, found.types, found.sites)
-    cost = operations.nodes(found.tree)
+    """Raises CelError for the same reason as `checked`: the stack may be nearly full when it is called."""
+    try:
+        run, variables = closure(found.tree, found.types)
+        partly, _ = closure(found.tree, found.types, found.sites)
+        cost = operations.nodes(found.tree)
+    except RecursionError:
+        raise _too_deep() from None
     return ClosureProgram(found.source, found.reads, found.tree, found.result, cost, variables, run, partly)
 
 

@@ -201,6 +201,8 @@ _NESTED: Final = frozenset({"list", "map", "optional_type"})
 KEYS: Final = frozenset({"string", "int", "uint", "double", "bool"})
 """Kinds that a map may be looked up with; numbers by value, so that 1, 1u and 1.0 are one key."""
 ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {"_<_": lt, "_<=_": le, "_>_": gt, "_>=_": ge}
+RELATIONS: Final = frozenset({"_==_", "_!=_", "_in_", *ORDER})
+"""Operators that are defined for all kinds at once, and not in the library's table."""
 
 
 def kind(value: object) -> str:

@@ -12,14 +12,11 @@ from tollbar.cel import operations
 from tollbar.cel.limits import Fault
 from tollbar.cel.pycode import Block, assign, call, compare, load, method
 from tollbar.cel.syntax import Expr
-from tollbar.cel.values import elements, equal, ordered, same
+from tollbar.cel.values import elements, equal, kind, ordered, same
 
 INPUTS: Final = "inputs"
 BUDGET: Final = "budget"
 _PLAIN: Final = (type(None), bool, int, float, str, bytes)
-
-UNSET: Final = object()
-"""The value of a bound variable before its first use."""
 
 
 class Failed(Exception):
@@ -37,7 +34,7 @@ _GLOBALS: Final[dict[str, Any]] = {
     "__builtins__": {},
     "ABSORBED": (Fault, Failed, LookupError, TypeError, ArithmeticError, RecursionError),
     "Failed": Failed,
-    "UNSET": UNSET,
+    "UNSET": operations.UNSET,
     "absorb": absorb,
     "as_map": operations.as_map,
     "contains": operations.contains,
@@ -48,6 +45,7 @@ _GLOBALS: Final[dict[str, Any]] = {
     "index": operations.index,
     "insert_all": operations.insert_all,
     "int": int,
+    "kind": kind,
     "len": len,
     "list": list,
     "make_list": operations.make_list,

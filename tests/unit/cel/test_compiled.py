@@ -1,5 +1,7 @@
 """The compiled engine's own promises: where it leaves the work to closures, and that nothing else shows."""
 
+import inspect
+import sys
 from typing import Any
 
 import pytest
@@ -45,6 +47,34 @@ def test_a_failure_is_that_of_closures(source: str, x: Any) -> None:
     answers = [program.evaluate({"x": x}, purse) for program, purse in zip((compiled, closures), purses, strict=True)]
     assert isinstance(answers[0], CelError)
     assert (answers[0], purses[0]) == (answers[1], purses[1])
+
+
+@pytest.mark.parametrize("x", [1, "text", True, None, {"a": 1}, [1]], ids=str)
+@pytest.mark.parametrize("result", ["int", "string", "list<int>", "map<int>"])
+def test_a_result_has_the_kind_that_the_environment_asks_for(result: str, x: Any) -> None:
+    env = Env(variables=(("x", "dyn"),), result=result)
+    compiled, closures = (
+        engine.compile("x", env).evaluate({"x": x}) for engine in (CompilingEngine(), ClosuresEngine())
+    )
+    assert (type(compiled), compiled) == (type(closures), closures)
+
+
+def test_a_nearly_full_stack_is_an_error_like_any_other() -> None:
+    source = "1"
+    for number in range(17):
+        source = f"optional.of(x).optMap(a{number}, {source})"
+
+    def deeper(levels: int) -> str:
+        if levels:
+            return deeper(levels - 1)
+        try:
+            return type(ClosuresEngine().compile(source, Env(DYN.variables, "dyn"))).__name__
+        except CelError as error:
+            return error.message
+
+    room = sys.getrecursionlimit() - len(inspect.stack(0)) - 25
+    deeper(0)
+    assert {deeper(levels) for levels in range(room - 120, room)} == {"expression is nested too deeply"}
 
 
 def test_the_function_does_not_fail_where_a_term_absorbs() -> None:

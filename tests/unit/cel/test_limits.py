@@ -58,6 +58,16 @@ SOURCES = {
         "regular expression is longer than 1024 characters",
     ),
     "a pattern that is too large": (r"'a'.matches('(\\pL{500}){2}')", COMPILE, "invalid regular expression"),
+    "many patterns": (
+        " || ".join([r"'a'.matches('\\pL{9}\\pN{8}')"] * 33),
+        COMPILE,
+        "expression has more than 32 regular expressions",
+    ),
+    "patterns that are large together": (
+        " || ".join(f"'a'.matches('\\\\pL{{9}}{i}')" for i in range(9)),
+        COMPILE,
+        "regular expressions are too large together",
+    ),
     "a pattern that would backtrack": (f"!'{'a' * 5000}'.matches('^(((a+)+)+)+b$')", True, None),
 }
 
@@ -125,6 +135,11 @@ EVALUATIONS: dict[str, tuple[str, Any, Any]] = {
         "cel.bind(a, x + x, cel.bind(b, a + a, cel.bind(c, b + b, cel.bind(d, c + c, d + d != ''))))",
         "y" * 4_000,
         TOO_LARGE,
+    ),
+    "bound values that fail, twice each": (
+        "cel.bind(a0, x.nope, " + "".join(f"cel.bind(a{i + 1}, a{i} || a{i}, " for i in range(40)) + "a40" + ")" * 41,
+        {},
+        (RUNTIME, "no such key: nope"),
     ),
     "doubling of lists": (
         "cel.bind(a, x + x, cel.bind(b, a + a, cel.bind(c, b + b, c + c != [])))",
