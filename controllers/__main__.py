@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, Final
 
 from controllers import routes
-from controllers.claims import podgroups
 from controllers.claims.loop import Claims
 from controllers.gates import reconcile as gates
 from controllers.reservations import loop as reservations
@@ -26,7 +25,7 @@ from controllers.watchdog import reconcile as watchdog
 from controllers.watchdog.declare import declare
 from tollbar import cel, wellknown
 from tollbar.model.objects import Key, Object, spec
-from tollbar.runtime import options, process, resources
+from tollbar.runtime import detection, options, process, resources
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration
@@ -63,6 +62,9 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
     user = await _user_name(client)
     replacing = _replacing(configuration, client, caches, claims_recorder, clock, metrics)
 
+    def hot_loop() -> bool:
+        return replacing is None or not replacing.is_working
+
     async def work() -> None:
         await reflectors.synced()
         async with asyncio.TaskGroup() as running:
@@ -75,10 +77,9 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
             for loop in loops:
                 running.create_task(loop.run(), name=f"controller {loop.name}")
             if isinstance(caches, ClaimCaches):
-                beside = configuration.claims == "Complement"
                 running.create_task(
                     reservations.run(
-                        client, caches, hot_loop=beside, instance=instance, clock=clock, rng=rng, metrics=metrics
+                        client, caches, hot_loop=hot_loop, instance=instance, clock=clock, rng=rng, metrics=metrics
                     ),
                     name="reservations",
                 )
@@ -115,7 +116,7 @@ async def _caches(configuration: Configuration, client: Client) -> PodCaches:
         case "Complement":
             return ClaimCaches(**common)
         case _:
-            return ClaimCaches(**common, pod_groups=await podgroups.served(client))
+            return ClaimCaches(**common, pod_groups=await detection.pod_groups(client) or resources.POD_GROUPS)
 
 
 def _replacing(

@@ -14,11 +14,13 @@ from tollbar.decide.deallocation import Deallocation
 from tollbar.model.objects import Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue
 from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
+from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from tollbar.runtime.resources import RESOURCE_CLAIMS
 from tollbar.runtime.store import Store
 
 STALE: Final = Requeue("StaleView")
+_BINDING: Final = "resourceclaims/binding"
+"""In the text of the 422 by which the API server says that its own permission for reservations is missing."""
 
 
 async def perform(client: Client, store: Store, claim: Object, plan: Deallocation) -> Object:
@@ -58,6 +60,11 @@ def outcome_of(error: ApiError) -> Outcome:
     if isinstance(error, Conflict) or (isinstance(error, Invalid) and _is_another(error)):
         return STALE
     raise error
+
+
+def is_denied(error: ApiError) -> bool:
+    """Whether it is the right to write that is missing, by RBAC or, from 1.36 on, by validation of the status."""
+    return isinstance(error, Forbidden) or _BINDING in error.message
 
 
 def _is_another(error: Invalid) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from controllers.claims.view import View
+from tollbar.model.objects import Key
 from tollbar.runtime.client import Client
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
@@ -14,5 +15,5 @@ class Deps:
     view: View
     recorder: Recorder
     metrics: Metrics
-    doubtful: set[str] = field(default_factory=set)
-    """Uids of Pods and PodGroups for which a claim may have been created although the answer was lost."""
+    doubtful: set[tuple[str, Key]] = field(default_factory=set)
+    """Kinds and keys of Pods and PodGroups for which a claim may have been created although the answer was lost."""

@@ -54,6 +54,8 @@ class Claims:
         self._metrics = metrics
         self._view = View(caches, clock)
         self._problem: str | None = None
+        self.is_working = False
+        """Until then kube-controller-manager's controller may be at work."""
         ClaimCounts(caches.claims, clock).expose(metrics)
 
     def problem(self) -> str | None:
@@ -86,6 +88,7 @@ class Claims:
             )
             await self._clock.sleep(RETRY)
         self._problem = None
+        self.is_working = True
         _log.info("ResourceClaims are replaced: nobody else generates them")
 
     async def _ask(self) -> str | None:

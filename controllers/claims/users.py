@@ -22,10 +22,13 @@ _SHOWN: Final = 400
 async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
     """`store` holds the Pods or the PodGroups."""
     user = store.get(key)
+    doubt = (store.resource.kind, key)
     if user is None:
+        deps.doubtful.discard(doubt)
         return DONE
-    if uid_of(user) in deps.doubtful:
+    if doubt in deps.doubtful:
         await _look_for_claims_of(user, deps)
+        deps.doubtful.discard(doubt)
     plan = user_plan(user, deps.view)
     if plan.questions:
         plan = user_plan(user, deps.view, await _absent(plan.questions, deps))
@@ -46,7 +49,9 @@ async def _act(user: Object, plan: UserPlan, store: Store, deps: Deps) -> Outcom
             store.assume(await _record(user, recorded, store, deps))
         for reservation in plan.reservations:
             await claimwrites.reserve(deps.client, deps.view.caches.claims, reservation.claim, reservation.entry)
-    except Invalid:
+    except Invalid as error:
+        if claimwrites.is_denied(error):
+            raise
         return claimwrites.STALE  # not allocated any more, being deleted, full, or another object of the name
     except ApiError as error:
         return claimwrites.outcome_of(error)
@@ -63,8 +68,7 @@ async def _look_for_claims_of(user: Object, deps: Deps) -> None:
                 deps.view.created.add(claim)
         token = metadata(page).get("continue") or ""
         if not token:
-            break
-    deps.doubtful.discard(uid_of(user))
+            return
 
 
 async def _absent(questions: tuple[Key, ...], deps: Deps) -> frozenset[Key]:
@@ -96,7 +100,7 @@ async def _create(creation: Creation, deps: Deps) -> Object:
 def _not_created(user: Object, creation: Creation, error: ApiError, deps: Deps) -> Outcome:
     """Never repeated blindly: whether a lost answer was a success is looked up before the next attempt."""
     if isinstance(error, Unreachable | ServerError):
-        deps.doubtful.add(uid_of(user))
+        deps.doubtful.add((user["kind"], key_of(user)))
     what = f"{user['kind']}ResourceClaim {creation.reference}: create ResourceClaim: {error.message[:_SHOWN]}"
     failed = _fail(user, Failure(wellknown.FAILED_CLAIM_CREATION, what), deps)
     if error.refused:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Final
@@ -29,13 +30,20 @@ _STATUS_WORKERS: Final = 2
 
 
 async def run(
-    client: Client, caches: ClaimCaches, *, hot_loop: bool, instance: str, clock: Clock, rng: Random, metrics: Metrics
+    client: Client,
+    caches: ClaimCaches,
+    *,
+    hot_loop: Callable[[], bool],
+    instance: str,
+    clock: Clock,
+    rng: Random,
+    metrics: Metrics,
 ) -> None:
     """Work until cancelled.  The caches are filled, and this process leads.
 
-    `hot_loop`: kube-controller-manager's own claim controller runs beside us.
+    `hot_loop`: whether kube-controller-manager's own claim controller runs beside us.
     """
-    _log.info("reservations begin", extra={"hotLoop": hot_loop, **await described(client)})
+    _log.info("reservations begin", extra={"hotLoop": hot_loop(), **await described(client)})
     queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("reservations", "workloadclaims")}
     recorder = Recorder(client, controller="reservations", instance=instance, clock=clock, metrics=metrics)
     workloads = Workloads(client, queues["reservations"].add, clock=clock, rng=rng, metrics=metrics)

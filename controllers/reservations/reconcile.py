@@ -1,6 +1,7 @@
 """One ResourceClaim: gather who keeps it and who uses it, decide, write at most its annotations and its status."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,22 +18,20 @@ from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
 from tollbar.model.workloads import Intent
 from tollbar.runtime import resources
 from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError, Forbidden, Gone, Invalid, NotFound
+from tollbar.runtime.errors import ApiError, Gone, Invalid, NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.retry import READ
 from tollbar.views.caches import ClaimCaches
 from tollbar.views.oscillations import Oscillations
 
 _log: Final = logging.getLogger(__name__)
-_BINDING: Final = "resourceclaims/binding"
-"""In the text of the 422 by which the API server says that its own permission for reservations is missing."""
 _SHOWN: Final = 400
 """Characters of a refusal that an Event shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """`hot_loop`: kube-controller-manager's own claim controller runs beside us."""
+    """`hot_loop`: whether kube-controller-manager's own claim controller runs beside us."""
 
     client: Client
     caches: ClaimCaches
@@ -40,7 +39,7 @@ class Deps:
     workloads: Workloads
     states: States
     oscillations: Oscillations
-    hot_loop: bool
+    hot_loop: Callable[[], bool]
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -79,7 +78,7 @@ async def gather(key: Key, claim: Object, deps: Deps) -> ReservationFacts:
         workload=workload,
         users=deps.caches.claim_users.by_index("claim", key),
         withdrawn=withdrawn,
-        hot_loop=deps.hot_loop,
+        hot_loop=deps.hot_loop(),
         flapping=deps.oscillations.flapping(claim),
     )
 
@@ -107,7 +106,7 @@ async def act(claim: Object, plan: ReservationPlan, deps: Deps) -> None:
 
 def _refused(claim: Object, plan: ReservationPlan, error: ApiError, deps: Deps) -> Outcome:
     """A view that is out of date is ordinary; what is not permitted is said, and tried again later."""
-    denied = isinstance(error, Forbidden) or _BINDING in error.message
+    denied = claimwrites.is_denied(error)
     if isinstance(error, Invalid) and not denied and _is_overtaken(error):
         _log.info("the claim has changed", extra={"object": str(key_of(claim)), "error": str(error)})
         return claimwrites.STALE

@@ -19,9 +19,6 @@ from tollbar.model import claims, names, pods
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of
 
-FAILED: Final = "FailedResourceClaimCreation"
-BLOCKED: Final = "ReservationBlocked"
-
 
 @dataclass(frozen=True, slots=True)
 class Creation:

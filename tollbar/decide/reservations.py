@@ -258,16 +258,19 @@ def _not_allocated(case: _Case) -> ReservationPlan | None:
 
 
 def _oscillation(case: _Case) -> ReservationPlan | None:
-    """A claim that is pinned while a finished Pod lingers is written to for ever."""
+    """A claim that is pinned while a finished Pod lingers is written to for ever.
+
+    Looked at again in a while: nothing tells when the server's claim controller has been switched off.
+    """
     if not case.facts.hot_loop or not case.lingering:
         return None
     named = _names(case.lingering)
     if not case.ours:
         why = f"not reserved while finished Pods linger ({named}): {_ADVICE}"
-        return _waiting(case, wellknown.UPSTREAM_OSCILLATION, why)
+        return replace(_waiting(case, wellknown.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
     if case.others_consume:
         why = f"finished Pods linger ({named}), and others use the claim: {_ADVICE}"
-        return ReservationPlan(state=case.because(wellknown.UPSTREAM_OSCILLATION, why))
+        return ReservationPlan(state=case.because(wellknown.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
     return _let_go(case, wellknown.UPSTREAM_OSCILLATION, f"given up because finished Pods linger ({named}): {_ADVICE}")
 
 

@@ -11,7 +11,7 @@ import orjson
 from tollbar.model.objects import Object
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
-from tollbar.runtime.resources import POD_GROUPS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS
+from tollbar.runtime.resources import POD_GROUPS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
 from tollbar.runtime.retry import READ
 
 _SUBJECT_ACCESS_REVIEWS: Final = replace(
@@ -34,7 +34,10 @@ class Surroundings:
 
 async def look_around(client: Client, user: str = "") -> Surroundings:
     """For `user`, or for whoever asks.  Raises ApiError when the API server does not answer."""
-    return Surroundings(await _version(client), await _pod_groups(client), await _may_bind(client, user))
+    groups = await pod_groups(client)
+    return Surroundings(
+        await _version(client), groups.api_version if groups is not None else "", await _may_bind(client, user)
+    )
 
 
 async def _version(client: Client) -> str:
@@ -42,12 +45,13 @@ async def _version(client: Client) -> str:
     return str(answer.get("gitVersion") or "")
 
 
-async def _pod_groups(client: Client) -> str:
+async def pod_groups(client: Client) -> Resource | None:
+    """PodGroups (scheduling.k8s.io, KEP-4671) in the best version that is served; None when none is."""
     for version in _POD_GROUP_VERSIONS:
         found = replace(POD_GROUPS, version=version)
         if found.plural in await READ(client.served, found.api_version):
-            return found.api_version
-    return ""
+            return found
+    return None
 
 
 async def _may_bind(client: Client, user: str) -> bool | None:

@@ -1,9 +1,10 @@
 """Which kind is behind a plural name: asked of the API server, since a kind that users name may be any.
 
-Called by the controllers and the command line.  Nothing is kept: what is served changes with every CRD.
+Called by the reservations controller.  Nothing is kept: what is served changes with every CRD.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import orjson
 
@@ -12,16 +13,19 @@ from tollbar.runtime.client import Client
 from tollbar.runtime.errors import NotFound
 from tollbar.runtime.resources import Resource
 
+_VERBS: Final = frozenset({"get", "list", "watch"})
+
 
 async def find(client: Client, group: str, plural: str) -> Resource | None:
-    """The resource in the version that the server prefers, else in any; None when discovery does not list it.
+    """The resource in the version that the server prefers, else in any.
 
+    None when discovery does not list it, or as one that cannot be watched: a Binding, a review, a metric.
     Raises ApiError when discovery itself fails: not knowing is not the same as None.
     """
     for version in await _versions(client, group):
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         for found in await _items(client, prefix, "resources"):
-            if found.get("name") == plural:
+            if found.get("name") == plural and set(found.get("verbs") or ()) >= _VERBS:
                 return Resource(group, version, plural, str(found["kind"]), bool(found.get("namespaced")))
     return None
 

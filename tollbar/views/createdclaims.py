@@ -35,10 +35,12 @@ class CreatedClaims:
             self._owned.setdefault(_owner(claim), {})[key] = None
 
     def get(self, key: Key) -> Object | None:
+        self._expire()
         found = self._claims.get(key)
         return found[1] if found else None
 
     def owned_by(self, uid: str) -> Sequence[Object]:
+        self._expire()
         return [self._claims[key][1] for key in self._owned.get(uid, ())]
 
     def _expire(self) -> None:

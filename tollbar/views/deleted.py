@@ -1,7 +1,10 @@
 """Uids of objects that are known to be gone: what is found here needs no question to the API server.
 
-Used by the controllers of claims for consumers.  Only a hint: after a restart, and for more than `LIMIT` deletions ago,
-the API server is asked.
+Used by the controllers of claims for consumers.  What is not found here may be gone all the same: after a restart, and
+for more than `LIMIT` deletions ago, the API server is asked.
+
+Invariant: only a watch that told of the end counts.  What a list lacks may lack its whole kind, as when an API is not
+served any more, and what a store lets go may exist.
 """
 
 from collections import OrderedDict
@@ -36,5 +39,5 @@ class DeletedUids:
         store.subscribe(self._on_delta)
 
     def _on_delta(self, delta: Delta) -> None:
-        if delta.new is None and delta.old is not None:
+        if delta.new is None and delta.old is not None and not delta.initial:
             self.add(uid_of(delta.old))

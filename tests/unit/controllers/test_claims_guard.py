@@ -151,13 +151,14 @@ async def test_it_says_so_and_begins_when_the_other_one_is_gone() -> None:
     async def other_one_goes(seconds: float) -> None:
         await slept(seconds)
         if seconds == loop.RETRY:
-            problems.append(claims.problem())
+            problems.append((claims.problem(), claims.is_working))
             api.generator = "" if len(problems) == 2 else api.generator
 
     clock.sleep = other_one_goes  # type: ignore[method-assign]
     await claims._until_allowed()
     said = f"Namespace tollbar-system: ClaimsNotReplaced: {OTHER}"
-    assert (problems, claims.problem(), recorder.said) == ([OTHER, OTHER], None, [said, said])
+    assert (problems, claims.problem(), claims.is_working) == ([(OTHER, False)] * 2, None, True)
+    assert recorder.said == [said, said]
 
 
 def test_the_rights_that_are_asked_for_are_those_that_the_component_grants() -> None:

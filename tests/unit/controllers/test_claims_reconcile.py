@@ -191,6 +191,25 @@ async def test_calls(key: ClaimKey, there: list[Object], api: Api, outcome: Outc
     assert (await reconcile(key, deps), api.calls) == (outcome, calls)
 
 
+async def test_a_right_that_is_missing_is_no_stale_view() -> None:
+    error = Invalid(422, "Invalid", "requires permission on resourceclaims/binding", {"causes": [{"field": "status"}]})
+    api = Api(errors={"patch resourceclaims/status": error})
+    deps, _ = deps_of(api, WEB.generated("gpu", "web-gpu-x").bound(), MADE.allocated())
+    with pytest.raises(Invalid):
+        await reconcile(THE_POD, deps)
+
+
+async def test_a_pod_group_is_not_gone_because_its_kind_is() -> None:
+    gang = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PodGroup", "metadata": {"namespace": "ml", "name": "g"}}
+    gang["metadata"] |= {"uid": "g", "resourceVersion": "1"}
+    entry = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g"}
+    unserved = NotFound(404, "NotFound", "the server could not find the requested resource")
+    api = Api(errors={"get podgroups": unserved})
+    deps, _ = deps_of(api, gang, MADE.allocated().reserved(entry))
+    deps.view.caches.pod_groups.replace([])  # what a reflector does when discovery has lost the kind
+    assert (await reconcile(THE_CLAIM, deps), api.calls) == (DONE, ["get podgroups"])
+
+
 async def test_a_consumer_that_cannot_be_asked_for_keeps_its_entry() -> None:
     api = Api(errors={"get pods": Forbidden(403, "Forbidden", "no")})
     deps, _ = deps_of(api, IN_USE)

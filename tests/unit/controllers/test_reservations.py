@@ -97,7 +97,7 @@ def deps(api: Api, workload: Workload, *claims: Claim) -> Deps:
     for each in claims:
         caches.claims.apply(each)
     given: list[Any] = [api, caches, Recorder(), Found(workload), States(Metrics()), Oscillations(SystemClock())]
-    return Deps(*given, hot_loop=True)
+    return Deps(*given, hot_loop=lambda: True)
 
 
 WRITES: dict[str, tuple[Claim, Workload, list[str], str]] = {

@@ -47,10 +47,13 @@ class Hand(SystemClock):
 class Api:
     """A server with some Deployments.  `answers` says what a call is refused with."""
 
-    def __init__(self, *found: Object, served: bool = True, namespaced: bool = True) -> None:
+    def __init__(
+        self, *found: Object, served: bool = True, namespaced: bool = True, verbs: str = "get list watch"
+    ) -> None:
         self.found = list(found)
         self.served_kind = served
         self.namespaced = namespaced
+        self.verbs = verbs.split()
         self.answers: dict[str, Object] = {}
         self.calls: Counter[str] = Counter()
         self.events: asyncio.Queue[WatchEvent | ApiError] = asyncio.Queue()
@@ -65,7 +68,7 @@ class Api:
         self._count("discovery")
         if path == "/apis/apps":
             return orjson.dumps({"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}})
-        kind = {"name": "deployments", "kind": "Deployment", "namespaced": self.namespaced}
+        kind = {"name": "deployments", "kind": "Deployment", "namespaced": self.namespaced, "verbs": self.verbs}
         return orjson.dumps({"resources": [kind] if self.served_kind else []})
 
     async def served(self, _group_version: str) -> set[str]:
@@ -147,6 +150,7 @@ ANSWERS: dict[str, tuple[Api, dict[str, Object], str, Workload, int]] = {
     ),
     "the kind is not served": (Api(served=False), {}, "u1", UNKNOWN, 0),
     "the group is not served": (Api(), {"discovery": NO_KIND}, "u1", UNKNOWN, 0),
+    "the kind can be created only": (Api(verbs="create"), {}, "u1", UNKNOWN, 0),
     "the kind belongs to no namespace": (Api(namespaced=False), {}, "u1", UNKNOWN, 0),
 }
 

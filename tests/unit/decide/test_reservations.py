@@ -20,7 +20,7 @@ from tollbar.decide.reservations import (
 )
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
-from tollbar.model.plan import Event, RetryAfter
+from tollbar.model.plan import DONE, Event, RetryAfter
 
 ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
 OLD = {**ENTRY, "uid": "u0"}
@@ -74,8 +74,8 @@ def facts(given: Claim, found: Object | Knowledge | None = None, *users: Object,
     return ReservationFacts(given, Workload(Knowledge.FOUND, found or workload()), users, **more)
 
 
-def waits(reason: str, message: str, *, reserved: bool = False) -> ReservationPlan:
-    return ReservationPlan(State(reserved, reason, message))
+def waits(reason: str, message: str, *, reserved: bool = False, again: bool = False) -> ReservationPlan:
+    return ReservationPlan(State(reserved, reason, message), outcome=RetryAfter(RECHECK) if again else DONE)
 
 
 def blocked(reason: str, message: str, *, reserved: bool = False, again: bool = True) -> ReservationPlan:
@@ -288,7 +288,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     # The server's endless exchange.
     "a finished Pod lingers": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED),
-        waits("UpstreamOscillation", f"not reserved while finished Pods linger (web-3): {ADVICE}"),
+        waits("UpstreamOscillation", f"not reserved while finished Pods linger (web-3): {ADVICE}", again=True),
     ),
     "with claims: Replace nobody minds": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED, hot_loop=False),
@@ -315,6 +315,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
             "UpstreamOscillation",
             f"finished Pods linger (web-3), and others use the claim: {ADVICE}",
             reserved=True,
+            again=True,
         ),
     ),
     "an exchange that goes on, on a claim that nobody keeps": (
