@@ -7,8 +7,9 @@ from controllers.claims.deps import Deps
 from tollbar import wellknown
 from tollbar.decide.claimusers import Creation, Failure, UserPlan, statuses, user_plan
 from tollbar.model import claims
-from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, uid_of
+from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, Terminal
+from tollbar.runtime import pager
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.errors import ApiError, Invalid, NotFound, ServerError, Unreachable
 from tollbar.runtime.resources import RESOURCE_CLAIMS
@@ -60,15 +61,9 @@ async def _act(user: Object, plan: UserPlan, store: Store, deps: Deps) -> Outcom
 
 async def _look_for_claims_of(user: Object, deps: Deps) -> None:
     """Find by its owner what an unanswered creation may have left: a second one would be one too many."""
-    token = ""
-    while True:
-        page: Object = await READ(deps.client.list, RESOURCE_CLAIMS, key_of(user).namespace, continue_=token)
-        for claim in page.get("items") or ():
-            if (controller_of(claim) or {}).get("uid") == uid_of(user):
-                deps.view.created.add(claim)
-        token = metadata(page).get("continue") or ""
-        if not token:
-            return
+    async for claim in pager.every(deps.client, RESOURCE_CLAIMS, key_of(user).namespace):
+        if (controller_of(claim) or {}).get("uid") == uid_of(user):
+            deps.view.created.add(claim)
 
 
 async def _absent(questions: tuple[Key, ...], deps: Deps) -> frozenset[Key]:

@@ -16,9 +16,9 @@ from tollbar.model import claims, workloads
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
 from tollbar.model.workloads import Intent
-from tollbar.runtime import resources
+from tollbar.runtime import pager, resources
 from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError, Gone, Invalid, NotFound
+from tollbar.runtime.errors import ApiError, Invalid, NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.retry import READ
 from tollbar.views.caches import ClaimCaches
@@ -148,18 +148,8 @@ async def _is_withdrawn(key: Key, claim: Object, deps: Deps) -> bool:
 
 async def _live_users(key: Key, client: Client) -> list[Object]:
     """The Pods that refer to the claim, from the API server."""
-    users: list[Object] = []
-    more = ""
-    while True:
-        try:
-            page: Object = await READ(client.list, resources.PODS, key.namespace, continue_=more)
-        except Gone:
-            users, more = [], ""
-            continue
-        users += [pod for pod in page["items"] if key.name in claims.names_of(pod)]
-        more = metadata(page).get("continue") or ""
-        if not more:
-            return users
+    every = pager.every(client, resources.PODS, key.namespace)
+    return [pod async for pod in every if key.name in claims.names_of(pod)]
 
 
 def _named(claim: Object) -> Object:

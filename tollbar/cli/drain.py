@@ -25,9 +25,10 @@ from tollbar.cli.reservations import Swapped
 from tollbar.decide import tolerations
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
+from tollbar.runtime import pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
-from tollbar.runtime.errors import ApiError, Conflict, Gone, Invalid, NotFound
+from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.resources import (
     MUTATING_WEBHOOK_CONFIGURATIONS,
     PODS,
@@ -132,18 +133,9 @@ async def _sweep(client: Client) -> list[Result]:
 
 async def _gated(client: Client) -> AsyncGenerator[list[Object], None]:
     """Pods with our gate, page by page.  Labels are not asked: anybody may have removed ours."""
-    more = ""
-    while True:
-        try:
-            # A gated Pod cannot be bound, so those without a Node are all there are.
-            page: Object = await READ(client.list, PODS, field_selector="spec.nodeName=", continue_=more)
-        except Gone:
-            more = ""  # the list took too long: start over, released Pods are not found again
-            continue
-        yield [pod for pod in page["items"] if pods.is_gated(pod)]
-        more = metadata(page).get("continue") or ""
-        if not more:
-            return
+    # A gated Pod cannot be bound, so those without a Node are all there are.
+    async for page in pager.pages(client, PODS, field_selector="spec.nodeName="):
+        yield [pod for pod in page if pods.is_gated(pod)]
 
 
 async def _release(client: Client, pod: Object) -> Result:

@@ -8,17 +8,17 @@ Interrupted, some claims keep our entry; run it again.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from controllers import claimwrites
 from tollbar.decide import draining
 from tollbar.model import claims
-from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.model.objects import Key, Object, key_of
+from tollbar.runtime import pager
 from tollbar.runtime.client import Client
-from tollbar.runtime.errors import ApiError, Conflict, Gone, NotFound
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS, Resource
+from tollbar.runtime.errors import ApiError, Conflict, NotFound
+from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Store
 
@@ -51,7 +51,7 @@ async def swap_all(client: Client) -> Swapped:
     for claim in await _reserved(client):
         by_namespace[key_of(claim).namespace].append(claim)
     for namespace, found in by_namespace.items():
-        users = [pod async for pod in _all(client, PODS, namespace)]
+        users = [pod async for pod in pager.every(client, PODS, namespace)]
         for claim in found:
             result = await _swap(client, claim, users)
             counts[result] += 1
@@ -62,7 +62,7 @@ async def swap_all(client: Client) -> Swapped:
 
 
 async def _reserved(client: Client) -> list[Object]:
-    return [claim async for claim in _all(client, RESOURCE_CLAIMS) if draining.entries_of_ours(claim)]
+    return [claim async for claim in pager.every(client, RESOURCE_CLAIMS) if draining.entries_of_ours(claim)]
 
 
 async def _swap(client: Client, claim: Object, pods: list[Object]) -> _Result:
@@ -90,20 +90,4 @@ async def _swap(client: Client, claim: Object, pods: list[Object]) -> _Result:
 
 
 async def _users(client: Client, claim: Key) -> list[Object]:
-    return [pod async for pod in _all(client, PODS, claim.namespace) if claim.name in claims.names_of(pod)]
-
-
-async def _all(client: Client, resource: Resource, namespace: str = "") -> AsyncGenerator[Object, None]:
-    """Every object; some of them twice when the list takes longer than the server remembers."""
-    more = ""
-    while True:
-        try:
-            page: Object = await READ(client.list, resource, namespace, continue_=more)
-        except Gone:
-            more = ""
-            continue
-        for obj in page["items"]:
-            yield obj
-        more = metadata(page).get("continue") or ""
-        if not more:
-            return
+    return [pod async for pod in pager.every(client, PODS, claim.namespace) if claim.name in claims.names_of(pod)]

@@ -18,10 +18,11 @@ from tollbar.decide import draining
 from tollbar.model import claims, conditions, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.workloads import intent_of, workload_claim_of
+from tollbar.runtime import pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.detection import look_around
-from tollbar.runtime.errors import Forbidden, Gone, NotFound
+from tollbar.runtime.errors import Forbidden, NotFound
 from tollbar.runtime.resources import (
     EVENTS,
     LEASES,
@@ -196,23 +197,13 @@ async def _list(client: Client, resource: Resource) -> list[Object]:
 
 async def _all(client: Client, resource: Resource, field_selector: str = "") -> AsyncGenerator[Object, None]:
     """Every object; nothing of a kind that is not served or may not be read, which is said."""
-    more = ""
-    while True:
-        try:
-            page: Object = await READ(client.list, resource, field_selector=field_selector, continue_=more)
-        except NotFound:
-            return
-        except Forbidden as error:
-            console.say(f"not looked at: {console.explain(error)}")
-            return
-        except Gone:
-            more = ""
-            continue
-        for obj in page["items"]:
+    try:
+        async for obj in pager.every(client, resource, field_selector=field_selector):
             yield obj
-        more = metadata(page).get("continue") or ""
-        if not more:
-            return
+    except NotFound:
+        return
+    except Forbidden as error:
+        console.say(f"not looked at: {console.explain(error)}")
 
 
 @click.command("status")

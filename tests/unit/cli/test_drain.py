@@ -50,7 +50,7 @@ class Server:
     async def served(self, _group: str) -> set[str]:
         return set()
 
-    async def list(self, resource: Resource, **_more: Any) -> Object:
+    async def list(self, resource: Resource, _namespace: str, **_more: Any) -> Object:
         assert resource is PODS
         if self.lists:
             raise self.lists.pop(0)

@@ -106,7 +106,7 @@ class Server:
         self._found = found
         self._lease = lease
 
-    async def list(self, res: Resource, *, field_selector: str = "", **_: Any) -> Object:
+    async def list(self, res: Resource, _namespace: str = "", *, field_selector: str = "", **_: Any) -> Object:
         items = self._found.get(res.plural, [])
         if res.plural == "events":
             items = [each for each in items if f"reason={each['reason']}" == field_selector]

@@ -10,10 +10,12 @@ from tollbar.runtime.discovery import find
 from tollbar.runtime.errors import ApiError, NotFound, ServerError
 from tollbar.runtime.resources import Resource
 
-DEPLOYMENTS = {"name": "deployments", "kind": "Deployment", "namespaced": True}
+VERBS = ["create", "get", "list", "watch"]
+DEPLOYMENTS = {"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": VERBS}
+BINDINGS = {"name": "bindings", "kind": "Binding", "namespaced": True, "verbs": ["create"]}
 SCALE = {"name": "deployments/scale", "kind": "Scale", "namespaced": True}
 SERVED: dict[str, Object] = {
-    "/api/v1": {"resources": [{"name": "nodes", "kind": "Node", "namespaced": False}]},
+    "/api/v1": {"resources": [BINDINGS, {"name": "nodes", "kind": "Node", "namespaced": False, "verbs": VERBS}]},
     "/apis/apps": {
         "versions": [{"version": "v2beta1"}, {"version": "v1"}, {"version": "v0"}],
         "preferredVersion": {"version": "v1"},
@@ -42,6 +44,7 @@ WANTED = {
     ("apps", "deployments"): Resource("apps", "v1", "deployments", "Deployment", namespaced=True),
     ("apps", "rollouts"): Resource("apps", "v2beta1", "rollouts", "Rollout", namespaced=True),
     ("", "nodes"): Resource("", "v1", "nodes", "Node", namespaced=False),
+    ("", "bindings"): None,
     ("apps", "deployment"): None,
     ("broken", "things"): None,
     ("example.com", "things"): None,
