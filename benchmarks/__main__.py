@@ -5,13 +5,15 @@ import sys
 import click
 from rich.console import Console
 
-from benchmarks import admission, report, ungate, wakeup
+from benchmarks import admission, cel, claims, report, ungate, wakeup
 from benchmarks.run import run
 from benchmarks.workload import Workload
 from tollbar.cli import console
 from tollbar.devplane.real.build import locate
 
-WORKLOADS = {each.name: each for each in (ungate.WORKLOAD, admission.WORKLOAD, wakeup.WORKLOAD)}
+WORKLOADS = {
+    each.name: each for each in (ungate.WORKLOAD, admission.WORKLOAD, wakeup.WORKLOAD, claims.WORKLOAD, cel.WORKLOAD)
+}
 REPETITIONS = 3
 _WIDTH = 150
 """Columns where there is no terminal to ask."""

@@ -150,3 +150,21 @@ def test_progress_tells_downloads_from_compiled_packages() -> None:
     log = "go: downloading a.example/x v1.0.0\ninternal/abi\nk8s.io/api/core/v1\n"
 
     assert build.progress(log) == "1 modules downloaded, 2 packages compiled"
+
+
+def test_every_source_file_of_the_module_decides_which_binary_is_used(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = machine.root / "module"
+    module.mkdir()
+    for path in build.MODULE.iterdir():
+        (module / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(build, "MODULE", module)
+    machine.install_go("99.0.1")
+    found = [build.binary(report=lambda _line: None)]
+    (module / "README").write_text("not a source file")
+    found.append(build.binary(report=lambda _line: None))
+    (module / "more.go").write_text("package main\n")
+    found.append(build.binary(report=lambda _line: None))
+
+    assert (found[0] == found[1], found[0] == found[2]) == (True, False)

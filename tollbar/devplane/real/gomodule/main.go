@@ -27,6 +27,7 @@ var components = map[string]func() int{
 	"kube-controller-manager": run(controllermanager.NewControllerManagerCommand),
 	"kube-scheduler":          run(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kubectl":                 kubectl,
+	"oracle":                  oracle,
 }
 
 func run(command func() *cobra.Command) func() int {

@@ -1,0 +1,24 @@
+"""The engines, and what Kubernetes makes of the same expressions."""
+
+import pytest
+
+from tollbar.cel import CelEngine, engine
+from tollbar.devplane.real.build import Binaries, BuildError
+from tollbar.devplane.real.oracle import Oracle
+
+NAMES = ("compiled", "closures")
+"""The engines that promise Kubernetes' answers."""
+
+
+@pytest.fixture(scope="session")
+def engines() -> dict[str, CelEngine]:
+    return {name: engine(name) for name in NAMES}
+
+
+@pytest.fixture(scope="session")
+def oracle(binaries: Binaries) -> Oracle:
+    """Kubernetes' own environments.  Skips with binaries that were built elsewhere."""
+    try:
+        return Oracle.of(binaries)
+    except BuildError as error:
+        pytest.skip(str(error))

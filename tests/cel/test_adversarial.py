@@ -1,0 +1,57 @@
+"""What is made to be expensive ends early: with a short error, within its steps, in little memory."""
+
+import tracemalloc
+
+import pytest
+from cel.adversaries import ADVERSARIES, ENV, Adversary
+
+from tollbar.cel import BUDGET, CelEngine, CelError, Purse, engine
+from tollbar.cel.limits import MAX_STEPS
+
+ALLOWED_BYTES = 24 * 1024 * 1024
+"""Beyond the inputs: the parse tree of 10 KiB, what the rule makes, one regular expression."""
+
+
+CASES = {
+    f"{name}: {sentence}": (name, adversary)
+    for name in ("compiled", "closures", "cel-python")
+    for sentence, adversary in ADVERSARIES.items()
+    # cel-python needs a second for each of these.
+    if name != "cel-python" or not sentence.startswith("nested") or sentence.endswith("comprehensions, 10^7")
+}
+
+
+@pytest.mark.parametrize(("name", "adversary"), CASES.values(), ids=CASES)
+def test_an_adversary_gets_an_error_and_nothing_else(name: str, adversary: Adversary) -> None:
+    inputs = {"x": adversary.x()}
+    purse = Purse(0)
+    tracemalloc.start()
+    try:
+        found = attempt(engine(name), adversary.expression, inputs, purse)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (
+        isinstance(found, CelError) or adversary.harmless,
+        clear(found) if isinstance(found, CelError) else True,
+        over_budget(found) or -purse.steps <= MAX_STEPS,
+        peak <= ALLOWED_BYTES,
+    ) == (True, True, True, True), (found, purse.steps, peak)
+
+
+def attempt(cel: CelEngine, expression: str, inputs: dict[str, object], purse: Purse) -> object:
+    try:
+        return cel.compile(expression, ENV).evaluate(inputs, purse)
+    except CelError as error:
+        return error
+
+
+def over_budget(found: object) -> bool:
+    """Its purse holds what it asked for last and did not get, too."""
+    return isinstance(found, CelError) and found.kind == BUDGET
+
+
+def clear(error: CelError) -> bool:
+    """One short line, of ours, without what the input holds."""
+    text = str(error)
+    return len(text) < 200 and "\n" not in text and "internal error" not in text and "yyyy" not in text

@@ -1,0 +1,52 @@
+"""Random expressions through every engine and through Kubernetes: no answer differs that is not listed.
+
+The volume is in TOLLBAR_CEL_CASES, the seed in TOLLBAR_CEL_SEED, so that a longer run or another one needs no edit.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+from cel.comparing import ENV, FAILED, answer_of, disagreements, normal
+from cel.divergences import DIVERGENCES, Divergence, explained
+from cel.generator import Case, cases
+
+from tollbar.cel import CelEngine
+from tollbar.devplane.real.oracle import Oracle
+
+COUNT = int(os.environ.get("TOLLBAR_CEL_CASES", "4000"))
+SEED = int(os.environ.get("TOLLBAR_CEL_SEED", "1"))
+BATCH = 5000
+
+
+@pytest.mark.timeout(60 + COUNT // 100)
+def test_no_answer_differs_that_is_not_listed(
+    engines: dict[str, CelEngine], oracle: Oracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed: Counter[str] = Counter()
+    unlisted = []
+    for start in range(0, COUNT, BATCH):
+        batch = list(cases(SEED, min(BATCH, COUNT - start), start))
+        for found in disagreements(batch, engines, oracle):
+            divergence = explained(found)
+            if divergence:
+                listed[f"{divergence} ({found.engine})"] += 1
+            else:
+                unlisted.append(str(found))
+    with capsys.disabled():
+        print(f"\n{COUNT} expressions, seed {SEED}, engines {', '.join(engines)}; listed divergences: {dict(listed)}")  # noqa: T201
+    assert unlisted[:10] == []
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=lambda each: each.id)
+def test_our_side_of_a_divergence(engines: dict[str, CelEngine], divergence: Divergence) -> None:
+    case = Case(divergence.example, "dyn", divergence.inputs)
+    answers = {name: answer_of(engine, case, ENV)[0] for name, engine in engines.items()}
+    assert answers == dict.fromkeys(engines, divergence.ours)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=lambda each: each.id)
+def test_kubernetes_side_of_a_divergence(oracle: Oracle, divergence: Divergence) -> None:
+    request = {"expression": divergence.example, "variables": dict(ENV.variables), "typed": True}
+    (answer,) = oracle.ask([{**request, "inputs": dict(divergence.inputs)}])
+    assert (normal(answer["value"]) if answer["outcome"] == "value" else FAILED) == divergence.theirs

@@ -1,0 +1,102 @@
+"""What nobody should send: it is refused in words, nothing of it is stored, and the plane lives on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tollbar.devplane.embedded import decoding, options, paths, protobuf, selectors, server
+from tollbar.devplane.embedded.access import Access, account_user
+from tollbar.devplane.embedded.errors import Refused
+from tollbar.devplane.embedded.kinds import SERVICE_ACCOUNTS, Kinds
+from tollbar.devplane.embedded.storage import Storage
+from tollbar.devplane.embedded.validation import definitions, others
+from tollbar.model.objects import Key, Object
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.resources import PODS
+
+BODIES: dict[str, Callable[[], Any]] = {
+    "JSON without an end": lambda: decoding.parse_object(b'{"a":' * 100_000),
+    "half of a surrogate": lambda: decoding.parse_object(rb'{"a":"\ud800"}'),
+    "NaN": lambda: decoding.parse_object(b'{"a":NaN}'),
+    "a binding to a list": lambda: decoding.check_body("Binding", {"target": {"name": [1]}}),
+    "labels of a binding": lambda: decoding.check_body("Binding", {"metadata": {"labels": {"a": 1}}}),
+    "a review of text": lambda: decoding.check_body("AccessReview", {"spec": "all"}),
+    "seconds that are text": lambda: decoding.check_body("TokenRequest", {"spec": {"expirationSeconds": "1"}}),
+    "a grace that is text": lambda: decoding.check_body("DeleteOptions", {"gracePeriodSeconds": "5"}),
+    "a varint for a message": lambda: protobuf.decode(b"k8s\0\x08\x01"),
+    "a label selector without a key": lambda: selectors.parse(Kinds().at(PODS), "!", ""),
+    "a label selector of signs": lambda: selectors.parse(Kinds().at(PODS), "(", ""),
+    "a watch for some seconds": lambda: options.watching({"timeoutSeconds": "some"}, 1),
+    "a number of five thousand digits": lambda: options.listing({"limit": "9" * 5000}, 1),
+}
+
+
+@pytest.mark.parametrize("attempt", BODIES.values(), ids=BODIES)
+def test_bodies_and_queries(attempt: Callable[[], Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        attempt()
+    assert refused.value.code == 400
+
+
+PLACES: dict[str, tuple[str, str, int]] = {
+    "a binding cannot be read": ("GET", "/api/v1/namespaces/n/pods/p/binding", 405),
+    "a binding is no way to write the Pod": ("PATCH", "/api/v1/namespaces/n/pods/p/binding", 405),
+    "a token is no way to write the account": ("PUT", "/api/v1/namespaces/n/serviceaccounts/a/token", 405),
+    "a Node is in no namespace": ("POST", "/api/v1/namespaces/n/nodes", 404),
+    "a Pod is in a namespace": ("GET", "/api/v1/pods/p", 404),
+    "Pods are made in a namespace": ("POST", "/api/v1/pods", 405),
+    "Pods of all namespaces are not deleted at once": ("DELETE", "/api/v1/pods", 405),
+    "logs are not there": ("GET", "/api/v1/namespaces/n/pods/p/log", 501),
+    "scales of custom kinds are unknown": ("GET", "/api/v1/namespaces/n/pods/p/nothing", 404),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "want"), PLACES.values(), ids=PLACES)
+def test_places(method: str, path: str, want: int) -> None:
+    about = paths.target(path)
+    assert about is not None
+    kind = Kinds().find(about.group, about.version, about.plural)
+    assert kind is not None
+    with pytest.raises(Refused) as refused:
+        server.check_path(kind, about, paths.action(method, path, {}, about).verb)
+    assert refused.value.code == want
+
+
+def test_nulls_in_lists_are_what_go_makes_of_them() -> None:
+    obj: Object = {"metadata": {"finalizers": [None]}, "spec": {"containers": [None], "nodeSelector": {"a": None}}}
+    decoding.drop_unknown(Kinds().at(PODS), obj)
+    assert obj == {"metadata": {"finalizers": [""]}, "spec": {"containers": [{}], "nodeSelector": {"a": ""}}}
+
+
+STORED: dict[str, tuple[list[Any], list[str]]] = {
+    "a role binding to nothing": (others.validate_binding({}), ["roleRef.kind", "roleRef.name"]),
+    "an aggregation by an unknown operator": (
+        others.validate_cluster_role(
+            {"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]}}
+        ),
+        ["aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator"],
+    ),
+    "a definition that moves": (
+        definitions.validate_update({"spec": {"scope": "Cluster"}}, {"spec": {"scope": "Namespaced"}}),
+        ["spec.scope"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("errors", "want"), STORED.values(), ids=STORED)
+def test_what_may_not_be_stored(errors: list[Any], want: list[str]) -> None:
+    assert [error.field for error in errors] == want
+
+
+def test_a_token_ends_with_its_account() -> None:
+    storage, kind = Storage(), Kinds().at(SERVICE_ACCOUNTS)
+    storage.open(kind.stored, ())
+    account = {"metadata": {"namespace": "n", "name": "a", "uid": "u"}}
+    access = Access(storage, SystemClock())
+    entry = storage.write(kind.stored, account, None)
+    token = f"Bearer {access.issue(account_user('n', 'a', 'u'), 60)}"
+    assert access.user(token).uid == "u"
+    storage.delete(kind.stored, Key("n", "a"), entry)
+    with pytest.raises(Refused):
+        access.user(token)
