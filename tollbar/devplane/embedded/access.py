@@ -22,6 +22,7 @@ from tollbar.runtime.clock import Clock
 
 _TABLES: Final = (kinds.ROLES, kinds.ROLE_BINDINGS, kinds.CLUSTER_ROLES, kinds.CLUSTER_ROLE_BINDINGS)
 _TOKEN_SECONDS: Final = 3600
+_ACCOUNT: Final = "system:serviceaccount:"
 _PUBLIC: Final = ("/readyz", "/livez", "/healthz", "/version")
 
 
@@ -60,14 +61,23 @@ class Access:
         """Who sends an Authorization header.  Raises Refused (401)."""
         scheme, _, token = authorization.partition(" ")
         known = self.tokens.get(token.strip()) if scheme.lower() == "bearer" else None
-        if known is None or known[1] < self.clock.now():
+        if known is None or known[1] < self.clock.now() or not self._exists(known[0]):
             raise errors.unauthorized()
         return known[0]
 
+    def _exists(self, user: User) -> bool:
+        """A ServiceAccount's tokens end with it."""
+        namespace, _, name = user.name.removeprefix(_ACCOUNT).partition(":")
+        if not user.name.startswith(_ACCOUNT):
+            return True
+        account = self.storage.get(kinds.SERVICE_ACCOUNTS, Key(namespace, name))
+        return account is not None and account.field("metadata.uid") == user.uid
+
     def issue(self, user: User, seconds: float) -> str:
         """A token for a user."""
-        token = secrets.token_urlsafe(32)
-        self.tokens[token] = (user, self.clock.now() + seconds)
+        token, now = secrets.token_urlsafe(32), self.clock.now()
+        self.tokens = {known: until for known, until in self.tokens.items() if until[1] >= now}
+        self.tokens[token] = (user, now + seconds)
         return token
 
     def token_request(self, account: Object, wanted: Object) -> Object:
@@ -119,7 +129,7 @@ class Access:
 def account_user(namespace: str, name: str, uid: str = "") -> User:
     """Who a ServiceAccount is."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
+    return User(f"{_ACCOUNT}{namespace}:{name}", groups, uid)
 
 
 def _grants(storage: Storage) -> Iterator[_Grant]:

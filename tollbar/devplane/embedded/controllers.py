@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from tollbar.devplane.embedded.binder import Binder
 from tollbar.devplane.embedded.claiming import Claiming
 from tollbar.devplane.embedded.definitions import Definitions
-from tollbar.devplane.embedded.following import follow
+from tollbar.devplane.embedded.following import Seen, follow
 from tollbar.devplane.embedded.garbage import Garbage
 from tollbar.devplane.embedded.namespaces import Namespaces
 from tollbar.devplane.embedded.registry import Registry
@@ -48,20 +48,29 @@ class Controllers:
 
     async def _follow(self, stored: Resource) -> None:
         async for seen in follow(self._registry.storage, stored):
-            for part in self._parts:
+            self._tell(stored, seen)
+
+    def _tell(self, stored: Resource, seen: Seen) -> None:
+        for part in self._parts:
+            try:
                 part.note(stored, seen)
+            except Exception:
+                _log.exception("a controller failed", extra={"controller": type(part).__name__})
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         """Serve what the definitions say, and follow the objects of what is new."""
         followed: dict[Key, Resource] = {}
         async for seen in follow(self._registry.storage, CUSTOM_RESOURCE_DEFINITIONS):
-            for part in self._parts:
-                part.note(CUSTOM_RESOURCE_DEFINITIONS, seen)
+            self._tell(CUSTOM_RESOURCE_DEFINITIONS, seen)
             if seen.after is None:
                 self._definitions.abolish(seen.key)
                 followed.pop(seen.key, None)
             elif spec(seen.after) != spec(seen.before or {}):
-                stored = self._definitions.establish(seen.after)
+                try:
+                    stored = self._definitions.establish(seen.after)
+                except Exception:
+                    _log.exception("a definition was not served", extra={"definition": seen.key.name})
+                    continue
                 if followed.get(seen.key) != stored:
                     followed[seen.key] = stored
                     tasks.create_task(self._follow(stored))

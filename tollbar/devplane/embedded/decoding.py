@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from typing import Any, Final
 
+import orjson
+
 from tollbar.devplane.embedded import shapes
 from tollbar.devplane.embedded.errors import Refused, bad_request
 from tollbar.devplane.embedded.kinds import Kind
@@ -32,6 +34,47 @@ _TIMES: Final = {
     "MicroTime": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)"),
 }
 
+_ZEROES: Final[dict[str, type]] = {"object": dict, "string": str}
+"""What Go makes of a null in a list."""
+
+
+def _body(**properties: Any) -> Object:
+    return {"type": "object", "properties": properties}
+
+
+def _texts(*names: str) -> Object:
+    return _body(**dict.fromkeys(names, _TEXT))
+
+
+_TEXT: Final = {"type": "string"}
+_LIST: Final = {"type": "array", "items": _TEXT}
+_LABELS: Final = {"type": "object", "additionalProperties": _TEXT}
+_ATTRIBUTES: Final = _texts("verb", "group", "version", "resource", "subresource", "namespace", "name")
+_BODIES: Final = {
+    "AccessReview": Shape(
+        _body(
+            spec=_body(
+                user=_TEXT,
+                groups=_LIST,
+                resourceAttributes=_ATTRIBUTES,
+                nonResourceAttributes=_texts("verb", "path"),
+            )
+        )
+    ),
+    "Binding": Shape(
+        _body(metadata=_body(uid=_TEXT, labels=_LABELS, annotations=_LABELS), target=_texts("kind", "name"))
+    ),
+    "TokenRequest": Shape(_body(spec=_body(audiences=_LIST, expirationSeconds={"type": "integer"}))),
+    "DeleteOptions": Shape(
+        _body(
+            preconditions=_texts("uid", "resourceVersion"),
+            gracePeriodSeconds={"type": "integer"},
+            propagationPolicy=_TEXT,
+            dryRun=_LIST,
+        )
+    ),
+}
+
 
 def parse(body: bytes) -> tuple[Any, list[str]]:
     """The decoded JSON and the keys that came twice.  Raises ValueError."""
@@ -44,7 +87,10 @@ def parse(body: bytes) -> tuple[Any, list[str]]:
             doubled.extend(f'duplicate field "{key}"' for key, count in counts.items() if count > 1)
         return found
 
-    return json.loads(body, object_pairs_hook=members), doubled
+    # orjson is strict about what Go is strict about (NaN, lone surrogates) and Python is not.
+    found = orjson.loads(body)
+    json.loads(body, object_pairs_hook=members)
+    return found, doubled
 
 
 def parse_object(body: bytes) -> tuple[Object, list[str]]:
@@ -77,6 +123,12 @@ def check_types(kind: Kind, obj: Object) -> None:
         child = shape.child(member)
         if child is not None and (problem := _mistyped(obj.get(member), child, member)):
             raise _unreadable(kind, problem)
+
+
+def check_body(name: str, obj: Object) -> None:
+    """The same for what is sent and is of no kind: the members that are read here.  Raises Refused (400)."""
+    if problem := _mistyped(obj, _BODIES[name], name):
+        raise bad_request(f"the object provided is unrecognized: {problem}")
 
 
 def drop_unknown(kind: Kind, obj: Object) -> list[str]:
@@ -123,6 +175,8 @@ def _mistyped(value: Any, shape: Shape, path: str) -> str:
 def _prune(value: Any, shape: Shape, path: str, found: list[str]) -> None:
     if isinstance(value, list) and shape.element is not None:
         for index, each in enumerate(value):
+            if each is None and shape.element.type in _ZEROES:
+                value[index] = _ZEROES[shape.element.type]()
             _prune(each, shape.element, f"{path}[{index}]", found)
     if not isinstance(value, dict) or shape is shapes.ANY:
         return
@@ -132,5 +186,7 @@ def _prune(value: Any, shape: Shape, path: str, found: list[str]) -> None:
         if child is None:
             found.append(where)
             del value[key]
+        elif value[key] is None and shape.is_map and child.type == "string":
+            value[key] = ""
         elif isinstance(value[key], dict | list):
             _prune(value[key], child, where, found)

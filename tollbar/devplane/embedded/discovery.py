@@ -23,14 +23,23 @@ VERSION: Final = {
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 _STATUS_VERBS: Final = ["get", "patch", "update"]
-_SUBRESOURCES: Final[dict[str, tuple[str, str, list[str]]]] = {
-    "binding": ("", "Binding", ["create"]),
-    "token": ("authentication.k8s.io", "TokenRequest", ["create"]),
-    "finalize": ("", "", ["update"]),
-    "status": ("", "", _STATUS_VERBS),
-    "resize": ("", "", _STATUS_VERBS),
+
+
+class Subresource(NamedTuple):
+    """Group and kind of what is sent, where it is not the object itself, and the verbs."""
+
+    group: str
+    kind: str
+    verbs: list[str]
+
+
+SUBRESOURCES: Final = {
+    "binding": Subresource("", "Binding", ["create"]),
+    "token": Subresource("authentication.k8s.io", "TokenRequest", ["create"]),
+    "finalize": Subresource("", "", ["update"]),
+    "status": Subresource("", "", _STATUS_VERBS),
+    "resize": Subresource("", "", _STATUS_VERBS),
 }
-"""Group and kind of what is sent, where it is not the object itself, and the verbs."""
 
 
 class Review(NamedTuple):
@@ -125,7 +134,7 @@ def _resource(path: str, served: Kind | Review) -> Object:
     res, (_, _, subresource) = served.resource, path.partition("/")
     found: dict[str, Any] = {"name": path, "singularName": "", "namespaced": res.namespaced, "kind": res.kind}
     if subresource:
-        group_, kind, verbs = _SUBRESOURCES[subresource]
+        group_, kind, verbs = SUBRESOURCES[subresource]
         named = {"group": group_, "version": "v1"} if group_ else {}
         return {**found, **named, "kind": kind or res.kind, "verbs": verbs}
     found |= {"singularName": served.singular, "verbs": list(EVERY_VERB)}

@@ -27,7 +27,7 @@ class Garbage:
         """A change of anything."""
         place = (stored, seen.key)
         for owner in _owners(seen.before):
-            self._dependents[owner["uid"]].discard(place)
+            self._dependents.get(owner["uid"], set()).discard(place)
         for owner in _owners(seen.after):
             self._dependents[owner["uid"]].add(place)
         if seen.after is None:

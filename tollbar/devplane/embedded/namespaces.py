@@ -33,11 +33,10 @@ class Namespaces:
     def note(self, stored: Resource, seen: Seen) -> None:
         """A change of anything."""
         if stored == NAMESPACES:
-            if seen.after is not None and metadata(seen.after).get("deletionTimestamp"):
-                self._ending.add(seen.key.name)
-            elif seen.after is None:
+            if seen.after is None:
                 self._ending.discard(seen.key.name)
-                return
+            elif metadata(seen.after).get("deletionTimestamp"):
+                self._ending.add(seen.key.name)
             self._queue.put_nowait(seen.key.name)
         elif seen.key.namespace in self._ending:
             self._queue.put_nowait(seen.key.namespace)

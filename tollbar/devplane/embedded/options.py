@@ -3,6 +3,7 @@
 Called by the server.  Raises Refused with the API server's texts for values that it does not take.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from tollbar.model.objects import Key, Object
 from tollbar.runtime.client import PatchType
 
 _MANAGER_MAX: Final = 128
+_DIGITS: Final = re.compile("[0-9]{1,19}")
 
 
 def write(
@@ -63,8 +65,8 @@ def delete(query: Mapping[str, str], body: Object) -> Object:
             found["gracePeriodSeconds"] = _number("gracePeriodSeconds", query["gracePeriodSeconds"])
         if query.get("propagationPolicy"):
             found["propagationPolicy"] = query["propagationPolicy"]
-        if query.get("orphanDependents"):
-            found["propagationPolicy"] = "Orphan" if query["orphanDependents"] == "true" else "Background"
+    if "orphanDependents" in {*query, *found}:
+        raise errors.not_implemented("orphanDependents: send propagationPolicy")
     policy = found.get("propagationPolicy")
     if policy not in (None, "Orphan", "Background", "Foreground"):
         said = f'Unsupported value: "{policy}": supported values: "Background", "Foreground", "Orphan"'
@@ -106,10 +108,11 @@ def listing(query: Mapping[str, str], current: int) -> Listing:
 
 
 class Watching(NamedTuple):
-    """Where a watch starts: None with what exists."""
+    """Where a watch starts (None: with what exists) and how long it lives, 0 when the client does not say."""
 
     revision: int | None
     initial_end: bool
+    seconds: int
 
 
 def watching(query: Mapping[str, str], current: int) -> Watching:
@@ -119,14 +122,15 @@ def watching(query: Mapping[str, str], current: int) -> Watching:
         said = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         cause = Cause("FieldValueForbidden", "resourceVersionMatch", said)
         raise errors.invalid("meta.k8s.io", "ListOptions", "", [cause])
-    if version and not version.isdecimal():
+    seconds = _number("timeoutSeconds", query.get("timeoutSeconds") or "0")
+    if version and not _DIGITS.fullmatch(version):
         raise Refused(500, "", f'resourceVersion: Invalid value: "{version}": not a number')
     if initial == "true" or (not initial and version in ("", "0")):
-        return Watching(None, initial == "true")
-    return Watching(int(version) if version not in ("", "0") else current, False)
+        return Watching(None, initial == "true", seconds)
+    return Watching(int(version) if version not in ("", "0") else current, False, seconds)
 
 
 def _number(name: str, text: str, context: str = "") -> int:
-    if not text.isdecimal():
+    if not _DIGITS.fullmatch(text):
         raise errors.bad_request(f'{context}{name}: Invalid value: "{text}": not a number')
     return int(text)

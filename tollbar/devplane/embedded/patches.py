@@ -36,7 +36,7 @@ def json_patch(obj: Object, operations: Any) -> Object:
     try:
         for each in operations:
             _operate(root, each)
-    except (KeyError, IndexError, ValueError, TypeError) as error:
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
         raise stale() from error
     return root[""]
 

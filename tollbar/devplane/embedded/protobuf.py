@@ -61,7 +61,7 @@ def decode(body: bytes) -> Object:
         if message is None:
             raise not_implemented(f"protobuf for {head[2]}: send JSON")
         return {"apiVersion": head[1], "kind": head[2], **_message(envelope[2], {1: ("metadata", _META), **message})}
-    except (ValueError, KeyError, IndexError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise bad_request(f"the object provided is unrecognized (must be of type protobuf): {error}") from error
 
 

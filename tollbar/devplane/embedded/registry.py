@@ -118,6 +118,7 @@ class Registry:
         attributes = Attributes("CREATE", kind, namespace, name, user, "", options.dry_run, options.raw)
         obj, said = await self.admission.mutate(attributes, obj, None)
         warnings += said
+        _check_namespace(obj, namespace)
         kind.strategy.prepare_for_create(obj)
         meta = obj["metadata"]
         if not meta.get("name") and meta.get("generateName"):
@@ -147,8 +148,9 @@ class Registry:
         options: Options,
         subresource: str = "",
         doubled: Sequence[str] = (),
+        may_create: Callable[[], None] = lambda: None,
     ) -> Outcome:
-        """PUT of the object or of a subresource."""
+        """PUT of the object or of a subresource.  `may_create` raises when the user may not create it."""
         decoding.check_kind(kind, obj)
         _check_namespace(obj, key.namespace)
         name = obj["metadata"].get("name") or ""
@@ -158,13 +160,15 @@ class Registry:
                 if name
                 else "the name of the object (based on URL) was undeterminable: name must be provided"
             )
-        warnings = self._decode(kind, obj, options, doubled)
         if self.storage.get(kind.stored, key) is None and kind.strategy.allow_create_on_update and not subresource:
-            return await self.create(kind, key.namespace, obj, user, options)
+            may_create()
+            return await self.create(kind, key.namespace, obj, user, options, doubled)
+        warnings = self._decode(kind, obj, options, doubled)
 
         def replaced(old: Object) -> Object:
             self._check_replacement(kind, obj, old)
-            return orjson.loads(orjson.dumps(obj))  # type: ignore[no-any-return]
+            copied: Object = _copied(obj)
+            return copied
 
         return await self._modify(kind, key, replaced, user, options, subresource, warnings)
 
@@ -196,7 +200,7 @@ class Registry:
             return await self._apply(kind, key, body, user, options, subresource, may_create)
 
         def patched(old: Object) -> Object:
-            new = _patched(kind, old, media, body)
+            new = _patched(kind, old, media, _copied(body))
             warnings[:] = self._decode_patched(kind, new, options)
             return new
 
@@ -218,7 +222,7 @@ class Registry:
         resets = _resets(kind, subresource)
 
         def applied(live: Object) -> Object:
-            return apply.apply(live, config, shape, identity, self.now(), force=options.force, resets=resets)
+            return apply.apply(live, _copied(config), shape, identity, self.now(), force=options.force, resets=resets)
 
         if self.storage.get(kind.stored, key) is not None:
             return await self._modify(kind, key, applied, user, options, subresource, [], applies=True)
@@ -338,6 +342,11 @@ class Registry:
             raise errors.invalid(kind.resource.group, kind.resource.kind, obj["metadata"].get("name") or "", causes)
 
 
+def _copied(value: Any) -> Any:
+    """What a client sent, for one attempt: defaulting and pruning change it, and a clash asks for another."""
+    return orjson.loads(orjson.dumps(value))
+
+
 def ended(obj: Object) -> bool:
     """Whether a deletion has nothing left to wait for."""
     meta = obj["metadata"]
@@ -379,7 +388,10 @@ def _patched(kind: Kind, old: Object, media: PatchType, body: Any) -> Object:
     elif media is PatchType.MERGE:
         new = patches.merge_patch(old, body)
     else:
-        new = patches.strategic_merge(old, body, shapes.of(kind))
+        try:
+            new = patches.strategic_merge(old, body, shapes.of(kind))
+        except (TypeError, AttributeError) as error:
+            raise errors.bad_request(f"invalid strategic merge patch format: {error}") from error
     if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
         raise errors.stale()
     return new

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from tollbar.devplane.embedded.errors import bad_request
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.storage import Entry
+from tollbar.model import names
 from tollbar.model.objects import Key
 
 Predicate: TypeAlias = Callable[[Key, Entry], bool]
@@ -51,8 +52,12 @@ class _Labels:
         return found
 
     def _requirement(self) -> Predicate:
-        if self._tokens[0] == "!":
+        negated = self._tokens[0] == "!"
+        if negated:
             self._tokens.pop(0)
+        if names.qualified_name(self._tokens[0]):
+            raise _unparsable(self._tokens[0], "identifier")
+        if negated:
             key = self._tokens.pop(0)
             return lambda _, entry: key not in entry.labels
         key, operator = self._tokens.pop(0), self._tokens[0]

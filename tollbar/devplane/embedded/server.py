@@ -7,14 +7,12 @@ Invariants: nothing about an object is told before RBAC has allowed the request;
 for longer than it takes to put stored bytes together.
 """
 
-import json
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
-import yaml
 from aiohttp import web
 
 from tollbar.devplane.embedded import (
@@ -39,7 +37,7 @@ from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.paths import Target
 from tollbar.devplane.embedded.registry import Outcome, Registry
 from tollbar.devplane.embedded.requests import User
-from tollbar.devplane.embedded.storage import Compacted
+from tollbar.devplane.embedded.storage import Clash, Compacted
 from tollbar.devplane.embedded.watches import Watch
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.client import PatchType
@@ -87,6 +85,11 @@ class Server:
         except web.HTTPRequestEntityTooLarge:
             said = f"Request entity too large: limit is {BODY_MAX}"
             return _json(Refused(413, "RequestEntityTooLarge", said).status(), 413)
+        except RecursionError:
+            return _json(errors.bad_request("exceeded max depth").status(), 400)
+        except Clash:
+            # Only a definition that went while admission was asked.
+            return _json(_no_such_resource().status(), 404)
         except (ConnectionError, web.HTTPException):
             raise
         except Exception as error:
@@ -98,8 +101,11 @@ class Server:
         if path in ("/readyz", "/livez", "/healthz"):
             return web.Response(text="ok")
         user = self._access.user(request.headers.get("Authorization", ""))
-        self._access.check(user, paths.action(request.method, path, request.query, about))
+        action = paths.action(request.method, path, request.query, about)
+        self._access.check(user, action)
         if about is None or not about.plural:
+            if action.verb != "get":
+                raise errors.method_not_allowed()
             return self._described(request, about)
         review = next((each for each in discovery.REVIEWS if (each.group, each.plural) == about[0:4:3]), None)
         if review is not None:
@@ -107,8 +113,7 @@ class Server:
         kind = self._kind(about)
         if kind is None:
             return web.Response(text="404 page not found\n", status=404)
-        if about.subresource and about.subresource not in kind.subresources:
-            raise _unserved(kind, about.subresource)
+        check_path(kind, about, action.verb)
         if request.method in ("GET", "HEAD"):
             return await self._read(request, kind, about)
         outcome = await self._write(request, user, kind, about)
@@ -147,6 +152,7 @@ class Server:
         if request.method != "POST":
             raise errors.method_not_allowed()
         review, _ = _sent(request, await request.read())
+        decoding.check_body("AccessReview", review)
         wanted = review.get("spec") or {}
         if plural == "selfsubjectreviews":
             status: Object = {"userInfo": user.info()}
@@ -204,7 +210,7 @@ class Server:
     ) -> web.StreamResponse:
         query = request.query
         start = options.watching(query, self._storage.revision)
-        seconds = float(query.get("timeoutSeconds") or 0) or random.uniform(*_WATCH_SECONDS)
+        seconds = start.seconds or random.uniform(*_WATCH_SECONDS)
         bookmarks = query.get("allowWatchBookmarks", "").lower() in ("1", "true")
         watch = Watch(
             kind, namespace, matches, start.revision, seconds, bookmarks, start.initial_end and bookmarks, as_table
@@ -229,7 +235,8 @@ class Server:
             case "PUT" if about.name:
                 obj, doubled = _sent(request, body)
                 wanted = _options("UpdateOptions", request)
-                return await self._registry.update(kind, key, obj, user, wanted, about.subresource, doubled)
+                may_create = self._creation(request, user, about)
+                return await self._registry.update(kind, key, obj, user, wanted, about.subresource, doubled, may_create)
             case "PATCH" if about.name:
                 return await self._patched(request, user, kind, about, body)
             case "DELETE" if not about.subresource:
@@ -240,13 +247,12 @@ class Server:
         """What is created below an object: a Binding of a Pod, a token of a ServiceAccount."""
         key, (sent, _) = Key(about.namespace, about.name), _sent(request, body)
         dry_run = _options("CreateOptions", request).dry_run
-        match about.subresource:
-            case "binding":
-                return Outcome(bind(self._registry, kind, key, sent, dry_run=dry_run), created=True)
-            case "token":
-                account = versions.decoded(kind, self._registry.entry(kind, key))
-                return Outcome(self._access.token_request(account, sent), created=True)
-        raise errors.method_not_allowed()
+        if about.subresource == "binding":
+            decoding.check_body("Binding", sent)
+            return Outcome(bind(self._registry, kind, key, sent, dry_run=dry_run), created=True)
+        decoding.check_body("TokenRequest", sent)
+        account = versions.decoded(kind, self._registry.entry(kind, key))
+        return Outcome(self._access.token_request(account, sent), created=True)
 
     async def _patched(self, request: web.Request, user: User, kind: Kind, about: Target, body: bytes) -> Outcome:
         accepted = openapi.media_types(kind)
@@ -254,7 +260,6 @@ class Server:
             raise errors.unsupported_media_type(*accepted)
         media = PatchType(request.content_type)
         wanted = _options("PatchOptions", request, media)
-        creation = paths.action("POST", request.path, request.query, about)
         return await self._registry.patch(
             kind,
             Key(about.namespace, about.name),
@@ -263,11 +268,17 @@ class Server:
             user,
             wanted,
             about.subresource,
-            lambda: self._access.check(user, creation),
+            self._creation(request, user, about),
         )
+
+    def _creation(self, request: web.Request, user: User, about: Target) -> Callable[[], None]:
+        """What raises Refused (403) when the user may not create what a PUT or an application would."""
+        creation = paths.action("POST", request.path, request.query, about)
+        return lambda: self._access.check(user, creation)
 
     async def _deleted(self, request: web.Request, user: User, kind: Kind, about: Target, body: bytes) -> Outcome:
         sent = decoding.parse_object(body)[0] if body else {}
+        decoding.check_body("DeleteOptions", sent)
         wanted = options.delete(request.query, sent)
         dry_runs: Any = sent.get("dryRun") or request.query.getall("dryRun", [])
         asked = options.write("DeleteOptions", request.query, dry_runs, request.headers.get("User-Agent", ""))
@@ -293,22 +304,30 @@ def _sent(request: web.Request, body: bytes) -> tuple[Object, list[str]]:
 
 
 def _patch(body: bytes, media: PatchType) -> Any:
-    """A decoded patch; applied configurations may be YAML.  Raises Refused (400)."""
+    """A decoded patch.  Raises Refused (400; 501 for what is YAML and not JSON)."""
     try:
-        try:
-            return json.loads(body)
-        except ValueError:
-            if media is not PatchType.APPLY:
-                raise
-            return yaml.safe_load(body)
-    except (ValueError, yaml.YAMLError) as error:
+        return orjson.loads(body)
+    except ValueError as error:
+        if media is PatchType.APPLY:
+            raise errors.not_implemented("YAML bodies: send JSON") from error
         raise errors.bad_request(f"error decoding patch: {error}") from error
 
 
-def _unserved(kind: Kind, subresource: str) -> Refused:
-    if not kind.custom and subresource in _NEVER:
-        return errors.not_implemented(f"{kind.resource.plural}/{subresource}")
-    return _no_such_resource()
+def check_path(kind: Kind, about: Target, verb: str) -> None:
+    """Whether there is such a path of the kind, and what is wanted can be done there.  Raises Refused."""
+    if about.subresource and about.subresource not in kind.subresources:
+        if not kind.custom and about.subresource in _NEVER:
+            raise errors.not_implemented(f"{kind.resource.plural}/{about.subresource}")
+        raise _no_such_resource()
+    if about.namespace and not kind.resource.namespaced:
+        raise _no_such_resource()
+    if kind.resource.namespaced and not about.namespace:
+        if about.name:
+            raise _no_such_resource()
+        if verb not in ("list", "watch"):
+            raise errors.method_not_allowed()
+    if about.subresource and verb not in discovery.SUBRESOURCES[about.subresource].verbs:
+        raise errors.method_not_allowed()
 
 
 def _no_such_resource() -> Refused:

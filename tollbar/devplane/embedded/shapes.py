@@ -93,14 +93,14 @@ def _builtin(res: Resource) -> Shape:
     return next(_Root(schema) for schema in definitions().values() if wanted in schema.get(_GVK, ()))
 
 
-_custom: Final[dict[int, tuple[Kind, Shape]]] = {}
+_custom: Final[dict[Resource, tuple[Kind, Shape]]] = {}
 
 
 def of(kind: Kind) -> Shape:
     """The shape of a kind's objects."""
     if kind.schema is None:
         return _builtin(kind.resource)
-    known = _custom.get(id(kind))
+    known = _custom.get(kind.resource)
     if known is None or known[0] is not kind:
-        known = _custom[id(kind)] = (kind, _Root(kind.schema))
+        known = _custom[kind.resource] = (kind, _Root(kind.schema))
     return known[1]

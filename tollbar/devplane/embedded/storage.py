@@ -114,11 +114,12 @@ class Storage:
             _wake(table)
 
     def get(self, stored: Resource, key: Key) -> Entry | None:
-        return self._tables[stored].entries.get(key)
+        table = self._tables.get(stored)
+        return table.entries.get(key) if table else None
 
     def items(self, stored: Resource, namespace: str = "") -> Iterator[tuple[Key, Entry]]:
-        """What is there now, in order; of all namespaces when none is given."""
-        table = self._tables[stored]
+        """What is there now, in order; of all namespaces when none is given.  Nothing of what is not served."""
+        table = self._tables.get(stored) or _Table(0, ())
         keys = table.order if not namespace else table.order[slice(*_range(table.order, namespace))]
         return iter([(key, table.entries[key]) for key in keys])
 
@@ -127,9 +128,9 @@ class Storage:
 
     def write(self, stored: Resource, obj: Object, expected: Entry | None) -> Entry:
         """Create (`expected` None) or replace an object; its resourceVersion is set.  Raises Clash."""
-        table, key = self._tables[stored], key_of(obj)
-        before = table.entries.get(key)
-        if before is not expected:
+        table, key = self._tables.get(stored), key_of(obj)
+        before = table.entries.get(key) if table else None
+        if table is None or before is not expected:
             raise Clash(key)
         self.revision += 1
         entry = _entry(obj, self.revision, table.paths)
@@ -141,9 +142,9 @@ class Storage:
 
     def delete(self, stored: Resource, key: Key, expected: Entry) -> Entry:
         """Remove an object; its last version, with the revision of the deletion.  Raises Clash."""
-        table = self._tables[stored]
-        before = table.entries.get(key)
-        if before is None or before is not expected:
+        table = self._tables.get(stored)
+        before = table.entries.get(key) if table else None
+        if table is None or before is None or before is not expected:
             raise Clash(key)
         self.revision += 1
         last = at_revision(before, self.revision)
@@ -163,7 +164,7 @@ class Storage:
         start: Key | None = None,
     ) -> Page:
         """A page of what was there at a revision (0: now), from a key on.  Raises Compacted."""
-        table = self._tables[stored]
+        table = self._tables.get(stored) or _Table(0, ())
         at = revision or self.revision
         if at < table.oldest:
             raise Compacted(at)
@@ -204,7 +205,8 @@ class Storage:
             async with asyncio.timeout(timeout):
                 await future
         except TimeoutError:
-            return False
+            # A change may have come in the same turn of the loop: it is told before any bookmark.
+            return future.done() and not future.cancelled()
         finally:
             table.waiting.discard(future)
         return True

@@ -191,7 +191,11 @@ def _resources(pod: Object) -> list[Object]:
 
 
 _CLAIM: Final[dict[str, Any]] = {"fill": defaults.claim, "check_update": claims.validate_spec_update}
-_BINDING: Final[dict[str, Any]] = {"naming": metadata.path_segment}
+_BINDING: Final[dict[str, Any]] = {
+    "naming": metadata.path_segment,
+    "check": others.validate_binding,
+    "check_update": others.validate_binding_update,
+}
 _WEBHOOKS: Final[dict[str, Any]] = {"fill": defaults.webhooks, "check": others.validate_webhooks, "counts": True}
 _RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -234,15 +238,16 @@ _STRATEGIES: Final[dict[tuple[str, str], BuiltIn]] = {
         fill=defaults.definition,
         prepare=defaults.new_definition,
         check=definitions.validate,
+        check_update=definitions.validate_update,
         has_status=True,
         counts=True,
     ),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): BuiltIn(**_WEBHOOKS),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): BuiltIn(**_WEBHOOKS),
-    **{
-        (_RBAC, plural): BuiltIn(**_BINDING)
-        for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
-    },
+    (_RBAC, "roles"): BuiltIn(naming=metadata.path_segment),
+    (_RBAC, "clusterroles"): BuiltIn(naming=metadata.path_segment, check=others.validate_cluster_role),
+    (_RBAC, "rolebindings"): BuiltIn(**_BINDING),
+    (_RBAC, "clusterrolebindings"): BuiltIn(**_BINDING),
 }
 
 

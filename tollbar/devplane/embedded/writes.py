@@ -29,8 +29,6 @@ class Writer:
 
     def get(self, resource: Resource, key: Key) -> Object | None:
         """The object as it is now."""
-        if not self.registry.storage.served(resource):
-            return None
         entry = self.registry.storage.get(resource, key)
         return versions.decoded(self.registry.kinds.at(resource), entry) if entry else None
 

@@ -4,12 +4,13 @@ Called by the registry: `mutate` after defaulting, `validate` after validation. 
 server that matter here, `webhooks` calls those of users.  Admission policies, quotas and limits are left out.
 """
 
-import copy
+import orjson
 
 from tollbar.devplane.embedded import decoding
 from tollbar.devplane.embedded.admission import builtin
-from tollbar.devplane.embedded.admission.calls import Caller
+from tollbar.devplane.embedded.admission.calls import Caller, internal
 from tollbar.devplane.embedded.admission.webhooks import Mutating, Validating
+from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.requests import Attributes
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model.objects import Object
@@ -35,16 +36,17 @@ class Admission:
         At a deletion `new` is {}, and nothing may change.
         """
         builtin.check(self._storage, about)
-        obj = copy.deepcopy(new)
+        obj: Object = orjson.loads(orjson.dumps(new))
         builtin.mutate(self._storage, about, obj)
         if about.kind.resource in _EXEMPT:
             return obj, []
         hooks = Mutating(self._storage, self._caller, about, old)
-        obj = _defaulted(about, await hooks.call(obj))
+        obj = await hooks.call(obj)
         if hooks.changed:
-            before = copy.deepcopy(obj)
+            obj = _defaulted(about, obj)
+            before = orjson.dumps(obj)
             builtin.mutate(self._storage, about, obj)
-            obj = _defaulted(about, await hooks.call_again(obj, changed_since=obj != before))
+            obj = _defaulted(about, await hooks.call_again(obj, changed_since=orjson.dumps(obj) != before))
         return obj, hooks.warnings
 
     async def validate(self, about: Attributes, new: Object, old: Object | None) -> list[str]:
@@ -55,8 +57,12 @@ class Admission:
 
 
 def _defaulted(about: Attributes, obj: Object) -> Object:
-    """As it is decoded from what webhooks made of it: what is unknown goes silently."""
+    """As it is decoded from what webhooks made of it: what is unknown goes silently.  Raises Refused (500)."""
     if obj and not about.subresource:
+        try:
+            decoding.check_types(about.kind, obj)
+        except Refused as error:
+            raise internal(error.message) from error
         decoding.drop_unknown(about.kind, obj)
         about.kind.strategy.default(obj)
     return obj

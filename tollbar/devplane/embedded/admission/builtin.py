@@ -66,7 +66,7 @@ def _priority(storage: Storage, about: Attributes, pod: Object) -> None:
     found = [each for each in classes if (each["metadata"]["name"] == wanted if wanted else each.get("globalDefault"))]
     if wanted and not found:
         raise _refused(about, f"no PriorityClass with name {wanted} was found")
-    body["priority"] = found[0]["value"] if found else 0
+    body["priority"] = found[0].get("value", 0) if found else 0
     policy = found[0].get("preemptionPolicy") if found else None
     body.setdefault("preemptionPolicy", policy or "PreemptLowerPriority")
 

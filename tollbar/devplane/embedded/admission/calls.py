@@ -16,7 +16,7 @@ from tollbar.devplane.embedded.errors import Cause, Refused
 from tollbar.model.objects import Object
 
 _API: Final = "admission.k8s.io/v1"
-_ANSWER_MAX: Final = 16 * 1024 * 1024
+_TYPES: Final = {"allowed": bool, "patch": str, "patchType": str, "status": dict, "warnings": list}
 
 
 class NotCalled(Exception):
@@ -82,7 +82,7 @@ class Caller:
             ssl=_trusting(client.get("caBundle") or ""),
             timeout=aiohttp.ClientTimeout(total=seconds),
         ) as answer:
-            content = await answer.content.read(_ANSWER_MAX)
+            content = await answer.read()
             if answer.status != 200:
                 raise ValueError(f"the server answered {answer.status}")
             return orjson.loads(content)
@@ -103,6 +103,8 @@ def _understood(answer: Any, uid: str) -> Object:
     problem = ""
     if not isinstance(response, dict):
         raise NotCalled("received invalid webhook response: webhook response was absent")
+    if mistyped := [name for name, type_ in _TYPES.items() if not isinstance(response.get(name) or type_(), type_)]:
+        raise NotCalled(f"failed to call webhook: json: cannot unmarshal field response.{mistyped[0]}")
     if response.get("uid") != uid:
         problem = f'expected response.uid="{uid}", got "{response.get("uid") or ""}"'
     elif (answer.get("apiVersion"), answer.get("kind")) != (_API, "AdmissionReview"):

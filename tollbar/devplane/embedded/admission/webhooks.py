@@ -145,7 +145,13 @@ def _request(about: Attributes, new: Object, old: Object | None) -> Object:
 
 def _patched(obj: Object, patch: str) -> Object:
     """The object after a webhook's JSON Patch.  A patch that does not fit fails the request, whatever the policy."""
-    for operation in orjson.loads(base64.b64decode(patch)):
+    try:
+        operations = orjson.loads(base64.b64decode(patch))
+    except ValueError as error:
+        raise internal(f"error decoding patch: {error}") from error
+    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+        raise internal("error decoding patch: it is no list of operations")
+    for operation in operations:
         try:
             obj = patches.json_patch(obj, [operation])
         except Refused as error:

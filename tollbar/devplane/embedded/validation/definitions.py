@@ -8,11 +8,15 @@ from typing import Final
 
 from tollbar import cel
 from tollbar.devplane.embedded import rules, schemas
-from tollbar.devplane.embedded.validation.texts import members, wrong
+from tollbar.devplane.embedded.errors import not_implemented
+from tollbar.devplane.embedded.storage import text_at
+from tollbar.devplane.embedded.validation.texts import members, unchanged, wrong
 from tollbar.model.fields import FieldError, required, unsupported
-from tollbar.model.objects import Object, metadata, spec
+from tollbar.model.objects import Object, annotations_of, metadata, spec
 
 _SCOPES: Final = ("Cluster", "Namespaced")
+_APPROVED: Final = "api-approved.kubernetes.io"
+_PROCEDURE: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def validate(definition: Object) -> list[FieldError]:
@@ -21,6 +25,12 @@ def validate(definition: Object) -> list[FieldError]:
     errors = members("spec", body, "group", "scope") + members("spec.names", names, "plural", "kind")
     if body.get("scope") and body["scope"] not in _SCOPES:
         errors.append(unsupported("spec.scope", body["scope"], _SCOPES))
+    if (body.get("conversion") or {}).get("strategy") == "Webhook":
+        raise not_implemented("conversion webhooks")
+    group = str(body.get("group") or "")
+    if group.endswith((".k8s.io", ".kubernetes.io")) and not annotations_of(definition).get(_APPROVED):
+        detail = f'protected groups must have approval annotation "{_APPROVED}"'
+        errors.append(required(f"metadata.annotations[{_APPROVED}]", f"{detail}, see {_PROCEDURE}"))
     name = metadata(definition).get("name")
     if name != f"{names.get('plural')}.{body.get('group')}":
         errors.append(wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
@@ -30,11 +40,24 @@ def validate(definition: Object) -> list[FieldError]:
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}].schema" if len(versions) > 1 else "spec.validation"
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        errors += members(f"spec.versions[{index}]", version, "name")
+        where = f"spec.versions[{index}]"
+        errors += members(where, version, "name")
+        for at, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            errors += members(f"{where}.additionalPrinterColumns[{at}]", column, "name", "type", "jsonPath")
+        for at, each in enumerate(version.get("selectableFields") or ()):
+            errors += members(f"{where}.selectableFields[{at}]", each, "jsonPath")
         if schema is None:
             errors.append(required(f"{path}.openAPIV3Schema", "schemas are required"))
         else:
             errors += _structural(schema, f"{path}.openAPIV3Schema", "must not be empty at the root")
+    return errors
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """What stays while there are objects of it."""
+    errors: list[FieldError] = []
+    for path in ("group", "scope", "names.kind", "names.plural"):
+        errors += unchanged(f"spec.{path}", *(text_at(spec(each), path) for each in (new, old)))
     return errors
 
 

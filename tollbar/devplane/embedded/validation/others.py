@@ -78,6 +78,27 @@ def validate_lease(lease: Object) -> list[FieldError]:
     return errors
 
 
+def validate_binding(binding: Object) -> list[FieldError]:
+    """A RoleBinding or a ClusterRoleBinding."""
+    errors = members("roleRef", binding.get("roleRef") or {}, "kind", "name")
+    for index, subject in enumerate(binding.get("subjects") or ()):
+        errors += members(f"subjects[{index}]", subject, "kind", "name")
+    return errors
+
+
+def validate_binding_update(new: Object, old: Object) -> list[FieldError]:
+    if new.get("roleRef") == old.get("roleRef"):
+        return []
+    return [wrong("roleRef", new.get("roleRef"), "cannot change roleRef")]
+
+
+def validate_cluster_role(role: Object) -> list[FieldError]:
+    errors = []
+    for index, selector in enumerate((role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()):
+        errors += selectors.validate(selector, path=f"aggregationRule.clusterRoleSelectors[{index}]")
+    return errors
+
+
 def validate_webhooks(configuration: Object) -> list[FieldError]:
     """A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration."""
     errors = []
@@ -109,7 +130,10 @@ def _webhook(path: str, webhook: Object) -> list[FieldError]:
 def _client(path: str, client: Object) -> list[FieldError]:
     if bool(client.get("url")) == bool(client.get("service")):
         return [required(path, "exactly one of url or service is required")]
-    url = urlsplit(client.get("url") or "https://service")
+    try:
+        url = urlsplit(client.get("url") or "https://service")
+    except ValueError as error:
+        return [wrong(f"{path}.url", client["url"], f"{error}; desired format: https://host[/path]")]
     errors = []
     if url.scheme != "https":
         detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]"

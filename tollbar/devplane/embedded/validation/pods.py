@@ -97,7 +97,7 @@ def _claims(body: Object) -> list[FieldError]:
         if not any(given):
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             errors.append(wrong(path, quoted, detail))
-    return errors + duplicates("spec.resourceClaims", ((each["name"],) * 2 for each in references), ".name")
+    return errors + duplicates("spec.resourceClaims", ((each.get("name"),) * 2 for each in references), ".name")
 
 
 def _tolerations(body: Object) -> list[FieldError]:
