@@ -104,7 +104,7 @@ def test_a_rule_that_got_past_admission_is_not_in_force_and_says_why(
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("spec.match", None, 'spec.match: Required value'),
+        ("spec.match", None, "spec.match: Required value"),
         ("spec.tolerations", [], "spec.tolerations"),
         ("spec.tolerations", [{"operator": "Exists"}], "reserved"),
         ("spec.tolerations", [{"key": "a", "operator": "Exists", "value": "x"}], "value must be empty"),

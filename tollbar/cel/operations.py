@@ -131,7 +131,10 @@ def index(budget: Budget, container: Any, key: Any) -> Any:
 def contains(budget: Budget, item: Any, container: Any) -> bool:
     """item in container"""
     if type(item) is str and KINDS.get(type(container)) == "map":
-        budget.read(len(item))
+        if len(item) >= CHARACTERS_PER_STEP:
+            budget.read(len(item))
+        if type(container) is dict:
+            return item in container
     return _contains(item, container, budget)
 
 
