@@ -7,14 +7,14 @@ numbered ones, fields and literals stay data.
 """
 
 import ast
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final
 
 from tollbar.cel import operations
 from tollbar.cel.check import Types
 from tollbar.cel.loops import LOOPS
 from tollbar.cel.operations import SHORT
-from tollbar.cel.pycode import FAIL, Block, assign, call, compare, if_, item, load, method, not_
+from tollbar.cel.pycode import FAIL, Block, Scope, assign, call, compare, if_, item, load, method, not_
 from tollbar.cel.syntax import (
     QUANTIFIERS,
     Bind,
@@ -32,8 +32,6 @@ from tollbar.cel.syntax import (
 )
 from tollbar.cel.values import RELATIONS, Optional
 from tollbar.cel.writer import BUDGET, INPUTS, Writer
-
-Scope: TypeAlias = Mapping[str, str]
 
 _COMPARE: Final[dict[str, type[ast.cmpop]]] = {"_<_": ast.Lt, "_<=_": ast.LtE, "_>_": ast.Gt, "_>=_": ast.GtE}
 _PREFIXES: Final = {"startsWith": "startswith", "endsWith": "endswith"}

@@ -1,9 +1,12 @@
 """Syntax nodes of Python, briefly: what the compiled engine builds its functions of.  Called by `emit` and `loops`."""
 
 import ast
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 Block: TypeAlias = list[ast.stmt]
+Scope: TypeAlias = Mapping[str, str]
+"""The names that hold an expression's variables, by variable."""
 
 
 def load(name: str) -> ast.Name:
