@@ -77,8 +77,9 @@ class EmbeddedPlane:
         with ExitStack() as undo:
             undo.callback(self.stop)
             self._prepare()
-            self._child = child = self._spawn()
-            state.save(self.layout, self.pids)
+            with process.uninterrupted():
+                self._child = child = self._spawn()
+                state.save(self.layout, self.pids)
             self._await(child)
             undo.pop_all()
 

@@ -136,8 +136,9 @@ class RealPlane:
         """Start one component, with the ports and data that it had before, and wait until it is ready."""
         started = time.monotonic()
         argv = [*self._binaries.command(component), *arguments(component, self.layout, self._ports, self.options)]
-        self._children[component] = process.start(argv, self.layout.log(component))
-        state.save(self.layout, self.pids)
+        with process.uninterrupted():
+            self._children[component] = process.start(argv, self.layout.log(component))
+            state.save(self.layout, self.pids)
         if component == API_SERVER:
             self._await(component, self.layout.authority.exists)
             self._write_kubeconfigs()

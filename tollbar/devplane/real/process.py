@@ -8,7 +8,10 @@ import os
 import resource
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +19,7 @@ from tollbar.devplane.real.components import API_SERVER, EMBEDDED, START_ORDER
 
 _PROC: Final = Path("/proc")
 _POLL_SECONDS: Final = 0.02
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
@@ -23,6 +27,26 @@ def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put off SIGINT and SIGTERM to the end of the block.
+
+    An interrupt between the start of a child and the moment in which its pid is known would leave it running.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: arrived.append(number)) for number in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for late in arrived:
+            signal.raise_signal(late)
 
 
 def alive(pid: int, directory: Path) -> bool:
