@@ -1,5 +1,6 @@
 """Objects of the end-to-end lane, as users write them: classes, claims, rules and Pods in one namespace."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,22 @@ class Cluster:
         """Those that Tollbar or the author wrote: the API server's own two are left out."""
         listed = self.get(name)["spec"].get("tolerations", [])
         return [each for each in listed if not each["key"].startswith("node.kubernetes.io/")]
+
+    def decided(self, name: str = "web") -> list[Object]:
+        """The Pod's tolerations, once our gate is off: at admission, or soon after it where the webhook was behind."""
+        eventually(lambda: not self.is_held(name), what=f"{name} decided")
+        return self.tolerations(name)
+
+    def create_known(self, *pods: Object) -> None:
+        """Create Pods that are decided at admission: all name the same, and the webhook has caught up with that."""
+        eventually(lambda: self.is_decided_at_admission(pods[0]), what="known to the webhook")
+        self.create(*pods)
+
+    def is_decided_at_admission(self, pod: Object) -> bool:
+        """Asked without effect."""
+        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        answered = json.loads(self.kubectl(*dry, stdin=json.dumps(as_written(pod))))
+        return {"name": wellknown.GATE} not in answered["spec"].get("schedulingGates", [])
 
     def is_held(self, name: str = "web") -> bool:
         gates = self.get(name)["spec"].get("schedulingGates", [])

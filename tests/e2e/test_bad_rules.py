@@ -37,7 +37,7 @@ def test_a_rule_that_fails_at_run_time_is_reported_and_holds_nobody(cluster: Clu
     a_ready_rule(cluster, gpu_rule(gpu), failing)
     cluster.create(cluster.template("mine", gpu))
     cluster.create(cluster.pod().templates("mine"))
-    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+    assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
     reported(cluster, stack, "web", failing)
 
 
@@ -98,7 +98,7 @@ def test_a_rule_that_got_past_admission_is_not_in_force_and_says_why(
     errors = stack.running["controllers"].metrics()["tollbar_rule_errors_total"]
     assert any(f'rule="{name}"' in labels and reason in labels for labels in errors)
     cluster.create(cluster.pod().templates("mine"))
-    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+    assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_pod_of_one_mebibyte_passes(cluster: Cluster) -> None:
     pod = cluster.pod().templates("mine")
     pod = pod.but("spec.containers", [{**pod["spec"]["containers"][0], "env": large}])
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(as_written(pod)))
-    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+    assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
 
 
 def test_a_pod_with_256_alternatives_is_decided(cluster: Cluster) -> None:
@@ -136,8 +136,7 @@ def test_a_pod_with_256_alternatives_is_decided(cluster: Cluster) -> None:
     a_ready_rule(cluster, gpu_rule(gpu))
     cluster.create(cluster.template("many", *([gpu] * 4)).request(*([gpu] * 8)).request(*([gpu] * 8)))
     cluster.create(cluster.pod().templates("many"))
-    eventually(lambda: not cluster.is_held(), what="released")
-    assert cluster.tolerations() == [RESERVED]
+    assert cluster.decided() == [RESERVED]
 
 
 def test_no_traceback_was_logged(stack: Stack) -> None:

@@ -16,25 +16,24 @@ def test_a_pod_with_a_claim_by_name_is_decided_at_admission(cluster: Cluster) ->
     gpu = cluster.class_()
     a_ready_rule(cluster, gpu_rule(gpu))
     cluster.create(cluster.claim("mine", gpu))
-    eventually(lambda: cluster.kubectl.json("get", "resourceclaim", "mine", "-n", cluster.namespace))
-    cluster.create(cluster.pod().claims("mine"))
-    assert cluster.tolerations() == [RESERVED]
-    assert not cluster.is_held()
-    assert cluster.bound_to() == "gpu-1"
+    cluster.create_known(cluster.pod().claims("mine"))
+    assert (cluster.bound_to(), cluster.tolerations()) == ("gpu-1", [RESERVED])
+    assert provenance(cluster.get()) == [(gpu, "admission")]
 
 
 def test_a_pod_with_a_claim_from_a_template_is_decided_at_admission(cluster: Cluster) -> None:
     gpu = cluster.class_()
     a_ready_rule(cluster, gpu_rule(gpu))
     cluster.create(cluster.template("mine", gpu))
-    cluster.create(cluster.pod().templates("mine"))
-    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+    cluster.create_known(cluster.pod().templates("mine"))
+    assert (cluster.bound_to(), cluster.tolerations()) == ("gpu-1", [RESERVED])
+    assert provenance(cluster.get()) == [(gpu, "admission")]
 
 
 def test_a_plain_extended_resource(cluster: Cluster) -> None:
     a_ready_rule(cluster, toleration_rule(cluster.unique("plain")).extended("example.com/gpu").giving(RESERVED))
     cluster.create(cluster.pod().but("spec.containers", [container({"example.com/gpu": "1"})]))
-    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+    assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
 
 
 def test_an_extended_resource_that_a_class_backs(cluster: Cluster) -> None:
@@ -43,7 +42,7 @@ def test_an_extended_resource_that_a_class_backs(cluster: Cluster) -> None:
     gpu = cluster.class_(extended=resource)
     a_ready_rule(cluster, gpu_rule(gpu))
     cluster.create(cluster.pod().but("spec.containers", [container({resource: "2"})]))
-    assert (cluster.tolerations(), cluster.is_held(), cluster.bound_to()) == ([RESERVED], False, "gpu-1")
+    assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_alternatives(cluster: Cluster, when: str, order: tuple[str, str], toler
     a_ready_rule(cluster, gpu_rule(classes["gpu"]).when(when))
     cluster.create(cluster.template("either", *(classes[name] for name in order)))
     cluster.create(cluster.pod().templates("either"))
-    assert (cluster.tolerations(), cluster.is_held()) == ([RESERVED] if tolerated else [], False)
+    assert cluster.decided() == ([RESERVED] if tolerated else [])
 
 
 def test_several_rules_on_one_pod_add_each_toleration_once(cluster: Cluster) -> None:
@@ -76,7 +75,7 @@ def test_several_rules_on_one_pod_add_each_toleration_once(cluster: Cluster) -> 
     )
     cluster.create(cluster.template("mine", gpu))
     cluster.create(cluster.pod().templates("mine"))
-    assert cluster.tolerations() == [RESERVED, extra, also]
+    assert cluster.decided() == [RESERVED, extra, also]
 
 
 @pytest.mark.parametrize("written", [{"operator": "Equal"}, {}], ids=["explicit Equal", "implicit Equal"])
@@ -87,7 +86,7 @@ def test_what_the_author_wrote_is_not_written_again(cluster: Cluster, written: d
     a_ready_rule(cluster, gpu_rule(gpu).giving(wanted))
     cluster.create(cluster.template("mine", gpu))
     cluster.create(cluster.pod().templates("mine").tolerating(own))
-    assert cluster.tolerations() == [own]
+    assert cluster.decided() == [own]
     assert cluster.bound_to() == "gpu-1"
     assert cluster.tolerations() == [own]
 
@@ -99,7 +98,7 @@ def test_a_pod_with_a_generated_name(cluster: Cluster) -> None:
     pod = as_written(cluster.pod().templates("mine"), generateName="many-")
     del pod["metadata"]["name"]
     name = cluster.kubectl("create", "-f", "-", "-o", "name", stdin=json.dumps(pod)).strip().removeprefix("pod/")
-    assert (cluster.tolerations(name), cluster.is_held(name), cluster.bound_to(name)) == ([RESERVED], False, "gpu-1")
+    assert (cluster.decided(name), cluster.bound_to(name)) == ([RESERVED], "gpu-1")
 
 
 def test_a_rule_that_reads_a_name_not_generated_yet_decides_behind_the_gate(cluster: Cluster) -> None:
@@ -147,7 +146,7 @@ def test_a_class_that_is_replaced_decides_anew_about_pods_that_wait(cluster: Clu
     a_ready_rule(cluster, toleration_rule(gpu).cel(reserved).giving(RESERVED))
     cluster.create(cluster.template("mine", gpu))
     cluster.create(cluster.pod().templates("mine"))
-    assert (cluster.tolerations(), cluster.is_held()) == ([], False)
+    assert cluster.decided() == []
     cluster.kubectl("delete", "deviceclass", gpu)
     cluster.create(device_class(gpu).selecting('device.driver == "gpu.example.com"').labelled(tier="reserved"))
     assert cluster.bound_to() == "gpu-1"
@@ -215,16 +214,18 @@ def test_audit_only_warns(cluster: Cluster) -> None:
     gpu = cluster.class_()
     a_ready_rule(cluster, gpu_rule(gpu).mode("Audit"))
     cluster.create(cluster.template("mine", gpu))
+    pod = cluster.pod().templates("mine")
+    eventually(lambda: cluster.is_decided_at_admission(pod), what="known to the webhook")
     said = subprocess.run(
         [*cluster.kubectl.command, "apply", "-f", "-"],
-        input=json.dumps(as_written(cluster.pod().templates("mine"))),
+        input=json.dumps(as_written(pod)),
         env=cluster.kubectl.environment(),
         text=True,
         capture_output=True,
         check=True,
     )
     assert f"Warning: tollbar: rule {gpu} (Audit) would add 1 toleration" in said.stderr
-    assert (cluster.tolerations(), cluster.is_held()) == ([], False)
+    assert cluster.decided() == []
 
 
 def container(requests: dict[str, str], name: str = "main") -> dict[str, Any]:

@@ -24,7 +24,7 @@ def test_the_fast_path_costs_no_write_beyond_the_creation(cluster: Cluster, own_
     a_ready_rule(cluster, gpu_rule(gpu))
     cluster.create(cluster.template("mine", gpu))
     since = own_plane.audit_fence()
-    cluster.create(*(cluster.pod(f"web-{i}").templates("mine") for i in range(10)))
+    cluster.create_known(*(cluster.pod(f"web-{i}").templates("mine") for i in range(10)))
     for i in range(10):
         cluster.bound_to(f"web-{i}")
     assert [r for r in ours(own_plane, since) if r.resource == "pods"] == []
@@ -57,7 +57,7 @@ def test_nothing_is_written_on_a_relist_or_a_restart(cluster: Cluster, own_plane
     cluster.create(cluster.pod("decided").templates("mine"))
     cluster.create(cluster.pod("foreign").templates("mine").but("spec.schedulingGates", [{"name": "other.dev/quota"}]))
     cluster.bound_to("decided")
-    assert cluster.tolerations("foreign") == [RESERVED]
+    assert cluster.decided("foreign") == [RESERVED]
     counted = ("get", "tolerationrule", gpu, "-o", "jsonpath={.status.pendingMatches}")
     eventually(lambda: cluster.kubectl(*counted) == "1", seconds=45, what="counted")
     settle(stack)
