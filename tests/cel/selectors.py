@@ -88,6 +88,7 @@ SELECTORS: Final[dict[str, tuple[str, bool | str]]] = {
     "a version compared": ('device.attributes["gpu.example.com"].driverVersion.compareTo(semver("12.3.9")) == 1', True),
     "a version equal": ('device.attributes["gpu.example.com"].plain == semver("2.0.0")', True),
     "a version compared with a string": ('device.attributes["gpu.example.com"].plain == "2.0.0"', ERROR),
+    "a string compared with a version": ('"2.0.0" == device.attributes["gpu.example.com"].plain', False),
     "a version ordered by an operator": ('device.attributes["gpu.example.com"].plain < semver("3.0.0")', REFUSED),
     "a version that needs normalizing": (
         'device.attributes["gpu.example.com"].plain.isGreaterThan(semver("v1.9", true))',
@@ -166,6 +167,7 @@ SELECTORS: Final[dict[str, tuple[str, bool | str]]] = {
     "a list of strings joined": ('device.attributes["gpu.example.com"].names.join("-") == "a-b"', True),
     "a list of bools": ('device.attributes["gpu.example.com"].flags.includes(false)', True),
     "a list of versions": ('device.attributes["gpu.example.com"].firmwares.includes(semver("1.10.0"))', True),
+    "a version of a list": ('device.attributes["gpu.example.com"].firmwares[1].minor() == 10', True),
     "a list of versions by exists": (
         'device.attributes["gpu.example.com"].firmwares.exists(v, v.isGreaterThan(semver("1.9.0")))',
         True,
