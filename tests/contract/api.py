@@ -20,6 +20,7 @@ from urllib.parse import urlencode, urlsplit
 
 import yaml
 from contract.objects import resource_of
+from planes import is_before
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.model.objects import Object
@@ -71,13 +72,11 @@ class Answer:
 
     def refusal(self) -> Refusal:
         status: Object = self.object if isinstance(self.object, dict) else {"message": str(self.object)}
-        causes = (status.get("details") or {}).get("causes") or ()
-        return Refusal(
-            self.code,
-            status.get("reason", ""),
-            status.get("message", ""),
-            tuple((each.get("reason", ""), each.get("field", ""), each["message"]) for each in causes),
-        )
+        listed = (status.get("details") or {}).get("causes") or ()
+        causes = [(each.get("reason", ""), each.get("field", ""), each["message"]) for each in listed]
+        if is_before("1.37"):
+            causes = list(dict.fromkeys(causes))  # what is wrong with metadata was said for every look at it
+        return Refusal(self.code, status.get("reason", ""), status.get("message", ""), tuple(causes))
 
 
 @dataclass(frozen=True, slots=True)

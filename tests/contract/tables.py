@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 from contract.api import Answer, Api, Refusal
+from planes import since
 
-Rows = Mapping[str, tuple[Callable[[Api], Any], Any]]
-"""By sentence: an attempt, and what `told` makes of its outcome."""
+Rows = Mapping[str, Any]
+"""By sentence: an attempt, and what `told` makes of its outcome; or the same as `newer` has it."""
+
+
+def newer(minor: str, why: str, attempt: Callable[[Api], Any], want: Any) -> Any:
+    """A row that holds of this Kubernetes and newer ones."""
+    return pytest.param(attempt, want, marks=since(minor, why))
 
 
 def rows(table: Rows) -> pytest.MarkDecorator:

@@ -5,7 +5,7 @@ from typing import Any
 from contract.api import Answer, Api, told
 from contract.objects import add, check, made, put, remove
 from contract.objects import pod as a_pod
-from contract.tables import STALE, Rows, forbidden, invalid, last, not_found, outdated, rows, wrong
+from contract.tables import STALE, Rows, forbidden, invalid, last, newer, not_found, outdated, rows, wrong
 
 from tollbar.model.objects import Object
 from tollbar.runtime.client import PatchType
@@ -212,7 +212,9 @@ RESERVATIONS: Rows = {
         ),
         "gpu-0",
     ),
-    "another allocation": (
+    "another allocation": newer(
+        "1.37",
+        "other words",
         lambda api: last(
             allocated(api, "a"),
             [
@@ -239,8 +241,12 @@ RESERVATIONS: Rows = {
             )
         ],
     ),
-    "one consumer twice": (lambda api: reserved(api, consumer("a"), consumer("a")).causes, (twice("a"),)),
-    "two consumers of one uid": (
+    "one consumer twice": newer(
+        "1.37", "other words", lambda api: reserved(api, consumer("a"), consumer("a")).causes, (twice("a"),)
+    ),
+    "two consumers of one uid": newer(
+        "1.37",
+        "other words",
         lambda api: reserved(api, consumer("a"), {**consumer("c"), "uid": "uid-a"}).causes,
         (twice("c"),),
     ),
@@ -461,7 +467,9 @@ TEMPLATES: Rows = {
         lambda api: api.create(template(metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}}))["spec.metadata"],
         {"labels": {"a": "b"}, "annotations": {"c": "d"}},
     ),
-    "a class can be changed at any time": (
+    "a class can be changed at any time": newer(
+        "1.36",
+        "no extended resources",
         lambda api: last(
             api.create(device_class()),
             api.patch(
@@ -473,7 +481,9 @@ TEMPLATES: Rows = {
         ),
         {"extendedResourceName": "contract.example.com/gpu"},
     ),
-    "a class counts generations": (
+    "a class counts generations": newer(
+        "1.36",
+        "no extended resources",
         lambda api: last(
             api.create(device_class()),
             api.patch(
@@ -484,7 +494,9 @@ TEMPLATES: Rows = {
         ),
         2,
     ),
-    "a class for a resource without a domain": (
+    "a class for a resource without a domain": newer(
+        "1.37",
+        "other words",
         lambda api: causes(api.create(device_class(extendedResourceName="gpu"))),
         [
             (

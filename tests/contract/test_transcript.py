@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from contract.api import Api
 from contract.definitions import established
+from planes import since
 from transcripts import Terminal, steps
 
 from tollbar.api import crds
 from tollbar.devplane.real.kubectl import Kubectl
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), since("1.37", "other words about a claim that cannot be changed")]
 
 TRANSCRIPT = Path(__file__).with_name("transcript.md")
 QUICKSTART = Path(__file__).parents[2] / "manifests" / "examples" / "quickstart"

@@ -1,6 +1,8 @@
 """Finding, building and caching the control plane's binary, with a stand-in for Go."""
 
 import os
+import runpy
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,8 +80,27 @@ def test_a_cached_binary_needs_no_go(machine: Machine) -> None:
 
 
 def test_another_kubernetes_version_is_refused(machine: Machine) -> None:
-    with pytest.raises(build.BuildError, match=r"Kubernetes 1\.12 cannot be built here: only 1\.\d+ is available"):
+    with pytest.raises(build.BuildError, match=r"1\.12 cannot be built here: available are 1\.37, 1\.36, 1\.35$"):
         build.binary("1.12")
+
+
+OLDER = ["-modfile={module}/older/1.35.mod", "-overlay=older/overlay.json"]
+
+
+@pytest.mark.parametrize(("version", "more"), [("1.37", []), ("1.35", OLDER)])
+def test_each_version_is_built_from_its_own_module_file(machine: Machine, version: str, more: list[str]) -> None:
+    machine.install_go("99.0.1", action=f'echo "$@" > {machine.root}/arguments')
+
+    built = build.binary(version, report=lambda _line: None)
+
+    given = (machine.root / "arguments").read_text().split()
+    chosen = [word for word in given if word.startswith(("-modfile", "-overlay"))]
+    stamp = f"k8s.io/component-base/version.gitMinor={version.partition('.')[2]}"
+    assert (built.parent.name.partition("-")[0], chosen, stamp in given) == (
+        version,
+        [word.format(module=build.MODULE) for word in more],
+        True,
+    )
 
 
 def test_an_old_go_on_the_path_is_passed_over_for_a_private_one(machine: Machine) -> None:
@@ -130,11 +151,40 @@ def test_version_of(given: str, want: go.Version | None) -> None:
     assert go.version_of(given) == want
 
 
-def test_the_module_asks_for_a_known_go_and_kubernetes() -> None:
-    text = (build.MODULE / "go.mod").read_text()
+@pytest.mark.parametrize("version", build.versions())
+def test_each_module_asks_for_a_known_go_and_its_kubernetes(version: str) -> None:
+    text = build.module_file(version).read_text()
 
-    assert go.required(text) >= (1, 26, 0)
-    assert build.kubernetes_version(text).rpartition(".")[0] == build.DEFAULT_VERSION
+    assert go.required(text) >= (1, 25, 0)
+    assert build.kubernetes_version(text).rpartition(".")[0] == version
+
+
+DRAFT = """\
+module tollbar.dev/controlplane
+go 1.24.0
+require (
+\tgo.etcd.io/etcd/server/v3 v3.6.4
+\tk8s.io/kubernetes v1.34.8
+)
+replace (
+\tk8s.io/api => k8s.io/api v0.34.8
+\tk8s.io/kms => k8s.io/kms v0.34.8
+)
+"""
+
+
+def test_an_older_module_is_pinned_to_what_that_kubernetes_asks_for() -> None:
+    pin = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "pin_kubernetes.py"))
+    theirs = {
+        "Go": "1.24.0",
+        "Require": [
+            {"Path": "github.com/spf13/cobra", "Version": "v1.9.1"},
+            {"Path": "go.etcd.io/etcd/server/v3", "Version": "v3.6.4", "Indirect": True},
+        ],
+        "Replace": [{"Old": {"Path": "k8s.io/api"}}, {"Old": {"Path": "k8s.io/kms"}}],
+    }
+
+    assert pin["first_draft"]("1.34.8", theirs) == DRAFT
 
 
 def test_the_binary_is_stamped_with_the_kubernetes_version_in_both_version_packages() -> None:
@@ -156,15 +206,16 @@ def test_every_source_file_of_the_module_decides_which_binary_is_used(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = machine.root / "module"
-    module.mkdir()
-    for path in build.MODULE.iterdir():
-        (module / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(build.MODULE, module)
     monkeypatch.setattr(build, "MODULE", module)
     machine.install_go("99.0.1")
     found = [build.binary(report=lambda _line: None)]
     (module / "README").write_text("not a source file")
     found.append(build.binary(report=lambda _line: None))
+    (module / "older" / "1.12.mod").write_text("go 1.99.0\n")
+    (module / "older" / "more.go").write_text("package main\n")
+    found.append(build.binary(report=lambda _line: None))
     (module / "more.go").write_text("package main\n")
     found.append(build.binary(report=lambda _line: None))
 
-    assert (found[0] == found[1], found[0] == found[2]) == (True, False)
+    assert [path == found[0] for path in found[1:]] == [True, True, False]

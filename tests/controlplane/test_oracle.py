@@ -4,10 +4,13 @@ import subprocess
 from typing import Any
 
 import pytest
+from planes import since
 
-from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.real.build import DEFAULT_VERSION, Binaries
 from tollbar.devplane.real.oracle import Oracle, OracleError
 from tollbar.model.objects import Object
+
+pytestmark = since(DEFAULT_VERSION, "there is no oracle")
 
 DEVICE = {"driver": "a.example.com", "attributes": {"lanes": {"ints": [1, 2]}}, "capacity": {"m": {"value": "1Gi"}}}
 

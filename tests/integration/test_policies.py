@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planes import since
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.devplane.real.kubectl import Kubectl, KubectlError
@@ -279,11 +280,13 @@ CREATED: dict[str, tuple[dict[str, Any], tuple[list[str], dict[str, str], dict[s
 }
 
 
+@since("1.36", "no MutatingAdmissionPolicy")
 @pytest.mark.parametrize(("given", "want"), CREATED.values(), ids=CREATED)
 def test_gating_without_a_webhook(gating: Kubectl, given: dict[str, Any], want: Any) -> None:
     assert created(gating, given) == want
 
 
+@since("1.36", "no MutatingAdmissionPolicy")
 def test_kube_system_is_left_alone(gating: Kubectl) -> None:
     gating("wait", "--for=create", "serviceaccount/default", "-n", "kube-system", "--timeout=30s")
     assert created(gating, pod(resourceClaims=[CLAIM]), "kube-system") == UNTOUCHED

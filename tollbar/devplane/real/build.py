@@ -1,7 +1,10 @@
 """Build the control plane's binary from the Go module beside this file, once, and keep it in the user's cache.
 
-Called by the launcher, `tollbar plane up --real` and the test session.  `python -m tollbar.devplane.real.build` builds
-ahead of time and prints where the binary is.
+Called by the launcher, `tollbar plane up --real` and the test session.  `python -m tollbar.devplane.real.build [MINOR]`
+builds ahead of time and prints where the binary is.
+
+The module file of an older Kubernetes is in `gomodule/older`, written by scripts/pin_kubernetes.py; all share the Go
+sources, except that an overlay takes the oracle away.
 
 The cache key covers the module's files, the build flags and the platform, not the toolchain that happened to build it:
 a machine without Go can use a cached binary, and a Go upgrade does not cost a rebuild.  A lock file lets one process
@@ -25,8 +28,8 @@ from typing import Final
 from tollbar.devplane.real import go
 
 MODULE: Final = Path(__file__).parent / "gomodule"
-SOURCES: Final = ("*.mod", "*.sum", "*.go")
-"""What the module consists of, as patterns."""
+OVERLAY: Final = "older/overlay.json"
+"""Which sources an older Kubernetes replaces, as a file for `go build -overlay`."""
 DEFAULT_VERSION: Final = "1.37"
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRESS_SECONDS: Final = 15.0
@@ -71,20 +74,29 @@ def binary(version: str = DEFAULT_VERSION, report: go.Report = print) -> Path:
 
     version is a Kubernetes minor such as "1.37"; report receives one line of progress at a time.  Raises BuildError.
     """
-    kubernetes = kubernetes_version((MODULE / "go.mod").read_text())
-    if version != kubernetes.rpartition(".")[0]:
-        raise BuildError(
-            f"Kubernetes {version} cannot be built here: only {kubernetes.rpartition('.')[0]} is available"
-        )
-    flags = ld_flags(kubernetes)
-    target = cache_directory() / f"{version}-{_digest(flags)}" / "controlplane"
+    if version not in versions():
+        raise BuildError(f"Kubernetes {version} cannot be built here: available are {', '.join(versions())}")
+    module = module_file(version)
+    flags = ld_flags(kubernetes_version(module.read_text()))
+    target = cache_directory() / f"{version}-{_digest(module, flags)}" / "controlplane"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target.parent / "lock", report):
         if not target.exists():
-            _build(kubernetes, flags, target, report)
+            _build(module, flags, target, report)
     return target
+
+
+def versions() -> list[str]:
+    """The Kubernetes minors that can be built, newest first."""
+    older = {path.stem for path in module_file("*").parent.glob("*.mod")}
+    return [DEFAULT_VERSION, *sorted(older, key=lambda minor: int(minor.partition(".")[2]), reverse=True)]
+
+
+def module_file(version: str) -> Path:
+    """The module file of a Kubernetes minor; its checksums are beside it."""
+    return MODULE / ("go.mod" if version == DEFAULT_VERSION else f"older/{version}.mod")
 
 
 def kubectl() -> list[str] | None:
@@ -120,11 +132,13 @@ def ld_flags(kubernetes: str) -> str:
     )
 
 
-def _digest(flags: str) -> str:
+def _digest(module: Path, flags: str) -> str:
     digest = hashlib.sha256(f"{flags}\n{platform.system()}\n{platform.machine()}\n".encode())
-    for pattern in SOURCES:
-        for path in sorted(MODULE.glob(pattern)):
-            digest.update(path.read_bytes())
+    sources = {path.name: path for path in MODULE.glob("*.go")}
+    if module.parent != MODULE:
+        sources |= {path.name: path for path in (MODULE / OVERLAY, *module.parent.glob("*.go"))}
+    for path in (module, module.with_suffix(".sum"), *(sources[name] for name in sorted(sources))):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -139,18 +153,20 @@ def _lock(path: Path, report: go.Report) -> Iterator[None]:
         yield
 
 
-def _build(kubernetes: str, flags: str, target: Path, report: go.Report) -> None:
+def _build(module: Path, flags: str, target: Path, report: go.Report) -> None:
+    wanted = module.read_text()
     try:
-        toolchain = go.find(go.required((MODULE / "go.mod").read_text()), cache_directory(), report)
+        toolchain = go.find(go.required(wanted), cache_directory(), report)
     except go.GoError as error:
         raise BuildError(str(error)) from error
-    report(f"building the Kubernetes {kubernetes} control plane with {toolchain}")
+    report(f"building the Kubernetes {kubernetes_version(wanted)} control plane with {toolchain}")
     report("this happens once and takes about eleven minutes on two cores (downloads, then some 1,500 packages)")
     partial = target.with_name("controlplane.partial")
     log = target.with_name("build.log")
-    arguments = ["-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o", str(partial), "."]
+    older = [] if module.parent == MODULE else [f"-modfile={module}", f"-overlay={OVERLAY}"]
+    arguments = ["-v", "-mod=readonly", *older, "-buildvcs=false", "-trimpath", "-ldflags", flags]
     started = time.monotonic()
-    code = _run([str(toolchain), "build", *arguments], log, report)
+    code = _run([str(toolchain), "build", *arguments, "-o", str(partial), "."], log, report)
     if code != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise BuildError(f"go build failed with exit code {code}; the end of {log}:\n{tail}")
@@ -188,8 +204,9 @@ def progress(log: str) -> str:
 
 
 def main() -> int:
+    version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
     try:
-        path = binary(report=lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
+        path = binary(version, report=lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
