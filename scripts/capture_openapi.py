@@ -12,13 +12,17 @@ from typing import Any
 
 from generating import main
 
-from tollbar.devplane.embedded.kinds import BUILTIN
+from tollbar.devplane.embedded.builtin import BUILTIN, SENT
 from tollbar.devplane.real.build import locate
 from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.devplane.real.launcher import RealPlane
 
 PREFIX = "#/components/schemas/"
+KINDS = {
+    *((res.group, res.version, res.kind) for res, *_ in BUILTIN),
+    *((group, version, kind) for kind, (group, version) in SENT.items()),
+}
 KEPT = (
     "type",
     "format",
@@ -34,9 +38,9 @@ KEPT = (
 
 
 def served(kubectl: Kubectl) -> dict[str, Any]:
-    """Every schema of the groups that the table of kinds has, by name."""
+    """Every schema of the groups that the tables of kinds have, by name."""
     found: dict[str, Any] = {}
-    for version in sorted({res.api_version for res, _ in BUILTIN}):
+    for version in sorted({f"{group}/{version}".removeprefix("/") for group, version, _ in KINDS}):
         path = f"/openapi/v3/{'apis' if '/' in version else 'api'}/{version}"
         found |= json.loads(kubectl("get", "--raw", path))["components"]["schemas"]
     return found
@@ -58,9 +62,8 @@ def stripped(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_root(schema: dict[str, Any]) -> bool:
-    kinds = {(res.group, res.version, res.kind) for res, _ in BUILTIN}
     said = schema.get("x-kubernetes-group-version-kind") or ()
-    return any((each["group"], each["version"], each["kind"]) in kinds for each in said)
+    return any((each["group"], each["version"], each["kind"]) in KINDS for each in said)
 
 
 def references(schema: Any) -> set[str]:

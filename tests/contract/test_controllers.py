@@ -196,10 +196,11 @@ def without_a_template(api: Api) -> Any:
         lambda: api.page(EVENTS, fieldSelector="regarding.name=web,reason=FailedResourceClaimCreation")["items"],
         "there is an event",
     )
-    return said[0]["type"], said[0]["note"], api.get(PODS, "web")["status.resourceClaimStatuses"]
+    begin, end = said[0]["note"][: len(MISSING)], said[0]["note"].rpartition('"')[2]
+    return said[0]["type"], begin + end, api.get(PODS, "web")["status.resourceClaimStatuses"]
 
 
-MISSING = '"gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found'
+MISSING = 'PodResourceClaim card: resource claim template "gpu"'
 CLAIMS: Rows = {
     "a gated Pod's claim is generated, and named after both": (
         lambda api: generated(api)["metadata.name"].rpartition("-")[0],
@@ -234,7 +235,7 @@ CLAIMS: Rows = {
         without_a_template,
         (
             "Warning",
-            f"PodResourceClaim card: resource claim template {MISSING}",
+            f"{MISSING} not found",
             None,
         ),
     ),

@@ -240,6 +240,13 @@ DISCOVERY: Rows = {
         True,
     ),
     "a group that is not served": (lambda api: api.request("GET", "/apis/contract.example.com/v9").code, 404),
+    "a version of a group that is there, off by default": (
+        lambda api: (
+            api.request("GET", "/apis/scheduling.k8s.io/v1beta1/podgroups").code,
+            api.request("GET", "/apis/resource.k8s.io/v1beta2/resourceclaims").code,
+        ),
+        (404, 404),
+    ),
     "the version is one that Tollbar supports": (
         lambda api: api.request("GET", "/version")["minor"].rstrip("+") in ("34", "35", "36", "37"),
         True,

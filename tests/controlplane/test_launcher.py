@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real import process, state
 from tollbar.devplane.real.build import Binaries
 from tollbar.devplane.real.components import (
@@ -20,7 +21,7 @@ from tollbar.devplane.real.components import (
     arguments,
 )
 from tollbar.devplane.real.kubectl import Kubectl
-from tollbar.devplane.real.launcher import PlaneError, RealPlane
+from tollbar.devplane.real.launcher import RealPlane
 
 PORTS = Ports(1, 2, 3, 4, 5)
 PATIENCE = 30.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollbar.devplane.embedded import apply, fieldsets, selectors, shapes
+from tollbar.devplane.embedded import apply, fieldsets, selectors
 from tollbar.devplane.embedded.apply import Identity
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kinds
@@ -93,7 +93,7 @@ def test_pages_together_are_the_list_of_their_revision(
     assert found == whole
 
 
-POD = shapes.of(Kinds().at(PODS))
+POD = Kinds().at(PODS).shape
 NAMES = st.sampled_from("abc")
 CONTAINERS = st.dictionaries(NAMES, st.fixed_dictionaries({}, optional={"image": st.sampled_from("xy")}), max_size=3)
 LABELS = st.dictionaries(NAMES, st.sampled_from("12"), max_size=3)

@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real import state
 from tollbar.devplane.real.build import DEFAULT_VERSION, BuildError, locate
 from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
-from tollbar.devplane.real.launcher import PlaneError, RealPlane
+from tollbar.devplane.real.launcher import RealPlane
 
 
 def default_directory() -> Path:

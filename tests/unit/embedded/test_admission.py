@@ -6,21 +6,22 @@ import pytest
 
 from tollbar.devplane.embedded import bootstrap
 from tollbar.devplane.embedded.admission import Admission, builtin, matching
+from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.embedded.kinds import PRIORITY_CLASSES, SERVICE_ACCOUNTS, Kinds
+from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.registry import Registry
-from tollbar.devplane.embedded.requests import SYSTEM, Attributes
+from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
-from tollbar.model.objects import Object
+from tollbar.model.objects import Key, Object
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.resources import DEVICE_CLASSES, NAMESPACES, PODS, Resource
 
 KINDS = Kinds()
 
 
-def about(res: Resource = PODS, operation: str = "CREATE", subresource: str = "") -> Attributes:
+def about(res: Resource = PODS, operation: str = "CREATE", subresource: str = "") -> Write:
     namespace = "team" if res.namespaced else ""
-    return Attributes(operation, KINDS.at(res), namespace, "web", SYSTEM, subresource)
+    return Write(KINDS.at(res), Key(namespace, "web"), operation=operation, subresource=subresource)
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def rule(**fields: Any) -> Object:
     return {"rules": [{**every, **fields}]}
 
 
-SELECTED: dict[str, tuple[Object, Attributes, bool]] = {
+SELECTED: dict[str, tuple[Object, Write, bool]] = {
     "no rule": ({"rules": []}, about(), False),
     "everything": (rule(), about(), True),
     "everything is no subresource": (rule(), about(subresource="status"), False),
@@ -73,38 +74,24 @@ SELECTED: dict[str, tuple[Object, Attributes, bool]] = {
 
 
 @pytest.mark.parametrize(("webhook", "request_", "want"), SELECTED.values(), ids=SELECTED)
-def test_who_is_asked(storage: Storage, webhook: Object, request_: Attributes, want: bool) -> None:
+def test_who_is_asked(storage: Storage, webhook: Object, request_: Write, want: bool) -> None:
     new, old = ({"metadata": {"labels": {name: "yes"}}} for name in ("new", "old"))
     assert matching.selected(storage, webhook, request_, new, old) == want
 
 
-def priority_class(name: str, value: int, **fields: Any) -> Object:
-    return {"metadata": {"name": name}, "value": value, **fields}
-
-
-PRIORITIES: dict[str, tuple[list[Object], Object, Any]] = {
-    "none": ([], {}, (0, "PreemptLowerPriority")),
-    "that of its class": ([priority_class("high", 9)], {"priorityClassName": "high"}, (9, "PreemptLowerPriority")),
-    "a class that never preempts": (
-        [priority_class("high", 9, preemptionPolicy="Never")],
+PRIORITIES: dict[str, tuple[Object, Any]] = {
+    "that of every Pod": ({}, (0, "PreemptLowerPriority")),
+    "one that never preempts": ({"preemptionPolicy": "Never"}, (0, "Never")),
+    "that of a class": (
         {"priorityClassName": "high"},
-        (9, "Never"),
-    ),
-    "that of the default class": ([priority_class("all", 5, globalDefault=True)], {}, (5, "PreemptLowerPriority")),
-    "a class that does not exist": (
-        [],
-        {"priorityClassName": "none"},
-        'pods "web" is forbidden: no PriorityClass with name none was found',
+        "the embedded control plane does not have PriorityClasses: leave out priorityClassName",
     ),
 }
 
 
-@pytest.mark.parametrize(("classes", "spec", "want"), PRIORITIES.values(), ids=PRIORITIES)
-def test_priorities(storage: Storage, classes: list[Object], spec: Object, want: Any) -> None:
-    for each in classes:
-        storage.write(PRIORITY_CLASSES, each, None)
-    pod: Object = {"metadata": {"name": "web"}, "spec": {"restartPolicy": "Always", **spec}}
-    assert priority(storage, pod) == want
+@pytest.mark.parametrize(("spec", "want"), PRIORITIES.values(), ids=PRIORITIES)
+def test_priorities(storage: Storage, spec: Object, want: Any) -> None:
+    assert priority(storage, {"metadata": {"name": "web"}, "spec": {"restartPolicy": "Always", **spec}}) == want
 
 
 def priority(storage: Storage, pod: Object) -> Any:

@@ -10,10 +10,11 @@ import pytest
 from tollbar import cel
 from tollbar.devplane.embedded import bootstrap, deletion, shapes, versions
 from tollbar.devplane.embedded.admission import Admission
+from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.controllers import Controllers
-from tollbar.devplane.embedded.kinds import SERVICE_ACCOUNTS, Kinds
-from tollbar.devplane.embedded.registry import Options, Registry
-from tollbar.devplane.embedded.requests import SYSTEM
+from tollbar.devplane.embedded.kinds import Kinds
+from tollbar.devplane.embedded.registry import Registry
+from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.nodes import NodeSpec, node, slices
 from tollbar.model.objects import Key, Object
@@ -48,10 +49,10 @@ class Cluster:
 
     async def create(self, res: Resource, name: str, namespace: str = "", **fields: Any) -> Object:
         obj = {"metadata": {"name": name, **({"namespace": namespace} if namespace else {})}, **fields}
-        return (await self.registry.create(self.registry.kinds.at(res), namespace, obj, SYSTEM, Options())).object
+        return (await self.registry.create(Write(self.registry.kinds.at(res), Key(namespace, name)), obj)).object
 
     async def delete(self, res: Resource, key: Key) -> None:
-        await deletion.delete(self.registry, self.registry.kinds.at(res), key, {}, SYSTEM, Options())
+        await deletion.delete(self.registry, Write(self.registry.kinds.at(res), key), {})
 
     def get(self, res: Resource, key: Key) -> Object | None:
         entry = self.registry.storage.get(res, key)
@@ -76,9 +77,8 @@ class Cluster:
 
     async def finish(self, key: Key) -> None:
         """The containers of a Pod end."""
-        kind = self.registry.kinds.at(PODS)
-        body = {"status": {"phase": "Succeeded"}}
-        await self.registry.patch(kind, key, PatchType.MERGE, body, SYSTEM, Options(), "status")
+        write = Write(self.registry.kinds.at(PODS), key, subresource="status")
+        await self.registry.patch(write, PatchType.MERGE, {"status": {"phase": "Succeeded"}})
 
 
 @pytest.fixture
@@ -145,6 +145,29 @@ async def test_a_claim_goes_with_its_pod_and_the_device_to_the_next(cluster: Clu
     )
 
 
+async def test_a_claim_goes_when_its_pod_has_ended_though_the_pod_stays(cluster: Cluster) -> None:
+    pod = await cluster.pod("job", BY_TEMPLATE)
+    await cluster.bound(pod)
+    claim = await generated(cluster, pod)
+    await cluster.finish(pod)
+    gone = await cluster.until(RESOURCE_CLAIMS, claim, lambda found: found is None)
+    assert (gone, cluster.get(PODS, pod) is not None) == (True, True)
+
+
+async def test_a_claim_that_somebody_else_reserved_keeps_its_device(cluster: Cluster) -> None:
+    await cluster.create(RESOURCE_CLAIMS, "shared", "default", spec=WANTED)
+    shared = Key("default", "shared")
+    pod = await cluster.pod("web", BY_NAME)
+    await cluster.bound(pod)
+    write = Write(cluster.registry.kinds.at(RESOURCE_CLAIMS), shared, subresource="status")
+    entry = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "uid-of-web"}
+    await cluster.registry.patch(write, PatchType.STRATEGIC, {"status": {"reservedFor": [entry]}})
+    await cluster.finish(pod)
+    left = await cluster.until(RESOURCE_CLAIMS, shared, lambda claim: claim and one_is_left(claim))
+    assert left == ["web"]
+    assert (cluster.get(RESOURCE_CLAIMS, shared) or {})["status"]["reservedFor"] == [entry]
+
+
 async def test_a_shared_claim_is_kept_by_who_is_left(cluster: Cluster) -> None:
     await cluster.create(RESOURCE_CLAIMS, "shared", "default", spec=WANTED)
     shared = Key("default", "shared")
@@ -187,6 +210,6 @@ async def test_a_gated_pod_waits_until_it_is_released(cluster: Cluster) -> None:
     await cluster.bound(await cluster.pod("other"))
     held = cluster.get(PODS, gated)
     release = [{"op": "remove", "path": "/spec/schedulingGates"}]
-    await cluster.registry.patch(cluster.registry.kinds.at(PODS), gated, PatchType.JSON, release, SYSTEM, Options())
+    await cluster.registry.patch(Write(cluster.registry.kinds.at(PODS), gated), PatchType.JSON, release)
     assert held is not None
     assert ("nodeName" in held["spec"], await cluster.bound(gated)) == (False, "gpu")

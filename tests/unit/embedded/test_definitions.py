@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from tollbar.devplane.embedded import strategies
 from tollbar.devplane.embedded.definitions import kinds_of
-from tollbar.devplane.embedded.kinds import Column
+from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.model.objects import Object
 from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS
 
@@ -27,17 +26,13 @@ def definition(*versions: Object, **spec: Any) -> Object:
         **spec,
     }
     made = {"metadata": {"name": "widgets.example.com"}, "spec": body}
-    strategies.of(CUSTOM_RESOURCE_DEFINITIONS).default(made)
+    Kinds().at(CUSTOM_RESOURCE_DEFINITIONS).strategy.default(made)
     return made
 
 
 REFUSED: dict[str, tuple[Object, list[str]]] = {
     "a good one": (definition(), []),
     "no scope": (definition(scope=""), ["spec.scope: Required value"]),
-    "a scope that is none": (
-        definition(scope="Global"),
-        ['spec.scope: Unsupported value: "Global": supported values: "Cluster", "Namespaced"'],
-    ),
     "two versions that are stored": (
         definition(version(), version("v2")),
         ['spec.versions: Invalid value: ["v1","v2"]: must have exactly one version marked as storage version'],
@@ -77,13 +72,13 @@ REFUSED: dict[str, tuple[Object, list[str]]] = {
 
 @pytest.mark.parametrize(("given", "want"), REFUSED.values(), ids=REFUSED)
 def test_refused(given: Object, want: list[str]) -> None:
-    causes = strategies.of(CUSTOM_RESOURCE_DEFINITIONS).validate(given)
+    causes = Kinds().at(CUSTOM_RESOURCE_DEFINITIONS).strategy.validate(given)
     assert [f"{cause.field}: {cause.message}" for cause in causes] == want
 
 
 def test_a_rule_that_does_not_compile_is_refused_with_its_place() -> None:
     ruled = {"type": "string", "x-kubernetes-validations": [{"rule": "self =="}]}
-    [cause] = strategies.of(CUSTOM_RESOURCE_DEFINITIONS).validate(definition(version(text=ruled)))
+    [cause] = Kinds().at(CUSTOM_RESOURCE_DEFINITIONS).strategy.validate(definition(version(text=ruled)))
     assert (cause.field, cause.message.startswith('Invalid value: "self ==": compilation failed: 1:')) == (
         f"{ROOT}.properties[text].x-kubernetes-validations[0].rule",
         True,
@@ -100,12 +95,12 @@ def test_names_follow_from_the_kind() -> None:
     assert (kind.singular, kind.list_kind, kind.columns, kind.subresources) == (
         "widget",
         "WidgetList",
-        (Column("Age", "date", ".metadata.creationTimestamp"),),
-        frozenset(),
+        (),
+        (),
     )
 
 
 def test_a_scale_is_not_served() -> None:
     scaled = {**version(), "subresources": {"status": {}, "scale": {}}}
     [kind] = kinds_of(definition(scaled))
-    assert kind.subresources == {"status"}
+    assert kind.subresources == ("status",)

@@ -7,8 +7,9 @@ import pytest
 
 from tollbar.devplane.embedded import decoding, options, paths, protobuf, selectors, server
 from tollbar.devplane.embedded.access import Access, account_user
+from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.embedded.kinds import SERVICE_ACCOUNTS, Kinds
+from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.embedded.validation import definitions, others
 from tollbar.model.objects import Key, Object
@@ -21,7 +22,7 @@ BODIES: dict[str, Callable[[], Any]] = {
     "NaN": lambda: decoding.parse_object(b'{"a":NaN}'),
     "a binding to a list": lambda: decoding.check_body("Binding", {"target": {"name": [1]}}),
     "labels of a binding": lambda: decoding.check_body("Binding", {"metadata": {"labels": {"a": 1}}}),
-    "a review of text": lambda: decoding.check_body("AccessReview", {"spec": "all"}),
+    "a review of text": lambda: decoding.check_body("SubjectAccessReview", {"spec": "all"}),
     "seconds that are text": lambda: decoding.check_body("TokenRequest", {"spec": {"expirationSeconds": "1"}}),
     "a grace that is text": lambda: decoding.check_body("DeleteOptions", {"gracePeriodSeconds": "5"}),
     "a varint for a message": lambda: protobuf.decode(b"k8s\0\x08\x01"),
@@ -48,7 +49,7 @@ PLACES: dict[str, tuple[str, str, int]] = {
     "Pods are made in a namespace": ("POST", "/api/v1/pods", 405),
     "Pods of all namespaces are not deleted at once": ("DELETE", "/api/v1/pods", 405),
     "logs are not there": ("GET", "/api/v1/namespaces/n/pods/p/log", 501),
-    "scales of custom kinds are unknown": ("GET", "/api/v1/namespaces/n/pods/p/nothing", 404),
+    "a kind without a status has no such path": ("GET", "/api/v1/namespaces/n/configmaps/c/status", 404),
 }
 
 
@@ -63,20 +64,14 @@ def test_places(method: str, path: str, want: int) -> None:
     assert refused.value.code == want
 
 
-def test_nulls_in_lists_are_what_go_makes_of_them() -> None:
-    obj: Object = {"metadata": {"finalizers": [None]}, "spec": {"containers": [None], "nodeSelector": {"a": None}}}
-    decoding.drop_unknown(Kinds().at(PODS), obj)
-    assert obj == {"metadata": {"finalizers": [""]}, "spec": {"containers": [{}], "nodeSelector": {"a": ""}}}
+def test_nulls_in_lists_are_refused() -> None:
+    obj: Object = {"metadata": {}, "spec": {"containers": [None]}}
+    with pytest.raises(Refused, match=r"null in the list spec\.containers"):
+        decoding.check_types(Kinds().at(PODS), obj)
 
 
 STORED: dict[str, tuple[list[Any], list[str]]] = {
     "a role binding to nothing": (others.validate_binding({}), ["roleRef.kind", "roleRef.name"]),
-    "an aggregation by an unknown operator": (
-        others.validate_cluster_role(
-            {"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]}}
-        ),
-        ["aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator"],
-    ),
     "a definition that moves": (
         definitions.validate_update({"spec": {"scope": "Cluster"}}, {"spec": {"scope": "Namespaced"}}),
         ["spec.scope"],

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tollbar.devplane.embedded import strategies
 from tollbar.devplane.embedded.errors import Refused
+from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.model.objects import Object
 from tollbar.runtime.resources import NAMESPACES, NODES, PODS, Resource
 
@@ -60,19 +60,19 @@ def test_updates(
     res: Resource, subresource: str, old: Object, new: Object, part: Callable[[Object], Any], want: Any
 ) -> None:
     found = deepcopy(new)
-    strategies.of(res).prepare_for_update(found, old, subresource)
+    Kinds().at(res).strategy.prepare_for_update(found, old, subresource)
     assert part(found) == want
 
 
 def test_a_resized_pod_is_refused_rather_than_left_as_it_is() -> None:
     larger = edited(POD, spec={"containers": [{"name": "main", "resources": {"limits": {"cpu": "2"}}}]})
     with pytest.raises(Refused, match="does not have resizing of Pods"):
-        strategies.of(PODS).prepare_for_update(larger, POD, "resize")
+        Kinds().at(PODS).strategy.prepare_for_update(larger, POD, "resize")
 
 
 def test_a_node_is_registered_with_its_status() -> None:
     node: Object = {"metadata": {"name": "node"}, "status": {"phase": "x"}}
-    strategies.of(NODES).prepare_for_create(node)
+    Kinds().at(NODES).strategy.prepare_for_create(node)
     assert node["status"] == {"phase": "x"}
 
 
@@ -87,4 +87,4 @@ GRACES: dict[str, tuple[Object, int | None, int]] = {
 
 @pytest.mark.parametrize(("pod", "asked", "want"), GRACES.values(), ids=GRACES)
 def test_grace(pod: Object, asked: int | None, want: int) -> None:
-    assert strategies.of(PODS).grace(pod, asked) == want
+    assert Kinds().at(PODS).strategy.grace(pod, asked) == want

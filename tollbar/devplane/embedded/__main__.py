@@ -6,6 +6,7 @@ whoever waits for the server waits for that file.
 
 import argparse
 import asyncio
+import atexit
 import contextlib
 import csv
 import gc
@@ -23,8 +24,9 @@ from tollbar.devplane.embedded import bootstrap
 from tollbar.devplane.embedded.access import Access
 from tollbar.devplane.embedded.admission import Admission
 from tollbar.devplane.embedded.auditing import auditing
+from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.controllers import Controllers
-from tollbar.devplane.embedded.kinds import SERVICE_ACCOUNTS, Kinds
+from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.requests import AUTHENTICATED, User
 from tollbar.devplane.embedded.server import Server
@@ -49,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     log.configure("text", 0)
     gc.set_threshold(*_GC_THRESHOLDS)
+    atexit.register(gc.freeze)  # as in `tollbar.runtime.process`
     asyncio.run(_serve(Layout(parsed.dir.resolve()), parsed))
     return 0
 
@@ -65,15 +68,9 @@ async def _serve(layout: Layout, wanted: argparse.Namespace) -> None:
     admin = _read_tokens(layout, access)
     application = Server(registry, access).application()
     application.middlewares.append(auditing(layout.audit_log, access, clock))
-    runner = web.AppRunner(
-        application,
-        handler_cancellation=True,
-        access_log=None,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
-    )
+    runner = web.AppRunner(application, handler_cancellation=True, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
-    site = web.TCPSite(runner, HOST, 0, ssl_context=_tls(layout))
-    await site.start()
+    await web.TCPSite(runner, HOST, 0, ssl_context=_tls(layout)).start()
     if await _first(_ready(storage), acting):
         _write_kubeconfig(layout, runner.addresses[0][1], admin)
         await _first(_until_told(attached=wanted.attached), acting)

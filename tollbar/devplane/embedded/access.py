@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from tollbar.devplane.embedded import errors, kinds
+from tollbar.devplane.embedded import builtin, errors
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.requests import AUTHENTICATED, MASTERS, User
 from tollbar.devplane.embedded.storage import Storage
@@ -20,7 +20,7 @@ from tollbar.model.objects import Key, Object
 from tollbar.model.selectors import matches
 from tollbar.runtime.clock import Clock
 
-_TABLES: Final = (kinds.ROLES, kinds.ROLE_BINDINGS, kinds.CLUSTER_ROLES, kinds.CLUSTER_ROLE_BINDINGS)
+_TABLES: Final = (builtin.ROLES, builtin.ROLE_BINDINGS, builtin.CLUSTER_ROLES, builtin.CLUSTER_ROLE_BINDINGS)
 _TOKEN_SECONDS: Final = 3600
 _ACCOUNT: Final = "system:serviceaccount:"
 _PUBLIC: Final = ("/readyz", "/livez", "/healthz", "/version")
@@ -70,7 +70,7 @@ class Access:
         namespace, _, name = user.name.removeprefix(_ACCOUNT).partition(":")
         if not user.name.startswith(_ACCOUNT):
             return True
-        account = self.storage.get(kinds.SERVICE_ACCOUNTS, Key(namespace, name))
+        account = self.storage.get(builtin.SERVICE_ACCOUNTS, Key(namespace, name))
         return account is not None and account.field("metadata.uid") == user.uid
 
     def issue(self, user: User, seconds: float) -> str:
@@ -84,12 +84,8 @@ class Access:
         """The answer to a TokenRequest for a ServiceAccount."""
         meta, seconds = account["metadata"], (wanted.get("spec") or {}).get("expirationSeconds") or _TOKEN_SECONDS
         token = self.issue(account_user(meta["namespace"], meta["name"], meta["uid"]), seconds)
-        ends = timestamps.time(self.clock.now() + seconds)
-        return {
-            **wanted,
-            "metadata": wanted.get("metadata") or {},
-            "status": {"token": token, "expirationTimestamp": ends},
-        }
+        status = {"token": token, "expirationTimestamp": timestamps.time(self.clock.now() + seconds)}
+        return {**wanted, "metadata": wanted.get("metadata") or {}, "status": status}
 
     def check(self, user: User, action: Action) -> None:
         """Raises Refused (403) with the authorizer's words."""
@@ -119,10 +115,7 @@ class Access:
         if asked is None:
             action = Action(path.get("verb", ""), path=path.get("path", ""))
         else:
-            action = Action(
-                asked.get("verb", ""),
-                *(asked.get(each, "") for each in ("group", "resource", "subresource", "namespace", "name")),
-            )
+            action = Action(*(asked.get(each, "") for each in Action._fields[:-1]))
         return {"allowed": self.allowed(user, action)}
 
 
@@ -133,13 +126,13 @@ def account_user(namespace: str, name: str, uid: str = "") -> User:
 
 
 def _grants(storage: Storage) -> Iterator[_Grant]:
-    for table, namespaced in ((kinds.ROLE_BINDINGS, True), (kinds.CLUSTER_ROLE_BINDINGS, False)):
+    for table, namespaced in ((builtin.ROLE_BINDINGS, True), (builtin.CLUSTER_ROLE_BINDINGS, False)):
         for key, entry in storage.items(table):
             binding = entry.decoded()
             role = binding["roleRef"]
             local = role["kind"] == "Role"
             found = storage.get(
-                kinds.ROLES if local else kinds.CLUSTER_ROLES, Key(key.namespace if local else "", role["name"])
+                builtin.ROLES if local else builtin.CLUSTER_ROLES, Key(key.namespace if local else "", role["name"])
             )
             rules = _rules(storage, found.decoded()) if found is not None else []
             for subject in binding.get("subjects") or ():
@@ -151,7 +144,7 @@ def _rules(storage: Storage, role: Object) -> list[Object]:
     """The rules of a role, aggregated ones with those that they select."""
     rules = list(role.get("rules") or ())
     for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-        for _, entry in storage.items(kinds.CLUSTER_ROLES):
+        for _, entry in storage.items(builtin.CLUSTER_ROLES):
             if matches(selector, entry.labels):
                 rules += entry.decoded().get("rules") or ()
     return rules
@@ -164,7 +157,7 @@ def _subject(subject: Object, namespace: str) -> tuple[str, str]:
 
 
 def _covers(rule: Mapping[str, Any], action: Action, *, everywhere: bool) -> bool:
-    if not _among(action.verb, rule.get("verbs")):
+    if not among(action.verb, rule.get("verbs")):
         return False
     if action.path:
         urls = rule.get("nonResourceURLs") or ()
@@ -174,13 +167,14 @@ def _covers(rule: Mapping[str, Any], action: Action, *, everywhere: bool) -> boo
     resource = f"{action.resource}/{action.subresource}" if action.subresource else action.resource
     named = rule.get("resourceNames")
     return (
-        _among(action.group, rule.get("apiGroups"))
-        and (_among(resource, rule.get("resources")) or f"*/{action.subresource}" in (rule.get("resources") or ()))
+        among(action.group, rule.get("apiGroups"))
+        and (among(resource, rule.get("resources")) or f"*/{action.subresource}" in (rule.get("resources") or ()))
         and (not named or action.name in named)
     )
 
 
-def _among(wanted: str, given: Any) -> bool:
+def among(wanted: str, given: Any) -> bool:
+    """Whether a rule's list has a value, or everything."""
     return "*" in (given or ()) or wanted in (given or ())
 
 

@@ -6,27 +6,22 @@ one structure, as CustomResourceDefinitions without a conversion webhook and the
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from tollbar.devplane.embedded import fieldsets
-from tollbar.devplane.embedded.errors import Cause, Refused
+from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.fieldsets import Fields, Path
 from tollbar.devplane.embedded.shapes import ANY, Shape
+from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, metadata
 
+_IDENTITY: Final = ("manager", "operation", "apiVersion", "subresource")
+"""What tells one entry from another."""
 _META: Final = (
-    "name",
-    "namespace",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "uid",
-    "generation",
-    "managedFields",
-    "resourceVersion",
+    *("name", "namespace", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("selfLink", "uid", "generation", "managedFields", "resourceVersion"),
 )
 _HEAD: Final = frozenset({("f:apiVersion",), ("f:kind",), *(("f:metadata", f"f:{each}") for each in _META)})
 
@@ -52,12 +47,7 @@ class Entry:
 def entries_of(obj: Object) -> list[Entry]:
     return [
         Entry(
-            Identity(
-                each.get("manager", ""),
-                each.get("operation", ""),
-                each.get("apiVersion", ""),
-                each.get("subresource", ""),
-            ),
+            Identity(*(each.get(member, "") for member in _IDENTITY)),
             fieldsets.paths(each.get("fieldsV1") or {}),
             each.get("time", ""),
         )
@@ -67,37 +57,39 @@ def entries_of(obj: Object) -> list[Entry]:
 
 def encoded(entries: Iterable[Entry]) -> list[Object]:
     """`managedFields`: applied ones first, then by time."""
-    ordered = sorted(
-        (each for each in entries if each.fields), key=lambda each: (each.identity[1], each.time, each.identity)
-    )
-    return [_encoded(each) for each in ordered]
-
-
-def _encoded(entry: Entry) -> Object:
-    manager, operation, version, subresource = entry.identity
-    found = {
-        "manager": manager,
-        "operation": operation,
-        "apiVersion": version,
-        "time": entry.time,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": fieldsets.tree(entry.fields),
-    }
-    return {**found, "subresource": subresource} if subresource else found
+    owning = sorted((each.identity.operation, each.time, each.identity, each.fields) for each in entries if each.fields)
+    return [
+        {
+            **{member: value for member, value in zip(_IDENTITY, identity, strict=True) if value},
+            "time": time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fieldsets.tree(fields),
+        }
+        for _, time, identity, fields in owning
+    ]
 
 
 def update(old: Object, new: Object, shape: Shape, identity: Identity, time: str) -> list[Object]:
     """`managedFields` after a write that is no application: what it changed belongs to its manager alone."""
-    before, after = ownable(old, shape), ownable(new, shape)
-    changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    before, after, entries = ownable(old, shape), ownable(new, shape), entries_of(old)
+    changed = _changed(before, after)
     touched = changed | (before.keys() - after.keys())
-    entries = entries_of(old)
     if not touched:
         return encoded(entries)
-    kept = [replace(each, fields=each.fields - touched) for each in entries if each.identity != identity]
-    own = next((each for each in entries if each.identity == identity), Entry(identity, frozenset(), time))
+    own, others = _own(entries, identity, time)
     fields = (own.fields - touched) | changed
-    return encoded([*kept, Entry(identity, fields, own.time if fields == own.fields else time)])
+    entry = Entry(identity, fields, own.time if fields == own.fields else time)
+    return encoded([*(replace(each, fields=each.fields - touched) for each in others), entry])
+
+
+def _changed(before: Mapping[Path, Any], after: Mapping[Path, Any]) -> set[Path]:
+    return {path for path, value in after.items() if path not in before or before[path] != value}
+
+
+def _own(entries: Sequence[Entry], identity: Identity, time: str) -> tuple[Entry, list[Entry]]:
+    """A manager's entry, or an empty one, and those of all others."""
+    own = next((each for each in entries if each.identity == identity), Entry(identity, frozenset(), time))
+    return own, [each for each in entries if each.identity != identity]
 
 
 def apply(
@@ -115,17 +107,14 @@ def apply(
     `resets` are the members that this path does not write.  Raises Refused (409) on conflicts, unless forced.
     """
     wanted = frozenset(path for path in ownable(config, shape) if path[0].removeprefix("f:") not in resets)
-    entries = entries_of(live)
+    own, others = _own(entries_of(live), identity, time)
     merged = _merge(_body(live), _body(config), shape)
-    before = ownable(live, shape)
-    changed = {path for path, value in ownable(merged, shape).items() if path not in before or before[path] != value}
-    others = [each for each in entries if each.identity != identity]
+    changed = _changed(ownable(live, shape), ownable(merged, shape))
     clashes = [(each, path) for each in others for path in sorted(each.fields & changed & wanted)]
     if clashes and not force:
         raise _conflict(clashes)
     others = [replace(each, fields=each.fields - changed) for each in others]
     owned = wanted.union(*(each.fields for each in others))
-    own = next((each for each in entries if each.identity == identity), Entry(identity, frozenset(), time))
     merged = _without(merged, own.fields - owned, owned, shape)
     entry = Entry(identity, wanted, own.time if own.fields == wanted else time)
     return {**merged, "metadata": {**merged["metadata"], "managedFields": encoded([*others, entry])}}
@@ -186,19 +175,20 @@ def _removed(value: Any, path: Path, gone: frozenset[Path], shape: Shape) -> Any
 
 
 def _conflict(clashes: Sequence[tuple[Entry, Path]]) -> Refused:
+    managers: dict[str, list[str]] = defaultdict(list)
+    for entry, path in clashes:
+        managers[_named(entry)].append(fieldsets.shown(path))
     causes = [
-        Cause("FieldManagerConflict", fieldsets.shown(path), f"conflict with {_named(entry)}")
-        for entry, path in clashes
+        FieldError(field, f"conflict with {name}", "FieldManagerConflict")
+        for name, fields in managers.items()
+        for field in fields
     ]
     if len(causes) == 1:
-        said = f"{causes[0].message}: {causes[0].field}"
+        said = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
     else:
-        by_manager: dict[str, list[str]] = defaultdict(list)
-        for entry, path in clashes:
-            by_manager[_named(entry)].append(f"- {fieldsets.shown(path)}")
-        said = "\n".join(line for name, found in by_manager.items() for line in (f"conflicts with {name}:", *found))
-    plural = "" if len(causes) == 1 else "s"
-    return Refused(409, "Conflict", f"Apply failed with {len(causes)} conflict{plural}: {said}", causes=causes)
+        lists = ("\n- ".join([f"conflicts with {name}:", *fields]) for name, fields in managers.items())
+        said = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lists)
+    return Refused(409, "Conflict", said, causes=causes)
 
 
 def _named(entry: Entry) -> str:

@@ -51,15 +51,8 @@ def _event(request: web.Request, code: int, access: Access, now: float) -> dict[
         "stageTimestamp": timestamps.micro_time(now),
     }
     if about is not None and about.plural:
-        reference = {
-            "apiGroup": about.group,
-            "apiVersion": about.version,
-            "resource": about.plural,
-            "subresource": about.subresource,
-            "namespace": about.namespace,
-            "name": about.name,
-        }
-        event["objectRef"] = {member: value for member, value in reference.items() if value}
+        members = ("apiGroup", "apiVersion", "namespace", "resource", "name", "subresource")
+        event["objectRef"] = {member: value for member, value in zip(members, about, strict=True) if value}
     return event
 
 

@@ -17,13 +17,9 @@ from tollbar.devplane.embedded.placement import place
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.world import Placement, World
 from tollbar.devplane.embedded.writes import Writer
-from tollbar.model import claims, conditions, pods, timestamps
-from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
-from tollbar.runtime.resources import (
-    PODS,
-    RESOURCE_CLAIMS,
-    Resource,
-)
+from tollbar.model import claims, conditions, pods
+from tollbar.model.objects import Key, Object, key_of, metadata, spec
+from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS, Resource
 
 NAME: Final = "default-scheduler"
 
@@ -100,7 +96,7 @@ class Binder:
             return None if claims.is_protected(now) else {"metadata": {"finalizers": [*there, finalizer]}}
 
         def entered(now: Object) -> Object | None:
-            if any(each["uid"] == uid_of(pod) for each in claims.reserved_for(now)):
+            if claims.is_reserved_for(now, pod):
                 return None
             status: Object = {"reservedFor": [*claims.reserved_for(now), claims.pod_entry(pod)]}
             return {"status": status if allocation is None else {**status, "allocation": allocation}}
@@ -110,21 +106,23 @@ class Binder:
         await self._writer.edit(RESOURCE_CLAIMS, claim, entered, "status")
 
     async def _say_unschedulable(self, pod: Object, why: str) -> None:
-        old = conditions.find((pod.get("status") or {}).get("conditions"), "PodScheduled") or {}
-        if (old.get("reason"), old.get("message")) == ("Unschedulable", why):
-            return
-        told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
-        moved = timestamps.time(self._registry.clock.now())
-        kept = old.get("lastTransitionTime") if old.get("status") == "False" else None
-        condition = {**told, "lastTransitionTime": kept or moved}
+        def told(now: Object) -> Object | None:
+            there = (now.get("status") or {}).get("conditions")
+            old = conditions.find(there, "PodScheduled") or {}
+            if (old.get("reason"), old.get("message")) == ("Unschedulable", why):
+                return None
+            new = conditions.with_condition(
+                there,
+                type_="PodScheduled",
+                status="False",
+                reason="Unschedulable",
+                message=why,
+                generation=metadata(now)["generation"],
+                now=self._registry.clock.now(),
+            )
+            return {"status": {"conditions": new}}
 
-        def rewritten(now: Object) -> Object:
-            others = [
-                each for each in (now.get("status") or {}).get("conditions") or () if each["type"] != "PodScheduled"
-            ]
-            return {"status": {"conditions": [*others, condition]}}
-
-        await self._writer.edit(PODS, pod, rewritten, "status")
+        await self._writer.edit(PODS, pod, told, "status")
 
 
 def _waits(pod: Object) -> bool:

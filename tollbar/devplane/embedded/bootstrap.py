@@ -1,15 +1,15 @@
-"""What an empty cluster has: the system's namespaces, roles that everybody has, two priority classes.
+"""What an empty cluster has: the system's namespaces, roles that everybody has.
 
 Called once, before the server answers.
 """
 
 from typing import Any, Final
 
-from tollbar.devplane.embedded.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PRIORITY_CLASSES
+from tollbar.devplane.embedded.builtin import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from tollbar.devplane.embedded.namespaces import SYSTEM_NAMESPACES
-from tollbar.devplane.embedded.registry import Options, Registry
-from tollbar.devplane.embedded.requests import AUTHENTICATED, MASTERS, SYSTEM
-from tollbar.model.objects import Object
+from tollbar.devplane.embedded.registry import Registry
+from tollbar.devplane.embedded.requests import AUTHENTICATED, MASTERS, Options, Write
+from tollbar.model.objects import Key
 from tollbar.runtime.resources import NAMESPACES, Resource
 
 _EVERYTHING: Final = [
@@ -18,11 +18,7 @@ _EVERYTHING: Final = [
 ]
 _DISCOVERY: Final = [{"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/openapi/*"], "verbs": ["get"]}]
 _BASIC: Final = [
-    {
-        "apiGroups": ["authorization.k8s.io"],
-        "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        "verbs": ["create"],
-    },
+    {"apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews"], "verbs": ["create"]},
     {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
 ]
 _ROLES: Final = {
@@ -30,7 +26,6 @@ _ROLES: Final = {
     "system:discovery": (_DISCOVERY, AUTHENTICATED),
     "system:basic-user": (_BASIC, AUTHENTICATED),
 }
-_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 async def fill(registry: Registry) -> None:
@@ -43,13 +38,11 @@ async def fill(registry: Registry) -> None:
         role = {"apiGroup": group, "kind": CLUSTER_ROLES.kind, "name": name}
         subjects = [{"apiGroup": group, "kind": "Group", "name": subject}]
         await _create(registry, CLUSTER_ROLE_BINDINGS, name, roleRef=role, subjects=subjects)
-    for name, value in _PRIORITIES.items():
-        await _create(registry, PRIORITY_CLASSES, name, value=value, preemptionPolicy="PreemptLowerPriority")
 
 
 async def _create(registry: Registry, res: Resource, name: str, **fields: Any) -> None:
-    obj: Object = {"metadata": {"name": name}, **fields}
-    await registry.create(registry.kinds.at(res), "", obj, SYSTEM, Options("kube-apiserver"))
+    write = Write(registry.kinds.at(res), Key("", name), options=Options("kube-apiserver"))
+    await registry.create(write, {"metadata": {"name": name}, **fields})
 
 
 def open_tables(registry: Registry) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from tollbar.devplane.embedded import shapes
+from tollbar.devplane.embedded.builtin import SENT
 from tollbar.devplane.embedded.errors import Refused, bad_request
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.shapes import Shape
@@ -32,47 +33,6 @@ _JSON: Final = {dict: "object", list: "array", str: "string", bool: "bool", int:
 _TIMES: Final = {
     "Time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"),
     "MicroTime": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)"),
-}
-
-_ZEROES: Final[dict[str, type]] = {"object": dict, "string": str}
-"""What Go makes of a null in a list."""
-
-
-def _body(**properties: Any) -> Object:
-    return {"type": "object", "properties": properties}
-
-
-def _texts(*names: str) -> Object:
-    return _body(**dict.fromkeys(names, _TEXT))
-
-
-_TEXT: Final = {"type": "string"}
-_LIST: Final = {"type": "array", "items": _TEXT}
-_LABELS: Final = {"type": "object", "additionalProperties": _TEXT}
-_ATTRIBUTES: Final = _texts("verb", "group", "version", "resource", "subresource", "namespace", "name")
-_BODIES: Final = {
-    "AccessReview": Shape(
-        _body(
-            spec=_body(
-                user=_TEXT,
-                groups=_LIST,
-                resourceAttributes=_ATTRIBUTES,
-                nonResourceAttributes=_texts("verb", "path"),
-            )
-        )
-    ),
-    "Binding": Shape(
-        _body(metadata=_body(uid=_TEXT, labels=_LABELS, annotations=_LABELS), target=_texts("kind", "name"))
-    ),
-    "TokenRequest": Shape(_body(spec=_body(audiences=_LIST, expirationSeconds={"type": "integer"}))),
-    "DeleteOptions": Shape(
-        _body(
-            preconditions=_texts("uid", "resourceVersion"),
-            gracePeriodSeconds={"type": "integer"},
-            propagationPolicy=_TEXT,
-            dryRun=_LIST,
-        )
-    ),
 }
 
 
@@ -117,39 +77,33 @@ def check_kind(kind: Kind, obj: Object) -> None:
 def check_types(kind: Kind, obj: Object) -> None:
     """Every described field has the type that the API gives it.  Raises Refused (400)."""
     if not isinstance(obj.get("metadata", {}), dict | None):
-        raise _unreadable(kind, f"metadata: cannot unmarshal {_JSON[type(obj['metadata'])]} into type object")
-    shape = shapes.of(kind)
+        raise unreadable(kind, f"metadata: cannot unmarshal {_JSON[type(obj['metadata'])]} into type object")
+    shape = kind.shape
     for member in obj if not kind.custom else ("metadata",):
         child = shape.child(member)
         if child is not None and (problem := _mistyped(obj.get(member), child, member)):
-            raise _unreadable(kind, problem)
+            raise unreadable(kind, problem)
 
 
 def check_body(name: str, obj: Object) -> None:
-    """The same for what is sent and is of no kind: the members that are read here.  Raises Refused (400)."""
-    if problem := _mistyped(obj, _BODIES[name], name):
+    """The same for what is sent and never stored (`builtin.SENT`).  Raises Refused (400)."""
+    if problem := _mistyped(obj, shapes.described(*SENT[name], name), name):
         raise bad_request(f"the object provided is unrecognized: {problem}")
 
 
 def drop_unknown(kind: Kind, obj: Object) -> list[str]:
-    """Remove the fields that the kind does not have; what a strict decoder says of each."""
-    shape = shapes.of(kind)
+    """Remove the fields that the kind does not have; their paths."""
     paths: list[str] = []
-    if kind.custom:
+    if kind.strategy.prune is None:
+        _prune(obj, kind.shape, "", paths)
+    else:
         _prune(obj["metadata"], shapes.METADATA, "metadata", paths)
         paths += kind.strategy.prune(obj)
-    else:
-        _prune(obj, shape, "", paths)
-    return [f'unknown field "{path}"' for path in paths]
+    return paths
 
 
-def strict(kind: Kind, problems: list[str]) -> Refused:
-    """The refusal of a body under fieldValidation=Strict."""
-    said = problems[0] if len(problems) == 1 else ", ".join(problems)
-    return _unreadable(kind, f"strict decoding error: {said}")
-
-
-def _unreadable(kind: Kind, why: str) -> Refused:
+def unreadable(kind: Kind, why: str) -> Refused:
+    """The refusal of a body that is no object of its kind."""
     res = kind.resource
     return bad_request(f'{res.kind} in version "{res.version}" cannot be handled as a {res.kind}: {why}')
 
@@ -166,6 +120,8 @@ def _mistyped(value: Any, shape: Shape, path: str) -> str:
     if isinstance(value, dict):
         children = ((each, shape.child(key), f"{path}.{key}") for key, each in value.items())
     elif isinstance(value, list) and shape.element is not None:
+        if None in value:
+            return f"null in the list {path}"
         children = ((each, shape.element, f"{path}[{index}]") for index, each in enumerate(value))
     else:
         return ""
@@ -175,8 +131,6 @@ def _mistyped(value: Any, shape: Shape, path: str) -> str:
 def _prune(value: Any, shape: Shape, path: str, found: list[str]) -> None:
     if isinstance(value, list) and shape.element is not None:
         for index, each in enumerate(value):
-            if each is None and shape.element.type in _ZEROES:
-                value[index] = _ZEROES[shape.element.type]()
             _prune(each, shape.element, f"{path}[{index}]", found)
     if not isinstance(value, dict) or shape is shapes.ANY:
         return
@@ -186,7 +140,5 @@ def _prune(value: Any, shape: Shape, path: str, found: list[str]) -> None:
         if child is None:
             found.append(where)
             del value[key]
-        elif value[key] is None and shape.is_map and child.type == "string":
-            value[key] = ""
         elif isinstance(value[key], dict | list):
             _prune(value[key], child, where, found)

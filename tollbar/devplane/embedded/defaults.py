@@ -19,14 +19,12 @@ def tidy(obj: Any) -> None:
     if isinstance(obj, list):
         for each in obj:
             tidy(each)
-        return
-    if not isinstance(obj, dict):
-        return
-    for name, value in list(obj.items()):
-        if value is None or value == [] or (value == {} and name in _MAPS):
-            del obj[name]
-        elif name not in _OPAQUE:
-            tidy(value)
+    elif isinstance(obj, dict):
+        for name, value in list(obj.items()):
+            if value is None or value == [] or (value == {} and name in _MAPS):
+                del obj[name]
+            elif name not in _OPAQUE:
+                tidy(value)
 
 
 def pod(obj: Object) -> None:
@@ -61,29 +59,12 @@ def _container(container: Object) -> None:
 
 
 def new_pod(obj: Object) -> None:
-    """Pending, and gated from the start when it has gates."""
-    obj["status"] = {"phase": "Pending", "qosClass": _quality(obj)}
+    """Pending, and gated from the start when it has gates.  Other classes of quality are not told."""
+    with_resources = [each for each in spec(obj).get("containers") or () if any((each.get("resources") or {}).values())]
+    obj["status"] = {"phase": "Pending"} | ({} if with_resources else {"qosClass": "BestEffort"})
     if pods.gate_names(obj):
-        obj["status"]["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
-            }
-        ]
-
-
-def _quality(obj: Object) -> str:
-    """The QoS class, by cpu and memory of the containers."""
-    amounts = [
-        tuple(((container.get("resources") or {}).get(member) or {}).get(name) for member in ("requests", "limits"))
-        for container in spec(obj).get("containers") or ()
-        for name in ("cpu", "memory")
-    ]
-    if not any(any(each) for each in amounts):
-        return "BestEffort"
-    return "Guaranteed" if all(each[0] and each[0] == each[1] for each in amounts) else "Burstable"
+        why = {"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}
+        obj["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", **why}]
 
 
 def claim(obj: Object) -> None:

@@ -5,40 +5,38 @@ finalizer that says what is wanted.
 """
 
 import http.client
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
-from tollbar.devplane.embedded import errors, registry, versions
-from tollbar.devplane.embedded.errors import Refused
+from tollbar.devplane.embedded import errors, versions
+from tollbar.devplane.embedded.errors import SUCCESS, Refused
 from tollbar.devplane.embedded.kinds import Kind
-from tollbar.devplane.embedded.registry import Options, Outcome, Registry
-from tollbar.devplane.embedded.requests import Attributes, User
+from tollbar.devplane.embedded.registry import Outcome, Registry, ended
+from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Clash, Entry
 from tollbar.model import timestamps
-from tollbar.model.objects import Key, Object
+from tollbar.model.objects import Object
 from tollbar.runtime.resources import NAMESPACES, PODS
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
-_FINALIZERS: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
 
 
-async def delete(registry_: Registry, kind: Kind, key: Key, wanted: Object, user: User, options: Options) -> Outcome:
+async def delete(registry: Registry, write: Write, wanted: Object) -> Outcome:
     """`wanted` is a DeleteOptions object.  Answers with a Status, or with the object when its end has to wait."""
+    options = replace(write.options, raw={"kind": "DeleteOptions", **wanted})
+    write = replace(write, operation="DELETE", options=options)
     while True:
-        entry = registry_.entry(kind, key)
-        old = versions.decoded(kind, entry)
-        _check_preconditions(kind, old, wanted.get("preconditions") or {})
-        attributes = Attributes(
-            "DELETE", kind, key.namespace, key.name, user, "", options.dry_run, {"kind": "DeleteOptions", **wanted}
-        )
-        _, warnings = await registry_.admission.mutate(attributes, {}, old)
-        warnings += await registry_.admission.validate(attributes, {}, old)
+        entry = registry.entry(write.kind, write.key)
+        old = versions.decoded(write.kind, entry)
+        _check_preconditions(write.kind, old, wanted.get("preconditions") or {})
+        _, warnings = await registry.admission.mutate(write, {}, old)
+        warnings += await registry.admission.validate(write, {}, old)
         try:
-            found = _delete(registry_, kind, entry, old, wanted, dry_run=options.dry_run)
+            return Outcome(_delete(registry, write, entry, old, wanted), warnings=warnings)
         except Clash:
             continue
-        return Outcome(found, warnings=warnings)
 
 
 def _check_preconditions(kind: Kind, obj: Object, wanted: Object) -> None:
@@ -55,50 +53,42 @@ def _check_preconditions(kind: Kind, obj: Object, wanted: Object) -> None:
             raise errors.conflict("", kind.resource.kind, meta["name"], why)
 
 
-def _delete(registry_: Registry, kind: Kind, entry: Entry, old: Object, wanted: Object, *, dry_run: bool) -> Object:
+def _delete(registry: Registry, write: Write, entry: Entry, old: Object, wanted: Object) -> Object:
     """Mark or remove.  Raises Clash."""
-    grace = kind.strategy.grace(old, wanted.get("gracePeriodSeconds"))
-    meta = dict(old["metadata"])
-    finalizers = [name for name in meta.get("finalizers") or () if name not in _FINALIZERS.values()]
-    if (policy := wanted.get("propagationPolicy")) in _FINALIZERS:
-        finalizers.append(_FINALIZERS[policy])
-    elif policy is None:
-        finalizers = list(meta.get("finalizers") or ())
-    if "deletionTimestamp" not in meta:
-        meta["deletionTimestamp"] = timestamps.time(registry_.clock.now() + grace)
+    kind, meta = write.kind, dict(old["metadata"])
+    grace, had = kind.strategy.grace(old, wanted.get("gracePeriodSeconds")), meta.get("deletionGracePeriodSeconds", 0)
+    finalizers, policy = meta.pop("finalizers", None) or [], wanted.get("propagationPolicy")
+    if policy is not None:
+        finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
+        finalizers += {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])
+    if "deletionTimestamp" not in meta and meta.get("generation"):
+        meta["generation"] += 1
+    if "deletionTimestamp" not in meta or grace < had:
+        meta["deletionTimestamp"] = timestamps.time(registry.clock.now() + grace)
         meta["deletionGracePeriodSeconds"] = grace
-        if meta.get("generation"):
-            meta["generation"] += 1
-    elif grace < meta.get("deletionGracePeriodSeconds", 0):
-        meta["deletionTimestamp"] = timestamps.time(registry_.clock.now() + grace)
-        meta["deletionGracePeriodSeconds"] = grace
-    meta.pop("finalizers", None)
     new = {**old, "metadata": {**meta, **({"finalizers": finalizers} if finalizers else {})}}
     if kind.resource == NAMESPACES:
         new["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
-    if not dry_run and new != old:
-        new = registry_.commit(kind, entry, new)
-    if registry.ended(new):
+    if not write.options.dry_run and new != old:
+        new = registry.commit(kind, entry, new)
+    if ended(new):
         return old if kind.resource == PODS else _status(kind, old)
     return new
 
 
 def _status(kind: Kind, obj: Object) -> Object:
     """The answer to a deletion that is done."""
-    res = kind.resource
-    details = {"name": obj["metadata"]["name"], "group": res.group, "kind": res.plural, "uid": obj["metadata"]["uid"]}
-    found = {key: value for key, value in details.items() if value}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": found}
+    res, meta = kind.resource, obj["metadata"]
+    details = {"name": meta["name"], **({"group": res.group} if res.group else {}), "kind": res.plural}
+    return {**SUCCESS, "details": {**details, "uid": meta["uid"]}}
 
 
-async def delete_all(
-    registry_: Registry, kind: Kind, keys: Sequence[Key], wanted: Object, user: User, options: Options
-) -> Outcome:
+async def delete_all(registry: Registry, writes: Iterable[Write], wanted: Object) -> Outcome:
     """DELETE of a collection: one after the other; who is gone meanwhile is no failure."""
-    outcome = Outcome({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
-    for key in keys:
+    outcome = Outcome(dict(SUCCESS))
+    for write in writes:
         try:
-            outcome.warnings += (await delete(registry_, kind, key, wanted, user, options)).warnings
+            outcome.warnings += (await delete(registry, write, wanted)).warnings
         except Refused as refused:
             if refused.code != http.client.NOT_FOUND:
                 raise

@@ -4,66 +4,48 @@ Constructors are named as in k8s.io/apimachinery/pkg/api/errors and take what th
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object
 
 
-class Cause(NamedTuple):
-    """One thing wrong, as in `status.details.causes`; the message starts with the kind of error (`Forbidden: ...`)."""
-
-    reason: str
-    field: str
-    message: str
-
-    @classmethod
-    def of(cls, error: FieldError) -> "Cause":
-        return cls(error.cause, error.field, error.message)
-
-
+@dataclass(eq=False)
 class Refused(Exception):
     """An answer of 400 or above.  `details` is merged with the causes; `retry_after` is in seconds."""
 
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        *,
-        causes: Sequence[Cause] = (),
-        details: Object | None = None,
-        retry_after: int = 0,
-    ) -> None:
-        super().__init__(code, reason, message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.causes = tuple(causes)
-        self.details = details
-        self.retry_after = retry_after
+    code: int
+    reason: str
+    message: str
+    causes: Sequence[FieldError] = ()
+    details: Object | None = None
+    retry_after: int = 0
 
     def status(self) -> Object:
         """The `Status` object; empty causes, reason and details are left out."""
-        answer: Object = {
+        details = dict(self.details or {})
+        if self.causes:
+            details["causes"] = [
+                _filled(reason=each.reason or each.cause, field=each.field, message=each.message)
+                for each in self.causes
+            ]
+        if self.retry_after:
+            details["retryAfterSeconds"] = self.retry_after
+        return {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": self.message,
+            **_filled(reason=self.reason),
+            **({"details": details} if details or self.details is not None else {}),
+            "code": self.code,
         }
-        if self.reason:
-            answer["reason"] = self.reason
-        details: dict[str, Any] = dict(self.details or {})
-        if self.causes:
-            details["causes"] = [
-                {key: value for key, value in cause._asdict().items() if value} for cause in self.causes
-            ]
-        if self.retry_after:
-            details["retryAfterSeconds"] = self.retry_after
-        if details or self.details is not None:
-            answer["details"] = details
-        return {**answer, "code": self.code}
+
+
+SUCCESS: Final[Object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+"""The answer where there is nothing to show."""
 
 
 def qualified(group: str, name: str) -> str:
@@ -71,9 +53,12 @@ def qualified(group: str, name: str) -> str:
     return f"{name}.{group}" if group else name
 
 
+def _filled(**members: str) -> Object:
+    return {name: value for name, value in members.items() if value}
+
+
 def _details(group: str, kind: str, name: str) -> Object:
-    found = {"name": name, "group": group, "kind": kind}
-    return {key: value for key, value in found.items() if value}
+    return _filled(name=name, group=group, kind=kind)
 
 
 def bad_request(message: str) -> Refused:
@@ -84,11 +69,9 @@ def unauthorized() -> Refused:
     return Refused(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cause] = ()) -> Refused:
+def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[FieldError] = ()) -> Refused:
     what = f'{qualified(group, plural)} "{name}"' if name else qualified(group, plural)
-    return Refused(
-        403, "Forbidden", f"{what} is forbidden: {why}", causes=causes, details=_details(group, plural, name)
-    )
+    return Refused(403, "Forbidden", f"{what} is forbidden: {why}", causes, _details(group, plural, name))
 
 
 def not_found(group: str, plural: str, name: str) -> Refused:
@@ -118,17 +101,13 @@ def expired(message: str) -> Refused:
 
 
 def unsupported_media_type(*accepted: str) -> Refused:
-    listed = ", ".join(accepted)
-    return Refused(
-        415,
-        "UnsupportedMediaType",
-        f"the body of the request was in an unknown format - accepted media types include: {listed}",
-    )
+    why = "the body of the request was in an unknown format - accepted media types include"
+    return Refused(415, "UnsupportedMediaType", f"{why}: {', '.join(accepted)}")
 
 
-def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refused:
+def invalid(group: str, kind: str, name: str, causes: Sequence[FieldError]) -> Refused:
     """422 with the message that lists every cause once."""
-    lines = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    lines = list(dict.fromkeys(map(str, causes)))
     said = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     what = f'{qualified(group, kind)} "{name}" is invalid: {said}'
     return Refused(422, "Invalid", what, causes=causes, details=_details(group, kind, name))

@@ -1,15 +1,12 @@
-"""The controllers' view of storage: what changes, one change after the other.
+"""The controllers' view of storage: what changed, told in the order of the writes.
 
-Called by everything here that acts by itself.  Hazard: a follower that is slower than the history is long lists anew
-and has not seen what came and went meanwhile.
+Made by `controllers` for every change; read by everything here that acts by itself.
 """
 
-from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from tollbar.devplane.embedded.storage import Compacted, Entry, Storage
+from tollbar.devplane.embedded.storage import Change
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.resources import Resource
 
 
 class Seen(NamedTuple):
@@ -20,21 +17,6 @@ class Seen(NamedTuple):
     after: Object | None
 
 
-async def follow(storage: Storage, stored: Resource) -> AsyncIterator[Seen]:
-    """What is there, then every change, until the resource is dropped."""
-    while storage.served(stored):
-        revision = storage.revision
-        for key, entry in storage.items(stored):
-            yield Seen(key, None, entry.decoded())
-        try:
-            while True:
-                for change in storage.since(stored, revision):
-                    revision = change.revision
-                    yield Seen(change.key, _decoded(change.before), _decoded(change.after))
-                await storage.changed(stored, revision)
-        except Compacted:
-            continue
-
-
-def _decoded(entry: Entry | None) -> Object | None:
-    return None if entry is None else entry.decoded()
+def seen(change: Change) -> Seen:
+    before, after = (None if entry is None else entry.decoded() for entry in (change.before, change.after))
+    return Seen(change.key, before, after)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from tollbar.devplane.embedded.deletion import FOREGROUND, ORPHAN
 from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.writes import Writer
-from tollbar.model.objects import Key, Object, metadata, uid_of
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.runtime.resources import Resource
 
 _Place = tuple[Resource, Key]
@@ -63,9 +63,8 @@ class Garbage:
             await self._after_owners(stored, obj)
 
     async def _orphan(self, stored: Resource, owner: Object) -> None:
-        for place, _ in self._dependents_of(owner):
-            if dependent := self._writer.get(*place):
-                await self._disown(place[0], dependent, {uid_of(owner)})
+        for place, dependent in self._dependents_of(owner):
+            await self._disown(place, dependent, {uid_of(owner)})
         await self._release(stored, owner, ORPHAN)
 
     async def _dependents_first(self, stored: Resource, owner: Object) -> None:
@@ -76,7 +75,7 @@ class Garbage:
         ]
         for place, dependent in blocking:
             if not metadata(dependent).get("deletionTimestamp"):
-                await self._writer.delete(place[0], dependent, propagationPolicy="Foreground")
+                await self._writer.delete(place, dependent, propagationPolicy="Foreground")
         if not blocking:
             await self._release(stored, owner, FOREGROUND)
 
@@ -97,16 +96,11 @@ class Garbage:
         found = self._writer.get(kind.stored, Key(namespace if kind.resource.namespaced else "", owner["name"]))
         return found is None or uid_of(found) != owner["uid"]
 
-    def _dependents_of(self, owner: Object) -> list[tuple[_Place, Object]]:
-        """By reading everything: this is rare, and news of a dependent may still be on the way."""
-        namespace = metadata(owner).get("namespace") or ""
-        stored = {kind.stored for kind in self._writer.registry.kinds}
-        return [
-            ((resource, Key(metadata(obj).get("namespace") or "", metadata(obj)["name"])), obj)
-            for resource in sorted(stored, key=str)
-            for obj in self._writer.all(resource, namespace)
-            if any(each["uid"] == uid_of(owner) for each in _owners(obj))
-        ]
+    def _dependents_of(self, owner: Object) -> list[tuple[Resource, Object]]:
+        """Of its own namespace, when it is in one."""
+        namespace, known = key_of(owner).namespace, self._dependents.get(uid_of(owner), set())
+        places = sorted((place for place in known if namespace in ("", place[1].namespace)), key=str)
+        return [(stored, obj) for stored, key in places if (obj := self._writer.get(stored, key)) is not None]
 
     async def _disown(self, stored: Resource, obj: Object, uids: set[str]) -> None:
         def without(found: Object) -> Object:

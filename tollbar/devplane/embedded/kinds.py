@@ -1,28 +1,26 @@
-"""What is served: built-in kinds as a table, and the registry that CustomResourceDefinitions add to.
+"""What is served: the built-in kinds, and those that CustomResourceDefinitions add (see `definitions`).
 
-Read by the router, discovery, RBAC, admission rules and printing; `definitions` adds and removes custom kinds.
+Read by the router, discovery, RBAC, admission rules and printing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from tollbar.devplane.embedded import strategies
+from tollbar.devplane.embedded.builtin import BUILTIN
+from tollbar.devplane.embedded.shapes import Shape, described
 from tollbar.devplane.embedded.strategies import Strategy
 from tollbar.model.objects import Object
-from tollbar.runtime import resources
 from tollbar.runtime.resources import Resource
-
-EVERY_VERB: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A printer column: `path` is a JSONPath as CRDs write it (`.spec.size`); built-in kinds compute their cells."""
+    """A printer column; `path` is a JSONPath as CRDs write it (`.spec.size`), or computes what it would find."""
 
     name: str
     type: str = "string"
-    path: str = ""
+    path: str | Callable[[Object], Any] = ""
     priority: int = 0
     description: str = ""
     format: str = ""
@@ -42,9 +40,10 @@ class Kind:
     singular: str
     list_kind: str
     stored: Resource
+    shape: Shape
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    subresources: frozenset[str] = frozenset()
+    subresources: tuple[str, ...] = ()
     selectable: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     schema: Object | None = None
@@ -54,119 +53,15 @@ class Kind:
         return self.schema is not None
 
 
-_STATUS: Final = frozenset({"status"})
-_POD_FIELDS: Final = {
-    label: label
-    for label in (
-        "spec.nodeName",
-        "spec.schedulerName",
-        "spec.restartPolicy",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.nominatedNodeName",
-    )
-}
-_REGARDING: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_EVENT_FIELDS: Final = {
-    **{f"regarding.{each}": f"regarding.{each}" for each in _REGARDING},
-    "reason": "reason",
-    "type": "type",
-    "reportingController": "reportingController",
-}
-_CORE_EVENT_FIELDS: Final = {
-    **{f"involvedObject.{each}": f"regarding.{each}" for each in _REGARDING},
-    "reason": "reason",
-    "type": "type",
-    "reportingComponent": "reportingController",
-    "source": "reportingController",
-}
-
-_RBAC: Final = ("rbac.authorization.k8s.io", "v1")
-SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
-CORE_EVENTS: Final = Resource("", "v1", "events", "Event", namespaced=True)
-ROLES: Final = Resource(*_RBAC, "roles", "Role", namespaced=True)
-ROLE_BINDINGS: Final = Resource(*_RBAC, "rolebindings", "RoleBinding", namespaced=True)
-CLUSTER_ROLES: Final = Resource(*_RBAC, "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS: Final = Resource(*_RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-
-BUILTIN: Final[tuple[tuple[Resource, dict[str, Any]], ...]] = (
-    (
-        resources.PODS,
-        {
-            "short_names": ("po",),
-            "categories": ("all",),
-            "subresources": frozenset({"status", "binding", "resize"}),
-            "selectable": _POD_FIELDS,
-        },
-    ),
-    (
-        resources.NAMESPACES,
-        {
-            "short_names": ("ns",),
-            "subresources": frozenset({"status", "finalize"}),
-            "selectable": {"status.phase": "status.phase"},
-        },
-    ),
-    (
-        resources.NODES,
-        {
-            "short_names": ("no",),
-            "subresources": _STATUS,
-            "selectable": {"spec.unschedulable": "spec.unschedulable"},
-        },
-    ),
-    (resources.CONFIG_MAPS, {"short_names": ("cm",)}),
-    (resources.SECRETS, {"selectable": {"type": "type"}}),
-    (SERVICE_ACCOUNTS, {"short_names": ("sa",), "subresources": frozenset({"token"})}),
-    (CORE_EVENTS, {"short_names": ("ev",), "stored": resources.EVENTS, "selectable": _CORE_EVENT_FIELDS}),
-    (resources.EVENTS, {"short_names": ("ev",), "selectable": _EVENT_FIELDS}),
-    (resources.LEASES, {}),
-    (resources.RESOURCE_CLAIMS, {"subresources": _STATUS}),
-    (resources.RESOURCE_CLAIM_TEMPLATES, {}),
-    (resources.DEVICE_CLASSES, {}),
-    (
-        resources.RESOURCE_SLICES,
-        {"selectable": {"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"}},
-    ),
-    (ROLES, {}),
-    (ROLE_BINDINGS, {}),
-    (CLUSTER_ROLES, {}),
-    (CLUSTER_ROLE_BINDINGS, {}),
-    (PRIORITY_CLASSES, {"short_names": ("pc",)}),
-    (
-        resources.CUSTOM_RESOURCE_DEFINITIONS,
-        {"short_names": ("crd", "crds"), "categories": ("api-extensions",), "subresources": _STATUS},
-    ),
-    (resources.MUTATING_WEBHOOK_CONFIGURATIONS, {"categories": ("api-extensions",)}),
-    (resources.VALIDATING_WEBHOOK_CONFIGURATIONS, {"categories": ("api-extensions",)}),
-)
-
-
-def builtin() -> list[Kind]:
-    """The kinds that are always there."""
-    return [
-        Kind(
-            resource=res,
-            strategy=strategies.of(res),
-            singular=res.kind.lower(),
-            list_kind=f"{res.kind}List",
-            **{"stored": res, **more},
-        )
-        for res, more in BUILTIN
-    ]
-
-
 class Kinds:
     """All served kinds, by group, version and plural.  `generation` grows with every change: caches compare it."""
 
     def __init__(self) -> None:
         self.generation = 0
         self._kinds: dict[tuple[str, str, str], Kind] = {}
-        for kind in builtin():
-            self.add(kind)
+        for res, strategy, more in BUILTIN:
+            named = {"singular": res.kind.lower(), "list_kind": f"{res.kind}List", "stored": res, **more}
+            self.add(Kind(res, strategy, shape=described(res.group, res.version, res.kind), **named))
 
     def add(self, kind: Kind) -> None:
         """Serve a kind, in place of what was served there before."""
@@ -188,12 +83,8 @@ class Kinds:
 
     def of(self, api_version: str, kind: str) -> Kind | None:
         """By what an object says of itself."""
-        group, _, version = api_version.rpartition("/")
-        for each in self._kinds.values():
-            res = each.resource
-            if (res.group, res.version, res.kind) == (group, version, kind):
-                return each
-        return None
+        said = (api_version, kind)
+        return next((each for each in self if (each.resource.api_version, each.resource.kind) == said), None)
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(list(self._kinds.values()))

@@ -7,8 +7,9 @@ no Pod can be created; the ConfigMap with the API server's certificate is left o
 import asyncio
 from typing import Final
 
+from tollbar.devplane.embedded import versions
+from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.following import Seen
-from tollbar.devplane.embedded.kinds import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, metadata, spec
@@ -25,21 +26,15 @@ class Namespaces:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._clock = writer.registry.clock
-        self._ending: set[str] = set()
-        self._due: dict[str, bool] = {}
+        self._ending: dict[str, bool] = {}
         """Whether the grace of an ending namespace is over."""
         self._queue: asyncio.Queue[str] = asyncio.Queue()
 
     def note(self, stored: Resource, seen: Seen) -> None:
         """A change of anything."""
-        if stored == NAMESPACES:
-            if seen.after is None:
-                self._ending.discard(seen.key.name)
-            elif metadata(seen.after).get("deletionTimestamp"):
-                self._ending.add(seen.key.name)
-            self._queue.put_nowait(seen.key.name)
-        elif seen.key.namespace in self._ending:
-            self._queue.put_nowait(seen.key.namespace)
+        name = seen.key.name if stored == NAMESPACES else seen.key.namespace
+        if stored == NAMESPACES or name in self._ending:
+            self._queue.put_nowait(name)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -47,18 +42,18 @@ class Namespaces:
                 name = await self._queue.get()
                 namespace = self._writer.get(NAMESPACES, Key("", name))
                 if namespace is None:
-                    self._due.pop(name, None)
+                    self._ending.pop(name, None)
                 elif not metadata(namespace).get("deletionTimestamp"):
                     await self._begin(name)
-                elif name not in self._due:
-                    self._due[name] = False
+                elif name not in self._ending:
+                    self._ending[name] = False
                     tasks.create_task(self._wait(name))
-                elif self._due[name]:
+                elif self._ending[name]:
                     await self._empty(namespace)
 
     async def _wait(self, name: str) -> None:
         await self._clock.sleep(_GRACE_SECONDS)
-        self._due[name] = True
+        self._ending[name] = True
         self._queue.put_nowait(name)
 
     async def _begin(self, name: str) -> None:
@@ -72,11 +67,19 @@ class Namespaces:
         for resource in sorted(stored, key=str):
             for obj in self._writer.all(resource, name):
                 left += 1
-                if not metadata(obj).get("deletionTimestamp") or self._is_lost(resource, obj):
-                    grace = {"gracePeriodSeconds": 0} if self._is_lost(resource, obj) else {}
-                    await self._writer.delete(resource, obj, propagationPolicy="Background", **grace)
+                if self._is_lost(resource, obj):
+                    await self._writer.delete(resource, obj, gracePeriodSeconds=0)
+                elif not metadata(obj).get("deletionTimestamp"):
+                    await self._writer.delete(resource, obj, propagationPolicy="Background")
         if not left:
-            await self._writer.edit(NAMESPACES, namespace, lambda _: {"spec": {"finalizers": None}}, "finalize")
+            self._release(name)
+
+    def _release(self, name: str) -> None:
+        """Take the finalizer of its spec away, which nobody else can."""
+        registry = self._writer.registry
+        kind = registry.kinds.at(NAMESPACES)
+        if entry := registry.storage.get(NAMESPACES, Key("", name)):
+            registry.commit(kind, entry, {**versions.decoded(kind, entry), "spec": {}})
 
     def _is_lost(self, resource: Resource, obj: Object) -> bool:
         """Whether it is a Pod whose Node does not exist: nobody would ever end it."""

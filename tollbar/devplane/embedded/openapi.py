@@ -12,7 +12,6 @@ from tollbar.model.objects import Object
 from tollbar.runtime.client import PatchType
 
 _PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
-_GVK: Final = "x-kubernetes-group-version-kind"
 
 
 def answer(kinds: Kinds, path: str) -> Object | None:
@@ -39,15 +38,19 @@ def _document(kinds: Kinds, api_version: str) -> Object | None:
     served = [kind for kind in kinds if kind.resource.api_version == api_version]
     if not served:
         return None
-    schemas = dict(shapes.definitions())
-    for kind in served:
-        if kind.schema is not None:
-            schemas[_name(kind)] = _custom(kind)
+    custom = {
+        ".".join([*reversed(kind.resource.group.split(".")), kind.resource.version, kind.resource.kind]): {
+            **shapes.whole(kind.schema),
+            shapes.GVK: [_gvk(kind)],
+        }
+        for kind in served
+        if kind.schema is not None
+    }
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.37.0"},
         "paths": {path: item for kind in served for path, item in _paths(kind)},
-        "components": {"schemas": schemas},
+        "components": {"schemas": {**shapes.definitions(), **custom}},
     }
 
 
@@ -57,23 +60,8 @@ def media_types(kind: Kind) -> list[str]:
     return [each.value for each in order if not (kind.custom and each is PatchType.STRATEGIC)]
 
 
-def _name(kind: Kind) -> str:
-    res = kind.resource
-    return f"{'.'.join(reversed(res.group.split('.')))}.{res.version}.{res.kind}"
-
-
 def _gvk(kind: Kind) -> dict[str, str]:
     return {"group": kind.resource.group, "version": kind.resource.version, "kind": kind.resource.kind}
-
-
-def _custom(kind: Kind) -> Object:
-    head = {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
-        "metadata": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},
-    }
-    schema = kind.schema or {}
-    return {**schema, "properties": {**(schema.get("properties") or {}), **head}, _GVK: [_gvk(kind)]}
 
 
 def _paths(kind: Kind) -> Iterator[tuple[str, Object]]:
@@ -82,7 +70,7 @@ def _paths(kind: Kind) -> Iterator[tuple[str, Object]]:
     collection = f"{prefix}/namespaces/{{namespace}}/{res.plural}" if res.namespaced else f"{prefix}/{res.plural}"
     parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS]
     content: dict[str, Any] = {media: {"schema": {"type": "object"}} for media in media_types(kind)}
-    write: Object = {"parameters": parameters, "responses": {"200": {"description": "OK"}}, _GVK: _gvk(kind)}
+    write: Object = {"parameters": parameters, "responses": {"200": {"description": "OK"}}, shapes.GVK: _gvk(kind)}
     yield collection, {"post": {**write, "x-kubernetes-action": "post"}}
     yield (
         f"{collection}/{{name}}",

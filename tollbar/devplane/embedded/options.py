@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tollbar.devplane.embedded import decoding, errors, storage
-from tollbar.devplane.embedded.errors import Cause, Refused
-from tollbar.devplane.embedded.registry import Options
+from tollbar.devplane.embedded.errors import Refused
+from tollbar.devplane.embedded.requests import Options
+from tollbar.model.fields import FieldError, forbidden, required, too_long, unsupported
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.client import PatchType
 
 _MANAGER_MAX: Final = 128
+_POLICIES: Final = ("Background", "Foreground", "Orphan")
 _DIGITS: Final = re.compile("[0-9]{1,19}")
 
 
@@ -21,58 +23,42 @@ def write(
     name: str, query: Mapping[str, str], dry_runs: Sequence[str], agent: str, media: PatchType | None = None
 ) -> Options:
     """Options of the kind `name`; `agent` is the User-Agent, which names managers that do not name themselves."""
-    causes = [
-        Cause("FieldValueNotSupported", "dryRun", f'Unsupported value: {_go_list(dry_runs)}: supported values: "All"')
-        for each in dry_runs
-        if each != "All"
-    ][:1]
+    causes = []
+    if any(each != "All" for each in dry_runs):
+        listed = ",".join(f'"{each}"' for each in dry_runs)
+        causes.append(FieldError("dryRun", f'Unsupported value: [{listed}]: supported values: "All"'))
     level = query.get("fieldValidation") or "Warn"
     if level not in decoding.LEVELS:
-        listed = ", ".join(f'"{each}"' for each in decoding.LEVELS)
-        said = f'Unsupported value: "{level}": supported values: {listed}'
-        causes.append(Cause("FieldValueNotSupported", "fieldValidation", said))
+        causes.append(unsupported("fieldValidation", level, decoding.LEVELS))
     manager = query.get("fieldManager") or ""
     if media is PatchType.APPLY and not manager:
-        causes.append(Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch"))
+        causes.append(required("fieldManager", "is required for apply patch"))
     force = query.get("force", "").lower() in ("1", "true")
     if force and media is not PatchType.APPLY:
-        causes.append(Cause("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch"))
+        causes.append(forbidden("force", "may not be specified for non-apply patch"))
     if len(manager) > _MANAGER_MAX:
-        causes.append(
-            Cause("FieldValueTooLong", "fieldManager", f"Too long: may not be more than {_MANAGER_MAX} bytes")
-        )
+        causes.append(too_long("fieldManager", _MANAGER_MAX))
     if causes:
         raise errors.invalid("meta.k8s.io", name, "", causes)
     raw: Object = {"apiVersion": "meta.k8s.io/v1", "kind": name}
     raw |= {"dryRun": list(dry_runs)} if dry_runs else {}
     raw |= {key: query[key] for key in ("fieldManager", "fieldValidation") if query.get(key)}
-    return Options(manager or _prefix(agent), bool(dry_runs), level, force, raw)
-
-
-def _go_list(values: Sequence[str]) -> str:
-    return "[" + ",".join(f'"{each}"' for each in values) + "]"
-
-
-def _prefix(agent: str) -> str:
-    return agent.partition("/")[0][:_MANAGER_MAX] or "unknown"
+    return Options(manager or agent.partition("/")[0][:_MANAGER_MAX] or "unknown", bool(dry_runs), level, force, raw)
 
 
 def delete(query: Mapping[str, str], body: Object) -> Object:
     """DeleteOptions from the body, or from the query where there is none."""
     found: dict[str, Any] = dict(body)
-    if not found:
-        if query.get("gracePeriodSeconds"):
-            found["gracePeriodSeconds"] = _number("gracePeriodSeconds", query["gracePeriodSeconds"])
-        if query.get("propagationPolicy"):
-            found["propagationPolicy"] = query["propagationPolicy"]
+    if not found and query.get("gracePeriodSeconds"):
+        found["gracePeriodSeconds"] = _number("gracePeriodSeconds", query["gracePeriodSeconds"])
+    if not body and query.get("propagationPolicy"):
+        found["propagationPolicy"] = query["propagationPolicy"]
     if "orphanDependents" in {*query, *found}:
         raise errors.not_implemented("orphanDependents: send propagationPolicy")
     policy = found.get("propagationPolicy")
-    if policy not in (None, "Orphan", "Background", "Foreground"):
-        said = f'Unsupported value: "{policy}": supported values: "Background", "Foreground", "Orphan"'
-        raise errors.invalid(
-            "meta.k8s.io", "DeleteOptions", "", [Cause("FieldValueNotSupported", "propagationPolicy", said)]
-        )
+    if policy not in (None, *_POLICIES):
+        cause = unsupported("propagationPolicy", policy, _POLICIES)
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [cause])
     return found
 
 
@@ -95,13 +81,12 @@ def listing(query: Mapping[str, str], current: int) -> Listing:
         return Listing(limit, revision, start)
     version, match = query.get("resourceVersion") or "", query.get("resourceVersionMatch") or ""
     if match and not version:
-        said = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-        cause = Cause("FieldValueForbidden", "resourceVersionMatch", said)
-        raise errors.invalid("meta.k8s.io", "ListOptions", "", [cause])
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", [forbidden("resourceVersionMatch", why)])
     revision = _number("resourceVersion", version or "0", "invalid resource version: ")
     if revision > current:
         said = f"Too large resource version: {revision}, current: {current}"
-        cause = Cause("ResourceVersionTooLarge", "", "Too large resource version")
+        cause = FieldError("", "Too large resource version", "ResourceVersionTooLarge")
         raise Refused(504, "Timeout", f"Timeout: {said}", causes=[cause], retry_after=1)
     exact = match == "Exact" or (limit and not match)
     return Listing(limit, revision if exact else 0, None)
@@ -119,9 +104,8 @@ def watching(query: Mapping[str, str], current: int) -> Watching:
     """Raises Refused."""
     version, initial = query.get("resourceVersion") or "", query.get("sendInitialEvents", "").lower()
     if initial and query.get("resourceVersionMatch") != "NotOlderThan":
-        said = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        cause = Cause("FieldValueForbidden", "resourceVersionMatch", said)
-        raise errors.invalid("meta.k8s.io", "ListOptions", "", [cause])
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", [forbidden("resourceVersionMatch", why)])
     seconds = _number("timeoutSeconds", query.get("timeoutSeconds") or "0")
     if version and not _DIGITS.fullmatch(version):
         raise Refused(500, "", f'resourceVersion: Invalid value: "{version}": not a number')

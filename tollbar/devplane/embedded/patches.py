@@ -8,16 +8,32 @@ from typing import Any, Final
 
 import orjson
 
-from tollbar.devplane.embedded.errors import Refused, bad_request, stale
+from tollbar.devplane.embedded.errors import Refused, bad_request, not_implemented, stale
 from tollbar.devplane.embedded.shapes import ANY, Shape
 from tollbar.model.objects import Object
+from tollbar.runtime.client import PatchType
 
 MAX_OPERATIONS: Final = 10_000
 _DIRECTIVE: Final = "$patch"
-_RETAIN: Final = "$retainKeys"
 _DELETE_FROM: Final = "$deleteFromPrimitiveList/"
-_ORDER: Final = "$setElementOrder/"
-_ABSENT: Final = object()
+
+
+def apply(media: PatchType, old: Object, body: Any, shape: Shape) -> Object:
+    """The object after a patch of any kind but an application."""
+    if media is PatchType.JSON:
+        new = json_patch(old, body)
+    elif not isinstance(body, dict):
+        raise bad_request("error decoding patch: json: cannot unmarshal the body into an object")
+    elif media is PatchType.MERGE:
+        new = merge_patch(old, body)
+    else:
+        try:
+            new = strategic_merge(old, body, shape)
+        except (TypeError, AttributeError) as error:
+            raise bad_request(f"invalid strategic merge patch format: {error}") from error
+    if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
+        raise stale()
+    return new
 
 
 def json_patch(obj: Object, operations: Any) -> Object:
@@ -25,13 +41,8 @@ def json_patch(obj: Object, operations: Any) -> Object:
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
         raise bad_request("error decoding patch: json: cannot unmarshal the body into a list of operations")
     if len(operations) > MAX_OPERATIONS:
-        raise Refused(
-            413,
-            "RequestEntityTooLarge",
-            "Request entity too large: The allowed maximum operations in a JSON patch is"
-            f" {MAX_OPERATIONS}, got {len(operations)}",
-            details={},
-        )
+        said = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        raise Refused(413, "RequestEntityTooLarge", f"Request entity too large: {said}", details={})
     root: dict[str, Object] = {"": orjson.loads(orjson.dumps(obj))}
     try:
         for each in operations:
@@ -42,69 +53,56 @@ def json_patch(obj: Object, operations: Any) -> Object:
 
 
 def _operate(root: Any, operation: Object) -> None:
-    path = _steps(operation["path"])
+    """`root` has the object at "": a pointer starts with an empty step."""
+    parent, last = _place(root, operation["path"])
     match operation["op"]:
-        case "add" | "replace" as op:
-            _put(root, path, operation["value"], insert=op == "add")
+        case "add":
+            _add(parent, last, operation["value"])
+        case "replace":
+            parent[_key(parent, last)] = operation["value"]
         case "remove":
-            _take(root, path)
+            del parent[_key(parent, last)]
         case "move":
-            _put(root, path, _take(root, _steps(operation["from"])), insert=True)
+            source, name = _place(root, operation["from"])
+            value = source.pop(_key(source, name))
+            _add(*_place(root, operation["path"]), value)
         case "copy":
-            _put(root, path, copy.deepcopy(_found(root, _steps(operation["from"]))), insert=True)
+            source, name = _place(root, operation["from"])
+            _add(parent, last, copy.deepcopy(source[_key(source, name)]))
         case "test":
-            if _found(root, path, absent=None) != operation.get("value"):
-                raise ValueError(path)
+            found = parent.get(last) if isinstance(parent, dict) else parent[_key(parent, last)]
+            if found != operation.get("value"):
+                raise ValueError(last)
         case unknown:
             raise ValueError(unknown)
 
 
-def _steps(pointer: str) -> list[str]:
+def _place(root: Any, pointer: str) -> tuple[Any, str]:
+    """What holds the place of a JSON Pointer, and the last step to it."""
     if pointer and not pointer.startswith("/"):
         raise ValueError(pointer)
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
+    *way, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
+    for step in way:
+        root = root[_key(root, step)]
+    return root, last
 
 
-def _parent(root: Any, path: list[str]) -> Any:
-    node = root
-    for step in path[:-1]:
-        node = node[_index(node, step)] if isinstance(node, list) else node[step]
-    if not isinstance(node, dict | list):
-        raise TypeError(path)
-    return node
-
-
-def _index(node: list[Any], step: str) -> int:
-    index = int(step)
-    if not 0 <= index < len(node):
+def _key(node: Any, step: str, more: int = 0) -> Any:
+    """A member's name, or an index, up to `more` behind the last.  Raises TypeError, ValueError, IndexError."""
+    if isinstance(node, dict):
+        return step
+    index = len(node) if more and step == "-" else int(step)
+    if not isinstance(node, list) or not 0 <= index < len(node) + more:
         raise IndexError(step)
     return index
 
 
-def _found(root: Any, path: list[str], absent: Any = _ABSENT) -> Any:
-    parent = _parent(root, path)
+def _add(parent: Any, last: str, value: Any) -> None:
+    key = _key(parent, last, more=1)
     if isinstance(parent, list):
-        return parent[_index(parent, path[-1])]
-    return parent[path[-1]] if absent is _ABSENT else parent.get(path[-1], absent)
-
-
-def _put(root: Any, path: list[str], value: Any, *, insert: bool) -> None:
-    parent, last = _parent(root, path), path[-1]
-    if isinstance(parent, dict):
-        parent[last] = value
-    elif not insert:
-        parent[_index(parent, last)] = value
-    elif last == "-":
-        parent.append(value)
-    elif 0 <= int(last) <= len(parent):
-        parent.insert(int(last), value)
+        parent.insert(key, value)
     else:
-        raise IndexError(last)
-
-
-def _take(root: Any, path: list[str]) -> Any:
-    parent = _parent(root, path)
-    return parent.pop(_index(parent, path[-1])) if isinstance(parent, list) else parent.pop(path[-1])
+        parent[key] = value
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -121,25 +119,23 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def strategic_merge(target: Object, patch: Object, shape: Shape) -> Object:
-    """A merge patch in which lists with a merge key are merged, and `$` directives mean more."""
-    directive = patch.get(_DIRECTIVE)
-    if directive == "replace":
-        return {key: value for key, value in patch.items() if key != _DIRECTIVE}
-    if directive == "delete":
+    """A merge patch in which lists with a merge key are merged; of directives there are those that delete.
+
+    The order that kubectl asks for (`$setElementOrder`) is left to chance.
+    """
+    if patch.get(_DIRECTIVE) == "delete":
         return {}
-    kept = patch.get(_RETAIN)
-    merged = {key: value for key, value in target.items() if kept is None or key in kept}
+    merged = dict(target)
     for key, value in patch.items():
         if key.startswith(_DELETE_FROM):
             name = key.removeprefix(_DELETE_FROM)
             merged[name] = [each for each in merged.get(name) or () if each not in value]
+        elif key.startswith("$") and not key.startswith("$setElementOrder/"):
+            raise not_implemented(f"{key} in strategic merge patches")
         elif value is None:
             merged.pop(key, None)
         elif not key.startswith("$"):
             merged[key] = _merged(merged.get(key), value, shape.child(key) or ANY)
-    for key, order in patch.items():
-        if key.startswith(_ORDER) and isinstance(merged.get(name := key.removeprefix(_ORDER)), list):
-            merged[name] = _ordered(merged[name], order, (shape.child(name) or ANY).merge_key)
     return merged
 
 
@@ -155,28 +151,15 @@ def _merged(target: Any, patch: Any, shape: Shape) -> Any:
 
 
 def _merged_list(target: list[Any], patch: list[Any], key: str, element: Shape) -> list[Any]:
-    if any(each == {_DIRECTIVE: "replace"} for each in patch):
-        return [each for each in patch if _DIRECTIVE not in each]
-    merged, new = list(target), []
+    merged, new = {each.get(key): each for each in target}, []
     for each in patch:
         if not isinstance(each, dict) or key not in each:
             raise bad_request(f"map: {each} does not contain declared merge key: {key}")
-        index = next((at for at, old in enumerate(merged) if old.get(key) == each[key]), None)
         if each.get(_DIRECTIVE) == "delete":
-            merged = [old for old in merged if old.get(key) != each[key]]
-        elif index is None:
-            new.append(strategic_merge({}, each, element))
+            merged.pop(each[key], None)
+        elif each[key] in merged:
+            merged[each[key]] = strategic_merge(merged[each[key]], each, element)
         else:
-            merged[index] = strategic_merge(merged[index], each, element)
+            new.append(strategic_merge({}, each, element))
     # What is new comes first, as the server's own merge leaves it.
-    return [*new, *merged]
-
-
-def _ordered(values: list[Any], order: list[Any], key: str | None) -> list[Any]:
-    """Members that the order names stand in it; the others stay before those that they came before."""
-    wanted = [each.get(key) if isinstance(each, dict) and key else each for each in order]
-    named = [each for each in values if (each.get(key) if isinstance(each, dict) and key else each) in wanted]
-    named.sort(key=lambda each: wanted.index(each.get(key) if isinstance(each, dict) and key else each))
-    following = iter(named)
-    members = {id(each) for each in named}
-    return [next(following) if id(each) in members else each for each in values]
+    return [*new, *merged.values()]

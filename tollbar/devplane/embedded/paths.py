@@ -11,6 +11,7 @@ from tollbar.devplane.embedded.access import Action
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _OF_NAMESPACES: Final = ("status", "finalize")
+"""Subresources, where a kind could stand."""
 
 
 class Target(NamedTuple):
@@ -27,15 +28,13 @@ class Target(NamedTuple):
 def target(path: str) -> Target | None:
     """None for what is no resource: discovery above group versions, health, OpenAPI."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
-    if parts[0] == "api" and len(parts) >= 2:
-        group, version, rest = "", parts[1], parts[2:]
-    elif parts[0] == "apis" and len(parts) >= 3:
-        group, version, rest = parts[1], parts[2], parts[3:]
+    if (parts[0] == "api" and len(parts) > 1) or (parts[0] == "apis" and len(parts) > 2):
+        group, version, *rest = ["", *parts[1:]] if parts[0] == "api" else parts[1:]
     else:
         return None
     namespace = ""
-    if len(rest) >= 3 and rest[0] == "namespaces" and not (rest[2] in _OF_NAMESPACES and len(rest) == 3):
-        namespace, rest = rest[1], rest[2:]
+    if rest[:1] == ["namespaces"] and (len(rest) > 3 or (len(rest) == 3 and rest[2] not in _OF_NAMESPACES)):
+        _, namespace, *rest = rest
     plural, name, *more = (*rest, "", "")[: max(2, len(rest))]
     return Target(group, version, namespace, plural, name, "/".join(more))
 

@@ -1,53 +1,37 @@
 """The few objects that kubectl sends as protobuf, as JSON objects: its typed clients prefer it since 1.32.
 
 Called by the server for bodies of `application/vnd.kubernetes.protobuf`; answers are always JSON, which those clients
-accept too.  Field numbers are those of the generated.proto files of k8s.io/api.
+accept too.  Field numbers are those of the generated.proto files of k8s.io/api; types are what OpenAPI says.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from tollbar.devplane.embedded import shapes
 from tollbar.devplane.embedded.errors import bad_request, not_implemented
+from tollbar.devplane.embedded.shapes import Shape
 from tollbar.model.objects import Object
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\0"
 _VARINT, _BYTES = 0, 2
 
-Message: TypeAlias = Mapping[int, tuple[str, Any]]
-"""Name and type by field number; a type is a message, "text", "number", "flag", "texts" or "map"."""
-
-_META: Final[Message] = {
-    1: ("name", "text"),
-    2: ("generateName", "text"),
-    3: ("namespace", "text"),
-    11: ("labels", "map"),
-    12: ("annotations", "map"),
-    14: ("finalizers", "texts"),
-}
-_RESOURCE: Final[Message] = dict(
-    enumerate(
-        [(name, "text") for name in ("namespace", "verb", "group", "version", "resource", "subresource", "name")], 1
-    )
-)
-_ACCESS: Final[Message] = {
-    1: ("resourceAttributes", _RESOURCE),
-    2: ("nonResourceAttributes", {1: ("path", "text"), 2: ("verb", "text")}),
-}
-_BOUND_TO: Final[Message] = {1: ("kind", "text"), 2: ("apiVersion", "text"), 3: ("name", "text"), 4: ("uid", "text")}
-_TOKEN: Final[Message] = {
-    1: ("audiences", "texts"),
-    3: ("boundObjectRef", _BOUND_TO),
-    4: ("expirationSeconds", "number"),
-}
-_KINDS: Final[Mapping[str, Message]] = {
+_FIELDS: Final[Mapping[str, Mapping[int, str]]] = {
+    "ObjectMeta": {1: "name", 2: "generateName", 3: "namespace", 11: "labels", 12: "annotations", 14: "finalizers"},
     "Namespace": {},
     "ServiceAccount": {},
-    "ConfigMap": {2: ("data", "map"), 4: ("immutable", "flag")},
+    "ConfigMap": {2: "data", 4: "immutable"},
     "SelfSubjectReview": {},
-    "SelfSubjectAccessReview": {2: ("spec", _ACCESS)},
-    "TokenRequest": {2: ("spec", _TOKEN)},
+    "SelfSubjectAccessReview": {2: "spec"},
+    "SelfSubjectAccessReviewSpec": {1: "resourceAttributes", 2: "nonResourceAttributes"},
+    "ResourceAttributes": dict(
+        enumerate(("namespace", "verb", "group", "version", "resource", "subresource", "name"), 1)
+    ),
+    "NonResourceAttributes": {1: "path", 2: "verb"},
+    "TokenRequest": {2: "spec"},
+    "TokenRequestSpec": {1: "audiences", 4: "expirationSeconds"},
 }
+"""Names by field number, of the types that are understood; what else they have is left out."""
 
 
 def decode(body: bytes) -> Object:
@@ -56,11 +40,13 @@ def decode(body: bytes) -> Object:
         if not body.startswith(_MAGIC):
             raise ValueError("no magic number")
         envelope = dict(_fields(body[len(_MAGIC) :]))
-        head = {number: value.decode() for number, value in _fields(envelope[1])}
-        message = _KINDS.get(head[2])
-        if message is None:
-            raise not_implemented(f"protobuf for {head[2]}: send JSON")
-        return {"apiVersion": head[1], "kind": head[2], **_message(envelope[2], {1: ("metadata", _META), **message})}
+        api_version, kind = (value.decode() for _, value in _fields(envelope[1]))
+        if kind not in _FIELDS:
+            raise not_implemented(f"protobuf for {kind}: send JSON")
+        group, _, version = api_version.rpartition("/")
+        fields = {1: "metadata", **_FIELDS[kind]}
+        message = _message(envelope[2], fields, shapes.described(group, version, kind))
+        return {"apiVersion": api_version, "kind": kind, **message}
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise bad_request(f"the object provided is unrecognized (must be of type protobuf): {error}") from error
 
@@ -90,18 +76,22 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _message(data: bytes, message: Message) -> Object:
-    """What is empty is left out, known or not: Go writes every field that is no pointer."""
+def _message(data: bytes, fields: Mapping[int, str], shape: Shape) -> Object:
+    """What is empty is left out: Go writes every field that is no pointer."""
     found: Object = {}
     for number, value in _fields(data):
-        name, type_ = message.get(number, ("", ""))
-        if isinstance(type_, Mapping):
-            found[name] = _message(value, type_)
-        elif type_ == "texts":
-            found.setdefault(name, []).append(value.decode())
-        elif type_ == "map":
+        child = shape.child(fields.get(number, ""))
+        if child is None:
+            continue
+        if child.type == "array":
+            found.setdefault(fields[number], []).append(value.decode())
+        elif child.is_map:
             entry = {key: each.decode() for key, each in _fields(value)}
-            found.setdefault(name, {})[entry.get(1, "")] = entry.get(2, "")
-        elif type_ and value:
-            found[name] = value.decode() if type_ == "text" else bool(value) if type_ == "flag" else value
+            found.setdefault(fields[number], {})[entry.get(1, "")] = entry.get(2, "")
+        elif child.type == "object":
+            found[fields[number]] = _message(value, _FIELDS[child.name], child)
+        elif value and child.type == "string":
+            found[fields[number]] = value.decode()
+        elif value:
+            found[fields[number]] = bool(value) if child.type == "boolean" else value
     return found

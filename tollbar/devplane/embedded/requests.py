@@ -1,10 +1,11 @@
 """Who asks for what: the values that the server makes of a request and that registry and admission read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tollbar.devplane.embedded.kinds import Kind
+from tollbar.model.objects import Key, Object
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
@@ -17,13 +18,10 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Object:
         """As `authentication.k8s.io/v1 UserInfo`."""
-        found: dict[str, Any] = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
-        if self.extra:
-            found["extra"] = {key: list(values) for key, values in self.extra.items()}
+        found = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
         return {key: value for key, value in found.items() if value}
 
 
@@ -32,18 +30,36 @@ SYSTEM: Final = User("system:apiserver", (MASTERS, AUTHENTICATED))
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
-    """What admission is told about a write (k8s.io/apiserver/pkg/admission.Attributes).
+class Options:
+    """What the query or body of a write asks for, beside the object."""
 
-    `operation` is CREATE, UPDATE, DELETE or CONNECT; the name is empty while a name is still to be generated.
+    manager: str = "unknown"
+    dry_run: bool = False
+    validation: str = "Warn"
+    force: bool = False
+    raw: Object = field(default_factory=dict)
+    """The CreateOptions, UpdateOptions, PatchOptions or DeleteOptions object that admission webhooks are shown."""
+
+
+def _anybody() -> None:
+    """Nobody is asked whether they may create what they replace or apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write of one object; what admission is told of it (k8s.io/apiserver/pkg/admission.Attributes).
+
+    The name is empty while a name is still to be generated.
     """
 
-    operation: str
     kind: Kind
-    namespace: str
-    name: str
-    user: User
+    key: Key
+    user: User = SYSTEM
+    options: Options = Options()
     subresource: str = ""
-    dry_run: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """The CreateOptions, UpdateOptions, PatchOptions or DeleteOptions object of the request."""
+    operation: str = ""
+    """CREATE, UPDATE or DELETE, as soon as the registry knows."""
+    may_create: Callable[[], None] = _anybody
+    """Raises Refused (403) when the user may not create what a PUT or an application would."""
+    doubled: Sequence[str] = ()
+    """What decoding said of keys that came twice."""

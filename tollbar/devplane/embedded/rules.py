@@ -9,17 +9,18 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tollbar import cel
-from tollbar.devplane.embedded.errors import Cause
 from tollbar.devplane.embedded.schemas import Part, children
 from tollbar.devplane.embedded.validation.texts import shown
+from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object
 
 _ENV: Final = cel.Env((("self", "dyn"), ("oldSelf", "dyn")))
-_REASONS: Final = {
-    "FieldValueForbidden": "Forbidden",
-    "FieldValueRequired": "Required value",
-    "FieldValueDuplicate": "Duplicate value",
+_KINDS: Final = {
+    "FieldValueForbidden": "Forbidden: ",
+    "FieldValueRequired": "Required value: ",
+    "FieldValueDuplicate": "Duplicate value: {}",
 }
+"""How messages begin, by the reason that a rule gives."""
 _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
     " validation"
@@ -43,24 +44,24 @@ def compiled(expression: str) -> _Rule:
     return _Rule(program, any(path.partition(".")[0] == "oldSelf" for path in program.reads))
 
 
-def unchecked(causes: list[Cause]) -> list[Cause]:
+def unchecked(errors: list[FieldError]) -> list[FieldError]:
     """The line that says that rules were not looked at, when the schema is broken so that they may not be."""
-    if all(cause.reason not in _BLOCKING for cause in causes):
+    if all((error.reason or error.cause) not in _BLOCKING for error in errors):
         return []
-    return [Cause("FieldValueInvalid", "<nil>", f"Invalid value: null: {_NOT_CHECKED}")]
+    return [FieldError("<nil>", f"Invalid value: null: {_NOT_CHECKED}")]
 
 
-def validate(schema: Object, new: Any, old: Any, path: str = "") -> list[Cause]:
+def validate(schema: Object, new: Any, old: Any, path: str = "") -> list[FieldError]:
     """The rules that do not hold of a defaulted object."""
-    causes = []
+    errors = []
     for rule in schema.get("x-kubernetes-validations") or ():
-        causes += _check(rule, new, old, path)
+        errors += _check(rule, new, old, path)
     for part in children(schema, new, path):
-        causes += validate(part.schema, part.value, _counterpart(schema, part, old), part.path)
-    return causes
+        errors += validate(part.schema, part.value, _counterpart(schema, part, old), part.path)
+    return errors
 
 
-def _check(rule: Object, new: Any, old: Any, path: str) -> list[Cause]:
+def _check(rule: Object, new: Any, old: Any, path: str) -> list[FieldError]:
     program, transition = compiled(rule["rule"])
     if transition and old is ABSENT:
         return []
@@ -71,11 +72,9 @@ def _check(rule: Object, new: Any, old: Any, path: str) -> list[Cause]:
     message = rule.get("message") or f"failed rule: {rule['rule']}"
     if isinstance(answer, cel.CelError):
         message = f"{message}: rule evaluation error: {answer}"
-    reason = rule.get("reason", "FieldValueInvalid")
+    kind = _KINDS.get(rule.get("reason", ""), "Invalid value: {}")
     quoted = "" if isinstance(new, dict | list) else f"{shown(new)}: "
-    if reason in ("FieldValueForbidden", "FieldValueRequired"):
-        quoted = ""
-    return [Cause(reason, field, f"{_REASONS.get(reason, 'Invalid value')}: {quoted}{message}")]
+    return [FieldError(field, f"{kind.format(quoted)}{message}")]
 
 
 def _counterpart(schema: Object, part: Part, old: Any) -> Any:

@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import re2
 
-from tollbar.devplane.embedded.errors import Cause
 from tollbar.devplane.embedded.validation import texts
 from tollbar.model import timestamps
-from tollbar.model.fields import required, too_many, unsupported
+from tollbar.model.fields import FieldError, required, too_long, too_many, unsupported
 from tollbar.model.objects import Object
 
 IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -24,6 +23,17 @@ INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
 
+_LIMITS: Final[tuple[tuple[str, Any, bool, str], ...]] = (
+    ("maxLength", str, False, ""),
+    ("minLength", str, True, "should be at least {} chars long"),
+    ("minimum", int | float, True, "should be greater than or equal to {}"),
+    ("maximum", int | float, False, "should be less than or equal to {}"),
+    ("maxItems", list, False, ""),
+    ("minItems", list, True, "should have at least {} items"),
+    ("maxProperties", dict, False, ""),
+    ("minProperties", dict, True, "should have at least {} properties"),
+)
+"""Keyword, what it limits, whether it is the least, and what is said (nothing: that there is too much)."""
 _TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
@@ -87,25 +97,21 @@ def fill(schema: Object, obj: Any) -> None:
         fill(part.schema, part.value)
 
 
-def validate(schema: Object, value: Any, path: str = "") -> list[Cause]:
+def validate(schema: Object, value: Any, path: str = "") -> list[FieldError]:
     """What is wrong with a defaulted object, its lists that are maps or sets included."""
     if value is None and schema.get("nullable"):
         return []
-    causes = _type(schema, value, path) + _enum(schema, value, path)
+    errors = _type(schema, value, path) + _enum(schema, value, path) + _limits(schema, value, path)
     match value:
         case str():
-            causes += _text(schema, value, path)
-        case bool():
-            pass
-        case int() | float():
-            causes += _number(schema, value, path)
+            errors += _text(schema, value, path)
         case list():
-            causes += _list(schema, value, path)
+            errors += texts.duplicates(path, _identities(schema, value))
         case dict():
-            causes += _object(schema, value, path)
+            errors += _absent(schema, value, path)
     for part in children(schema, value, path):
-        causes += validate(part.schema, part.value, part.path)
-    return causes
+        errors += validate(part.schema, part.value, part.path)
+    return errors
 
 
 def has_rules(schema: Any) -> bool:
@@ -115,7 +121,7 @@ def has_rules(schema: Any) -> bool:
     return isinstance(schema, list) and any(map(has_rules, schema))
 
 
-def _type(schema: Object, value: Any, path: str) -> list[Cause]:
+def _type(schema: Object, value: Any, path: str) -> list[FieldError]:
     wanted, found = schema.get("type"), type_of(value)
     if schema.get(INT_OR_STRING):
         fits = found in ("integer", "string")
@@ -126,27 +132,22 @@ def _type(schema: Object, value: Any, path: str) -> list[Cause]:
         return []
     told = f'"{found}"'
     detail = f"{path} in body must be of type {wanted or 'integer,string'}: {told}"
-    return [Cause("FieldValueTypeInvalid", path, f"Invalid value: {told}: {detail}")]
+    return [FieldError(path, f"Invalid value: {told}: {detail}", "FieldValueTypeInvalid")]
 
 
-def _enum(schema: Object, value: Any, path: str) -> list[Cause]:
+def _enum(schema: Object, value: Any, path: str) -> list[FieldError]:
     if "enum" not in schema or value in schema["enum"]:
         return []
-    return [Cause.of(unsupported(path, value, schema["enum"]))]
+    return [unsupported(path, value, schema["enum"])]
 
 
-def _text(schema: Object, value: str, path: str) -> list[Cause]:
-    causes = []
-    if len(value) > schema.get("maxLength", len(value)):
-        text = f"Too long: may not be more than {schema['maxLength']} bytes"
-        causes.append(Cause("FieldValueTooLong", path, text))
-    if len(value) < schema.get("minLength", 0):
-        causes.append(_in_body(path, value, f"should be at least {schema['minLength']} chars long"))
+def _text(schema: Object, value: str, path: str) -> list[FieldError]:
+    errors = []
     if "pattern" in schema and not _compiled(schema["pattern"]).search(value):
-        causes.append(_in_body(path, value, f"should match '{schema['pattern']}'"))
+        errors.append(_in_body(path, value, f"should match '{schema['pattern']}'"))
     if schema.get("format") == "date-time" and not _is_time(value):
-        causes.append(_in_body(path, value, f"must be of type date-time: {texts.shown(value)}"))
-    return causes
+        errors.append(_in_body(path, value, f"must be of type date-time: {texts.shown(value)}"))
+    return errors
 
 
 def is_pattern(text: str) -> bool:
@@ -173,22 +174,20 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def _number(schema: Object, value: float, path: str) -> list[Cause]:
-    causes = []
-    if value < schema.get("minimum", value):
-        causes.append(_in_body(path, value, f"should be greater than or equal to {schema['minimum']}"))
-    if value > schema.get("maximum", value):
-        causes.append(_in_body(path, value, f"should be less than or equal to {schema['maximum']}"))
-    return causes
-
-
-def _list(schema: Object, value: list[Any], path: str) -> list[Cause]:
-    causes = []
-    if len(value) > schema.get("maxItems", len(value)):
-        causes.append(Cause.of(too_many(path, len(value), schema["maxItems"])))
-    if len(value) < schema.get("minItems", 0):
-        causes.append(_in_body(path, len(value), f"should have at least {schema['minItems']} items"))
-    return causes + [Cause.of(error) for error in texts.duplicates(path, _identities(schema, value))]
+def _limits(schema: Object, value: Any, path: str) -> list[FieldError]:
+    errors = []
+    for keyword, types, least, detail in _LIMITS:
+        if keyword not in schema or not isinstance(value, types) or isinstance(value, bool):
+            continue
+        limit, size = schema[keyword], value if types == int | float else len(value)
+        if size < limit if least else size > limit:
+            if keyword == "maxLength":
+                errors.append(too_long(path, limit))
+            elif detail:
+                errors.append(_in_body(path, value if isinstance(value, str) else size, detail.format(limit)))
+            else:
+                errors.append(too_many(path, size, limit))
+    return errors
 
 
 def _identities(schema: Object, value: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -203,15 +202,10 @@ def _identities(schema: Object, value: list[Any]) -> Iterator[tuple[str, Any]]:
                 yield texts.shown(keys), keys
 
 
-def _object(schema: Object, value: Object, path: str) -> list[Cause]:
+def _absent(schema: Object, value: Object, path: str) -> list[FieldError]:
     absent = [name for name in schema.get("required") or () if name not in value]
-    causes = [Cause.of(required(f"{path}.{name}" if path else name)) for name in absent]
-    if len(value) > schema.get("maxProperties", len(value)):
-        causes.append(Cause.of(too_many(path, len(value), schema["maxProperties"])))
-    if len(value) < schema.get("minProperties", 0):
-        causes.append(_in_body(path, len(value), f"should have at least {schema['minProperties']} properties"))
-    return causes
+    return [required(f"{path}.{name}" if path else name) for name in absent]
 
 
-def _in_body(path: str, value: Any, detail: str) -> Cause:
-    return Cause.of(texts.wrong(path, value, f"{path} in body {detail}"))
+def _in_body(path: str, value: Any, detail: str) -> FieldError:
+    return texts.wrong(path, value, f"{path} in body {detail}")

@@ -1,22 +1,25 @@
 """Label and field selectors as list and watch requests write them, made into a predicate over stored entries.
 
-Called by the server.  Source: k8s.io/apimachinery pkg/labels and pkg/fields.  Raises Refused (400) with their texts.
+Called by the server.  Source: k8s.io/apimachinery pkg/labels and pkg/fields.  Raises Refused (400).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from tollbar.devplane.embedded.errors import bad_request
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.storage import Entry
-from tollbar.model import names
-from tollbar.model.objects import Key
+from tollbar.model import names, selectors
+from tollbar.model.objects import Key, Object
 
 Predicate: TypeAlias = Callable[[Key, Entry], bool]
 
-_TOKEN: Final = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s=!,()<>]+)")
-_END: Final = ""
+_REQUIREMENT: Final = re.compile(
+    r"\s*(?P<no>!?)\s*(?P<key>[^\s=!,()<>]+)\s*"
+    r"(?:(?P<equal>==|=|!=)\s*(?P<value>[^\s=!,()<>]*)|\b(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?\s*(?P<more>,|$)"
+)
+_NO_LIST: Final = re.compile(r"\s*\S+\s+(?:in|notin)\s+([^\s(,]+)")
 
 
 def everything(_key: Key, _entry: Entry) -> bool:
@@ -25,74 +28,31 @@ def everything(_key: Key, _entry: Entry) -> bool:
 
 def parse(kind: Kind, labels: str, fields: str) -> Predicate:
     """What an object has to be to be listed."""
-    tests = [*_Labels(labels).requirements(), *_fields(kind, fields)]
+    tests = [_field(kind, term, fields) for term in fields.split(",") if term]
+    if labels.strip():
+        selector: Object = {"matchExpressions": list(_requirements(labels))}
+        tests.append(lambda _, entry: selectors.matches(selector, entry.labels))
     if not tests:
         return everything
-    if len(tests) == 1:
-        return tests[0]
-    return lambda key, entry: all(test(key, entry) for test in tests)
+    return tests[0] if len(tests) == 1 else lambda key, entry: all(test(key, entry) for test in tests)
 
 
-class _Labels:
-    """A recursive descent over `key`, `!key`, `key=value`, `key in (a,b)` and so on."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = [match[1] for match in _TOKEN.finditer(text)] + [_END]
-
-    def requirements(self) -> list[Predicate]:
-        found: list[Predicate] = []
-        while self._tokens[0] != _END:
-            found.append(self._requirement())
-            if self._tokens[0] not in (",", _END):
-                raise _unparsable(self._tokens[0], "',' or 'end of string'")
-            if self._tokens[0] == "," and self._tokens[1] == _END:
-                raise _unparsable("", "identifier after ','")
-            if self._tokens[0] == ",":
-                self._tokens.pop(0)
-        return found
-
-    def _requirement(self) -> Predicate:
-        negated = self._tokens[0] == "!"
-        if negated:
-            self._tokens.pop(0)
-        if names.qualified_name(self._tokens[0]):
-            raise _unparsable(self._tokens[0], "identifier")
-        if negated:
-            key = self._tokens.pop(0)
-            return lambda _, entry: key not in entry.labels
-        key, operator = self._tokens.pop(0), self._tokens[0]
-        if operator in (",", _END):
-            return lambda _, entry: key in entry.labels
-        self._tokens.pop(0)
-        if operator in ("=", "==", "!="):
-            value = self._tokens.pop(0) if self._tokens[0] not in (",", _END) else ""
-            if operator == "!=":
-                return lambda _, entry: entry.labels.get(key) != value
-            return lambda _, entry: entry.labels.get(key) == value
-        if operator in ("in", "notin"):
-            values = self._values()
-            if operator == "in":
-                return lambda _, entry: entry.labels.get(key) in values
-            return lambda _, entry: entry.labels.get(key) not in values
-        raise _unparsable(operator, "in, notin, =, ==, !=, gt, lt")
-
-    def _values(self) -> frozenset[str]:
-        if self._tokens[0] != "(":
-            raise _unparsable(self._tokens[0], "'('")
-        end = self._tokens.index(")") if ")" in self._tokens else None
-        if end is None:
-            raise _unparsable("", "',' or ')'")
-        values = frozenset(each for each in self._tokens[1:end] if each != ",")
-        del self._tokens[: end + 1]
-        return values
-
-
-def _unparsable(found: str, expected: str) -> Exception:
-    return bad_request(f"unable to parse requirement: found '{found}' expected: {expected}")
-
-
-def _fields(kind: Kind, text: str) -> list[Predicate]:
-    return [_field(kind, term, text) for term in text.split(",") if term]
+def _requirements(text: str) -> Iterator[Object]:
+    """`key`, `!key`, `key=value`, `key in (a,b)` and so on, as requirements of a metav1.LabelSelector."""
+    more: str = ","
+    while more:
+        match = _REQUIREMENT.match(text)
+        if match is None or names.qualified_name(match["key"]) or (match["no"] and (match["equal"] or match["set"])):
+            found = _NO_LIST.match(text)
+            why = f"found '{found[1]}' expected: '('" if found else f"found '{text.strip()}' expected: a requirement"
+            raise bad_request(f"unable to parse requirement: {why}")
+        if match["equal"] or match["set"]:
+            operator = "NotIn" if match["equal"] == "!=" or match["set"] == "notin" else "In"
+            values = [each.strip() for each in (match["values"] or match["value"] or "").split(",")]
+            yield {"key": match["key"], "operator": operator, "values": values}
+        else:
+            yield {"key": match["key"], "operator": "DoesNotExist" if match["no"] else "Exists"}
+        text, more = text[match.end() :], match["more"]
 
 
 def _field(kind: Kind, term: str, text: str) -> Predicate:
@@ -101,10 +61,9 @@ def _field(kind: Kind, term: str, text: str) -> Predicate:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
     label, operator, value = match.groups()
     wanted = operator != "!="
-    if label == "metadata.name":
-        return lambda key, _: (key.name == value) is wanted
-    if label == "metadata.namespace":
-        return lambda key, _: (key.namespace == value) is wanted
+    if label in ("metadata.name", "metadata.namespace"):
+        member = label.removeprefix("metadata.")
+        return lambda key, _: (getattr(key, member) == value) is wanted
     path = kind.selectable.get(label)
     if path is None:
         if kind.selectable or kind.custom:

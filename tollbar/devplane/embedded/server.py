@@ -9,7 +9,8 @@ for longer than it takes to put stored bytes together.
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -36,8 +37,8 @@ from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.paths import Target
 from tollbar.devplane.embedded.registry import Outcome, Registry
-from tollbar.devplane.embedded.requests import User
-from tollbar.devplane.embedded.storage import Clash, Compacted
+from tollbar.devplane.embedded.requests import Options, User, Write
+from tollbar.devplane.embedded.storage import Compacted
 from tollbar.devplane.embedded.watches import Watch
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.client import PatchType
@@ -49,18 +50,6 @@ _WATCH_SECONDS: Final = (1800.0, 3600.0)
 _JSON: Final = "application/json"
 _TABLE: Final = ";as=Table"
 _STREAM: Final = "application/json;stream=watch"
-_NEVER: Final = (
-    "log",
-    "exec",
-    "attach",
-    "portforward",
-    "proxy",
-    "eviction",
-    "ephemeralcontainers",
-    "scale",
-    "approval",
-)
-"""Subresources that Kubernetes has and this server has not."""
 
 
 class Server:
@@ -82,14 +71,6 @@ class Server:
             return await self._answer(request)
         except Refused as refused:
             return _json(refused.status(), refused.code, retry_after=refused.retry_after)
-        except web.HTTPRequestEntityTooLarge:
-            said = f"Request entity too large: limit is {BODY_MAX}"
-            return _json(Refused(413, "RequestEntityTooLarge", said).status(), 413)
-        except RecursionError:
-            return _json(errors.bad_request("exceeded max depth").status(), 400)
-        except Clash:
-            # Only a definition that went while admission was asked.
-            return _json(_no_such_resource().status(), 404)
         except (ConnectionError, web.HTTPException):
             raise
         except Exception as error:
@@ -106,13 +87,12 @@ class Server:
         if about is None or not about.plural:
             if action.verb != "get":
                 raise errors.method_not_allowed()
-            return self._described(request, about)
-        review = next((each for each in discovery.REVIEWS if (each.group, each.plural) == about[0:4:3]), None)
-        if review is not None:
-            return await self._reviewed(request, user, review.plural)
+            return self._described(path.rstrip("/"), about)
+        if review := discovery.REVIEWS.get((about.group, about.version, about.plural)):
+            return await self._reviewed(request, user, review)
         kind = self._kind(about)
         if kind is None:
-            return web.Response(text="404 page not found\n", status=404)
+            return _not_found()
         check_path(kind, about, action.verb)
         if request.method in ("GET", "HEAD"):
             return await self._read(request, kind, about)
@@ -124,43 +104,35 @@ class Server:
         kind = self._kinds.find(about.group, about.version, about.plural)
         if kind is not None:
             return kind
-        if about.version not in discovery.groups(self._kinds).get(about.group, ["v1"] if not about.group else ()):
-            if "." not in about.group or about.group.endswith(".k8s.io"):
+        if about.version not in discovery.groups(self._kinds).get(about.group, ()):
+            by_default = "alpha" not in about.version and "beta" not in about.version
+            if by_default and ("." not in about.group or about.group.endswith(".k8s.io")):
                 raise errors.not_implemented(f"{errors.qualified(about.group, about.plural)} ({about.version})")
             return None
         if not about.group or about.group.endswith(".k8s.io"):
             raise errors.not_implemented(errors.qualified(about.group, about.plural))
         raise _no_such_resource()
 
-    def _described(self, request: web.Request, about: Target | None) -> web.Response:
+    def _described(self, path: str, about: Target | None) -> web.Response:
         """What is no resource: discovery, OpenAPI, the version."""
-        path, media = request.path.rstrip("/"), _JSON
         if about is not None:
             found = discovery.resource_list(self._kinds, about.group, about.version)
-        elif path in ("/api", "/apis") and "as=APIGroupDiscoveryList" in request.headers.get("Accept", ""):
-            found, media = discovery.aggregated(self._kinds, core=path == "/api"), discovery.AGGREGATED
         elif path.startswith("/openapi/"):
             found = openapi.answer(self._kinds, path)
         else:
             found = discovery.answer(self._kinds, path)
-        if found is None:
-            return web.Response(text="404 page not found\n", status=404)
-        return _json(found, media=media)
+        return _not_found() if found is None else _json(found)
 
-    async def _reviewed(self, request: web.Request, user: User, plural: str) -> web.Response:
+    async def _reviewed(self, request: web.Request, user: User, kind: str) -> web.Response:
         """Who one is and what somebody may: reviews store nothing."""
         if request.method != "POST":
             raise errors.method_not_allowed()
         review, _ = _sent(request, await request.read())
-        decoding.check_body("AccessReview", review)
+        decoding.check_body(kind, review)
         wanted = review.get("spec") or {}
-        if plural == "selfsubjectreviews":
-            status: Object = {"userInfo": user.info()}
-        elif plural == "selfsubjectaccessreviews":
-            status = self._access.review(user, wanted)
-        else:
-            other = User(wanted.get("user") or "", tuple(wanted.get("groups") or ()))
-            status = self._access.review(other, wanted)
+        if kind == "SubjectAccessReview":
+            user = User(wanted.get("user") or "", tuple(wanted.get("groups") or ()))
+        status = {"userInfo": user.info()} if kind == "SelfSubjectReview" else self._access.review(user, wanted)
         return _json({**review, "metadata": review.get("metadata") or {}, "status": status}, 201)
 
     async def _read(self, request: web.Request, kind: Kind, about: Target) -> web.StreamResponse:
@@ -171,7 +143,7 @@ class Server:
                 meta: Object = {"resourceVersion": str(entry.revision)}
                 return self._table(request, kind, [versions.decoded(kind, entry)], meta)
             return web.Response(body=versions.encoded(kind, entry), content_type=_JSON)
-        matches = selectors.parse(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
+        matches = _selection(request, kind)
         if paths.watches(request.query):
             return await self._watch(request, kind, about.namespace, matches, as_table=as_table)
         page = self._page(request.query, kind, about.namespace, matches)
@@ -190,9 +162,7 @@ class Server:
     def _page(self, query: Mapping[str, str], kind: Kind, namespace: str, matches: selectors.Predicate) -> storage.Page:
         wanted = options.listing(query, self._storage.revision)
         try:
-            return self._storage.list(
-                kind.stored, namespace, matches, limit=wanted.limit, revision=wanted.revision, start=wanted.start
-            )
+            return self._storage.list(kind.stored, namespace, matches, *wanted)
         except Compacted as error:
             if wanted.start is None:
                 raise errors.expired("The resourceVersion for the provided list is too old.") from error
@@ -224,74 +194,73 @@ class Server:
         return response
 
     async def _write(self, request: web.Request, user: User, kind: Kind, about: Target) -> Outcome:
-        key, body = Key(about.namespace, about.name), await request.read()
+        body, creation = await request.read(), paths.action("POST", request.path, request.query, about)
+        write = Write(
+            kind,
+            Key(about.namespace, about.name),
+            user,
+            subresource=about.subresource,
+            may_create=lambda: self._access.check(user, creation),
+        )
         match request.method:
             case "POST" if about.subresource:
-                return self._posted(request, kind, about, body)
+                return self._posted(request, write, body)
             case "POST" if not about.name:
                 obj, doubled = _sent(request, body)
                 wanted = _options("CreateOptions", request)
-                return await self._registry.create(kind, about.namespace, obj, user, wanted, doubled)
+                return await self._registry.create(replace(write, options=wanted, doubled=doubled), obj)
             case "PUT" if about.name:
                 obj, doubled = _sent(request, body)
                 wanted = _options("UpdateOptions", request)
-                may_create = self._creation(request, user, about)
-                return await self._registry.update(kind, key, obj, user, wanted, about.subresource, doubled, may_create)
+                return await self._registry.update(replace(write, options=wanted, doubled=doubled), obj)
             case "PATCH" if about.name:
-                return await self._patched(request, user, kind, about, body)
+                return await self._patched(request, write, body)
             case "DELETE" if not about.subresource:
-                return await self._deleted(request, user, kind, about, body)
+                return await self._deleted(request, write, body)
         raise errors.method_not_allowed()
 
-    def _posted(self, request: web.Request, kind: Kind, about: Target, body: bytes) -> Outcome:
+    def _posted(self, request: web.Request, write: Write, body: bytes) -> Outcome:
         """What is created below an object: a Binding of a Pod, a token of a ServiceAccount."""
-        key, (sent, _) = Key(about.namespace, about.name), _sent(request, body)
+        kind, key, (sent, _) = write.kind, write.key, _sent(request, body)
         dry_run = _options("CreateOptions", request).dry_run
-        if about.subresource == "binding":
+        if write.subresource == "binding":
             decoding.check_body("Binding", sent)
             return Outcome(bind(self._registry, kind, key, sent, dry_run=dry_run), created=True)
         decoding.check_body("TokenRequest", sent)
         account = versions.decoded(kind, self._registry.entry(kind, key))
         return Outcome(self._access.token_request(account, sent), created=True)
 
-    async def _patched(self, request: web.Request, user: User, kind: Kind, about: Target, body: bytes) -> Outcome:
-        accepted = openapi.media_types(kind)
+    async def _patched(self, request: web.Request, write: Write, body: bytes) -> Outcome:
+        accepted = openapi.media_types(write.kind)
         if request.content_type not in accepted:
             raise errors.unsupported_media_type(*accepted)
         media = PatchType(request.content_type)
-        wanted = _options("PatchOptions", request, media)
-        return await self._registry.patch(
-            kind,
-            Key(about.namespace, about.name),
-            media,
-            _patch(body, media),
-            user,
-            wanted,
-            about.subresource,
-            self._creation(request, user, about),
-        )
+        write = replace(write, options=_options("PatchOptions", request, media))
+        return await self._registry.patch(write, media, _patch(body, media))
 
-    def _creation(self, request: web.Request, user: User, about: Target) -> Callable[[], None]:
-        """What raises Refused (403) when the user may not create what a PUT or an application would."""
-        creation = paths.action("POST", request.path, request.query, about)
-        return lambda: self._access.check(user, creation)
-
-    async def _deleted(self, request: web.Request, user: User, kind: Kind, about: Target, body: bytes) -> Outcome:
+    async def _deleted(self, request: web.Request, write: Write, body: bytes) -> Outcome:
         sent = decoding.parse_object(body)[0] if body else {}
         decoding.check_body("DeleteOptions", sent)
         wanted = options.delete(request.query, sent)
-        dry_runs: Any = sent.get("dryRun") or request.query.getall("dryRun", [])
-        asked = options.write("DeleteOptions", request.query, dry_runs, request.headers.get("User-Agent", ""))
-        if about.name:
-            return await deletion.delete(self._registry, kind, Key(about.namespace, about.name), wanted, user, asked)
-        matches = selectors.parse(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
-        keys = [key for key, entry in self._storage.items(kind.stored, about.namespace) if matches(key, entry)]
-        return await deletion.delete_all(self._registry, kind, keys, wanted, user, asked)
+        write = replace(write, options=_options("DeleteOptions", request, dry_runs=sent.get("dryRun") or ()))
+        if write.key.name:
+            return await deletion.delete(self._registry, write, wanted)
+        matches = _selection(request, write.kind)
+        items = list(self._storage.items(write.kind.stored, write.key.namespace))
+        return await deletion.delete_all(
+            self._registry, [replace(write, key=key) for key, entry in items if matches(key, entry)], wanted
+        )
 
 
-def _options(name: str, request: web.Request, media: PatchType | None = None) -> Any:
-    dry_runs = request.query.getall("dryRun", [])
-    return options.write(name, request.query, dry_runs, request.headers.get("User-Agent", ""), media)
+def _selection(request: web.Request, kind: Kind) -> selectors.Predicate:
+    return selectors.parse(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
+
+
+def _options(
+    name: str, request: web.Request, media: PatchType | None = None, *, dry_runs: Sequence[str] = ()
+) -> Options:
+    given = dry_runs or request.query.getall("dryRun", [])
+    return options.write(name, request.query, given, request.headers.get("User-Agent", ""), media)
 
 
 def _sent(request: web.Request, body: bytes) -> tuple[Object, list[str]]:
@@ -316,7 +285,7 @@ def _patch(body: bytes, media: PatchType) -> Any:
 def check_path(kind: Kind, about: Target, verb: str) -> None:
     """Whether there is such a path of the kind, and what is wanted can be done there.  Raises Refused."""
     if about.subresource and about.subresource not in kind.subresources:
-        if not kind.custom and about.subresource in _NEVER:
+        if not kind.custom and about.subresource != "status":
             raise errors.not_implemented(f"{kind.resource.plural}/{about.subresource}")
         raise _no_such_resource()
     if about.namespace and not kind.resource.namespaced:
@@ -326,7 +295,7 @@ def check_path(kind: Kind, about: Target, verb: str) -> None:
             raise _no_such_resource()
         if verb not in ("list", "watch"):
             raise errors.method_not_allowed()
-    if about.subresource and verb not in discovery.SUBRESOURCES[about.subresource].verbs:
+    if about.subresource and verb not in discovery.SUBRESOURCES[about.subresource]["verbs"]:
         raise errors.method_not_allowed()
 
 
@@ -334,10 +303,12 @@ def _no_such_resource() -> Refused:
     return Refused(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def _json(
-    obj: Object, code: int = 200, *, warnings: Sequence[str] = (), media: str = _JSON, retry_after: int = 0
-) -> web.Response:
-    response = web.Response(body=orjson.dumps(obj) + b"\n", status=code, headers={"Content-Type": media})
+def _not_found() -> web.Response:
+    return web.Response(text="404 page not found\n", status=404)
+
+
+def _json(obj: Object, code: int = 200, *, warnings: Sequence[str] = (), retry_after: int = 0) -> web.Response:
+    response = web.Response(body=orjson.dumps(obj) + b"\n", status=code, content_type=_JSON)
     if retry_after:
         response.headers["Retry-After"] = str(retry_after)
     for text in dict.fromkeys(warnings):

@@ -11,12 +11,11 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, cast
 
-from tollbar.devplane.embedded.kinds import Kind
-from tollbar.runtime.resources import Resource
+from tollbar.model.objects import Object
 
 _REF: Final = "#/components/schemas/"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_GVK: Final = "x-kubernetes-group-version-kind"
+GVK: Final = "x-kubernetes-group-version-kind"
 
 
 @cache
@@ -79,28 +78,15 @@ ANY: Final = Shape({})
 METADATA: Final = Shape({"$ref": _REF + _META})
 
 
-class _Root(Shape):
-    """A whole object."""
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": _REF + _META}}
-        super().__init__({**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **head}})
+def whole(schema: Mapping[str, Any]) -> Object:
+    """The schema of an object, with the members that every object has."""
+    text, meta = {"type": "string"}, {"$ref": _REF + _META}
+    head = {"apiVersion": text, "kind": text, "metadata": meta}
+    return {**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **head}}
 
 
 @cache
-def _builtin(res: Resource) -> Shape:
-    wanted = {"group": res.group, "version": res.version, "kind": res.kind}
-    return next(_Root(schema) for schema in definitions().values() if wanted in schema.get(_GVK, ()))
-
-
-_custom: Final[dict[Resource, tuple[Kind, Shape]]] = {}
-
-
-def of(kind: Kind) -> Shape:
-    """The shape of a kind's objects."""
-    if kind.schema is None:
-        return _builtin(kind.resource)
-    known = _custom.get(kind.resource)
-    if known is None or known[0] is not kind:
-        known = _custom[kind.resource] = (kind, _Root(kind.schema))
-    return known[1]
+def described(group: str, version: str, kind: str) -> Shape:
+    """The shape of one of the API's own kinds."""
+    wanted = {"group": group, "version": version, "kind": kind}
+    return next(Shape(whole(schema)) for schema in definitions().values() if wanted in schema.get(GVK, ()))

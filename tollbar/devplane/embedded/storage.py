@@ -89,8 +89,8 @@ class _Table:
     entries: dict[Key, Entry] = field(default_factory=dict)
     order: list[Key] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    waiting: set[asyncio.Future[None]] = field(default_factory=set)
-    dropped: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set, and another taken, with every change."""
 
 
 class Storage:
@@ -100,6 +100,8 @@ class Storage:
         self.revision = 1
         self._history = history
         self._tables: dict[Resource, _Table] = {}
+        self.listeners: list[Callable[[Resource, Change], None]] = []
+        """Told of every change, as part of its write; they may write."""
 
     def open(self, stored: Resource, paths: Sequence[str] = ()) -> None:
         """Keep objects of a resource from now on; `paths` are those that are selected by often."""
@@ -110,8 +112,7 @@ class Storage:
         """Remove a resource with all its objects; its watches end."""
         table = self._tables.pop(stored, None)
         if table is not None:
-            table.dropped = True
-            _wake(table)
+            table.changed.set()
 
     def get(self, stored: Resource, key: Key) -> Entry | None:
         table = self._tables.get(stored)
@@ -123,42 +124,39 @@ class Storage:
         keys = table.order if not namespace else table.order[slice(*_range(table.order, namespace))]
         return iter([(key, table.entries[key]) for key in keys])
 
-    def count(self, stored: Resource) -> int:
-        return len(self._tables[stored].entries)
-
     def write(self, stored: Resource, obj: Object, expected: Entry | None) -> Entry:
         """Create (`expected` None) or replace an object; its resourceVersion is set.  Raises Clash."""
-        table, key = self._tables.get(stored), key_of(obj)
-        before = table.entries.get(key) if table else None
-        if table is None or before is not expected:
-            raise Clash(key)
-        self.revision += 1
+        key = key_of(obj)
+        table = self._expecting(stored, key, expected)
         entry = _entry(obj, self.revision, table.paths)
         table.entries[key] = entry
-        if before is None:
+        if expected is None:
             insort(table.order, key)
-        self._record(table, Change(self.revision, key, before, entry))
+        self._record(stored, table, Change(self.revision, key, expected, entry))
         return entry
 
     def delete(self, stored: Resource, key: Key, expected: Entry) -> Entry:
         """Remove an object; its last version, with the revision of the deletion.  Raises Clash."""
-        table = self._tables.get(stored)
-        before = table.entries.get(key) if table else None
-        if table is None or before is None or before is not expected:
-            raise Clash(key)
-        self.revision += 1
-        last = at_revision(before, self.revision)
+        table = self._expecting(stored, key, expected)
+        last = at_revision(expected, self.revision)
         del table.entries[key]
         del table.order[bisect_left(table.order, key)]
-        self._record(table, Change(self.revision, key, before, None, last))
+        self._record(stored, table, Change(self.revision, key, expected, None, last))
         return last
+
+    def _expecting(self, stored: Resource, key: Key, expected: Entry | None) -> _Table:
+        """The table, when what is there is what the writer has read; the next revision has begun.  Raises Clash."""
+        table = self._tables.get(stored)
+        if table is None or table.entries.get(key) is not expected:
+            raise Clash(key)
+        self.revision += 1
+        return table
 
     def list(
         self,
         stored: Resource,
         namespace: str,
         matches: Callable[[Key, Entry], bool],
-        *,
         limit: int = 0,
         revision: int = 0,
         start: Key | None = None,
@@ -192,24 +190,20 @@ class Storage:
         changes = table.changes
         if not changes or changes[-1].revision <= revision:
             return ()
-        return changes[bisect_right(changes, revision, key=_revision) :]
+        return changes[bisect_right(changes, revision, key=lambda change: change.revision) :]
 
     async def changed(self, stored: Resource, revision: int, timeout: float | None = None) -> bool:
         """Wait until the resource has a change after the revision, or is dropped; False when the time was over."""
         table = self._tables.get(stored)
         if table is None or (table.changes and table.changes[-1].revision > revision):
             return True
-        future = asyncio.get_running_loop().create_future()
-        table.waiting.add(future)
+        change = table.changed
         try:
             async with asyncio.timeout(timeout):
-                await future
+                return await change.wait()
         except TimeoutError:
             # A change may have come in the same turn of the loop: it is told before any bookmark.
-            return future.done() and not future.cancelled()
-        finally:
-            table.waiting.discard(future)
-        return True
+            return change.is_set()
 
     def served(self, stored: Resource) -> bool:
         """Whether objects of the resource are kept."""
@@ -220,23 +214,15 @@ class Storage:
         changes = self._tables[stored].changes
         return changes[-1].revision if changes else 0
 
-    def _record(self, table: _Table, change: Change) -> None:
+    def _record(self, stored: Resource, table: _Table, change: Change) -> None:
         table.changes.append(change)
         if len(table.changes) > 2 * self._history:
             table.oldest = table.changes[self._history - 1].revision
             del table.changes[: self._history]
-        _wake(table)
-
-
-def _wake(table: _Table) -> None:
-    for future in table.waiting:
-        if not future.done():
-            future.set_result(None)
-    table.waiting.clear()
-
-
-def _revision(change: Change) -> int:
-    return change.revision
+        table.changed.set()
+        table.changed = asyncio.Event()
+        for listener in self.listeners:
+            listener(stored, change)
 
 
 def _range(keys: Sequence[Key], namespace: str) -> tuple[int, int]:

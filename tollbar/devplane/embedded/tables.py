@@ -1,77 +1,60 @@
 """Tables, as `kubectl get` prints them: columns and cells of every kind.
 
 Called by the server when a client accepts a Table.  Custom resources have their additionalPrinterColumns, built-in
-kinds the cells that k8s.io/kubernetes/pkg/printers/internalversion gives them, as far as people look at them here.
+kinds a few of those that k8s.io/kubernetes/pkg/printers/internalversion gives them; most a name and an age.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final
 
 from tollbar.devplane.embedded.kinds import Column, Kind
 from tollbar.model import claims, pods, timestamps
 from tollbar.model.objects import Object, metadata, spec
 
-_AGE: Final = Column("Age")
-_NAME: Final = Column("Name", description="Name must be unique within a namespace.", format="name")
-_UNKNOWN: Final = "<unknown>"
 _STEP: Final = re.compile(
     r"""\.?((?:\\.|[^.\[\]\\])+)|\[(\d+|\*)\]|\['([^']+)'\]|\[\?\(@\.([\w.]+)==["']([^"']*)["']\)\]"""
 )
-
-
-class _Printer(NamedTuple):
-    """The columns of a kind after its name, and their cells."""
-
-    columns: tuple[Column, ...]
-    cells: Callable[[Object, float], list[Any]]
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
+_UNITS: Final = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+    (float("inf"), _YEAR, "y", 0, ""),
+)
+"""Up to how many seconds an age is in which unit, and in which smaller one besides."""
 
 
 def table(kind: Kind, objects: Iterable[Object], meta: Object, now: float, include: str = "Metadata") -> Object:
     """`meta` is the list's metadata, `now` the time that ages count to; `include` is Metadata, Object or None."""
-    printer = _printer(kind)
-    columns = printer.columns if kind.resource.kind == "Event" else (_NAME, *printer.columns)
+    columns = kind.columns or _COLUMNS.get(kind.resource.kind, (_AGE,))
+    if kind.resource.kind != "Event":
+        columns = (_NAME, *columns)
+    members = ("name", "type", "format", "description", "priority")
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": meta,
-        "columnDefinitions": [_definition(each) for each in columns],
+        "columnDefinitions": [{member: getattr(each, member) for member in members} for each in columns],
         "rows": [
-            {
-                "cells": [metadata(obj)["name"], *printer.cells(obj, now)][-len(columns) :],
-                "object": _shown(obj, include),
-            }
-            for obj in objects
+            {"cells": [_cell(each, obj, now) for each in columns], "object": _shown(obj, include)} for obj in objects
         ],
     }
 
 
 def _shown(obj: Object, include: str) -> Object | None:
-    if include == "Object":
-        return obj
-    if include == "None":
-        return None
+    if include in ("Object", "None"):
+        return obj if include == "Object" else None
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
-def _definition(column: Column) -> Object:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": column.format,
-        "description": column.description,
-        "priority": column.priority,
-    }
-
-
-def _printer(kind: Kind) -> _Printer:
-    if kind.custom:
-        return _Printer(kind.columns, lambda obj, now: [_cell(each, obj, now) for each in kind.columns])
-    return _PRINTERS.get(kind.resource.kind, _PLAIN)
-
-
 def _cell(column: Column, obj: Object, now: float) -> Any:
-    found = at_path(obj, column.path)
+    found = at_path(obj, column.path) if isinstance(column.path, str) else [column.path(obj)]
     if not found:
         return None
     if column.type == "date":
@@ -103,152 +86,94 @@ def _selected(members: list[Any], index: str, key: str, value: str) -> list[Any]
 def age(moment: str | None, now: float) -> str:
     """How long ago, in the two coarsest units that matter (HumanDuration of apimachinery)."""
     if not moment:
-        return _UNKNOWN
-    seconds = int(now - timestamps.parse(moment))
-    if seconds < 0:
-        return "<invalid>" if seconds < -1 else "0s"
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
-    for below, text in (
-        (120, f"{seconds}s"),
-        (600, _two(minutes, "m", seconds % 60, "s")),
-        (10_800, f"{minutes}m"),
-        (28_800, _two(hours, "h", minutes % 60, "m")),
-        (172_800, f"{hours}h"),
-        (691_200, _two(days, "d", hours % 24, "h")),
-        (63_072_000, f"{days}d"),
-    ):
-        if seconds < below:
-            return text
-    return _two(days // 365, "y", days % 365, "d") if days < 8 * 365 else f"{days // 365}y"
+        return "<unknown>"
+    seconds = max(0, int(now - timestamps.parse(moment)))
+    _, unit, letter, small, second = next(each for each in _UNITS if seconds < each[0])
+    rest = seconds % unit // small if small else 0
+    return f"{seconds // unit}{letter}" + (f"{rest}{second}" if rest else "")
 
 
-def _two(large: int, unit: str, small: int, smaller: str) -> str:
-    return f"{large}{unit}{small}{smaller}" if small else f"{large}{unit}"
+def _ready(pod: Object) -> str:
+    states = (pod.get("status") or {}).get("containerStatuses") or ()
+    return f"{sum(bool(each.get('ready')) for each in states)}/{len(spec(pod).get('containers') or ())}"
 
 
-def _created(obj: Object, now: float) -> str:
-    return age(metadata(obj).get("creationTimestamp"), now)
-
-
-def _pod(pod: Object, now: float) -> list[Any]:
-    status, body = pod.get("status") or {}, spec(pod)
-    states = status.get("containerStatuses") or []
-    ready = sum(bool(each.get("ready")) for each in states)
-    restarts = sum(each.get("restartCount", 0) for each in states)
-    readiness = [each["conditionType"] for each in body.get("readinessGates") or ()]
-    return [
-        f"{ready}/{len(body.get('containers') or ())}",
-        _pod_status(pod, status),
-        str(restarts),
-        _created(pod, now),
-        status.get("podIP") or "<none>",
-        body.get("nodeName") or "<none>",
-        status.get("nominatedNodeName") or "<none>",
-        ",".join(readiness) or "<none>",
-    ]
-
-
-def _pod_status(pod: Object, status: Object) -> str:
+def _pod_status(pod: Object) -> str:
     if pods.is_deleting(pod):
         return "Terminating"
+    status = pod.get("status") or {}
+    if pods.gate_names(pod):
+        return "SchedulingGated"
     said = status.get("reason") or status.get("phase") or "Unknown"
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-            said = "SchedulingGated"
     for each in status.get("containerStatuses") or ():
         state = each.get("state") or {}
-        waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
-        said = waiting.get("reason") or ended.get("reason") or said
+        said = (state.get("waiting") or {}).get("reason") or (state.get("terminated") or {}).get("reason") or said
     return str(said)
 
 
-def _event(event: Object, now: float) -> list[Any]:
-    """An Event of either group."""
+def _restarts(pod: Object) -> str:
+    return str(sum(each.get("restartCount", 0) for each in (pod.get("status") or {}).get("containerStatuses") or ()))
+
+
+def _first_seen(event: Object) -> Any:
+    """Of an Event of either group."""
+    return event.get("deprecatedFirstTimestamp") or event.get("firstTimestamp") or event.get("eventTime")
+
+
+def _last_seen(event: Object) -> Any:
+    last = event.get("deprecatedLastTimestamp") or event.get("lastTimestamp")
+    return (event.get("series") or {}).get("lastObservedTime") or last or _first_seen(event)
+
+
+def _about(event: Object) -> str:
     about = event.get("regarding") or event.get("involvedObject") or {}
-    series = event.get("series") or {}
-    last = series.get("lastObservedTime") or event.get("deprecatedLastTimestamp") or event.get("lastTimestamp")
-    first = event.get("deprecatedFirstTimestamp") or event.get("firstTimestamp") or event.get("eventTime")
-    return [
-        age(last or first, now),
-        event.get("type", ""),
-        event.get("reason", ""),
-        f"{about.get('kind', '').lower()}/{about.get('name', '')}",
-        about.get("fieldPath", ""),
-        event.get("reportingController") or event.get("reportingComponent") or "",
-        (event.get("note") or event.get("message") or "").strip(),
-        age(first, now),
-        series.get("count", 1),
-        metadata(event)["name"],
-    ]
+    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
 
 
-def _claim(claim: Object, now: float) -> list[Any]:
+def _claim(claim: Object) -> str:
     states = ["deleted"] if metadata(claim).get("deletionTimestamp") else []
     if claims.allocation(claim):
         states += ["allocated", *(["reserved"] if claims.reserved_for(claim) else [])]
-    return [",".join(states) or "pending", _created(claim, now)]
+    return ",".join(states) or "pending"
 
 
-def _node(node: Object, now: float) -> list[Any]:
-    status = node.get("status") or {}
-    ready = [each for each in status.get("conditions") or () if each.get("type") == "Ready"]
-    words = [("Ready" if each.get("status") == "True" else "NotReady") for each in ready] or ["Unknown"]
-    if spec(node).get("unschedulable"):
-        words.append("SchedulingDisabled")
-    return [",".join(words), "<none>", _created(node, now), (status.get("nodeInfo") or {}).get("kubeletVersion", "")]
+def _node(node: Object) -> str:
+    ready = at_path(node, '.status.conditions[?(@.type=="Ready")].status')
+    words = ["Ready" if each == "True" else "NotReady" for each in ready] or ["Unknown"]
+    return ",".join([*words, *(["SchedulingDisabled"] if spec(node).get("unschedulable") else [])])
 
 
-def _plain(*paths: str) -> Callable[[Object, float], list[Any]]:
-    """Cells at dotted paths (`#path` counts), then the age."""
-
-    def cells(obj: Object, now: float) -> list[Any]:
-        found: list[Any] = []
-        for path in paths:
-            values = at_path(obj, f".{path.removeprefix('#')}")
-            if path.startswith("#"):
-                found.append(sum(map(len, values)))
-            else:
-                found.append(values[0] if values else "")
-        return [*found, _created(obj, now)]
-
-    return cells
-
-
-def _columns(*names: str) -> tuple[Column, ...]:
-    """Columns by name; a name with a plus is shown on request only."""
-    return tuple(Column(name.removeprefix("+"), priority=int(name.startswith("+"))) for name in names)
-
-
-_EVENT: Final = _columns(
-    "Last Seen",
-    "Type",
-    "Reason",
-    "Object",
-    "+Subobject",
-    "+Source",
-    "Message",
-    "+First Seen",
-    "+Count",
-    "+Name",
-)
-_PLAIN: Final = _Printer((_AGE,), _plain())
-_PRINTERS: Final = {
-    "Pod": _Printer(
-        _columns("Ready", "Status", "Restarts", "Age", "+IP", "+Node", "+Nominated Node", "+Readiness Gates"), _pod
+_NAME: Final = Column("Name", path=".metadata.name", format="name")
+_AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
+_ROLE: Final = (Column("Role", path=".roleRef.name"), _AGE)
+_COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
+    "Pod": (
+        Column("Ready", path=_ready),
+        Column("Status", path=_pod_status),
+        Column("Restarts", path=_restarts),
+        _AGE,
+        Column("IP", path=lambda pod: (pod.get("status") or {}).get("podIP") or "<none>", priority=1),
+        Column("Node", path=lambda pod: spec(pod).get("nodeName") or "<none>", priority=1),
     ),
-    "Event": _Printer(_EVENT, _event),
-    "Node": _Printer(_columns("Status", "Roles", "Age", "Version"), _node),
-    "Namespace": _Printer(_columns("Status", "Age"), _plain("status.phase")),
-    "ConfigMap": _Printer((Column("Data", "integer"), _AGE), _plain("#data")),
-    "Secret": _Printer((Column("Type"), Column("Data", "integer"), _AGE), _plain("type", "#data")),
-    "Lease": _Printer(_columns("Holder", "Age"), _plain("spec.holderIdentity")),
-    "ResourceClaim": _Printer(_columns("State", "Age"), _claim),
-    "ResourceSlice": _Printer(
-        _columns("Node", "Driver", "Pool", "Age"), _plain("spec.nodeName", "spec.driver", "spec.pool.name")
+    "Event": (
+        Column("Last Seen", "date", _last_seen),
+        Column("Type", path=".type"),
+        Column("Reason", path=".reason"),
+        Column("Object", path=_about),
+        Column("Message", path=lambda event: (event.get("note") or event.get("message") or "").strip()),
+        Column("First Seen", "date", _first_seen, priority=1),
+        Column("Name", path=".metadata.name", priority=1),
     ),
-    "RoleBinding": _Printer(_columns("Role", "Age"), _plain("roleRef.name")),
-    "ClusterRoleBinding": _Printer(_columns("Role", "Age"), _plain("roleRef.name")),
-    "MutatingWebhookConfiguration": _Printer((Column("Webhooks", "integer"), _AGE), _plain("#webhooks")),
-    "ValidatingWebhookConfiguration": _Printer((Column("Webhooks", "integer"), _AGE), _plain("#webhooks")),
-    "PriorityClass": _Printer((Column("Value", "integer"), _AGE), _plain("value")),
+    "Node": (Column("Status", path=_node), _AGE, Column("Version", path=".status.nodeInfo.kubeletVersion")),
+    "Namespace": (Column("Status", path=".status.phase"), _AGE),
+    "Lease": (Column("Holder", path=".spec.holderIdentity"), _AGE),
+    "ResourceClaim": (Column("State", path=_claim), _AGE),
+    "ResourceSlice": (
+        Column("Node", path=".spec.nodeName"),
+        Column("Driver", path=".spec.driver"),
+        Column("Pool", path=".spec.pool.name"),
+        _AGE,
+    ),
+    "RoleBinding": _ROLE,
+    "ClusterRoleBinding": _ROLE,
 }

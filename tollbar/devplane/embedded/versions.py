@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import orjson
 
-from tollbar.devplane.embedded.kinds import CORE_EVENTS, Kind
+from tollbar.devplane.embedded.builtin import CORE_EVENTS
+from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.storage import Entry
 from tollbar.model.objects import Object
 

@@ -4,6 +4,7 @@ Kept by `binder`, which tells it of every change and of what it is about to writ
 for every Pod, so it counts and does not search.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
@@ -11,14 +12,7 @@ from typing import NamedTuple
 from tollbar.devplane.embedded.following import Seen
 from tollbar.model import claims, pods, quantity
 from tollbar.model.objects import Key, Object, key_of, spec
-from tollbar.runtime.resources import (
-    DEVICE_CLASSES,
-    NODES,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    Resource,
-)
+from tollbar.runtime.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 
 
 class DeviceId(NamedTuple):
@@ -56,14 +50,14 @@ class World:
             if found := devices_of(claims.allocation(seen.after or {})):
                 self._devices[seen.key] = found
             return True
-        for resource, table in ((NODES, self.nodes), (RESOURCE_SLICES, self.slices), (DEVICE_CLASSES, self.classes)):
-            if stored == resource:
-                if seen.after is None:
-                    table.pop(seen.key.name, None)
-                else:
-                    table[seen.key.name] = seen.after
-                return True
-        return False
+        table = {NODES: self.nodes, RESOURCE_SLICES: self.slices, DEVICE_CLASSES: self.classes}.get(stored)
+        if table is None:
+            return False
+        if seen.after is None:
+            table.pop(seen.key.name, None)
+        else:
+            table[seen.key.name] = seen.after
+        return True
 
     def _note_pod(self, seen: Seen) -> bool:
         pod = seen.after
@@ -106,12 +100,10 @@ class World:
 def needs(pod: Object) -> dict[str, Decimal]:
     """What the containers ask for together; an init container counts where it alone asks for more.  And one Pod."""
     total = {"pods": Decimal(1)}
-    for container in spec(pod).get("containers") or ():
-        for name, amount in _requests(container).items():
-            total[name] = total.get(name, Decimal(0)) + amount
-    for container in spec(pod).get("initContainers") or ():
-        for name, amount in _requests(container).items():
-            total[name] = max(total.get(name, Decimal(0)), amount)
+    for member, joined in (("containers", operator.add), ("initContainers", max)):
+        for container in spec(pod).get(member) or ():
+            for name, amount in _requests(container).items():
+                total[name] = joined(total.get(name, Decimal(0)), amount)
     return total
 
 

@@ -4,13 +4,13 @@ Called by everything here that acts by itself, as `SYSTEM`.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from tollbar.devplane.embedded import deletion, versions
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.embedded.registry import Options, Registry
-from tollbar.devplane.embedded.requests import SYSTEM
+from tollbar.devplane.embedded.registry import Outcome, Registry
+from tollbar.devplane.embedded.requests import Options, Write
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.resources import Resource
@@ -39,54 +39,53 @@ class Writer:
 
     async def create(self, resource: Resource, obj: Object) -> Object | None:
         """The stored object; None when there is one of that name, or the server refused."""
-        kind, namespace = self.registry.kinds.at(resource), obj["metadata"].get("namespace") or ""
-        try:
-            return (await self.registry.create(kind, namespace, obj, SYSTEM, self._options)).object
-        except Refused as error:
-            _report(error, resource, key_of(obj))
-            return None
+        write = self._write(resource, key_of(obj))
+        created = await _tried(write, self.registry.create(write, obj))
+        return created.object if created else None
 
     async def edit(
         self, resource: Resource, obj: Object, patch: Callable[[Object], Object | None], subresource: str = ""
     ) -> None:
         """Merge patches into the object of this uid until one is taken; None from `patch` says that none is needed."""
-        key = key_of(obj)
-        while (found := self.get(resource, key)) is not None and uid_of(found) == uid_of(obj):
+        write = self._write(resource, key_of(obj), subresource)
+        while (found := self.get(resource, write.key)) is not None and uid_of(found) == uid_of(obj):
             body = patch(found)
             if body is None:
                 return
             meta = {**(body.get("metadata") or {}), "resourceVersion": found["metadata"]["resourceVersion"]}
             try:
-                await self._patch(resource, key, PatchType.MERGE, {**body, "metadata": meta}, subresource)
+                await self.registry.patch(write, PatchType.MERGE, {**body, "metadata": meta})
             except Refused as error:
                 if error.code == 409:
                     continue
-                _report(error, resource, key)
+                _report(error, write)
             return
 
     async def apply(self, resource: Resource, obj: Object, subresource: str = "") -> None:
         """Server-side apply, by force."""
-        try:
-            await self._patch(resource, key_of(obj), PatchType.APPLY, obj, subresource)
-        except Refused as error:
-            _report(error, resource, key_of(obj))
+        write = self._write(resource, key_of(obj), subresource)
+        await _tried(write, self.registry.patch(write, PatchType.APPLY, obj))
 
     async def delete(self, resource: Resource, obj: Object, **wanted: object) -> None:
         """With DeleteOptions; does nothing to another object of the name."""
+        write = self._write(resource, key_of(obj))
         options = {"preconditions": {"uid": uid_of(obj)}, **wanted}
-        key = key_of(obj)
-        try:
-            await deletion.delete(self.registry, self.registry.kinds.at(resource), key, options, SYSTEM, self._options)
-        except Refused as error:
-            _report(error, resource, key)
+        await _tried(write, deletion.delete(self.registry, write, options))
 
-    async def _patch(self, resource: Resource, key: Key, media: PatchType, body: Object, subresource: str) -> None:
-        kind = self.registry.kinds.at(resource)
-        await self.registry.patch(kind, key, media, body, SYSTEM, self._options, subresource)
+    def _write(self, resource: Resource, key: Key, subresource: str = "") -> Write:
+        return Write(self.registry.kinds.at(resource), key, options=self._options, subresource=subresource)
 
 
-def _report(error: Refused, resource: Resource, key: Key) -> None:
+async def _tried(write: Write, attempt: Awaitable[Outcome]) -> Outcome | None:
+    try:
+        return await attempt
+    except Refused as error:
+        _report(error, write)
+        return None
+
+
+def _report(error: Refused, write: Write) -> None:
     """What is gone or there already is no news."""
     if error.code not in (404, 409):
-        told = {"resource": resource.plural, "object": str(key), "error": error.message}
+        told = {"resource": write.kind.resource.plural, "object": str(write.key), "error": error.message}
         _log.warning("a controller's write was refused", extra=told)

@@ -1,9 +1,7 @@
 """Start and stop a real control plane on this machine, for tests, benchmarks, the demonstration and `tollbar plane`.
 
-Synchronous: every call blocks until its effect is seen; asynchronous callers use `asyncio.to_thread`.  A plane listens
-on loopback only, on ports that were free when it started, keeps everything in one directory and is known by its state
-file.  Unless it is left behind on purpose (`detached`), it ends with the process that started it, even when that one is
-killed.
+Synchronous, like every `LocalPlane`.  It listens on loopback only, on ports that were free when it started.  Unless it
+is left behind on purpose (`detached`), it ends with the process that started it, even when that one is killed.
 
 Nothing here is for production: etcd does not sync its files, tokens are static, limits are lifted.
 """
@@ -11,7 +9,6 @@ Nothing here is for production: etcd does not sync its files, tokens are static,
 import http.client
 import json
 import secrets
-import shlex
 import socket
 import subprocess
 import sys
@@ -20,15 +17,14 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tollbar.devplane.plane import LocalPlane, PlaneError
 from tollbar.devplane.real import kubeconfig, process, state
 from tollbar.devplane.real.admin import Endpoint
-from tollbar.devplane.real.audit import AuditLog
 from tollbar.devplane.real.build import Binaries
 from tollbar.devplane.real.components import (
     API_SERVER,
@@ -37,31 +33,22 @@ from tollbar.devplane.real.components import (
     HOST,
     IDENTITIES,
     SCHEDULER,
-    Layout,
     Options,
     Ports,
     arguments,
     audit_policy,
 )
-from tollbar.devplane.real.kubectl import Kubectl
 
-READY_SECONDS: Final = 90.0
-_POLL_SECONDS: Final = 0.05
-_LOG_LINES: Final = 15
 _PORTS: Final = range(20_000, 30_000)
 """Below every usual range of ephemeral ports, so that no outgoing connection takes one while nobody listens."""
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-class PlaneError(Exception):
-    """A component did not become ready, died, or the directory cannot be used; the message is for people."""
+class RealPlane(LocalPlane):
+    """etcd and the Kubernetes components in a directory of their own."""
 
-
-class RealPlane:
-    """A control plane in a directory of its own; a context manager that starts and stops it.
-
-    `kubeconfig` is an administrator's, `kubectl` calls kubectl with it, `audit` reads the API server's audit log.
-    """
+    ready_seconds = 90.0
+    poll_seconds = 0.05
 
     def __init__(
         self,
@@ -72,15 +59,11 @@ class RealPlane:
         detached: bool = False,
         report: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self.layout = Layout(directory.resolve())
+        super().__init__(directory, binaries.command("kubectl"))
         self.options = options or Options()
-        self.kubeconfig = self.layout.kubeconfig
-        self.kubectl = Kubectl((*binaries.command("kubectl"),), self.kubeconfig, self.layout.kubectl_cache)
-        self.audit = AuditLog(self.layout.audit_log)
         self._binaries = binaries
         self._ports = _free_ports()
         self._tokens = {name: secrets.token_urlsafe(24) for name in IDENTITIES}
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._guard: subprocess.Popen[bytes] | None = None
         self._detached = detached
         self._report = report
@@ -90,43 +73,15 @@ class RealPlane:
         """URL of the API server."""
         return f"https://{HOST}:{self._ports.api_server}"
 
-    @property
-    def pids(self) -> dict[str, int]:
-        """Process ids by component, running ones only."""
-        return {name: child.pid for name, child in self._children.items()}
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Start an empty cluster and wait until every component is ready.  On any failure nothing is left running."""
-        try:
-            state.claim(self.layout)
-        except ValueError as error:
-            raise PlaneError(str(error)) from error
-        with ExitStack() as undo:
-            undo.callback(self.stop)
-            self._prepare()
-            if not self._detached:
-                self._guard = _start_guard(self.layout.root)
-            for component in self.options.components:
-                self.start_component(component)
-            undo.pop_all()
+    def _start(self) -> None:
+        self._prepare()
+        if not self._detached:
+            self._guard = _start_guard(self.layout.root)
+        for component in self.options.components:
+            self.start_component(component)
 
     def stop(self) -> None:
-        """End every component and remove the cluster's data; the logs stay.  Does nothing the second time."""
-        process.end_all(self.pids, self.layout.root)
-        for child in self._children.values():
-            child.wait()
-        self._children.clear()
-        if self.layout.state.exists():
-            state.clear(self.layout)
+        super().stop()
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()
             self._guard.wait()
@@ -136,9 +91,7 @@ class RealPlane:
         """Start one component, with the ports and data that it had before, and wait until it is ready."""
         started = time.monotonic()
         argv = [*self._binaries.command(component), *arguments(component, self.layout, self._ports, self.options)]
-        with process.uninterrupted():
-            self._children[component] = process.start(argv, self.layout.log(component))
-            state.save(self.layout, self.pids)
+        self._spawn(component, argv)
         if component == API_SERVER:
             self._await(component, self.layout.authority.exists)
             self._write_kubeconfigs()
@@ -172,27 +125,13 @@ class RealPlane:
         self._await(API_SERVER, lambda: any(record.user_agent == mark for record in self.audit.records(start)))
         return self.audit.position()
 
-    def resident_bytes(self) -> dict[str, int]:
-        """Resident set size of every component."""
-        return {name: process.resident_bytes(pid) for name, pid in self.pids.items()}
-
     def _prepare(self) -> None:
         layout = self.layout
-        layout.tokens.parent.mkdir(mode=0o700)
-        layout.tokens.touch(mode=0o600)
-        layout.tokens.write_text(
-            "".join(f'{self._tokens[name]},{user},{user},"{group}"\n' for name, (user, group) in IDENTITIES.items())
-        )
+        self._write_tokens(self._tokens)
         layout.account_key.touch(mode=0o600)
         layout.account_key.write_bytes(_private_key())
         layout.audit_policy.write_text(json.dumps(audit_policy()))
-        layout.kubectl.parent.mkdir()
-        layout.kubectl.write_text(
-            "#!/bin/sh\n"
-            f"KUBECONFIG={shlex.quote(str(layout.kubeconfig))} KUBECACHEDIR={shlex.quote(str(layout.kubectl_cache))} "
-            f'exec {shlex.join(self.kubectl.command)} "$@"\n'
-        )
-        layout.kubectl.chmod(0o755)
+        self._write_kubectl()
 
     def _write_kubeconfigs(self) -> None:
         authority = self.layout.authority.read_bytes()
@@ -218,21 +157,6 @@ class RealPlane:
 
     def _component(self, component: str, port: int) -> Endpoint:
         return Endpoint(port, self.layout.certificates(component) / f"{component}.crt")
-
-    def _await(self, component: str, probe: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while not probe():
-            code = self._children[component].poll()
-            if code is not None:
-                raise PlaneError(f"{component} ended with exit code {code}; {self._tail(component)}")
-            if time.monotonic() > deadline:
-                raise PlaneError(f"{component} was not ready after {READY_SECONDS:.0f} s; {self._tail(component)}")
-            time.sleep(_POLL_SECONDS)
-
-    def _tail(self, component: str) -> str:
-        path = self.layout.log(component)
-        lines = path.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        return f"the end of {path}:\n" + "\n".join(lines)
 
 
 def _free_ports() -> Ports:

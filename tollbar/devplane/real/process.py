@@ -22,11 +22,11 @@ _POLL_SECONDS: Final = 0.02
 _INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def start(command: list[str], log: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """Start a component in a session of its own, so that an interrupt at the terminal reaches only its launcher."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True)
+        return subprocess.Popen(command, stdin=stdin, stdout=sink, stderr=sink, start_new_session=True)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ import orjson
 from tollbar.devplane.embedded import decoding
 from tollbar.devplane.embedded.admission import builtin
 from tollbar.devplane.embedded.admission.calls import Caller, internal
-from tollbar.devplane.embedded.admission.webhooks import Mutating, Validating
+from tollbar.devplane.embedded.admission.webhooks import Webhooks
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.embedded.requests import Attributes
+from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model.objects import Object
 from tollbar.runtime.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
@@ -30,7 +30,7 @@ class Admission:
     async def close(self) -> None:
         await self._caller.close()
 
-    async def mutate(self, about: Attributes, new: Object, old: Object | None) -> tuple[Object, list[str]]:
+    async def mutate(self, about: Write, new: Object, old: Object | None) -> tuple[Object, list[str]]:
         """The object as it is after all mutation, defaulted again, and warnings for the client.  Raises Refused.
 
         At a deletion `new` is {}, and nothing may change.
@@ -40,7 +40,7 @@ class Admission:
         builtin.mutate(self._storage, about, obj)
         if about.kind.resource in _EXEMPT:
             return obj, []
-        hooks = Mutating(self._storage, self._caller, about, old)
+        hooks = Webhooks(self._storage, self._caller, MUTATING_WEBHOOK_CONFIGURATIONS, about, old)
         obj = await hooks.call(obj)
         if hooks.changed:
             obj = _defaulted(about, obj)
@@ -49,14 +49,16 @@ class Admission:
             obj = _defaulted(about, await hooks.call_again(obj, changed_since=orjson.dumps(obj) != before))
         return obj, hooks.warnings
 
-    async def validate(self, about: Attributes, new: Object, old: Object | None) -> list[str]:
+    async def validate(self, about: Write, new: Object, old: Object | None) -> list[str]:
         """Warnings for the client.  Raises Refused."""
         if about.kind.resource in _EXEMPT:
             return []
-        return await Validating(self._storage, self._caller, about, old).call(new)
+        hooks = Webhooks(self._storage, self._caller, VALIDATING_WEBHOOK_CONFIGURATIONS, about, old)
+        await hooks.call(new)
+        return hooks.warnings
 
 
-def _defaulted(about: Attributes, obj: Object) -> Object:
+def _defaulted(about: Write, obj: Object) -> Object:
     """As it is decoded from what webhooks made of it: what is unknown goes silently.  Raises Refused (500)."""
     if obj and not about.subresource:
         try:

@@ -5,11 +5,12 @@ Called by the chain; objects are changed in place.  Source: k8s.io/kubernetes/pl
 
 from typing import Final
 
-from tollbar.devplane.embedded.errors import Cause, Refused, forbidden, not_found
-from tollbar.devplane.embedded.kinds import PRIORITY_CLASSES, SERVICE_ACCOUNTS
-from tollbar.devplane.embedded.requests import Attributes
+from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
+from tollbar.devplane.embedded.errors import forbidden, not_found, not_implemented
+from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model import pods
+from tollbar.model.fields import FieldError
 from tollbar.model.objects import Key, Object, spec
 from tollbar.runtime.resources import NAMESPACES, PODS
 
@@ -19,60 +20,50 @@ _EVICTED_AFTER: Final = 300
 _TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def check(storage: Storage, about: Attributes) -> None:
+def check(storage: Storage, about: Write) -> None:
     """NamespaceLifecycle: nothing new without a namespace or in one that ends.  Raises Refused."""
     res = about.kind.resource
     if about.operation == "DELETE":
-        if res == NAMESPACES and about.name in _KEPT:
-            raise forbidden("", "namespaces", about.name, "this namespace may not be deleted")
+        if res == NAMESPACES and about.key.name in _KEPT:
+            raise forbidden("", "namespaces", about.key.name, "this namespace may not be deleted")
         return
     if not res.namespaced:
         return
-    entry = storage.get(NAMESPACES, Key("", about.namespace))
+    entry = storage.get(NAMESPACES, Key("", about.key.namespace))
     if entry is None:
-        raise not_found("", "namespaces", about.namespace)
+        raise not_found("", "namespaces", about.key.namespace)
     if about.operation == "CREATE" and entry.field("metadata.deletionTimestamp"):
-        name = about.namespace
+        name = about.key.namespace
         why = f"unable to create new content in namespace {name} because it is being terminated"
-        cause = Cause("NamespaceTerminating", "metadata.namespace", f"namespace {name} is being terminated")
-        raise forbidden(res.group, res.plural, about.name, why, [cause])
+        cause = FieldError("metadata.namespace", f"namespace {name} is being terminated", "NamespaceTerminating")
+        raise forbidden(res.group, res.plural, about.key.name, why, [cause])
 
 
-def mutate(storage: Storage, about: Attributes, new: Object) -> None:
+def mutate(storage: Storage, about: Write, new: Object) -> None:
     """What is done to Pods.  Raises Refused."""
     if about.kind.resource != PODS or about.subresource or about.operation not in ("CREATE", "UPDATE"):
         return
     if about.operation == "CREATE":
         _service_account(storage, about, new)
-        _priority(storage, about, new)
+        _priority(new)
     _tolerations(new)
 
 
-def _service_account(storage: Storage, about: Attributes, pod: Object) -> None:
+def _service_account(storage: Storage, about: Write, pod: Object) -> None:
     body = spec(pod)
     name = body.get("serviceAccountName") or "default"
     if pods.is_mirror(pod):
         return
-    if storage.get(SERVICE_ACCOUNTS, Key(about.namespace, name)) is None:
-        where = f"error looking up service account {about.namespace}/{name}"
-        raise _refused(about, f'{where}: serviceaccount "{name}" not found')
+    if storage.get(SERVICE_ACCOUNTS, Key(about.key.namespace, name)) is None:
+        where = f"error looking up service account {about.key.namespace}/{name}"
+        raise forbidden("", "pods", about.key.name, f'{where}: serviceaccount "{name}" not found')
     body["serviceAccountName"] = body["serviceAccount"] = name
 
 
-def _priority(storage: Storage, about: Attributes, pod: Object) -> None:
-    body = spec(pod)
-    classes = [entry.decoded() for _, entry in storage.items(PRIORITY_CLASSES)]
-    wanted = body.get("priorityClassName")
-    found = [each for each in classes if (each["metadata"]["name"] == wanted if wanted else each.get("globalDefault"))]
-    if wanted and not found:
-        raise _refused(about, f"no PriorityClass with name {wanted} was found")
-    body["priority"] = found[0].get("value", 0) if found else 0
-    policy = found[0].get("preemptionPolicy") if found else None
-    body.setdefault("preemptionPolicy", policy or "PreemptLowerPriority")
-
-
-def _refused(about: Attributes, why: str) -> Refused:
-    return forbidden("", "pods", about.name, why)
+def _priority(pod: Object) -> None:
+    if spec(pod).get("priorityClassName"):
+        raise not_implemented("PriorityClasses: leave out priorityClassName")
+    spec(pod).update(priority=0, preemptionPolicy=spec(pod).get("preemptionPolicy") or "PreemptLowerPriority")
 
 
 def _tolerations(pod: Object) -> None:

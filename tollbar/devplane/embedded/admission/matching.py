@@ -5,11 +5,11 @@ of a CustomResourceDefinition count as different kinds.
 """
 
 from functools import lru_cache
-from typing import Any
 
 from tollbar import cel
+from tollbar.devplane.embedded.access import among
 from tollbar.devplane.embedded.errors import forbidden
-from tollbar.devplane.embedded.requests import Attributes
+from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.embedded.validation.others import CONDITION_ENV
 from tollbar.model import selectors
@@ -17,7 +17,7 @@ from tollbar.model.objects import Key, Object, labels_of
 from tollbar.runtime.resources import NAMESPACES
 
 
-def selected(storage: Storage, webhook: Object, about: Attributes, new: Object, old: Object | None) -> bool:
+def selected(storage: Storage, webhook: Object, about: Write, new: Object, old: Object | None) -> bool:
     """By its rules and selectors."""
     if not any(_applies(rule, about) for rule in webhook.get("rules") or ()):
         return False
@@ -28,20 +28,16 @@ def selected(storage: Storage, webhook: Object, about: Attributes, new: Object, 
     return any(selectors.matches(webhook.get("objectSelector") or {}, labels_of(each)) for each in objects)
 
 
-def _applies(rule: Object, about: Attributes) -> bool:
+def _applies(rule: Object, about: Write) -> bool:
     res = about.kind.resource
     scope = rule.get("scope") or "*"
     return (
-        _among(rule.get("operations"), about.operation)
-        and _among(rule.get("apiGroups"), res.group)
-        and _among(rule.get("apiVersions"), res.version)
+        among(about.operation, rule.get("operations"))
+        and among(res.group, rule.get("apiGroups"))
+        and among(res.version, rule.get("apiVersions"))
         and scope in ("*", "Namespaced" if res.namespaced else "Cluster")
         and any(_names(pattern, res.plural, about.subresource) for pattern in rule.get("resources") or ())
     )
-
-
-def _among(values: Any, value: str) -> bool:
-    return "*" in (values or ()) or value in (values or ())
 
 
 def _names(pattern: str, plural: str, subresource: str) -> bool:
@@ -50,17 +46,17 @@ def _names(pattern: str, plural: str, subresource: str) -> bool:
     return resource in ("*", plural) and (sub == subresource or sub == "*")
 
 
-def _labels_of_namespace(storage: Storage, about: Attributes, new: Object, old: Object | None) -> dict[str, str] | None:
+def _labels_of_namespace(storage: Storage, about: Write, new: Object, old: Object | None) -> dict[str, str] | None:
     """Those that a namespaceSelector looks at; None where it selects everything."""
     if about.kind.resource == NAMESPACES:
         return labels_of(new or old or {})
-    if not about.namespace:
+    if not about.key.namespace:
         return None
-    namespace = storage.get(NAMESPACES, Key("", about.namespace))
+    namespace = storage.get(NAMESPACES, Key("", about.key.namespace))
     return dict(namespace.labels) if namespace else {}
 
 
-def conditions_hold(webhook: Object, about: Attributes, request: Object) -> bool:
+def conditions_hold(webhook: Object, about: Write, request: Object) -> bool:
     """Whether every match condition is true of the request.  Raises Refused when that fails under Fail."""
     variables = {
         "object": request.get("object"),
@@ -75,7 +71,7 @@ def conditions_hold(webhook: Object, about: Attributes, request: Object) -> bool
         if isinstance(answer, cel.CelError):
             failure = f"expression '{condition['expression']}' resulted in error: {answer.message}"
     if failure is not None and webhook.get("failurePolicy") != "Ignore":
-        raise forbidden(about.kind.resource.group, about.kind.resource.plural, about.name, failure)
+        raise forbidden(about.kind.resource.group, about.kind.resource.plural, about.key.name, failure)
     return failure is None
 
 

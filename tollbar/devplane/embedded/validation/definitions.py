@@ -11,26 +11,18 @@ from tollbar.devplane.embedded import rules, schemas
 from tollbar.devplane.embedded.errors import not_implemented
 from tollbar.devplane.embedded.storage import text_at
 from tollbar.devplane.embedded.validation.texts import members, unchanged, wrong
-from tollbar.model.fields import FieldError, required, unsupported
-from tollbar.model.objects import Object, annotations_of, metadata, spec
+from tollbar.model.fields import FieldError, required
+from tollbar.model.objects import Object, metadata, spec
 
-_SCOPES: Final = ("Cluster", "Namespaced")
-_APPROVED: Final = "api-approved.kubernetes.io"
-_PROCEDURE: Final = "https://github.com/kubernetes/enhancements/pull/1111"
+_NO_FIELD_TYPE: Final = "must not be empty for specified object fields"
 
 
 def validate(definition: Object) -> list[FieldError]:
     body = spec(definition)
     names, versions = body.get("names") or {}, body.get("versions") or []
     errors = members("spec", body, "group", "scope") + members("spec.names", names, "plural", "kind")
-    if body.get("scope") and body["scope"] not in _SCOPES:
-        errors.append(unsupported("spec.scope", body["scope"], _SCOPES))
     if (body.get("conversion") or {}).get("strategy") == "Webhook":
         raise not_implemented("conversion webhooks")
-    group = str(body.get("group") or "")
-    if group.endswith((".k8s.io", ".kubernetes.io")) and not annotations_of(definition).get(_APPROVED):
-        detail = f'protected groups must have approval annotation "{_APPROVED}"'
-        errors.append(required(f"metadata.annotations[{_APPROVED}]", f"{detail}, see {_PROCEDURE}"))
     name = metadata(definition).get("name")
     if name != f"{names.get('plural')}.{body.get('group')}":
         errors.append(wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
@@ -74,12 +66,8 @@ def _structural(schema: Object, path: str, typeless: str) -> Iterator[FieldError
     if not schemas.is_pattern(schema.get("pattern", "")):
         yield wrong(f"{path}.pattern", schema["pattern"], "must be a valid regular expression")
     for name, inner in (schema.get("properties") or {}).items():
-        yield from _structural(inner, f"{path}.properties[{name}]", "must not be empty for specified object fields")
-    if isinstance(schema.get("additionalProperties"), dict):
-        yield from _structural(
-            schema["additionalProperties"],
-            f"{path}.additionalProperties",
-            "must not be empty for specified object fields",
-        )
+        yield from _structural(inner, f"{path}.properties[{name}]", _NO_FIELD_TYPE)
+    if isinstance(values := schema.get("additionalProperties"), dict):
+        yield from _structural(values, f"{path}.additionalProperties", _NO_FIELD_TYPE)
     if "items" in schema:
         yield from _structural(schema["items"], f"{path}.items", "must not be empty for specified array items")

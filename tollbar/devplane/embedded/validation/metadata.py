@@ -6,7 +6,7 @@ Source: ValidateObjectMeta and ValidateObjectMetaUpdate, k8s.io/apimachinery/pkg
 from collections.abc import Callable
 from typing import Final
 
-from tollbar.devplane.embedded.validation.texts import unchanged, wrong
+from tollbar.devplane.embedded.validation.texts import each, unchanged, wrong
 from tollbar.model import names
 from tollbar.model.fields import FieldError, forbidden, invalid, required, too_long
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
@@ -38,7 +38,8 @@ def validate(obj: Object, naming: Naming) -> list[FieldError]:
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations_of(obj).items())
     if size > ANNOTATIONS_MAX:
         errors.append(too_long("metadata.annotations", ANNOTATIONS_MAX))
-    return errors + _owners(meta) + _finalizers(meta)
+    errors += each("metadata.ownerReferences", meta.get("ownerReferences"), _owner)
+    return errors + each("metadata.finalizers", meta.get("finalizers"), _finalizer)
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
@@ -58,25 +59,14 @@ def _names(meta: Object) -> list[str]:
     return meta.get("finalizers") or []
 
 
-def _finalizers(meta: Object) -> list[FieldError]:
-    errors = []
-    for index, name in enumerate(_names(meta)):
-        path = f"metadata.finalizers[{index}]"
-        errors += [invalid(path, name, problem) for problem in names.qualified_name(name)]
-        if "/" not in name and name not in ("orphan", "foregroundDeletion", "kubernetes"):
-            detail = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(invalid(path, name, detail))
+def _finalizer(path: str, name: str) -> list[FieldError]:
+    errors = [invalid(path, name, problem) for problem in names.qualified_name(name)]
+    if "/" not in name and name not in ("orphan", "foregroundDeletion", "kubernetes"):
+        detail = "name is neither a standard finalizer name nor is it fully qualified"
+        errors.append(invalid(path, name, detail))
     return errors
 
 
-def _owners(meta: Object) -> list[FieldError]:
-    errors, controllers = [], 0
-    for index, owner in enumerate(meta.get("ownerReferences") or ()):
-        path = f"metadata.ownerReferences[{index}]"
-        absent = [member for member in ("apiVersion", "kind", "name", "uid") if not owner.get(member)]
-        errors += [wrong(f"{path}.{member}", "", "must not be empty") for member in absent]
-        controllers += bool(owner.get("controller"))
-    if controllers > 1:
-        detail = "Only one reference can have Controller set to true"
-        errors.append(wrong("metadata.ownerReferences", meta["ownerReferences"], detail))
-    return errors
+def _owner(path: str, owner: Object) -> list[FieldError]:
+    absent = [member for member in ("apiVersion", "kind", "name", "uid") if not owner.get(member)]
+    return [wrong(f"{path}.{member}", "", "must not be empty") for member in absent]

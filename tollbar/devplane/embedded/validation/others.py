@@ -4,13 +4,12 @@ Source: k8s.io/kubernetes/pkg/apis/{core,coordination,admissionregistration}/val
 """
 
 import re
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
 from tollbar import cel
-from tollbar.devplane.embedded.validation.texts import IMMUTABLE, members, named, wrong
+from tollbar.devplane.embedded.validation.texts import IMMUTABLE, each, members, named, wrong
 from tollbar.model import names, selectors
-from tollbar.model.fields import FieldError, required, unsupported
+from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, metadata, spec
 
 CONDITION_ENV: Final = cel.Env((("object", "dyn"), ("oldObject", "dyn"), ("request", "dyn")))
@@ -19,7 +18,6 @@ CONDITION_ENV: Final = cel.Env((("object", "dyn"), ("oldObject", "dyn"), ("reque
 _CORE_NAMES: Final = {"note": "message", "regarding": "involvedObject", "reportingController": "reportingComponent"}
 """Names of fields of events.k8s.io in core/v1, by which immutable ones are refused."""
 _LONGEST: Final = {"action": 128, "reason": 128, "note": 1024, "reportingInstance": 128}
-_TIMEOUT_MAX: Final = 30
 _KEY: Final = re.compile("[-._a-zA-Z0-9]+")
 _NOT_A_KEY: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or"
@@ -67,23 +65,20 @@ def validate_config_map(config_map: Object) -> list[FieldError]:
 
 
 def validate_lease(lease: Object) -> list[FieldError]:
-    errors = []
-    for name, least, detail in (
-        ("leaseDurationSeconds", 1, "must be greater than 0"),
-        ("leaseTransitions", 0, "must be greater than or equal to 0"),
-    ):
-        value = spec(lease).get(name)
-        if value is not None and value < least:
-            errors.append(wrong(f"spec.{name}", value, detail))
-    return errors
+    return [
+        wrong(f"spec.{name}", spec(lease)[name], detail)
+        for name, least, detail in (
+            ("leaseDurationSeconds", 1, "must be greater than 0"),
+            ("leaseTransitions", 0, "must be greater than or equal to 0"),
+        )
+        if spec(lease).get(name, least) < least
+    ]
 
 
 def validate_binding(binding: Object) -> list[FieldError]:
     """A RoleBinding or a ClusterRoleBinding."""
     errors = members("roleRef", binding.get("roleRef") or {}, "kind", "name")
-    for index, subject in enumerate(binding.get("subjects") or ()):
-        errors += members(f"subjects[{index}]", subject, "kind", "name")
-    return errors
+    return errors + each("subjects", binding.get("subjects"), lambda path, one: members(path, one, "kind", "name"))
 
 
 def validate_binding_update(new: Object, old: Object) -> list[FieldError]:
@@ -92,66 +87,22 @@ def validate_binding_update(new: Object, old: Object) -> list[FieldError]:
     return [wrong("roleRef", new.get("roleRef"), "cannot change roleRef")]
 
 
-def validate_cluster_role(role: Object) -> list[FieldError]:
-    errors = []
-    for index, selector in enumerate((role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()):
-        errors += selectors.validate(selector, path=f"aggregationRule.clusterRoleSelectors[{index}]")
-    return errors
-
-
 def validate_webhooks(configuration: Object) -> list[FieldError]:
     """A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration."""
-    errors = []
-    for index, webhook in enumerate(configuration.get("webhooks") or ()):
-        errors += _webhook(f"webhooks[{index}]", webhook)
-    return errors
+    return each("webhooks", configuration.get("webhooks"), _webhook)
 
 
 def _webhook(path: str, webhook: Object) -> list[FieldError]:
     errors = named(f"{path}.name", webhook.get("name"), names.dns_subdomain)
-    if "v1" not in (webhook.get("admissionReviewVersions") or ()):
-        errors.append(required(f"{path}.admissionReviewVersions", "must include v1"))
-    for member, known in (
-        ("sideEffects", ("None", "NoneOnDryRun")),
-        ("failurePolicy", ("Fail", "Ignore")),
-        ("matchPolicy", ("Equivalent", "Exact")),
-        ("reinvocationPolicy", ("IfNeeded", "Never")),
-    ):
-        if webhook.get(member, known[0]) not in known or (member == "sideEffects" and member not in webhook):
-            errors.append(unsupported(f"{path}.{member}", webhook.get(member) or "", known))
-    if not 1 <= webhook.get("timeoutSeconds", 1) <= _TIMEOUT_MAX:
-        detail = "the timeout value must be between 1 and 30 seconds"
-        errors.append(wrong(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], detail))
     for member in ("namespaceSelector", "objectSelector"):
         errors += selectors.validate(webhook.get(member) or {}, path=f"{path}.{member}")
-    return errors + _client(f"{path}.clientConfig", webhook.get("clientConfig") or {}) + _conditions(path, webhook)
+    return errors + each(f"{path}.matchConditions", webhook.get("matchConditions"), _condition)
 
 
-def _client(path: str, client: Object) -> list[FieldError]:
-    if bool(client.get("url")) == bool(client.get("service")):
-        return [required(path, "exactly one of url or service is required")]
+def _condition(path: str, condition: Object) -> list[FieldError]:
+    errors = named(f"{path}.name", condition.get("name"), names.qualified_name)
     try:
-        url = urlsplit(client.get("url") or "https://service")
-    except ValueError as error:
-        return [wrong(f"{path}.url", client["url"], f"{error}; desired format: https://host[/path]")]
-    errors = []
-    if url.scheme != "https":
-        detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
-        errors.append(wrong(f"{path}.url", url.scheme, detail))
-    if url.query:
-        errors.append(
-            wrong(f"{path}.url", url.query, "query parameters are not permitted; desired format: https://host[/path]")
-        )
-    return errors
-
-
-def _conditions(path: str, webhook: Object) -> list[FieldError]:
-    errors: list[Any] = []
-    for index, condition in enumerate(webhook.get("matchConditions") or ()):
-        where = f"{path}.matchConditions[{index}]"
-        errors += named(f"{where}.name", condition.get("name"), names.qualified_name)
-        try:
-            cel.engine().compile(condition.get("expression") or "", CONDITION_ENV)
-        except cel.CelError as error:
-            errors.append(wrong(f"{where}.expression", condition.get("expression"), f"compilation failed: {error}"))
+        cel.engine().compile(condition.get("expression") or "", CONDITION_ENV)
+    except cel.CelError as error:
+        errors.append(wrong(f"{path}.expression", condition.get("expression"), f"compilation failed: {error}"))
     return errors

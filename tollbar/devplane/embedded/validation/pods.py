@@ -3,15 +3,16 @@
 Source: ValidatePodCreate, ValidatePodSpec and ValidatePodStatusUpdate in k8s.io/kubernetes/pkg/apis/core/validation.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
-from tollbar.devplane.embedded.validation.texts import duplicates, members, named, not_found, wrong
+from tollbar.devplane.embedded.validation.texts import duplicates, each, labelled, members, named, not_found, wrong
 from tollbar.model import names, pods, quantity, tolerations
 from tollbar.model.fields import FieldError, forbidden, required, unsupported
 from tollbar.model.objects import Object, spec
 
 _NUMERIC: Final = ("Lt", "Gt")
+_BOTH: Final = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+_NEITHER: Final = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
 CONTAINER_LISTS: Final = ("initContainers", "containers")
 
 
@@ -19,9 +20,11 @@ def validate(pod: Object) -> list[FieldError]:
     """A whole Pod as it is stored; creation and update alike."""
     body = spec(pod)
     errors = [] if body.get("containers") else [required("spec.containers")]
-    for path, container in containers(body):
-        errors += _container(path, container, pods.claim_references(pod))
-    return errors + _claims(body) + _tolerations(body) + _gates(body)
+    known = [reference.get("name") for reference in pods.claim_references(pod)]
+    for member in CONTAINER_LISTS:
+        errors += each(f"spec.{member}", body.get(member), lambda path, container: _container(path, container, known))
+    errors += labelled("spec.resourceClaims", body.get("resourceClaims"), _claim)
+    return errors + each("spec.tolerations", body.get("tolerations"), _toleration) + _gates(body)
 
 
 def validate_new(pod: Object) -> list[FieldError]:
@@ -33,23 +36,16 @@ def validate_new(pod: Object) -> list[FieldError]:
 
 def validate_status(new: Object, old: Object) -> list[FieldError]:
     """The status as it is written through pods/status."""
-    known = {each.get("name") for each in pods.claim_references(old)}
-    errors = []
-    for index, entry in enumerate((new.get("status") or {}).get("resourceClaimStatuses") or ()):
-        if entry.get("name") not in known:
-            path = f"status.resourceClaimStatuses[{index}].name"
-            errors.append(wrong(path, entry.get("name"), "must match the name of an entry in `spec.resourceClaims`"))
-    return errors
+    known = {reference.get("name") for reference in pods.claim_references(old)}
+    detail = "must match the name of an entry in `spec.resourceClaims`"
+
+    def check(path: str, entry: Object) -> list[FieldError]:
+        return [] if entry.get("name") in known else [wrong(f"{path}.name", entry.get("name"), detail)]
+
+    return each("status.resourceClaimStatuses", (new.get("status") or {}).get("resourceClaimStatuses"), check)
 
 
-def containers(body: Object) -> Iterator[tuple[str, Object]]:
-    """All containers with their paths."""
-    for member in CONTAINER_LISTS:
-        for index, container in enumerate(body.get(member) or ()):
-            yield f"spec.{member}[{index}]", container
-
-
-def _container(path: str, container: Object, references: list[Object]) -> list[FieldError]:
+def _container(path: str, container: Object, references: list[Any]) -> list[FieldError]:
     errors = [*named(f"{path}.name", container.get("name"), names.dns_label), *members(path, container, "image")]
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
@@ -58,7 +54,13 @@ def _container(path: str, container: Object, references: list[Object]) -> list[F
             errors += _amount(f"{path}.resources.{member}[{name}]", name, amount)
     if any(pods.is_extended_resource(name) and name not in limits for name in requests):
         errors.append(required(f"{path}.resources.limits", "Limit must be set for non overcommitable resources"))
-    return errors + _claims_of_container(f"{path}.resources.claims", resources.get("claims") or (), references)
+    which = "which does not have it" if references else "which is empty"
+    detail = f"must be one of the names in pod.spec.resourceClaims {which}"
+    return errors + each(
+        f"{path}.resources.claims",
+        resources.get("claims"),
+        lambda where, one: [] if one.get("name") in references else [not_found(where, one.get("name"), detail)],
+    )
 
 
 def _amount(path: str, name: str, amount: Any) -> list[FieldError]:
@@ -73,49 +75,24 @@ def _amount(path: str, name: str, amount: Any) -> list[FieldError]:
     return []
 
 
-def _claims_of_container(path: str, claims: Any, references: list[Object]) -> list[FieldError]:
-    known = [each.get("name") for each in references]
-    which = "which is empty" if not known else "which does not have it"
-    return [
-        not_found(f"{path}[{index}]", each.get("name"), f"must be one of the names in pod.spec.resourceClaims {which}")
-        for index, each in enumerate(claims)
-        if each.get("name") not in known
-    ]
+def _claim(path: str, reference: Object) -> list[FieldError]:
+    by_name, by_template = (reference.get(member) for member in ("resourceClaimName", "resourceClaimTemplateName"))
+    if bool(by_name) != bool(by_template):
+        return []
+    quoted = {"Name": reference.get("name"), "ResourceClaimName": by_name, "ResourceClaimTemplateName": by_template}
+    return [wrong(path, quoted, _BOTH if by_name else _NEITHER)]
 
 
-def _claims(body: Object) -> list[FieldError]:
-    references = body.get("resourceClaims") or []
-    errors = []
-    for index, each in enumerate(references):
-        path = f"spec.resourceClaims[{index}]"
-        errors += named(f"{path}.name", each.get("name"), names.dns_label)
-        given = [each.get(member) for member in ("resourceClaimName", "resourceClaimTemplateName")]
-        quoted = {"Name": each.get("name"), "ResourceClaimName": given[0], "ResourceClaimTemplateName": given[1]}
-        if all(given):
-            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(wrong(path, quoted, detail))
-        if not any(given):
-            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errors.append(wrong(path, quoted, detail))
-    return errors + duplicates("spec.resourceClaims", ((each.get("name"),) * 2 for each in references), ".name")
-
-
-def _tolerations(body: Object) -> list[FieldError]:
-    errors = []
-    for index, toleration in enumerate(body.get("tolerations") or ()):
-        path = f"spec.tolerations[{index}]"
-        found = tolerations.validate(toleration, path=path)
-        if toleration.get("operator") in _NUMERIC:
-            # The API server lists operators as supported that it just refused.
-            text = unsupported(f"{path}.operator", toleration["operator"], (*tolerations.OPERATORS, *_NUMERIC))
-            found = [text if each.field == text.field else each for each in found]
-        errors += found
-    return errors
+def _toleration(path: str, toleration: Object) -> list[FieldError]:
+    found = tolerations.validate(toleration, path=path)
+    if toleration.get("operator") not in _NUMERIC:
+        return found
+    # The API server lists operators as supported that it just refused.
+    text = unsupported(f"{path}.operator", toleration["operator"], (*tolerations.OPERATORS, *_NUMERIC))
+    return [text if error.field == text.field else error for error in found]
 
 
 def _gates(body: Object) -> list[FieldError]:
-    gates = [each.get("name") or "" for each in body.get("schedulingGates") or ()]
-    errors = []
-    for index, name in enumerate(gates):
-        errors += named(f"spec.schedulingGates[{index}]", name, names.qualified_name)
+    gates = [gate.get("name") or "" for gate in body.get("schedulingGates") or ()]
+    errors = each("spec.schedulingGates", gates, lambda path, name: named(path, name, names.qualified_name))
     return errors + duplicates("spec.schedulingGates", zip(gates, gates, strict=True))

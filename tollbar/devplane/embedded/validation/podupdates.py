@@ -8,6 +8,7 @@ import json
 from copy import deepcopy
 from typing import Any, Final
 
+from tollbar.devplane.embedded.strategies import keep
 from tollbar.devplane.embedded.validation.pods import CONTAINER_LISTS
 from tollbar.devplane.embedded.validation.texts import wrong
 from tollbar.model import pods
@@ -28,23 +29,16 @@ def validate(new: Object, old: Object) -> list[FieldError]:
     """Both as they are stored, with all defaults."""
     after, before = deepcopy(spec(new)), spec(old)
     errors = _tolerations(after, before) + _gates(new, old)
-    for member in ("tolerations", "schedulingGates", "activeDeadlineSeconds"):
-        _take_back(after, before, member)
+    keep(after, before, "tolerations", "schedulingGates", "activeDeadlineSeconds")
     for member in CONTAINER_LISTS:
         for container, original in zip(after.get(member) or (), before.get(member) or (), strict=False):
-            _take_back(container, original, "image")
+            keep(container, original, "image")
     if pods.gate_names(old):
-        errors += _selector(after, before) + _affinity(after, before)
+        errors += _selector(after, before) + _required(_terms_of(after), _terms_of(before))
+        after, before = _without_node_affinity(after), _without_node_affinity(before)
     if after != before:
         errors.append(forbidden("spec", f"{_FIELDS}\n{_difference(after, before)}"))
     return errors
-
-
-def _take_back(after: Object, before: Object, member: str) -> None:
-    if member in before:
-        after[member] = before[member]
-    else:
-        after.pop(member, None)
 
 
 def _difference(after: Object, before: Object) -> str:
@@ -77,25 +71,18 @@ def _gates(new: Object, old: Object) -> list[FieldError]:
 def _selector(after: Object, before: Object) -> list[FieldError]:
     wanted = after.get("nodeSelector")
     grown = all((wanted or {}).get(key) == value for key, value in (before.get("nodeSelector") or {}).items())
-    _take_back(after, before, "nodeSelector")
+    keep(after, before, "nodeSelector")
     detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
     return [] if grown else [wrong("spec.nodeSelector", wanted, detail)]
 
 
-def _affinity(after: Object, before: Object) -> list[FieldError]:
-    wanted, had = ((body.get("affinity") or {}).get("nodeAffinity") or {} for body in (after, before))
-    errors = _required(_terms_of(wanted), _terms_of(had))
-    affinity = {**(after.get("affinity") or {}), "nodeAffinity": had}
-    if had:
-        after["affinity"] = affinity
-    elif set(affinity) == {"nodeAffinity"} and "affinity" not in before:
-        after.pop("affinity", None)
-    elif "affinity" in after:
-        after["affinity"].pop("nodeAffinity", None)
-    return errors
+def _without_node_affinity(body: Object) -> Object:
+    rest = {name: value for name, value in (body.get("affinity") or {}).items() if name != "nodeAffinity"}
+    return {**body, "affinity": rest}
 
 
-def _terms_of(affinity: Object) -> list[Object]:
+def _terms_of(body: Object) -> list[Object]:
+    affinity = (body.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return required.get("nodeSelectorTerms") or []
 
@@ -123,14 +110,9 @@ def _narrower(new: Object, old: Object) -> bool:
 
 def _term(term: Object) -> Object:
     """A term as the API server quotes it: by the names of the Go fields."""
-    return {
-        "MatchExpressions": _requirements(term.get("matchExpressions")),
-        "MatchFields": _requirements(term.get("matchFields")),
-    }
+    expressions, fields = (term.get(member) for member in ("matchExpressions", "matchFields"))
+    return {"MatchExpressions": _requirements(expressions), "MatchFields": _requirements(fields)}
 
 
-def _requirements(requirements: Any) -> Any:
-    return requirements and [
-        {"Key": each.get("key"), "Operator": each.get("operator"), "Values": each.get("values")}
-        for each in requirements
-    ]
+def _requirements(given: Any) -> Any:
+    return given and [{name.capitalize(): each.get(name) for name in ("key", "operator", "values")} for each in given]

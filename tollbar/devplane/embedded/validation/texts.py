@@ -4,10 +4,12 @@
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tollbar.model import names
 from tollbar.model.fields import FieldError, required
+from tollbar.model.objects import Object
 
 IMMUTABLE = "field is immutable"
 
@@ -28,6 +30,11 @@ def not_found(field: str, value: Any, detail: str) -> FieldError:
     return FieldError(field, f"Not found: {shown(value)}: {detail}")
 
 
+def each(path: str, items: Iterable[Any] | None, check: Callable[[str, Any], Iterable[FieldError]]) -> list[FieldError]:
+    """What is wrong with the members of a list."""
+    return [error for index, item in enumerate(items or ()) for error in check(f"{path}[{index}]", item)]
+
+
 def named(field: str, value: str | None, problems: Callable[[str], list[str]]) -> list[FieldError]:
     """A name that has to be there and to have a certain form."""
     if not value:
@@ -35,9 +42,9 @@ def named(field: str, value: str | None, problems: Callable[[str], list[str]]) -
     return [wrong(field, value, problem) for problem in problems(value)]
 
 
-def members(field: str, obj: Mapping[str, Any], *names: str) -> list[FieldError]:
+def members(field: str, obj: Mapping[str, Any], *wanted: str) -> list[FieldError]:
     """Of the members that have to be there, those that are not."""
-    return [required(f"{field}.{name}" if field else name) for name in names if not obj.get(name)]
+    return [required(f"{field}.{name}" if field else name) for name in wanted if not obj.get(name)]
 
 
 def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
@@ -52,3 +59,14 @@ def duplicates(field: str, items: Iterable[tuple[Any, Any]], member: str = "") -
             errors.append(duplicate(f"{field}[{index}]{member}", value))
         seen.add(identity)
     return errors
+
+
+def labelled(
+    path: str, items: Sequence[Object] | None, check: Callable[[str, Object], list[FieldError]] = lambda *_: []
+) -> list[FieldError]:
+    """What is wrong with members of a list whose names are DNS labels and differ, beside what `check` says."""
+
+    def checked(where: str, item: Object) -> list[FieldError]:
+        return named(f"{where}.name", item.get("name"), names.dns_label) + check(where, item)
+
+    return each(path, items, checked) + duplicates(path, ((item.get("name"),) * 2 for item in items or ()), ".name")
