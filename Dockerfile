@@ -7,7 +7,8 @@ COPY pyproject.toml README.md LICENSE ./
 COPY tollbar tollbar
 COPY controllers controllers
 COPY webhooks webhooks
-# The package holds the quickstart through a link to it.
+# The package holds what the demonstration plays through links to it.
+COPY manifests/examples/notebook manifests/examples/notebook
 COPY manifests/examples/quickstart manifests/examples/quickstart
 RUN /venv/bin/pip install . && /venv/bin/python -m compileall -q /venv/lib
 

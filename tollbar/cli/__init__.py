@@ -6,6 +6,8 @@ parser, and the table below carries the help lines so that `tollbar --help` impo
 Exit codes: 0 done, 1 failed or findings, 2 wrong usage.  Data goes to stdout, progress and errors to stderr.
 """
 
+import atexit
+import gc
 import importlib
 from dataclasses import dataclass
 from typing import Final
@@ -61,3 +63,4 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="tollbar")
 def main() -> None:
     """Give Pods the tolerations their devices need, before they are scheduled."""
+    atexit.register(gc.freeze)  # as in `tollbar.runtime.process`

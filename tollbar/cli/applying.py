@@ -18,7 +18,7 @@ import orjson
 
 from tollbar import wellknown
 from tollbar.api import crds, gates, webhooks
-from tollbar.cli.waiting import NotSeen, Selection, until
+from tollbar.cli.waiting import NotSeen, Selection, served, until
 from tollbar.model import conditions
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.runtime.client import Client, PatchType
@@ -90,7 +90,7 @@ class Applied:
                 what=f"CustomResourceDefinition {key_of(wanted)} established",
             )
         for resource in (TOLERATION_RULES, SCHEDULING_GATES, WORKLOAD_CLAIMS):
-            await self._served(resource)
+            await served(self._client, resource, timeout=_SERVED_SECONDS)
 
     async def gate(self) -> str:
         """The SchedulingGate of our gate, which whoever runs this may remove; the user's name."""
@@ -157,17 +157,6 @@ class Applied:
             with suppress(NotFound):
                 await self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, body, patch_type=PatchType.MERGE)
         raise click.ClickException(f"CustomResourceDefinition {name} is still there, being deleted")
-
-    async def _served(self, resource: Resource) -> None:
-        """Established comes shortly before the paths are served."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_SERVED_SECONDS):
-                while True:
-                    with suppress(NotFound):
-                        await READ(self._client.list, resource, limit=1)
-                        return
-                    await asyncio.sleep(_POLL_SECONDS)
-        raise click.ClickException(f"{resource.plural} are not served after {_SERVED_SECONDS:g} s")
 
     async def _announce_losses(self) -> None:
         if not any(metadata(obj)["name"].startswith(TOLERATION_RULES.plural) for _, obj in self._created):

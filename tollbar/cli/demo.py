@@ -1,7 +1,8 @@
 """`tollbar demo`: what Tollbar does, on a control plane of its own, in less than a minute, and then all is gone again.
 
 Here is the stage: the control plane, two Nodes of a fake kubelet, and Tollbar as real processes.  What is played on it
-is in `story`.
+is in `story` and `claimstory`.  On the embedded control plane Tollbar makes the claims (`claims: Replace`), on the real
+one kube-controller-manager does.
 
 Invariants: exit code 0 only when every step was seen; whatever happens, no process and, unless it failed, no file is
 left.
@@ -20,18 +21,21 @@ import click
 from rich.console import Console
 
 from tollbar import wellknown
-from tollbar.cli import console, locations, story, suite
+from tollbar.cli import claimstory, console, locations, story, suite
 from tollbar.cli.narrator import Narrator
-from tollbar.cli.story import DRIVER, NAMESPACE, PLAIN, RESERVED, TAINT, Stage
+from tollbar.cli.stage import DRIVER, NAMESPACE, PLAIN, RESERVED, TAINT, Stage, show_pods
 from tollbar.cli.suite import Suite
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real.build import Binaries, BuildError, locate
-from tollbar.devplane.real.launcher import PlaneError, RealPlane
+from tollbar.devplane.real.launcher import RealPlane
+from tollbar.model.objects import Object
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import NAMESPACES
 
 Plane: TypeAlias = RealPlane | EmbeddedPlane
 
@@ -39,6 +43,12 @@ EMBEDDED: Final = "embedded"
 REAL: Final = "real"
 _OTHERS: Final = ("tollbar-demo", "tollbar-fake-kubelet")
 """User agents of ours that are not Tollbar's processes."""
+_SYSTEM: Final[Object] = {
+    "apiVersion": NAMESPACES.api_version,
+    "kind": NAMESPACES.kind,
+    "metadata": {"name": wellknown.SYSTEM_NAMESPACE},
+}
+"""Tollbar's own namespace: where it tries whether somebody else makes claims, and not among the Pods that are shown."""
 _DEVICES: Final = 2
 _FOLDERS: Final = {
     "manifests/examples": "more rules, each with the Pods that show it",
@@ -108,7 +118,7 @@ def _on_a_plane(kind: str, directory: Path, tell: Narrator, keep: bool) -> None:
 
 def _plane(binaries: Binaries | None, directory: Path, tell: Narrator) -> Plane:
     if binaries is None:
-        return EmbeddedPlane(directory)
+        return EmbeddedPlane(directory, claims=False)
     return RealPlane(binaries, directory, report=lambda line: tell.line(line.replace(" s)", "s)")))
 
 
@@ -129,10 +139,13 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
             clock.monotonic() - started,
         )
         started = clock.monotonic()
+        replacing = isinstance(plane, EmbeddedPlane)
+        await client.create(NAMESPACES, _SYSTEM)
         suite_ = suite.running(
             client,
             str(plane.kubeconfig),
             admission="Auto",
+            claims="Replace" if replacing else "Complement",
             report=lambda _line: None,
             sink=partial(_log, plane.layout.root / "logs"),
             draining=False,
@@ -143,7 +156,7 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
             raise click.ClickException(f"the API server does not reach the webhook at {running.webhook_url}")
         pids = ", ".join(f"{name} (pid {child.pid})" for name, child in running.processes.items())
         tell.proof(f"Tollbar: {pids}", clock.monotonic() - started)
-        await _unless_one_dies(running, _tell(Stage(client, tell, clock, partial(_writes, plane))))
+        await _unless_one_dies(running, _tell(Stage(client, tell, clock, partial(_writes, plane), replacing)))
         _look_further(tell, plane, keep)
         if keep:
             await _until_interrupted(running)
@@ -151,11 +164,14 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
 
 async def _tell(stage: Stage) -> None:
     started = stage.clock.monotonic()
-    for chapter in story.CHAPTERS:
+    chapters = (*story.CHAPTERS, *claimstory.CHAPTERS)
+    for chapter in chapters:
         await chapter(stage)
     seconds = stage.clock.monotonic() - started
-    stage.tell.heading(f"All of it happened: {stage.tell.proofs} things shown, the five chapters in {seconds:.1f} s")
-    await story.show_pods(stage, wellknown.LABEL_GATE)
+    stage.tell.heading(
+        f"All of it happened: {stage.tell.proofs} things shown, the {len(chapters)} chapters in {seconds:.1f} s"
+    )
+    await show_pods(stage, wellknown.LABEL_GATE)
 
 
 async def _unless_one_dies(running: Suite, story_: Coroutine[None, None, None]) -> None:
@@ -217,12 +233,13 @@ async def _client(plane: Plane, user_agent: str) -> AsyncGenerator[Client, None]
 
 
 def _writes(plane: Plane, pod: str) -> list[str]:
-    """The verbs of all that Tollbar's processes wrote to a Pod, from the audit log."""
+    """The verbs of all that Tollbar's processes wrote to a Pod, from the audit log; where its claims are recorded, in
+    its status, is left out."""
     plane.audit_fence()
     return [
         record.verb
         for record in plane.audit.writes(user_agent="tollbar", resource="pods", namespace=NAMESPACE)
-        if record.name == pod and not record.user_agent.startswith(_OTHERS)
+        if record.name == pod and not record.subresource and not record.user_agent.startswith(_OTHERS)
     ]
 
 

@@ -11,8 +11,10 @@ from typing import Final
 
 import tollbar
 
-QUICKSTART: Final = Path(__file__).parent / "quickstart"
-"""The quickstart's files: a link to manifests/examples/quickstart in a checkout, a copy in an installation."""
+EXAMPLES: Final = Path(__file__).parent
+"""Folders of the examples that are played: links to those of manifests/examples in a checkout, copies in an
+installation."""
+QUICKSTART: Final = EXAMPLES / "quickstart"
 
 _CHECKOUT: Final = Path(tollbar.__file__).parents[1]
 

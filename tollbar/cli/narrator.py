@@ -44,7 +44,10 @@ class Narrator:
 
     def applied(self, *files: str) -> None:
         """What a reader would do with kubectl."""
-        self._print(Text.assemble(("apply ", "dim"), ("  ".join(files), "yellow")), _INDENT)
+        self._did("apply", files)
+
+    def deleted(self, *files: str) -> None:
+        self._did("delete", files)
 
     def command(self, text: str) -> None:
         """A command that was run; what it printed is quoted after it."""
@@ -76,6 +79,9 @@ class Narrator:
         """A sign of life while something takes its time; only on a terminal."""
         with self._out.status(text, spinner="dots" if self._utf8 else "line"):
             yield
+
+    def _did(self, verb: str, files: tuple[str, ...]) -> None:
+        self._print(Text.assemble((f"{verb} ", "dim"), ("  ".join(files), "yellow")), _INDENT)
 
     def _print(self, text: Text, indent: int = 0, hang: int = 0) -> None:
         """Folded at the console's width; lines after the first are indented by `hang` more."""

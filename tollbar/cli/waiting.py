@@ -1,12 +1,12 @@
 """Wait until an object of the cluster looks as expected, by watching it.
 
-Used by `dev` and `demo`, whose every step is proven by what the API server says.  Nothing is polled: one list, then a
+Used by `dev` and `demo`, whose every step is proven by what the API server says.  No object is polled: one list, then a
 watch from its version; a watch that ends or is too old starts over.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -15,11 +15,13 @@ import click
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
-from tollbar.runtime.errors import Gone, Unreachable
+from tollbar.runtime.errors import Gone, NotFound, Unreachable
 from tollbar.runtime.resources import Resource
+from tollbar.runtime.retry import READ
 
 _WATCH_SECONDS: Final = 300
 _AGAIN_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.05
 
 Wanted: TypeAlias = Callable[[Object | None], bool]
 
@@ -87,6 +89,18 @@ async def milestones(
         if begun is not None:
             begun.set()
     raise NotSeen(f"{missing[0]}: not seen within {timeout:g} s", last)
+
+
+async def served(client: Client, resource: Resource, *, timeout: float) -> None:
+    """Wait for the paths of a kind, which come shortly after its definition is Established.  Raises NotSeen."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            while True:
+                with suppress(NotFound):
+                    await READ(client.list, resource, limit=1)
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
+    raise NotSeen(f"{resource.plural} are not served after {timeout:g} s", None)
 
 
 async def _states(client: Client, selection: Selection) -> AsyncGenerator[Object | None, None]:

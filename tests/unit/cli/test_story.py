@@ -3,29 +3,55 @@
 import inspect
 from pathlib import Path
 
-from tollbar.cli import locations, story
-from tollbar.cli.locations import QUICKSTART
+from tollbar.cli import claimstory, locations, stage, story
+from tollbar.cli.locations import EXAMPLES, QUICKSTART
+from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS
 
-MANIFESTS = Path(__file__).parents[3] / "manifests" / "examples" / "quickstart"
+MANIFESTS = Path(__file__).parents[3] / "manifests" / "examples"
+NOT_PLAYED = {"notebook/rights.yaml"}
+"""The demonstration is an administrator."""
 
 
-def test_there_is_one_copy_of_the_quickstart() -> None:
-    assert QUICKSTART.resolve() == MANIFESTS
+def test_there_is_one_copy_of_the_files() -> None:
+    assert [(EXAMPLES / name).resolve() for name in ("quickstart", "notebook")] == [
+        MANIFESTS / "quickstart",
+        MANIFESTS / "notebook",
+    ]
 
 
 def test_every_file_is_played() -> None:
-    text = inspect.getsource(story)
+    text = inspect.getsource(story) + inspect.getsource(claimstory)
+    files = {path.name for path in QUICKSTART.glob("*.yaml")}
+    files |= {f"notebook/{path.name}" for path in (EXAMPLES / "notebook").glob("*.yaml")}
 
-    assert [path.name for path in QUICKSTART.glob("*.yaml") if f'"{path.name}"' not in text] == []
+    assert {file for file in files if f'"{file}"' not in text} == NOT_PLAYED
 
 
 def test_the_story_knows_the_quickstart() -> None:
-    [rule] = story.documents("rule.yaml")
+    [rule] = stage.documents("rule.yaml")
     tolerated = {toleration["key"] for toleration in rule["spec"]["tolerations"]}
-    [early] = story.documents("device-class.yaml")
+    [early] = stage.documents("device-class.yaml")
     drivers = early["spec"]["selectors"][0]["cel"]["expression"]
 
-    assert (tolerated, drivers) == ({story.TAINT["key"]}, f'device.driver == "{story.DRIVER}"')
+    assert (tolerated, drivers) == ({stage.TAINT["key"]}, f'device.driver == "{stage.DRIVER}"')
+
+
+def test_the_story_knows_the_notebooks() -> None:
+    [definition] = stage.documents("notebook/definition.yaml")
+    [notebook, workload_claim] = stage.documents("notebook/notebook.yaml")
+    reference = {"apiGroup": stage.NOTEBOOKS.group, "resource": stage.NOTEBOOKS.plural, "name": "analysis"}
+
+    assert (
+        definition["apiVersion"],
+        definition["metadata"]["name"],
+        notebook["apiVersion"],
+        workload_claim["spec"]["workloadRef"],
+    ) == (
+        CUSTOM_RESOURCE_DEFINITIONS.api_version,
+        f"{stage.NOTEBOOKS.plural}.{stage.NOTEBOOKS.group}",
+        stage.NOTEBOOKS.api_version,
+        reference,
+    )
 
 
 def test_hints_name_files_that_are_there(monkeypatch) -> None:

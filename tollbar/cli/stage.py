@@ -1,0 +1,158 @@
+"""What every chapter of the demonstration works with: the cluster, the narrator, the files of the examples.
+
+Used by `story` and `claimstory`, which play the files, and by `demo`, which sets the stage.  A sentence that does not
+come true ends the story with NotSeen or Untrue.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import click
+import yaml
+
+from tollbar.cli import tables
+from tollbar.cli.locations import EXAMPLES, QUICKSTART
+from tollbar.cli.narrator import Narrator
+from tollbar.cli.waiting import Selection, Wanted, milestones
+from tollbar.model import pods
+from tollbar.model.objects import Key, Object, metadata, spec
+from tollbar.runtime import resources
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.resources import Resource
+
+NAMESPACE: Final = "default"
+PLAIN: Final = "plain"
+RESERVED: Final = "gpu"
+DRIVER: Final = "gpu.example.com"
+TAINT: Final[Object] = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
+SECONDS: Final = 30.0
+"""How long a chapter waits for anything."""
+
+NOTEBOOKS: Final = Resource("example.com", "v1", "notebooks", "Notebook", namespaced=True)
+_KINDS: Final = {
+    resource.kind: resource
+    for resource in (
+        resources.PODS,
+        resources.DEVICE_CLASSES,
+        resources.RESOURCE_CLAIM_TEMPLATES,
+        resources.TOLERATION_RULES,
+        resources.WORKLOAD_CLAIMS,
+        resources.CUSTOM_RESOURCE_DEFINITIONS,
+        NOTEBOOKS,
+    )
+}
+
+
+T = TypeVar("T")
+
+
+class Untrue(click.ClickException):
+    """The cluster is not as the story says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a chapter needs.
+
+    `writes_of` answers with the verbs of Tollbar's own writes to a Pod, its status left out, as the API server logged
+    them; it blocks.  `replacing`: Tollbar makes the claims here, not kube-controller-manager.
+    """
+
+    client: Client
+    tell: Narrator
+    clock: Clock
+    writes_of: Callable[[str], list[str]]
+    replacing: bool
+
+
+def documents(file: str) -> list[Object]:
+    """The objects in a file of the quickstart, or of another example when the file names its folder."""
+    path = EXAMPLES / file if "/" in file else QUICKSTART / file
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+async def apply(stage: Stage, file: str) -> list[Object]:
+    """The file's objects as the API server stored them."""
+    stored = []
+    for obj in documents(file):
+        resource = _KINDS[obj["kind"]]
+        stored.append(
+            await stage.client.patch(
+                resource,
+                metadata(obj)["name"],
+                obj,
+                namespace=NAMESPACE if resource.namespaced else "",
+                patch_type=PatchType.APPLY,
+                field_manager="tollbar-demo",
+            )
+        )
+    return stored
+
+
+async def delete(stage: Stage, file: str) -> None:
+    """Ask for the deletion of the file's objects."""
+    for obj in documents(file):
+        resource = _KINDS[obj["kind"]]
+        await stage.client.delete(resource, metadata(obj)["name"], NAMESPACE if resource.namespaced else "")
+
+
+async def followed(
+    stage: Stage, resource: Resource, name: str, steps: Mapping[str, Wanted], act: Callable[[], Awaitable[T]]
+) -> tuple[T, Object, dict[str, float]]:
+    """Do something and watch one object until it has gone through these steps.
+
+    What `act` returned, the object at the end (empty when it is gone), and the seconds from before `act` until its
+    answer (`done`) and until each step.
+    """
+    selection = Selection.named(resource, Key(NAMESPACE if resource.namespaced else "", name))
+    begun = asyncio.Event()
+    following = asyncio.create_task(
+        milestones(stage.client, selection, steps, timeout=SECONDS, clock=stage.clock, begun=begun)
+    )
+    try:
+        await begun.wait()
+        started = stage.clock.monotonic()
+        answer = await act()
+        seconds = {"done": stage.clock.monotonic() - started}
+        found, reached = await following
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    return answer, found or {}, seconds | {step: moment - started for step, moment in reached.items()}
+
+
+def is_released(pod: Object | None) -> bool:
+    return pod is not None and not pods.is_gated(pod)
+
+
+def is_bound(pod: Object | None) -> bool:
+    return pod is not None and pods.is_bound(pod)
+
+
+def is_running(pod: Object | None) -> bool:
+    return pod is not None and (pod.get("status") or {}).get("phase") == "Running"
+
+
+def is_gone(obj: Object | None) -> bool:
+    return obj is None
+
+
+def node_of(pod: Object, expected: str) -> str:
+    node: str = spec(pod)["nodeName"]
+    expect(node == expected, f"the Pod is on node {node}, not on {expected}")
+    return node
+
+
+async def show_pods(stage: Stage, *labels: str) -> None:
+    """What kubectl would print."""
+    stage.tell.command(" ".join(["kubectl get pods", *(f"-L {label}" for label in labels)]))
+    stage.tell.quote(*await tables.get(stage.client, resources.PODS, NAMESPACE, labels=labels))
+
+
+def expect(truth: object, otherwise: str) -> None:
+    """Raises Untrue."""
+    if not truth:
+        raise Untrue(otherwise)
