@@ -2,17 +2,20 @@
 
 A test that uses `real_plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is
 built, when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
-Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  USE_EXISTING_CLUSTER=true runs them
-against the cluster of the current kubeconfig instead, except those that need a control plane of their own.
+Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  TOLLBAR_KUBERNETES=1.35 runs them on
+an older Kubernetes (tests/planes.py), USE_EXISTING_CLUSTER=true against the cluster of the current kubeconfig, except
+those that need a control plane of their own.
 
 `embedded` is the API server in memory: no build, ready in a second, one for each worker of xdist.
 """
 
 import asyncio
+import gc
 import inspect
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,13 +23,14 @@ from typing import Protocol
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
-from planes import unavailable
+from planes import KUBERNETES, unavailable
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real.build import Binaries, BuildError, locate
 from tollbar.devplane.real.kubectl import Kubectl
-from tollbar.devplane.real.launcher import PlaneError, RealPlane
+from tollbar.devplane.real.launcher import RealPlane
 from tollbar.runtime.client import Client
 from tollbar.runtime.metrics import Metrics
 
@@ -62,6 +66,7 @@ class ExistingPlane:
 def pytest_configure() -> None:
     # Before Python 3.14 looptime's look at every test would otherwise make an event loop that nobody closes.
     asyncio.set_event_loop(None)
+    gc.disable()  # until all is collected: nothing of it is ever garbage
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -72,6 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()  # or most of each full collection would go through modules and tables
+    gc.enable()
     config = session.config
     distributed = hasattr(config, "workerinput")
     wanted = any(item.get_closest_marker("real") for item in session.items)
@@ -79,7 +86,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     try:
-        config.stash[BINARIES] = locate(report=terminal.write_line if terminal else lambda _line: None)
+        config.stash[BINARIES] = locate(KUBERNETES, terminal.write_line if terminal else lambda _line: None)
     except BuildError as error:
         config.stash[BINARIES] = str(error)
 
@@ -144,6 +151,19 @@ def kubectl(plane: Plane) -> Kubectl:
 @pytest.fixture
 def namespace(plane: Plane) -> Iterator[str]:
     """A fresh namespace in which Pods can be created at once."""
+    with _namespace(plane) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def shared_namespace(plane: Plane) -> Iterator[str]:
+    """A namespace for the tests of one file that leave nothing in it."""
+    with _namespace(plane) as name:
+        yield name
+
+
+@contextmanager
+def _namespace(plane: Plane) -> Iterator[str]:
     name = f"test-{uuid.uuid4().hex[:10]}"
     plane.kubectl("create", "namespace", name)
     plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")

@@ -1,7 +1,11 @@
-"""Small random clusters: few names, so that everything meets everything, and rules that read all kinds of inputs."""
+"""Small random clusters: few names, so that everything meets everything, and rules that read all kinds of inputs.
+
+What is drawn from is made once: Hypothesis takes longer to look at a new strategy than to draw from a known one.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from functools import cache
 from typing import Any, Final
 
 from builders import (
@@ -22,6 +26,7 @@ from builders import (
     toleration,
     toleration_rule,
 )
+from drawing import pick
 from fakes import FakeEngine, FakeProgram, expression, failing, has_label, wants_class
 from hypothesis import strategies as st
 
@@ -94,79 +99,103 @@ def some(values: Iterable[Any], most: int = 3) -> st.SearchStrategy[list[Any]]:
     return st.lists(st.sampled_from(list(values)), max_size=most, unique_by=repr)
 
 
+_BOOLEANS: Final = st.booleans()
+_GATES: Final = some(["a.dev/x", wellknown.GATE, wellknown.GATE, "b.dev/y"])
+_CLAIMS: Final = some(["c1", "c2"])
+_TEMPLATES: Final = some(["t1", "t2"])
+_GENERATED: Final = st.sampled_from(["", "{name}-t1", None])
+_RESOURCES: Final = some([RESOURCE, IMPLICIT, "example.com/nic"], 2)
+_MEMBERS: Final = st.sampled_from(["requests", "limits"])
+_COUNTS: Final = st.sampled_from(["0", "1", "2"])
+_TOLERATED: Final = some(TOLERATIONS)
+_LABELS: Final = st.sampled_from([{}, {}, {"app": "web"}, {"tier": "x"}])
+_RECORDS: Final = st.sampled_from(
+    ["[]", "{", '[{"rule":"gpu","generation":1,"added":[],"via":"admission"}]', "[" * 5_000]
+)
+_ANNOTATIONS: Final = st.fixed_dictionaries({}, optional={"a": st.just("b"), "tollbar.dev/tolerations": _RECORDS})
+_OWNERS: Final = st.sampled_from([*[""] * 9, "ReplicaSet", "DaemonSet"])
+_CHANGES: Final[tuple[st.SearchStrategy[Any], ...]] = (
+    seldom(lambda it: it.labelled({"tollbar.dev/skip": "true"})),
+    seldom(lambda it: it.deleting()),
+    st.sampled_from([*[None] * 5, *[lambda it: it.phase("Pending")] * 5, lambda it: it.phase("Failed")]),
+    seldom(lambda it: it.annotated({"kubernetes.io/config.mirror": "x"})),
+)
+
+
+@cache
 @st.composite
 def pods(draw: st.DrawFn, name: str) -> Pod:
     built = pod(name)
-    if gates := draw(some(["a.dev/x", wellknown.GATE, wellknown.GATE, "b.dev/y"])):
+    if gates := draw(_GATES):
         built = built.gated(*dict.fromkeys(gates))
-    built = built.claims(*draw(some(["c1", "c2"])))
-    for reference in draw(some(["t1", "t2"])):
+    built = built.claims(*draw(_CLAIMS))
+    for reference in draw(_TEMPLATES):
         built = built.templates(reference)
-        generated = draw(st.sampled_from(["", f"{name}-t1", None]))
+        generated = draw(_GENERATED)
         if generated != "":
-            built = built.generated(reference, generated)
-    for resource in draw(some([RESOURCE, IMPLICIT, "example.com/nic"], 2)):
-        member = draw(st.sampled_from(["requests", "limits"]))
-        built = built.wants({resource: draw(st.sampled_from(["0", "1", "2"]))}, init=draw(st.booleans()), member=member)
-    built = built.tolerating(*draw(some(TOLERATIONS))) if draw(st.booleans()) else built
-    if labels := draw(st.sampled_from([{}, {}, {"app": "web"}, {"tier": "x"}])):
+            built = built.generated(reference, generated and generated.format(name=name))
+    for resource in draw(_RESOURCES):
+        member = draw(_MEMBERS)
+        built = built.wants({resource: draw(_COUNTS)}, init=draw(_BOOLEANS), member=member)
+    built = built.tolerating(*draw(_TOLERATED)) if draw(_BOOLEANS) else built
+    if labels := draw(_LABELS):
         built = built.labelled(labels)
-    if annotations := draw(annotations_of_a_pod()):
+    if annotations := draw(_ANNOTATIONS):
         built = built.annotated(annotations)
-    if owner := draw(st.sampled_from([*[""] * 9, "ReplicaSet", "DaemonSet"])):
+    if owner := draw(_OWNERS):
         built = built.owned_by(owner, api_version="apps/v1")
-    for change in (
-        seldom(lambda it: it.labelled({"tollbar.dev/skip": "true"})),
-        seldom(lambda it: it.deleting()),
-        st.sampled_from([*[None] * 5, *[lambda it: it.phase("Pending")] * 5, lambda it: it.phase("Failed")]),
-        seldom(lambda it: it.annotated({"kubernetes.io/config.mirror": "x"})),
-    ):
+    for change in _CHANGES:
         if changed := draw(change):
             built = changed(built)
     return built
 
 
-def annotations_of_a_pod() -> st.SearchStrategy[dict[str, str]]:
-    texts = st.sampled_from(["[]", "{", '[{"rule":"gpu","generation":1,"added":[],"via":"admission"}]', "[" * 5_000])
-    return st.fixed_dictionaries({}, optional={"a": st.just("b"), "tollbar.dev/tolerations": texts})
+_ALTERNATIVES: Final = st.lists(st.sampled_from(["gpu", "tpu", "nic"]), min_size=1, max_size=3)
+_REQUESTS: Final = st.lists(st.one_of(_ALTERNATIVES.map(lambda given: given[:1]), _ALTERNATIVES), max_size=2)
+_TEAMS: Final = st.sampled_from(["", "a", "b"])
+_MOSTLY: Final = st.sampled_from([True, True, True, False])
+_TEAM_A: Final = st.sampled_from([None, {"team": "a"}])
+_ANNOTATED: Final = st.sampled_from([None, {"a": "b"}])
+_BACKED: Final = st.sampled_from([RESOURCE, "example.com/nic"])
+_TIERS: Final = st.sampled_from(["fast", "slow"])
+_SELECTED: Final = some(SELECTORS, 2)
 
 
-def requests() -> st.SearchStrategy[list[list[str]]]:
-    choices = st.lists(st.sampled_from(["gpu", "tpu", "nic"]), min_size=1, max_size=3)
-    return st.lists(st.one_of(choices.map(lambda given: given[:1]), choices), max_size=2)
-
-
+@cache
 @st.composite
 def claims(draw: st.DrawFn, name: str) -> Claim:
     built = claim(name)
-    for classes in draw(requests()):
+    for classes in draw(_REQUESTS):
         built = built.request(*classes)
-    if team := draw(st.sampled_from(["", "a", "b"])):
+    if team := draw(_TEAMS):
         built = built.labelled(team=team)
     owner, _, generated = name.partition("-")
-    if generated and draw(st.sampled_from([True, True, True, False])):
+    if generated and draw(_MOSTLY):
         built = built.generated_for(pod(owner))
     return built
 
 
+@cache
 @st.composite
 def templates(draw: st.DrawFn, name: str) -> Template:
     built = template(name)
-    for classes in draw(requests()):
+    for classes in draw(_REQUESTS):
         built = built.request(*classes)
-    return built.giving(draw(st.sampled_from([None, {"team": "a"}])), draw(st.sampled_from([None, {"a": "b"}])))
+    return built.giving(draw(_TEAM_A), draw(_ANNOTATED))
 
 
+@cache
 @st.composite
 def classes(draw: st.DrawFn, name: str) -> DeviceClass:
     built = device_class(name)
-    if draw(st.booleans()):
-        built = built.backing(draw(st.sampled_from([RESOURCE, "example.com/nic"])))
-    if draw(st.booleans()):
-        built = built.labelled(tier=draw(st.sampled_from(["fast", "slow"])))
-    return built.selecting(*draw(some(SELECTORS, 2)))
+    if draw(_BOOLEANS):
+        built = built.backing(draw(_BACKED))
+    if draw(_BOOLEANS):
+        built = built.labelled(tier=draw(_TIERS))
+    return built.selecting(*draw(_SELECTED))
 
 
+@cache
 def namespaces(name: str) -> st.SearchStrategy[Built]:
     plain = namespace(name)
     return st.sampled_from(
@@ -184,16 +213,23 @@ MATCHES: Final[Mapping[str, Callable[[TolerationRule], TolerationRule]]] = {
 """A name for a rule, and how it matches."""
 
 
+_GIVEN: Final = st.lists(st.sampled_from(TOLERATIONS), min_size=1, max_size=2)
+_SELECTED_TEAMS: Final = st.sampled_from([*[""] * 6, "a", "b"])
+_RULE_MODES: Final = st.sampled_from([*["Enforce"] * 6, "Audit", "Disabled"])
+_ALTERNATIVES_COUNT: Final = st.sampled_from(["All", "Any", "First"])
+
+
+@cache
 @st.composite
 def rules(draw: st.DrawFn, name: str) -> TolerationRule:
     built = MATCHES[name](toleration_rule(name))
-    built = built.giving(*draw(st.lists(st.sampled_from(TOLERATIONS), min_size=1, max_size=2)))
-    if team := draw(st.sampled_from([*[""] * 6, "a", "b"])):
+    built = built.giving(*draw(_GIVEN))
+    if team := draw(_SELECTED_TEAMS):
         built = built.in_namespaces(team=team)
-    mode = draw(st.sampled_from([*["Enforce"] * 6, "Audit", "Disabled"]))
-    return built.mode(mode).when(draw(st.sampled_from(["All", "Any", "First"])))
+    return built.mode(draw(_RULE_MODES)).when(draw(_ALTERNATIVES_COUNT))
 
 
+@cache
 def scheduling_gates(name: str) -> st.SearchStrategy[SchedulingGate]:
     ours, stranger = scheduling_gate(name), scheduling_gate(name, "a.dev/x")
     return st.sampled_from(
@@ -212,6 +248,10 @@ KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], st.SearchStrate
 }
 
 
+_RULES: Final = some(MATCHES, 6)
+_NEARLY_ALWAYS: Final = st.sampled_from([True] * 7 + [False])
+
+
 @st.composite
 def clusters(draw: st.DrawFn, *without: str) -> dict[tuple[str, str], Object]:
     """Objects by kind and name, without these kinds; most of what could be there is, and some of the rules."""
@@ -219,9 +259,9 @@ def clusters(draw: st.DrawFn, *without: str) -> dict[tuple[str, str], Object]:
     for kind, (names, strategy) in KINDS.items():
         if kind in without:
             continue
-        present = draw(some(names, 6)) if kind == "TolerationRule" else names
+        present = draw(_RULES) if kind == "TolerationRule" else names
         for name in present:
-            if kind == "TolerationRule" or draw(st.sampled_from([True] * 7 + [False])):
+            if kind == "TolerationRule" or draw(_NEARLY_ALWAYS):
                 cluster[kind, name] = draw(strategy(name))
     return cluster
 
@@ -292,14 +332,18 @@ TOUCHES: Final[Mapping[str, tuple[Touch, ...]]] = {
 """What happens to objects of each kind while they live, one thing at a time; some of it matters to nobody."""
 
 
+_DAMAGES: Final = st.integers(0, 4)
+_DAMAGE: Final = st.sampled_from(["absent", "null", "empty"])
+
+
 @st.composite
 def damaged(draw: st.DrawFn, obj: Object) -> Object:
     """The object with some members absent, null or empty, as their types allow."""
     copy = deepcopy(obj)
-    for _ in range(draw(st.integers(0, 4))):
-        part, member = draw(st.sampled_from(_members(copy)))
+    for _ in range(draw(_DAMAGES)):
+        part, member = pick(draw, _members(copy))
         kind = type(part[member])
-        what = draw(st.sampled_from(["absent", "null", "empty"]))
+        what = draw(_DAMAGE)
         if what == "absent":
             del part[member]
         elif what == "null" and isinstance(part, dict):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planes import only_real
+from planes import only_real, since
 
 from tollbar import wellknown
 from tollbar.api import webhooks
@@ -161,14 +161,15 @@ def test_a_second_one_is_refused_and_one_that_was_killed_is_cleaned_up(kubectl: 
     refused = second.end()
     first.end(signal.SIGKILL)
     third = dev()
-    third.until("ready: webhook at")
+    third.until("left behind by an earlier run")
+    third.until("as an owner")
     code = third.end(signal.SIGINT)
 
     assert (refused, second.said.splitlines()[-1]) == (
         1,
         "Error: another `tollbar dev` serves this cluster: end that one first",
     )
-    assert (code, cluster(kubectl)) == (0, before), third.said
+    assert (code, third.processes(), cluster(kubectl)) == (130, {}, before), third.said
 
 
 def test_an_installation_is_left_alone(kubectl: Kubectl, dev: Any) -> None:
@@ -196,6 +197,7 @@ def test_never_gates_when_told_so(kubectl: Kubectl, namespace: str, dev: Any, cl
 
 
 @only_real("Deployments")
+@since("1.36", "no reservation beside kube-controller-manager")
 def test_at_the_end_no_claim_is_kept_by_it(kubectl: Kubectl, namespace: str, dev: Any) -> None:
     here = ("-n", namespace)
     running = dev()

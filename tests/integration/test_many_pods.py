@@ -1,4 +1,4 @@
-"""Thousands of Pods on the embedded control plane: created, listed in pages, watched by three clients, and deleted.
+"""Many Pods on the embedded control plane: created, listed in pages, watched by three clients, and deleted.
 
 TOLLBAR_PODS says how many; `--log-cli-level=INFO` shows what they cost.
 """
@@ -35,7 +35,7 @@ AT_ONCE = 64
 PAGE = 500
 LABELS = 2
 """Changes of each Pod; those of ten thousand are more than the control plane keeps."""
-SIZE = int(os.environ.get("TOLLBAR_PODS", "1500"))
+SIZE = int(os.environ.get("TOLLBAR_PODS", "750"))
 
 
 class Watcher:

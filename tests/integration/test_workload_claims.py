@@ -48,11 +48,13 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-async def test_the_server_and_the_parser_are_of_one_mind(admin: Client, namespace: str, spec: dict[str, Any]) -> None:
-    wanted = claim(namespace, **spec)
+async def test_the_server_and_the_parser_are_of_one_mind(
+    admin: Client, shared_namespace: str, spec: dict[str, Any]
+) -> None:
+    wanted = claim(shared_namespace, **spec)
     strict = {"dryRun": "All", "fieldValidation": "Strict"}
     try:
-        await admin.raw("POST", WORKLOAD_CLAIMS.path(namespace), orjson.dumps(wanted), query=strict)
+        await admin.raw("POST", WORKLOAD_CLAIMS.path(shared_namespace), orjson.dumps(wanted), query=strict)
         accepted = True
     except ApiError:
         accepted = False
@@ -68,13 +70,16 @@ CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize(("change", "allowed"), CHANGES.values(), ids=CHANGES)
-async def test_what_may_change(admin: Client, namespace: str, change: dict[str, Any], allowed: bool) -> None:
-    await admin.create(WORKLOAD_CLAIMS, claim(namespace))
+async def test_what_may_change(admin: Client, shared_namespace: str, change: dict[str, Any], allowed: bool) -> None:
+    here = {"namespace": shared_namespace}
+    await admin.create(WORKLOAD_CLAIMS, claim(shared_namespace))
     said = ""
     try:
-        await admin.patch(WORKLOAD_CLAIMS, "tried", {"spec": change}, namespace=namespace, patch_type=PatchType.MERGE)
+        await admin.patch(WORKLOAD_CLAIMS, "tried", {"spec": change}, **here, patch_type=PatchType.MERGE)
     except Invalid as refused:
         said = refused.message
+    finally:
+        await admin.delete(WORKLOAD_CLAIMS, "tried", **here)
     assert ("field is immutable" in said, said == "") == (not allowed, allowed)
 
 

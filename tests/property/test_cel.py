@@ -1,8 +1,10 @@
 """CEL on texts, expressions and objects that nobody thought of."""
 
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+from drawing import pick
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -186,6 +188,10 @@ FIELDS = {
 }
 WORDS = st.sampled_from(["app", "gpu", "web"])
 PRESENT = st.sampled_from([True, True, True, True, False])
+EITHER = st.booleans()
+SELDOM = st.sampled_from([True, *[False] * 7])
+FEW = st.integers(0, 2)
+STEPS = st.integers(0, 5)
 SCOPE = dict(RULE_ENV.variables)
 
 
@@ -193,34 +199,33 @@ def inside(type_: str) -> str:
     return type_[type_.index("<") + 1 : -1]
 
 
+@cache
 @st.composite
 def values(draw: st.DrawFn, type_: str) -> Any:
     """A value of the type, every field optional."""
     if type_ in FIELDS:
         return {name: draw(values(field)) for name, field in FIELDS[type_].items() if draw(PRESENT)}
     if type_.startswith("list<"):
-        return [draw(values(inside(type_))) for _ in range(draw(st.integers(0, 2)))]
+        return [draw(values(inside(type_))) for _ in range(draw(FEW))]
     if type_.startswith("map<"):
-        return {key: draw(values(inside(type_))) for key in ("app", "gpu", "web") if draw(st.booleans())}
-    return draw(WORDS if type_ == "string" else st.integers(0, 2))
+        return {key: draw(values(inside(type_))) for key in ("app", "gpu", "web") if draw(EITHER)}
+    return draw(WORDS if type_ == "string" else FEW)
 
 
 @st.composite
 def chains(draw: st.DrawFn, scope: dict[str, str]) -> tuple[str, str]:
     """An expression that selects something, and its type."""
-    source = draw(st.sampled_from(sorted(scope)))
+    source = pick(draw, sorted(scope))
     type_ = scope[source]
-    while draw(st.integers(0, 5)):
+    while draw(STEPS):
         if type_ in FIELDS:
-            name = draw(st.sampled_from(sorted(FIELDS[type_])))
+            name = pick(draw, sorted(FIELDS[type_]))
             source, type_ = f"{source}.{name}", FIELDS[type_][name]
         elif type_.startswith("list<"):
-            step = draw(st.sampled_from(["[0]", "[1]", ".filter(f, true)[0]", "[size(claims)]"]))
+            step = pick(draw, ["[0]", "[1]", ".filter(f, true)[0]", "[size(claims)]"])
             source, type_ = source + step, inside(type_)
         elif type_.startswith("map<"):
-            step = draw(
-                st.sampled_from([".app", '["gpu"]', "[pod.metadata.name]", "[deviceClasses.web.metadata.name]"])
-            )
+            step = pick(draw, [".app", '["gpu"]', "[pod.metadata.name]", "[deviceClasses.web.metadata.name]"])
             source, type_ = source + step, inside(type_)
         else:
             break
@@ -230,15 +235,15 @@ def chains(draw: st.DrawFn, scope: dict[str, str]) -> tuple[str, str]:
 @st.composite
 def rules(draw: st.DrawFn, scope: dict[str, str], depth: int = 2) -> str:
     """An expression of type bool."""
-    if depth and draw(st.booleans()):
+    if depth and draw(EITHER):
         left, right = draw(rules(scope, depth - 1)), draw(rules(scope, depth - 1))
-        form = draw(st.sampled_from(["({0}) && ({1})", "({0}) || ({1})", "!({0})", "({0}) ? ({1}) : ({0})"]))
+        form = pick(draw, ["({0}) && ({1})", "({0}) || ({1})", "!({0})", "({0}) ? ({1}) : ({0})"])
         return form.format(left, right)
-    if not draw(st.integers(0, 7)):
-        return draw(st.sampled_from(["true", "false"]))
+    if draw(SELDOM):
+        return pick(draw, ["true", "false"])
     source, type_ = draw(chains(scope))
     if type_ in FIELDS:
-        field = draw(st.sampled_from(sorted(FIELDS[type_])))
+        field = pick(draw, sorted(FIELDS[type_]))
         forms = [
             f"has({source}.{field})",
             f"{source} == {source}",
@@ -248,10 +253,10 @@ def rules(draw: st.DrawFn, scope: dict[str, str], depth: int = 2) -> str:
             f"{source}.?{field}.hasValue()",
             f"optional.of({source}).optMap(o, has(o.{field})).orValue(false)",
         ]
-        return draw(st.sampled_from(forms))
+        return pick(draw, forms)
     if type_ in ("string", "int"):
         literal = f'"{draw(WORDS)}"' if type_ == "string" else "1"
-        return draw(st.sampled_from([f"{source} == {literal}", f"{source} <= {literal}", f"{source} in [{literal}]"]))
+        return pick(draw, [f"{source} == {literal}", f"{source} <= {literal}", f"{source} in [{literal}]"])
     if type_.startswith("map<"):
         key = f'"{draw(WORDS)}"'
         forms = [
@@ -261,7 +266,7 @@ def rules(draw: st.DrawFn, scope: dict[str, str], depth: int = 2) -> str:
             f"{source}.size() > 1",
             f"{source} == {{}}",
         ]
-        return draw(st.sampled_from(forms))
+        return pick(draw, forms)
     name = f"v{len(scope)}"
     body = draw(rules({**scope, name: inside(type_)}, depth and depth - 1))
     forms = [
@@ -277,7 +282,7 @@ def rules(draw: st.DrawFn, scope: dict[str, str], depth: int = 2) -> str:
         f"{source}[?1].hasValue()",
         f"size({source}) > 1",
     ]
-    return draw(st.sampled_from(forms))
+    return pick(draw, forms)
 
 
 PACKAGES = st.fixed_dictionaries({name: values(type_) for name, type_ in SCOPE.items()})

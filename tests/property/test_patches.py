@@ -97,30 +97,25 @@ def test_a_patch_is_fenced_exactly_when_asked(pod: Pod, additions: tuple[Additio
     assert (tests[:1] == ["/metadata/uid"], bool(tests)) == (fenced and bool(patch), fenced and bool(patch))
 
 
-@st.composite
-def moves(draw: st.DrawFn) -> Any:
-    """What others may do to a Pod between our look and our patch."""
-    annotation, label = {"other": "x"}, {"other": "x"}
-    return draw(
-        st.sampled_from(
-            [
-                lambda pod: pod,
-                lambda pod: pod.but("metadata.uid", "another"),
-                lambda pod: pod.but("spec.schedulingGates", pod.at("spec.schedulingGates", [])[::-1] or None),
-                lambda pod: pod.but("spec.schedulingGates", pod.at("spec.schedulingGates", [])[1:] or None),
-                lambda pod: pod.but("spec.schedulingGates", pod.at("spec.schedulingGates", [])[:-1] or None),
-                lambda pod: pod.annotated(annotation),
-                lambda pod: pod.but("metadata.annotations", None),
-                lambda pod: pod.labelled(label),
-                lambda pod: pod.but("metadata.labels", None),
-                lambda pod: pod.tolerating(toleration("example.com/late")),
-                lambda pod: pod.deleting(),
-            ]
-        )
-    )
+MOVES = st.sampled_from(
+    [
+        lambda pod: pod,
+        lambda pod: pod.but("metadata.uid", "another"),
+        lambda pod: pod.but("spec.schedulingGates", pod.at("spec.schedulingGates", [])[::-1] or None),
+        lambda pod: pod.but("spec.schedulingGates", pod.at("spec.schedulingGates", [])[1:] or None),
+        lambda pod: pod.but("spec.schedulingGates", pod.at("spec.schedulingGates", [])[:-1] or None),
+        lambda pod: pod.annotated({"other": "x"}),
+        lambda pod: pod.but("metadata.annotations", None),
+        lambda pod: pod.labelled({"other": "x"}),
+        lambda pod: pod.but("metadata.labels", None),
+        lambda pod: pod.tolerating(toleration("example.com/late")),
+        lambda pod: pod.deleting(),
+    ]
+)
+"""What others may do to a Pod between our look and our patch."""
 
 
-@given(pods("web"), ADDITIONS, ACTIONS, st.lists(moves(), max_size=3))
+@given(pods("web"), ADDITIONS, ACTIONS, st.lists(MOVES, max_size=3))
 def test_a_pod_that_moved(pod: Pod, additions: tuple[Addition, ...], action: str, others: list[Any]) -> None:
     patch = patch_of(pod, additions, action, fenced=True)
     moved = pod

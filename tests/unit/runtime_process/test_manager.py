@@ -3,12 +3,14 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 import pytest
+from children import Children
 
 PRELUDE = """
 import asyncio, logging, os, signal, sys, time
@@ -88,36 +90,39 @@ class Ended:
     logged: list[str] = field(default_factory=list)
 
 
-def run_child(body: str, *signals: signal.Signals, ready: str = "up") -> Ended:
+class RunChild(Protocol):
     """Run a process until it is `ready`, send it the signals, each after the one before was noticed."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(body)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert child.stdout is not None
+
+    def __call__(self, body: str, *signals: signal.Signals, ready: str = "up") -> Ended: ...
+
+
+@pytest.fixture(scope="module")
+def run_child() -> Iterator[RunChild]:
+    with Children(PRELUDE) as children:
+        yield partial(_run, children)
+
+
+def _run(children: Children, body: str, *signals: signal.Signals, ready: str = "up") -> Ended:
     said = []
     try:
-        for number in signals:
-            while (line := child.stdout.readline().strip()) != ready:
-                assert line or child.poll() is None, child.stderr and child.stderr.read()
-                said.append(line)
-            child.send_signal(number)
-            ready = "again"
-        rest, errors = child.communicate(timeout=50)
+        with children.start(textwrap.dedent(body)) as child:
+            for number in signals:
+                while (line := child.output.readline().strip()) != ready:
+                    assert line, child.errors.read()
+                    said.append(line)
+                os.kill(child.pid, number)
+                ready = "again"
+            rest, errors = child.output.read(), child.errors.read()
     finally:
-        child.kill()
-        child.communicate()
+        code = children.exit_code()  # or the next test would get it
     logged = re.findall(r'^[WEF]\d.*?\] "(.*?)"', errors, re.MULTILINE)
     unexpected = [line for line in errors.splitlines() if not re.match(r"[IWEF]\d{4} ", line)]
     assert unexpected == []
-    return Ended(child.returncode, said + rest.splitlines(), logged)
+    return Ended(code, said + rest.splitlines(), logged)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_phases_in_reverse_and_the_code_is_0(number: signal.Signals) -> None:
+def test_a_signal_stops_the_phases_in_reverse_and_the_code_is_0(run_child: RunChild, number: signal.Signals) -> None:
     body = """
         main([Plain("lease")], [Plain("a", after=0.2), Plain("b")], [Announcing("last")])
     """
@@ -131,24 +136,26 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("kind", "said"), FAILURES.values(), ids=FAILURES)
-def test_a_failing_service_ends_the_process_in_order_with_code_1(kind: str, said: list[str]) -> None:
+def test_a_failing_service_ends_the_process_in_order_with_code_1(
+    run_child: RunChild, kind: str, said: list[str]
+) -> None:
     body = f"""main([Plain("first")], [{kind}("bad")])"""
     assert run_child(body) == Ended(1, ["start first", *said], ["service failed"])
 
 
-def test_a_service_that_fails_to_stop_does_not_keep_the_others_from_stopping() -> None:
+def test_a_service_that_fails_to_stop_does_not_keep_the_others_from_stopping(run_child: RunChild) -> None:
     body = """main([Plain("first")], [FailingToStop("bad")], [Announcing("last")])"""
     assert run_child(body, signal.SIGTERM) == Ended(1, ["start first", "stop first"], ["service failed"])
 
 
-def test_a_hanging_service_is_cancelled_and_leaves_the_first_phase_its_time() -> None:
+def test_a_hanging_service_is_cancelled_and_leaves_the_first_phase_its_time(run_child: RunChild) -> None:
     body = """main([Plain("lease", after=0.1)], [Hanging("bad")], [Announcing("last")], shutdown_timeout=2.0)"""
     assert run_child(body, signal.SIGTERM) == Ended(
         1, ["start lease", "stop lease"], ["service does not stop, cancelling it"]
     )
 
 
-def test_a_service_that_ignores_cancellation_is_ended_with_the_process() -> None:
+def test_a_service_that_ignores_cancellation_is_ended_with_the_process(run_child: RunChild) -> None:
     body = """main([Plain("lease")], [Stubborn("bad")], [Announcing("last")], shutdown_timeout=1.0)"""
     assert run_child(body, signal.SIGTERM) == Ended(
         1,
@@ -157,14 +164,14 @@ def test_a_service_that_ignores_cancellation_is_ended_with_the_process() -> None
     )
 
 
-def test_a_service_that_blocks_the_event_loop_is_ended_with_the_process() -> None:
+def test_a_service_that_blocks_the_event_loop_is_ended_with_the_process(run_child: RunChild) -> None:
     body = """main([Plain("lease")], [Blocking("bad")], [Announcing("last")], shutdown_timeout=1.0)"""
     assert run_child(body, signal.SIGTERM) == Ended(
         1, ["start lease", "blocking bad"], ["not stopped in time, ending at once"]
     )
 
 
-def test_a_second_signal_ends_the_process_at_once() -> None:
+def test_a_second_signal_ends_the_process_at_once(run_child: RunChild) -> None:
     body = """
         class Slow(Plain):
             async def run(self, stop):
@@ -178,7 +185,7 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
     )
 
 
-def test_a_signal_during_the_start_stops_what_was_started() -> None:
+def test_a_signal_during_the_start_stops_what_was_started(run_child: RunChild) -> None:
     body = """
         class Early(Plain):
             async def run(self, stop):
@@ -189,7 +196,7 @@ def test_a_signal_during_the_start_stops_what_was_started() -> None:
     assert run_child(body) == Ended(0, ["start early", "start late", "stop late", "stop early"])
 
 
-def test_what_was_made_before_still_runs_while_services_stop_and_afterwards() -> None:
+def test_what_was_made_before_still_runs_while_services_stop_and_afterwards(run_child: RunChild) -> None:
     body = """
         async def outer():
             async def client():
@@ -234,21 +241,21 @@ ELECTED = """
 """
 
 
-def test_elected_work_stops_before_the_servers_and_the_lease_goes_last() -> None:
+def test_elected_work_stops_before_the_servers_and_the_lease_goes_last(run_child: RunChild) -> None:
     body = ELECTED.format(work="await asyncio.Event().wait()")
     assert run_child(body, signal.SIGTERM, ready="working") == Ended(
         0, ["start servers", "work ended", "stop servers", "lease released"]
     )
 
 
-def test_elected_work_that_fails_ends_the_process() -> None:
+def test_elected_work_that_fails_ends_the_process(run_child: RunChild) -> None:
     body = ELECTED.format(work='raise ValueError("no")')
     assert run_child(body) == Ended(
         1, ["start servers", "working", "work ended", "lease released", "stop servers"], ["service failed"]
     )
 
 
-def test_a_lost_lease_ends_the_process_with_code_1() -> None:
+def test_a_lost_lease_ends_the_process_with_code_1(run_child: RunChild) -> None:
     body = """
         from tollbar.runtime.leader import LeadershipLost
         async def elect(lead):
@@ -268,7 +275,7 @@ def test_a_lost_lease_ends_the_process_with_code_1() -> None:
     assert run_child(body) == Ended(1, ["start servers", "work ended", "stop servers"], ["service failed"])
 
 
-def test_a_standby_told_to_stop_never_starts_the_work() -> None:
+def test_a_standby_told_to_stop_never_starts_the_work(run_child: RunChild) -> None:
     body = """
         async def elect(lead):
             try:
@@ -294,7 +301,7 @@ def test_a_standby_told_to_stop_never_starts_the_work() -> None:
     assert run_child(body, signal.SIGTERM) == Ended(0, ["lease released"])
 
 
-def test_subscriptions_watch_through_kopf_with_their_own_login() -> None:
+def test_subscriptions_watch_through_kopf_with_their_own_login(run_child: RunChild) -> None:
     body = """
         from aiohttp import web
 
