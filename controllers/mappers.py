@@ -17,7 +17,7 @@ def itself(delta: Delta, _caches: PodCaches) -> Iterable[Key]:
 
 
 def pods_of_claim(delta: Delta, caches: PodCaches) -> Iterable[Key]:
-    """Pods that refer to the claim by name or by their status, and the Pod that it was generated for."""
+    """Pods that refer to the claim by name or by their status: until its status says so, a claim is not the Pod's."""
     for claim in _either(delta):
         yield from _with_claim(claim, caches)
 
@@ -81,9 +81,6 @@ def declared_gates(delta: Delta, caches: PodCaches) -> Iterable[Key]:
 
 def _with_claim(claim: Object, caches: PodCaches) -> Iterable[Key]:
     yield from map(key_of, caches.pods.by_index("claim", key_of(claim)))
-    owner = claims.owner_pod(claim)
-    if owner is not None and owner in caches.pods:
-        yield owner
 
 
 def _with_template(template: Object, caches: PodCaches) -> Iterable[Key]:

@@ -10,14 +10,24 @@ from typing import Any
 from tollbar.cel import RULE_ENV
 from tollbar.cel.reads import project
 from tollbar.model import pods
-from tollbar.model.objects import Object, controller_of, labels_of, metadata, spec
+from tollbar.model.objects import Object, controller_of, key_of, labels_of, metadata, spec
 from tollbar.runtime.store import Delta
 from tollbar.views.caches import PodCaches
 
 
 def pod_matters(delta: Delta, caches: PodCaches) -> bool:
-    """Its spec, labels, owners, the claims' names, its end, and what rules read.  Not that it is gone."""
-    return delta.new is not None and _changed(delta, caches, _of_pod, lambda pod: {"pod": pod})
+    """Its spec, labels, owners, the claims' names, its end, and what rules read.
+
+    Not that it is gone, nor what a patch of ours was to make of it.
+    """
+    if delta.new is None:
+        return False
+    foreseen = caches.foreseen.get(key_of(delta.new)) if delta.old is not None else None
+    if foreseen is not None and not _changed(
+        Delta(foreseen, delta.new, initial=False), caches, _of_pod, lambda pod: {"pod": pods.without_ours(pod)}
+    ):
+        return False
+    return _changed(delta, caches, _of_pod, lambda pod: {"pod": pod})
 
 
 def claim_matters(delta: Delta, caches: PodCaches) -> bool:

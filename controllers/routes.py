@@ -19,14 +19,19 @@ Predicate = Callable[[Delta, PodCaches], bool]
 Mapper = Callable[[Delta, PodCaches], Iterable[Key]]
 
 
+COUNTING: Final = 1.0
+"""Seconds in which changes of a mere count are collected: every Pod of a burst makes one, one look sees them all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`store` names an attribute of the caches, `controller` a queue."""
+    """`store` names an attribute of the caches, `controller` a queue; `after` are seconds that the keys wait first."""
 
     store: str
     predicate: Predicate
     mapper: Mapper
     controller: str
+    after: float = 0.0
 
 
 def always(_delta: Delta, _caches: PodCaches) -> bool:
@@ -44,7 +49,7 @@ ROUTES: Final = (
     Route("rules", predicates.spec_matters, mappers.itself, "rules"),
     Route("webhooks", always, mappers.every_rule, "rules"),
     Route("gates", always, mappers.itself, "watchdog"),
-    Route("pods", predicates.gates_changed, mappers.declared_gates, "watchdog"),
+    Route("pods", predicates.gates_changed, mappers.declared_gates, "watchdog", after=COUNTING),
 )
 
 
@@ -62,6 +67,9 @@ def _handler(route: Route, caches: PodCaches, queue: WorkQueue[Key]) -> Callable
     def on_delta(delta: Delta) -> None:
         if route.predicate(delta, caches):
             for key in route.mapper(delta, caches):
-                queue.add(key, priority=RELIST if delta.initial else LIVE)
+                if route.after:
+                    queue.add_after(key, route.after)
+                else:
+                    queue.add(key, priority=RELIST if delta.initial else LIVE)
 
     return on_delta

@@ -41,7 +41,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         return DONE
     plan = gates.decide(facts, deps.clock.now())
     deps.matches.record(key, plan.matched)
-    return await act(key, facts.package.pod, plan, deps)
+    return await act(key, facts, plan, deps)
 
 
 def gather(key: Key, deps: Deps) -> GateFacts | None:
@@ -61,15 +61,25 @@ def gather(key: Key, deps: Deps) -> GateFacts | None:
     )
 
 
-async def act(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> Outcome:
+async def act(key: Key, facts: GateFacts, plan: GatePlan, deps: Deps) -> Outcome:
+    pod = facts.package.pod
     if plan.patch:
         try:
-            patched = await deps.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace)
+            await _patch(key, plan, gates.foreseen(facts, plan), deps)
         except ApiError as error:
             return _not_patched(pod, error, deps)
-        deps.caches.pods.assume(patched)
     _report(key, pod, plan, deps)
     return plan.outcome
+
+
+async def _patch(key: Key, plan: GatePlan, foreseen: Object | None, deps: Deps) -> None:
+    caches = deps.caches
+    if foreseen is not None:
+        caches.foreseen[key] = foreseen
+    try:
+        caches.pods.assume(await deps.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace))
+    finally:
+        caches.foreseen.pop(key, None)
 
 
 def _not_patched(pod: Object, error: ApiError, deps: Deps) -> Outcome:
@@ -90,7 +100,7 @@ def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
     for event in plan.events:
         deps.recorder.emit(pod, event)
     for addition in plan.additions:
-        added = deps.metrics.counter("tollbar_tolerations_added_total").labels(rule=addition.rule, via=plan.via)
+        added = deps.metrics.counter("tollbar_tolerations_added_total").labels(addition.rule, plan.via)
         added.inc(len(addition.tolerations))
     for name, why in plan.failed:
         deps.metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()

@@ -6,7 +6,7 @@ from typing import Any
 
 import patching
 from builders import CREATED, Built, Pod, claim
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from worlds import (
     KINDS,
@@ -22,6 +22,7 @@ from worlds import (
     pods,
 )
 
+from controllers.predicates import pod_matters
 from controllers.routes import ROUTES, Route
 from tollbar.decide import admission, gates
 from tollbar.decide.admission import AdmissionPlan
@@ -59,6 +60,24 @@ def test_idempotent_at_admission(cluster: Cluster, pod: Pod, mode: Any, generate
     plan = admission.decide(admission_facts(new, caches, mode))
     again = admission.decide(admission_facts(patching.apply(new, plan.patch), caches, mode))
     assert (again.patch, again.additions) == ((), ())
+
+
+@given(clusters("Pod"), pods("web"), MOMENTS)
+def test_a_pod_as_foreseen_wakes_nobody_and_has_nothing_left_to_decide(cluster: Cluster, pod: Pod, now: float) -> None:
+    caches = caches_of(cluster.values())
+    facts = gate_facts(pod, caches)
+    plan = gates.decide(facts, now)
+    foreseen = gates.foreseen(facts, plan)
+    event(f"foreseen: {foreseen is not None}")
+    if foreseen is None:
+        return
+    patched = Pod(patching.apply(pod, plan.patch))
+    if not pod_views.gate_names(patched):
+        patched = patched.but("spec.schedulingGates", None)  # the API server leaves out what is empty
+    caches.foreseen[key_of(pod)] = foreseen
+    again = gates.decide(gate_facts(patched, caches), now)
+    assert not pod_matters(Delta(pod, patched, initial=False), caches)
+    assert (again.patch, again.released, again.matched) == ((), False, plan.matched)
 
 
 def foreign(pod: Object) -> Object:

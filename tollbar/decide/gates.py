@@ -22,9 +22,10 @@ from tollbar.decide.rules import Rule
 from tollbar.decide.tolerations import Addition, Via
 from tollbar.model import pods, timestamps
 from tollbar.model.jsonpatch import Patch
-from tollbar.model.objects import metadata
+from tollbar.model.objects import Object, labels_of, metadata, spec
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
 
+_TOLERATIONS: Final = "pod.spec.tolerations"
 QUIET_HOLD: Final = 2.0
 """Seconds of holding before anyone is told: most Pods are released sooner, and an Event is a write."""
 
@@ -62,6 +63,28 @@ def decide(facts: GateFacts, now: float) -> GatePlan:
         if (plan := rule(case)) is not None:
             return plan
     return GatePlan()
+
+
+def foreseen(facts: GateFacts, plan: GatePlan) -> Object | None:
+    """The Pod as the plan's patch leaves it, in what decisions read; None when that may have to be decided again.
+
+    While nothing else changes, a decision about this Pod does nothing: it is not held, lacks nothing, and every rule
+    says of it what it said before.  Rules see Pods without our gate, label and record (`pods.without_ours`), so the
+    tolerations are all that is new to them: no rule in force may read those.
+    """
+    if not plan.patch or any(rule.reads_any(_TOLERATIONS) for rule in facts.rules):
+        return None
+    pod = facts.package.pod
+    meta, body = dict(metadata(pod)), dict(spec(pod))
+    if plan.released:
+        meta["labels"] = {**labels_of(pod), wellknown.LABEL_GATE: wellknown.GATE_RELEASED}
+        body["schedulingGates"] = [gate for gate in body["schedulingGates"] if gate.get("name") != wellknown.GATE]
+        if not body["schedulingGates"]:
+            del body["schedulingGates"]  # the API server leaves out what is empty
+    if plan.additions:
+        added = (toleration for addition in plan.additions for toleration in addition.tolerations)
+        body["tolerations"] = [*pods.tolerations(pod), *added]
+    return {**pod, "metadata": meta, "spec": body}
 
 
 class _Case:

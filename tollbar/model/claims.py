@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tollbar import wellknown
 from tollbar.model import pods
-from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Object, annotations_of, controller_of, key_of, metadata, spec, uid_of
 
 RESERVED_FOR_MAX: Final = 256
 """Entries that the API server takes in `status.reservedFor`."""
@@ -87,14 +87,6 @@ def implicit_class(resource: str) -> str | None:
 def extended_resource_of(device_class: Object) -> str | None:
     """`spec.extendedResourceName` of a DeviceClass."""
     return spec(device_class).get("extendedResourceName") or None
-
-
-def owner_pod(claim: Object) -> Key | None:
-    """Key of the Pod that a generated claim belongs to."""
-    owner = controller_of(claim)
-    if owner is None or owner.get("kind") != "Pod":
-        return None
-    return Key(key_of(claim).namespace, str(owner.get("name")))
 
 
 def names_of(pod: Object) -> set[str]:

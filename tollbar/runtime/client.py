@@ -53,6 +53,8 @@ INACTIVITY: Final = 75.0
 """Seconds without a byte after which a watch is dead: the server sends a bookmark every minute."""
 
 _RELOAD_SECONDS: Final = 60.0
+_IDLE_SECONDS: Final = 75.0
+"""How long a connection may rest and is used again: the API server closes it after 90."""
 _POOL: Final = 256
 _FAILURES: Final = (aiohttp.ClientError, OSError)
 
@@ -442,6 +444,10 @@ class _Rest(RESTClientObject):
     """The library's TLS and pool set-up, giving out the session itself."""
 
     ssl_context: ssl.SSLContext
+
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        """The library's, whose connections rest for 15 seconds only: a handshake costs the CPU of ten calls."""
+        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
 
     def session(self) -> aiohttp.ClientSession:
         if self.pool_manager is None:

@@ -4,8 +4,8 @@ Written by one reflector (and, for its own updates, by a controller through `ass
 loop.  Everything here is synchronous, so a reader never sees half a change.
 
 Invariants: stored objects are never mutated; the watch's order is the truth, except that nothing older than an assumed
-update is taken; a handler hears of each change once, after store and indexes have it; an object of the same name with
-another uid is a deletion and an addition.
+update is taken, nor that update a second time; a handler hears of each change once, after store and indexes have it; an
+object of the same name with another uid is a deletion and an addition.
 
 Hazard: while its reflector is down the store keeps answering with the last known state.
 """
@@ -97,9 +97,9 @@ class Store:
             self._call(handler, Delta(None, obj, initial=True))
 
     def apply(self, obj: Object, *, initial: bool = False) -> None:
-        """Add or update, from a list or a watch.  What is older than an assumed update is ignored."""
+        """Add or update, from a list or a watch.  What is not newer than an assumed update is ignored."""
         key = key_of(obj)
-        if self._is_behind(key, obj):
+        if key in self._assumed and not self._is_news(key, obj):
             return
         self._set(key, obj, initial=initial)
 
@@ -122,6 +122,10 @@ class Store:
             return
         self._assumed[key] = _version(obj)
         self._set(key, obj, initial=False)
+
+    def forget_assumed(self) -> None:
+        """Take whatever comes next: in another version of the API the same resourceVersion says other things."""
+        self._assumed.clear()
 
     def replace(self, objects: Iterable[Object], resource_version: str = "") -> None:
         """Make the store equal to a complete list, as a relist does it page by page."""
@@ -148,14 +152,12 @@ class Store:
         self._assumed.pop(key, None)
         self._change(key, held, None, initial=initial)
 
-    def _is_behind(self, key: Key, obj: Object) -> bool:
-        assumed = self._assumed.get(key)
-        if assumed is None:
-            return False
-        if _version(obj) < assumed:
-            return True
-        del self._assumed[key]
-        return False
+    def _is_news(self, key: Key, obj: Object) -> bool:
+        """Whether it says more than the update that was assumed; that one is over when list or watch have caught up."""
+        version, assumed = _version(obj), self._assumed[key]
+        if version >= assumed:
+            del self._assumed[key]
+        return version > assumed  # one resourceVersion is one state: an equal one is held already
 
     def _set(self, key: Key, obj: Object, *, initial: bool) -> None:
         held = self._objects.get(key)

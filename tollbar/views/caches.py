@@ -40,6 +40,7 @@ class Caches:
         self._managed_namespaces = managed_namespaces
         self._system_namespace = system_namespace
         self._our_gate: tuple[Object | None, GatePolicy] = (None, SHIPPED_GATE_POLICY)
+        self._synced = False
 
     @property
     def stores(self) -> tuple[Store, ...]:
@@ -47,7 +48,9 @@ class Caches:
 
     @property
     def synced(self) -> bool:
-        return all(store.synced.is_set() for store in self.stores)
+        """Whether every cache has been listed, which then stays so.  Asked for every Pod."""
+        self._synced = self._synced or all(store.synced.is_set() for store in self.stores)
+        return self._synced
 
     def claim(self, key: Key) -> Object | None:
         return self.claims.get(key)
@@ -113,6 +116,9 @@ class PodCaches(Caches):
         super().__init__(engine=engine, managed_namespaces=managed_namespaces, system_namespace=system_namespace)
         self.pods = Store(resources.PODS, indexers=indexers.PODS)
         self.webhooks = Store(resources.MUTATING_WEBHOOK_CONFIGURATIONS)
+        self.foreseen: dict[Key, Object] = {}
+        """What patches of ours that are under way make of Pods (`decide.gates.foreseen`): a Pod that becomes exactly
+        that wakes nobody.  An entry lives as long as its call; the watch may be quicker than the answer."""
 
     @property
     def stores(self) -> tuple[Store, ...]:

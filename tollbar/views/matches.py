@@ -42,6 +42,8 @@ class Matches:
     def _update(self, pod: Key, new: tuple[str, ...]) -> None:
         old = self._rules_of.get(pod, ())
         self._rules_of[pod] = new
+        if old == new:
+            return
         self._counts.update(new)
         self._counts.subtract(old)
         for rule in set(new) ^ set(old):

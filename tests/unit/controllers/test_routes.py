@@ -1,5 +1,8 @@
 """What the routes put into the queues: first what is there, each thing once, then what changes."""
 
+import asyncio
+
+import pytest
 from builders import device_class, namespace, pod, scheduling_gate, template, toleration_rule
 from worlds import caches_of
 
@@ -59,3 +62,21 @@ async def test_our_own_reports_wake_nobody_who_is_held() -> None:
     caches.gates.apply(scheduling_gate().but("status.oldestHeldSeconds", 31))
     caches.rules.apply(RULE.but("status.pendingMatches", 1))
     assert await drained(queues) == {"watchdog": {"tolerations"}}
+
+
+@pytest.mark.looptime
+async def test_those_who_only_count_see_a_burst_as_a_whole() -> None:
+    caches = caches_of(CLUSTER)
+    queues = queues_of(caches)
+    await drained(queues)
+    for name in ("a", "b", "c"):
+        caches.pods.apply(pod(name).gated())
+    at_once, now = await drained(queues), asyncio.get_running_loop().time()
+    counted = await queues["watchdog"].get()
+    waited = round(asyncio.get_running_loop().time() - now, 3)
+    assert (at_once, counted.name, waited, len(queues["watchdog"])) == (
+        {"gates": {"a", "b", "c"}},
+        "tolerations",
+        routes.COUNTING,
+        0,
+    )

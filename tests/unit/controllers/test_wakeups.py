@@ -200,19 +200,9 @@ MAPPED: dict[str, tuple[Any, Delta, set[str]]] = {
     ),
     "a claim concerns who names it, in its namespace": (mappers.pods_of_claim, came(claim("c1")), {"by-name"}),
     "and who has its name in the status": (mappers.pods_of_claim, came(claim("by-status-t1")), {"by-status"}),
-    "and the Pod that it is generated for": (
+    "but not the Pod that it is generated for, before its status says so": (
         mappers.pods_of_claim,
         came(claim("by-template-t2").generated_for(pod("by-template"))),
-        {"by-template"},
-    ),
-    "or was": (
-        mappers.pods_of_claim,
-        Delta(claim("x").generated_for(pod("by-template")), claim("x"), initial=False),
-        {"by-template"},
-    ),
-    "but no Pod that the cache does not have": (
-        mappers.pods_of_claim,
-        came(claim("x").generated_for(pod("gone"))),
         set(),
     ),
     "a claim that goes": (mappers.pods_of_claim, went(claim("c1")), {"by-name"}),

@@ -169,12 +169,13 @@ Connect = Callable[..., Awaitable[Client]]
 async def connect(
     server: ScriptedServer, clock: InstantClock, metrics: Metrics, tmp_path: Path
 ) -> AsyncIterator[Connect]:
-    """Connect through a kubeconfig, whose user section may be given as `user`."""
+    """Connect through a kubeconfig, whose user and cluster sections may be given as `user` and `cluster`."""
     clients: list[Client] = []
 
-    async def make(user: dict[str, Any] | None = None, **options: Any) -> Client:
+    async def make(user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None, **options: Any) -> Client:
         path = tmp_path / "config"
-        await asyncio.to_thread(path.write_text, json.dumps(kubeconfig(server.url, user or {})))
+        config = kubeconfig(cluster or {"server": server.url}, user or {})
+        await asyncio.to_thread(path.write_text, json.dumps(config))
         client = await Client.connect(
             kubeconfig=str(path), metrics=metrics, user_agent="tollbar-test/1", clock=clock, **options
         )
@@ -186,12 +187,12 @@ async def connect(
         await client.close()
 
 
-def kubeconfig(url: str, user: dict[str, Any]) -> dict[str, Any]:
+def kubeconfig(cluster: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {"server": url}}],
+        "clusters": [{"name": "test", "cluster": cluster}],
         "users": [{"name": "test", "user": user}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     }

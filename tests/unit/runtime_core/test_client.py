@@ -232,6 +232,14 @@ async def test_a_refused_connection_was_never_sent(server: Any, connect: Any, un
     assert (caught.value.sent, caught.value.method) == (False, "POST")
 
 
+async def test_a_proxy_of_the_kubeconfig_is_asked(server: Any, connect: Any) -> None:
+    server.others.append({"body": POD})
+    client = await connect(cluster={"server": "http://api.invalid/k8s", "proxy-url": server.url})
+    answer = await client.get(resources.PODS, "web", "shop")
+    (asked,) = server.requests
+    assert (answer, asked.path, asked.headers["Host"]) == (POD, "/k8s/api/v1/namespaces/shop/pods/web", "api.invalid")
+
+
 async def test_a_429_pauses_every_call(server: Any, connect: Any, clock: Any) -> None:
     server.others += [{"status": 429, "body": b"", "headers": {"Retry-After": "7"}}, {"body": {}}, {"body": {}}]
     client = await connect()

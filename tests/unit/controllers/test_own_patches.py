@@ -1,0 +1,129 @@
+"""A Pod that becomes what our patch was to make of it is not decided again; anything else is."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import patching
+import pytest
+from builders import CREATED, Pod, namespace, pod, scheduling_gate, toleration_rule
+from fakes import FakeEngine, expression, has_label
+
+from controllers import routes
+from controllers.gates.reconcile import Deps, reconcile
+from tollbar.model.objects import Key, Object, key_of
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import ApiError, error_from_status
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.workqueue import WorkQueue
+from tollbar.views.caches import PodCaches
+from tollbar.views.matches import Matches
+
+HELD = pod().gated().labelled(app="web").but("metadata.resourceVersion", "6")
+WANTED: Object = {"key": "example.com/a", "operator": "Exists", "effect": "NoSchedule"}
+ENGINE = FakeEngine(
+    {
+        "is an app": has_label("app").program,  # type: ignore[dict-item]
+        "is called web": expression(
+            lambda given: given["pod"]["metadata"]["name"] == "web", "pod.metadata.name"
+        ).program,
+        "has an annotation": expression(
+            lambda given: "a" in given["pod"]["metadata"].get("annotations", {}), "pod.metadata.annotations.a"
+        ).program,
+        "tolerates nothing": expression(
+            lambda given: not given["pod"]["spec"].get("tolerations"), "pod.spec.tolerations"
+        ).program,
+    }
+)
+
+
+class Now(SystemClock):
+    def now(self) -> float:
+        return CREATED + 1
+
+
+class Api:
+    """Applies the patch; then comes what others do to the Pod (`change`), the watch's event, and the answer."""
+
+    def __init__(
+        self, caches: PodCaches, change: Callable[[Pod], Object], *, is_watch_quicker: bool, code: int
+    ) -> None:
+        self._caches = caches
+        self._change = change
+        self._is_watch_quicker = is_watch_quicker
+        self._code = code
+
+    async def patch(self, *given: Any, **_: Any) -> Object:
+        patched = Pod(patching.apply(HELD, given[2])).but(
+            "spec.schedulingGates", None
+        )  # the API leaves out what is empty
+        stored = self._change(patched.but("metadata.resourceVersion", "7").but("metadata.generation", 2))
+        if self._is_watch_quicker:
+            self._caches.pods.apply(stored)
+        if self._code != 200:
+            raise error_from_status({"code": self._code})
+        return stored
+
+
+class Silent:
+    def emit(self, *_: Any) -> None:
+        """What is told about it is another test's business."""
+
+
+async def woken_after(
+    rule: str, change: Callable[[Pod], Object], *, is_watch_quicker: bool = False, code: int = 200
+) -> Any:
+    """Who waits in the gates controller's queue when HELD was released under this rule."""
+    caches = PodCaches(engine=ENGINE, managed_namespaces={}, system_namespace="tollbar-system")
+    stores = {store.resource.kind: store for store in caches.stores}
+    for obj in (HELD, namespace(), scheduling_gate(), toleration_rule("r1").cel(rule).giving(WANTED)):
+        stores[obj["kind"]].apply(obj)
+    for store in caches.stores:
+        store.synced.set()
+    metrics, clock = Metrics(), Now()
+    queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("gates", "rules", "watchdog")}
+    routes.subscribe(caches, queues)
+    key = await queues["gates"].get()
+    api: Any = Api(caches, change, is_watch_quicker=is_watch_quicker, code=code)
+    deps = Deps(api, caches, Silent(), metrics, Matches(caches.pods), clock)  # type: ignore[arg-type]
+    with suppress(ApiError):  # which the loop takes care of
+        await reconcile(key, deps)
+    queues["gates"].done(key)
+    assert (key, caches.foreseen) == (key_of(HELD), {})
+    return len(queues["gates"])
+
+
+def nothing(it: Pod) -> Object:
+    return it
+
+
+CASES: dict[str, tuple[str, Callable[[Pod], Object], int]] = {
+    "nothing else": ("is an app", nothing, 0),
+    "nothing else, and no rule was true": ("has an annotation", nothing, 0),
+    "a condition": ("is an app", lambda it: it.but("status.conditions", [{"type": "PodScheduled"}]), 0),
+    "an annotation that no rule reads": ("is an app", lambda it: it.annotated({"a": "b"}), 0),
+    "an annotation that a rule reads": ("has an annotation", lambda it: it.annotated({"a": "b"}), 1),
+    "a label": ("is an app", lambda it: it.labelled(app="db"), 1),
+    "another toleration": ("is an app", lambda it: it.tolerating({"key": "b", "operator": "Exists"}), 1),
+    "our toleration was taken away": ("is an app", lambda it: it.but("spec.tolerations", None), 1),
+    "somebody gated it": ("is an app", lambda it: it.gated("example.com/other"), 1),
+    "its deletion": ("is an app", lambda it: it.deleting(), 1),
+    "nothing else, but a rule reads tolerations": ("tolerates nothing", nothing, 1),
+}
+
+
+@pytest.mark.parametrize("is_watch_quicker", [False, True], ids=["the answer is first", "the watch is first"])
+@pytest.mark.parametrize(("rule", "change", "woken"), CASES.values(), ids=CASES)
+async def test_besides_our_patch_there_was(
+    rule: str, change: Callable[[Pod], Object], woken: int, is_watch_quicker: bool
+) -> None:
+    assert await woken_after(rule, change, is_watch_quicker=is_watch_quicker) == woken
+
+
+async def test_another_pod_of_that_name_is_decided_however_alike() -> None:
+    assert await woken_after("is an app", lambda it: it.but("metadata.uid", "another"), is_watch_quicker=True) == 1
+
+
+@pytest.mark.parametrize("code", [404, 409, 422, 500])
+async def test_a_patch_that_failed_foresees_nothing(code: int) -> None:
+    assert await woken_after("is an app", nothing, code=code) == 0
