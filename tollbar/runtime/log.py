@@ -90,9 +90,16 @@ def _keys(record: logging.LogRecord) -> dict[str, Any]:
     keys = {**_SCOPE.get({}), **{key: value for key, value in vars(record).items() if key not in _OWN}}
     if record.exc_info and record.exc_info[1] is not None:
         error = record.exc_info[1]
-        keys.setdefault("error", "".join(traceback.format_exception_only(error)).strip())
-        keys["stack"] = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+        keys.setdefault("error", summary(error))
+        keys["stack"] = "".join(traceback.format_exception(error)).rstrip()
     return keys
+
+
+def summary(error: BaseException) -> str:
+    """What went wrong, with its type, in one line; a group says what is in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(summary(each) for each in error.exceptions)
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _text(value: object) -> str:

@@ -36,6 +36,7 @@ from typing import Any, Final
 
 import kopf
 
+from tollbar.runtime.log import summary
 from tollbar.runtime.service import Service
 
 _log: Final = logging.getLogger(__name__)
@@ -134,7 +135,7 @@ class _Supervisor:
     def _ended(self, service: Service, task: asyncio.Task[None]) -> None:
         """A service has ended without being told to, or failed while it stopped."""
         error = None if task.cancelled() else task.exception()
-        why = "it ended without being told to" if error is None else f"{type(error).__name__}: {error}"
+        why = "it ended without being told to" if error is None else summary(error)
         _log.critical("service failed", extra={"service": service.name, "error": why}, exc_info=error)
         self.failed = True
         self._leave.set()

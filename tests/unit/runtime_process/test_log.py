@@ -89,6 +89,19 @@ def test_an_exception_is_part_of_the_line(format_: Literal["text", "json"], stre
     assert all(part in line for part in ("Reconcile failed", r"ValueError: two\nlines", "test_log.py", "stack"))
 
 
+def test_a_group_says_what_is_in_it_and_an_exception_what_caused_it(stream: io.StringIO) -> None:
+    log.configure("json", 0, stream)
+    try:
+        try:
+            raise KeyError("cause")
+        except KeyError as cause:
+            raise ExceptionGroup("tasks", [ValueError("one"), ExceptionGroup("more", [OSError("two")])]) from cause
+    except ExceptionGroup:
+        logger.exception("Service failed")
+    line = json.loads(stream.getvalue())
+    assert (line["error"], "KeyError: 'cause'" in line["stack"]) == ("ValueError: one; OSError: two", True)
+
+
 def test_the_keys_cannot_replace_the_fields_of_the_line(stream: io.StringIO) -> None:
     log.configure("json", 0, stream)
     logger.info("Real", extra={"msg_": 1, "level": "fake", "ts": "fake"})
