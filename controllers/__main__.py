@@ -12,6 +12,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,11 +20,14 @@ from controllers import routes
 from controllers.claims.loop import Claims
 from controllers.gates import reconcile as gates
 from controllers.reservations import loop as reservations
+from controllers.reservations.states import States
 from controllers.rules import reconcile as rules
+from controllers.standing import Standing, waiting
 from controllers.status import StatusWriter
 from controllers.watchdog import reconcile as watchdog
 from controllers.watchdog.declare import declare
 from tollbar import cel, wellknown
+from tollbar.decide.claimsmode import ModeFacts
 from tollbar.model.objects import Key, Object, spec
 from tollbar.runtime import detection, options, process, resources
 from tollbar.runtime.client import Client
@@ -40,6 +44,7 @@ from tollbar.runtime.service import Background, Elected, Service
 from tollbar.runtime.workqueue import WorkQueue
 from tollbar.views.caches import ClaimCaches, PodCaches
 from tollbar.views.matches import Matches
+from tollbar.views.oscillations import Oscillations
 from tollbar.views.reflectors import Reflectors
 
 _STATUS_WORKERS: Final = 2
@@ -60,10 +65,18 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
     recorded = partial(Recorder, client, instance=instance, clock=clock, metrics=metrics)
     recorder, claims_recorder = recorded(controller="gates"), recorded(controller="claims")
     user = await _user_name(client)
-    replacing = _replacing(configuration, client, caches, claims_recorder, clock, metrics)
+    standing = Standing(configuration.claims, clock)
+    replacing = _replacing(configuration, client, caches, claims_recorder, standing, instance, clock, metrics)
+    states, oscillations = States(metrics), Oscillations(clock)
 
     def hot_loop() -> bool:
         return replacing is None or not replacing.is_working
+
+    def known(facts: ModeFacts) -> ModeFacts:
+        facts = replace(facts, too_old=states.count(wellknown.UPSTREAM_TOO_OLD), oscillating=oscillations.count())
+        if replacing is None:
+            return replace(facts, waiting=waiting(caches, clock.now()))
+        return replace(facts, working=replacing.is_working, refused=replacing.refused)
 
     async def work() -> None:
         await reflectors.synced()
@@ -77,12 +90,21 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
             for loop in loops:
                 running.create_task(loop.run(), name=f"controller {loop.name}")
             if isinstance(caches, ClaimCaches):
-                running.create_task(
-                    reservations.run(
-                        client, caches, hot_loop=hot_loop, instance=instance, clock=clock, rng=rng, metrics=metrics
-                    ),
-                    name="reservations",
+                standing.watch(caches.claims)
+                running.create_task(standing.run(client, known), name="how claims are looked after")
+                reserving = reservations.run(
+                    client,
+                    caches,
+                    states=states,
+                    oscillations=oscillations,
+                    hot_loop=hot_loop,
+                    replaces=lambda: replacing is not None and not replacing.gives_way,
+                    instance=instance,
+                    clock=clock,
+                    rng=rng,
+                    metrics=metrics,
                 )
+                running.create_task(reserving, name="reservations")
 
     health = Health(metrics)
     lag = LoopLag(clock)
@@ -92,7 +114,7 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
     health.ready("gate-owner", partial(_owner_problem, caches, user))
     if replacing is not None:
         health.ready("claims", replacing.problem)
-    lease, elected = await _elected(configuration, connect, work, instance, health, clock, rng, metrics)
+    lease, elected = await _elected(configuration, connect, work, instance, standing, health, clock, rng, metrics)
     return (
         lease,
         (*health.servers(configuration.health.bind_address, configuration.metrics.bind_address), lag),
@@ -124,6 +146,8 @@ def _replacing(
     client: Client,
     caches: PodCaches,
     recorder: Recorder,
+    standing: Standing,
+    instance: str,
     clock: Clock,
     metrics: Metrics,
 ) -> Claims | None:
@@ -135,9 +159,11 @@ def _replacing(
         caches,
         recorder,
         namespace=configuration.system_namespace,
+        instance=instance,
         workers=configuration.workers,
         clock=clock,
         metrics=metrics,
+        handed_over=standing.handed_over,
     )
 
 
@@ -154,7 +180,7 @@ def _controllers(
     queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("gates", "rules", "watchdog")}
     routes.subscribe(caches, queues)
     matches = Matches(caches.pods)
-    matches.subscribe(lambda rule: queues["rules"].add(Key("", rule)))
+    matches.subscribe(lambda rule: queues["rules"].add_after(Key("", rule), routes.COUNTING))
     rule_status = StatusWriter(client, caches.rules, recorder, clock)
     gate_status = StatusWriter(client, caches.gates, recorder, clock)
     pods = gates.Deps(client, caches, recorder, metrics, matches, clock)
@@ -181,6 +207,7 @@ async def _elected(
     connect: Connect,
     work: Callable[[], Awaitable[None]],
     identity: str,
+    standing: Standing,
     health: Health,
     clock: Clock,
     rng: random.Random,
@@ -202,7 +229,8 @@ async def _elected(
         lease=election.lease_duration,
         renew=election.renew_deadline,
         retry=election.retry_period,
-        annotations={wellknown.ANNOTATION_CLAIMS: configuration.claims},
+        annotations=standing.annotations,
+        takes_over=standing.take_over,
     )
     health.alive("lease", lambda: "no answer about the lease" if elector.answer_age > _LEASE_SILENCE else None)
     elected = Elected(elector.run, work)

@@ -48,6 +48,7 @@ async def reserve(client: Client, store: Store, claim: Object, entry: Object) ->
         namespace=key.namespace,
         patch_type=PatchType.STRATEGIC,
         subresource="status",
+        field_manager=wellknown.RESERVATIONS_FIELD_MANAGER,
     )
     store.assume(reserved)
     return reserved

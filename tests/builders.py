@@ -144,6 +144,15 @@ class Claim(Built):
     def reserved(self, *entries: Object) -> Self:
         return self.but("status.reservedFor", [*self.at("status.reservedFor", []), *entries])
 
+    def pinned(self, *entries: Object) -> Self:
+        """Reserved by these entries, which Tollbar added: the API server remembers who."""
+        fields = {f'k:{{"uid":"{entry["uid"]}"}}': {".": {}, "f:name": {}} for entry in entries}
+        return self.reserved(*entries).written_by("tollbar-reservations", {"f:status": {"f:reservedFor": fields}})
+
+    def written_by(self, manager: str, fields: Object) -> Self:
+        written = {"manager": manager, "operation": "Update", "fieldsV1": fields, "time": "2026-01-01T00:00:00Z"}
+        return self.but("metadata.managedFields", [*self.at("metadata.managedFields", []), written])
+
     def deleting(self) -> Self:
         return self.but("metadata.deletionTimestamp", "2026-01-01T00:00:01Z")
 

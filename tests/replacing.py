@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from stack import ROOT, Stack, eventually, installed
@@ -26,6 +27,23 @@ def replacing(
         plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
         start(stack)
         yield stack
+
+
+@contextmanager
+def restarted_with(plane: RealPlane, component: str, *flags: str) -> Iterator[None]:
+    """For a while the component runs with these flags in the place of its own additional ones."""
+
+    def restart(given: tuple[str, ...]) -> None:
+        plane.stop_component(component)
+        plane.options = replace(plane.options, flags={**plane.options.flags, component: given})
+        plane.start_component(component)
+
+    before = tuple(plane.options.flags.get(component, ()))
+    restart(flags)
+    try:
+        yield
+    finally:
+        restart(before)
 
 
 def start(stack: Stack, name: str = "controllers") -> None:

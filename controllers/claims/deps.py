@@ -1,5 +1,6 @@
 """What the workers of the claims controller share."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from controllers.claims.view import View
@@ -15,5 +16,7 @@ class Deps:
     view: View
     recorder: Recorder
     metrics: Metrics
+    learn: Callable[[str], Awaitable[bool]]
+    """`HandOver.learn`: asked before claims are created in a namespace."""
     doubtful: set[tuple[str, Key]] = field(default_factory=set)
     """Kinds and keys of Pods and PodGroups for which a claim may have been created although the answer was lost."""

@@ -87,8 +87,20 @@ ROUTES: Final = (
 def subscribe(view: View, queue: WorkQueue[ClaimKey]) -> None:
     """Connect every route.  Call it once, when there is somebody to drain the queue."""
     for route in ROUTES:
-        store: Store = attrgetter(route.store)(view.caches)
-        store.subscribe(_handler(route.mapper, view, queue), replay=route.replay)
+        _store(route, view).subscribe(_handler(route.mapper, view, queue), replay=route.replay)
+
+
+def replay(view: View, queue: WorkQueue[ClaimKey]) -> None:
+    """Add whatever there is to do, as at the start."""
+    for route in ROUTES:
+        handler = _handler(route.mapper, view, queue)
+        for obj in _store(route, view).values() if route.replay else ():
+            handler(Delta(None, obj, initial=True))
+
+
+def _store(route: Route, view: View) -> Store:
+    found: Store = attrgetter(route.store)(view.caches)
+    return found
 
 
 def _handler(mapper: Mapper, view: View, queue: WorkQueue[ClaimKey]) -> Callable[[Delta], None]:

@@ -31,8 +31,12 @@ async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
         await _look_for_claims_of(user, deps)
         deps.doubtful.discard(doubt)
     plan = user_plan(user, deps.view)
+    absent: frozenset[Key] = frozenset()
     if plan.questions:
-        plan = user_plan(user, deps.view, await _absent(plan.questions, deps))
+        absent = await _absent(plan.questions, deps)
+        plan = user_plan(user, deps.view, absent)
+    if plan.creations and await deps.learn(key.namespace):
+        plan = user_plan(user, deps.view, absent)
     return await _act(user, plan, store, deps)
 
 

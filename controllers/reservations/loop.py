@@ -15,7 +15,7 @@ from tollbar.model.objects import Key, key_of
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.controller import Controller
-from tollbar.runtime.detection import described
+from tollbar.runtime.detection import ServerVersion, described
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.workqueue import WorkQueue
@@ -27,13 +27,19 @@ _log: Final = logging.getLogger(__name__)
 _WORKERS: Final = 8
 """Claims of workloads are few; a worker may wait for the first list of a kind."""
 _STATUS_WORKERS: Final = 2
+_KEEPS_ENTRIES: Final = (1, 36)
+"""The Kubernetes from which on the claim controller keeps entries that are not Pods' and goes on
+(kubernetes/kubernetes#136450)."""
 
 
 async def run(
     client: Client,
     caches: ClaimCaches,
     *,
+    states: States,
+    oscillations: Oscillations,
     hot_loop: Callable[[], bool],
+    replaces: Callable[[], bool],
     instance: str,
     clock: Clock,
     rng: Random,
@@ -41,13 +47,15 @@ async def run(
 ) -> None:
     """Work until cancelled.  The caches are filled, and this process leads.
 
-    `hot_loop`: whether kube-controller-manager's own claim controller runs beside us.
+    `hot_loop`: whether kube-controller-manager's own claim controller may run beside us; `replaces`: whether we are to
+    take its place, and have not found it at work.
     """
     _log.info("reservations begin", extra={"hotLoop": hot_loop(), **await described(client)})
     queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("reservations", "workloadclaims")}
     recorder = Recorder(client, controller="reservations", instance=instance, clock=clock, metrics=metrics)
     workloads = Workloads(client, queues["reservations"].add, clock=clock, rng=rng, metrics=metrics)
-    states, oscillations = States(metrics), Oscillations(clock)
+    server = ServerVersion(client, clock)
+
     _observe(oscillations, caches, queues["reservations"], metrics)
 
     def report(claim: Key) -> None:
@@ -60,7 +68,17 @@ async def run(
     reconcilers = {
         "reservations": partial(
             reconcile.reconcile,
-            deps=reconcile.Deps(client, caches, recorder, workloads, states, oscillations, hot_loop),
+            deps=reconcile.Deps(
+                client,
+                caches,
+                recorder,
+                workloads,
+                states,
+                oscillations,
+                hot_loop,
+                replaces,
+                wedged_by_pins=partial(server.is_before, _KEEPS_ENTRIES),
+            ),
         ),
         "workloadclaims": partial(
             workloadclaims.reconcile, deps=workloadclaims.Deps(client, caches, states, status, clock)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from tollbar import wellknown
-from tollbar.model import claims
+from tollbar.model import claims, managers
 from tollbar.model.objects import Key, Object, annotations_of, key_of
 from tollbar.runtime.store import Delta, Store
 from tollbar.runtime.workqueue import LIVE, RELIST, WorkQueue
@@ -25,8 +25,8 @@ _OURS: Final = (
 
 
 def is_kept(claim: Object) -> bool:
-    """Whether somebody wants to keep it for a workload, or wanted to."""
-    return any(name in annotations_of(claim) for name in _OURS)
+    """Whether somebody wants to keep it for a workload, or wanted to and an entry of ours is left of it."""
+    return any(name in annotations_of(claim) for name in _OURS) or bool(managers.reserved_by_us(claim))
 
 
 def kept_claim(delta: Delta, _caches: ClaimCaches) -> Iterable[Key]:

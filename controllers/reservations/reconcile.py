@@ -1,7 +1,7 @@
 """One ResourceClaim: gather who keeps it and who uses it, decide, write at most its annotations and its status."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,7 +31,9 @@ _SHOWN: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """`hot_loop`: whether kube-controller-manager's own claim controller runs beside us."""
+    """`hot_loop`: whether kube-controller-manager's own claim controller may run beside us; `replaces`: whether we are
+    to take its place and have not found it at work; `wedged_by_pins`: whether it is one that an entry of ours stops.
+    """
 
     client: Client
     caches: ClaimCaches
@@ -40,6 +42,8 @@ class Deps:
     states: States
     oscillations: Oscillations
     hot_loop: Callable[[], bool]
+    replaces: Callable[[], bool]
+    wedged_by_pins: Callable[[], Awaitable[bool]]
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -73,12 +77,16 @@ async def gather(key: Key, claim: Object, deps: Deps) -> ReservationFacts:
         workload = await deps.workloads.look_up(key, intent.reference, recorded)
     else:
         deps.workloads.forget(key)
+    hot_loop = deps.hot_loop()  # once: it may change while the API server is asked for its version
+    wedged_by_pins = hot_loop and await deps.wedged_by_pins()
     return ReservationFacts(
         claim=claim,
         workload=workload,
         users=deps.caches.claim_users.by_index("claim", key),
         withdrawn=withdrawn,
-        hot_loop=deps.hot_loop(),
+        replaces=deps.replaces(),
+        wedged_by_pins=wedged_by_pins,
+        hot_loop=hot_loop,
         flapping=deps.oscillations.flapping(claim),
     )
 

@@ -21,6 +21,7 @@ _REASONS: Final = (
     wellknown.RELEASED,
     wellknown.DELETING,
     wellknown.UPSTREAM_OSCILLATION,
+    wellknown.UPSTREAM_TOO_OLD,
     wellknown.INVALID_REFERENCE,
     wellknown.PERMISSION_DENIED,
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from builders import pod_group
 from cluster import Cluster, as_written
+from planes import since
 from replacing import namespace_of, replacing
 from stack import Stack, eventually
 
@@ -25,7 +26,7 @@ FLAGS = {
     SCHEDULER: (GATES,),
 }
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), since("1.37", "no PodGroups in a beta version")]
 
 
 @pytest.fixture(scope="module")

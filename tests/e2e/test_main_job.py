@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from builders import device_class, toleration_rule
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from planes import since
 from stack import Stack, eventually
 
 from tollbar import wellknown
@@ -36,6 +37,7 @@ def test_a_plain_extended_resource(cluster: Cluster) -> None:
     assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
 
 
+@since("1.36", "classes have no extended resources")
 def test_an_extended_resource_that_a_class_backs(cluster: Cluster) -> None:
     """kube-scheduler makes the claim much later: the rule sees it through the class, at admission."""
     resource = f"example.com/{cluster.namespace}"

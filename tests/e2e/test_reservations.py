@@ -1,4 +1,8 @@
-"""Devices that stay with their workload, beside kube-controller-manager's own claim controller."""
+"""Devices that stay with their workload, beside kube-controller-manager's own claim controller.
+
+Before Kubernetes 1.36 that one cannot live with it (tests/e2e/test_reservations_older.py): there the same scenarios are
+played with `claims: Replace`.
+"""
 
 import json
 import subprocess
@@ -9,6 +13,8 @@ from typing import Any
 
 import pytest
 from cluster import Cluster
+from planes import is_before, since
+from replacing import start
 from stack import CONTROLLERS, ROOT, Stack, eventually
 from workloads import Shared, deployment, job, pod_template, stateful_set, workload_claim
 
@@ -16,10 +22,30 @@ from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Key, Object
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.real]
+only_beside = since("1.36", "reservations need claims: Replace")
 
+REPLACING = is_before("1.36")
 PINNED = ["deployments/web", "pods"]
 ALONE = ["deployments/web"]
+
+
+@pytest.fixture(scope="module")
+def stack(request: pytest.FixtureRequest) -> Stack:
+    found: Stack = request.getfixturevalue("replaced" if REPLACING else "stack")
+    return found
+
+
+@pytest.fixture(scope="module")
+def nodes(request: pytest.FixtureRequest) -> BackgroundKubelet:
+    found: BackgroundKubelet = request.getfixturevalue("node" if REPLACING else "nodes")
+    return found
+
+
+@pytest.fixture(scope="module")
+def plane(request: pytest.FixtureRequest) -> RealPlane:
+    found: RealPlane = request.getfixturevalue("replaced").plane if REPLACING else request.getfixturevalue("plane")
+    return found
 
 
 @pytest.fixture
@@ -94,6 +120,18 @@ def test_a_claim_without_a_workloadclaim_is_kept_by_its_annotation(shared: Share
     assert {"ClaimReserved", "ReservationReleased"} <= set(eventually(lambda: two(shared.reasons())))
 
 
+def test_without_any_annotation_the_api_server_still_knows_whose_the_entry_is(shared: Shared, stack: Stack) -> None:
+    """Both go in one write while nobody looks; an entry of somebody else, of the same sort, stays."""
+    shared.cluster.create(shared.cluster.claim("device", shared.cluster.unique("gpu")).annotated(FOR_WEB))
+    shared.apply(deployment("web", "device"))
+    shared.until(shared.entries, PINNED)
+    with without_controllers(stack):
+        patch_status(shared, [{"apiGroup": "apps", "resource": "deployments", "name": "other", "uid": "other"}])
+        shared.run("annotate", "resourceclaim/device", "tollbar.dev/reserved-for-", "tollbar.dev/reserved-uid-")
+        shared.until(shared.entries, ["deployments/other", *PINNED])
+    shared.until(shared.entries, ["deployments/other", "pods"])
+
+
 def two(found: list[str]) -> list[str]:
     return found if len(found) >= 2 else []
 
@@ -115,7 +153,8 @@ def test_a_workload_that_was_deleted_while_nobody_looked(shared: Shared, stack: 
     shared.until(shared.entries, PINNED)
     with without_controllers(stack):
         shared.run("delete", "deployment/web")
-        shared.until(shared.entries, ALONE)
+        eventually(lambda: shared.pods() == [], what="no Pods")
+        assert "deployments/web" in shared.entries()
     shared.until(shared.entries, [])
     shared.until(shared.device, None)
 
@@ -126,7 +165,10 @@ def without_controllers(stack: Stack) -> Iterator[None]:
     try:
         yield
     finally:
-        stack.controllers()
+        if REPLACING:
+            start(stack)
+        else:
+            stack.controllers()
 
 
 def test_another_workload_of_the_same_name_is_another_workload(shared: Shared, stack: Stack) -> None:
@@ -275,6 +317,7 @@ def patch_status(shared: Shared, entries: list[Object]) -> None:
     shared.run("patch", "resourceclaim/device", "--subresource=status", "--type=strategic", "-p", body)
 
 
+@only_beside
 def test_a_missing_permission_is_said_and_found_again(shared: Shared) -> None:
     role = shared.cluster.kubectl.json("get", "clusterrole", "tollbar-reservations")
     without = [{**rule, "resources": [r for r in rule["resources"] if "binding" not in r]} for rule in role["rules"]]
@@ -306,6 +349,7 @@ def test_a_finished_job_gives_it_back(shared: Shared, nodes: BackgroundKubelet) 
     shared.until(shared.condition, ("False", "Released"))
 
 
+@only_beside
 def test_a_finished_pod_that_lingers_ends_the_reservation_when_it_was_the_last(
     shared: Shared, nodes: BackgroundKubelet, own_plane: RealPlane
 ) -> None:
@@ -326,6 +370,10 @@ def test_a_finished_pod_that_lingers_ends_the_reservation_when_it_was_the_last(
     assert len([r for r in own_plane.audit.writes(since) if r.resource == "resourceclaims"]) <= 2
 
 
+UNFIT = '"claims" mode="Complement" fits="False" reason="UpstreamOscillation"'
+
+
+@only_beside
 def test_a_loop_of_the_server_is_found_on_a_claim_that_nobody_keeps(
     shared: Shared, nodes: BackgroundKubelet, stack: Stack
 ) -> None:
@@ -335,8 +383,9 @@ def test_a_loop_of_the_server_is_found_on_a_claim_that_nobody_keeps(
     eventually(lambda: two(shared.running()))
     nodes.finish(Key(shared.cluster.namespace, "first"))
     eventually(lambda: "UpstreamOscillation" in shared.reasons(), seconds=30, what="reported")
-    metrics = stack.running["controllers"].metrics()
-    assert metrics["tollbar_claim_oscillations_total"][""] >= 1
+    controllers = stack.running["controllers"]
+    assert controllers.metrics()["tollbar_claim_oscillations_total"][""] >= 1
+    eventually(lambda: UNFIT in controllers.log(), what="the mode does not fit")
     shared.run("delete", "pod/first")
     shared.until(shared.entries, ["pods"])
 

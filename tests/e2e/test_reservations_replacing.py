@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import Cluster
-from replacing import namespace_of
+from replacing import namespace_of, restarted_with, start
 from stack import Stack, eventually
 from workloads import Shared, deployment, job, workload_claim
 
+from tollbar.decide.reservations import RECHECK
 from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.real.components import CONTROLLER_MANAGER
 from tollbar.model.objects import Key
 
 pytestmark = pytest.mark.timeout(180)
@@ -60,6 +62,26 @@ def test_a_rollout_and_the_end_of_a_deployment(shared: Shared) -> None:
     shared.run("delete", "deployment/web")
     shared.until(shared.device, None)
     shared.until(shared.entries, [])
+
+
+def test_a_pin_that_the_one_who_generates_cannot_live_with_is_given_up(
+    shared: Shared, node: BackgroundKubelet, replaced: Stack
+) -> None:
+    """kube-controller-manager's controller is switched on while ours does not run: ours is refused from then on."""
+    wanted = workload_claim("device", "jobs", "batch", "train", resourceClaimTemplateName="one")
+    shared.apply(wanted, job("train", "device"))
+    (only,) = eventually(shared.running)
+    node.finish(Key(shared.cluster.namespace, only))
+    shared.until(shared.entries, ["jobs/train"])
+    replaced.running["controllers"].stop()
+    with restarted_with(replaced.plane, CONTROLLER_MANAGER):
+        refused = replaced.start("refused", "controllers", ready=False, claims="Replace")
+        try:
+            eventually(lambda: "ResourceClaims are not replaced" in refused.log(), what="refused")
+            shared.until(shared.device, None, seconds=RECHECK + 30)
+        finally:
+            refused.stop()
+    start(replaced)
 
 
 def test_no_traceback_was_logged(replaced: Stack) -> None:

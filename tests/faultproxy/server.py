@@ -224,6 +224,7 @@ class FaultProxy:
         finally:
             if upstream.connection is not None and upstream.connection.transport is not None:
                 upstream.connection.transport.abort()
+            upstream.close()  # or its connection would count as forgotten when the loop ends before it hears of that
 
     async def _ask(self, incoming: web.Request, body: bytes) -> aiohttp.ClientResponse:
         headers = [(name, value) for name, value in incoming.headers.items() if name.lower() not in _HOP_BY_HOP]

@@ -6,6 +6,7 @@ from typing import Any
 
 from builders import Built, claim, pod, template
 from claimworld import fill, view_of
+from drawing import pick
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,30 +121,39 @@ CHANGES: tuple[Callable[[Any], Built], ...] = (
 )
 
 
+EITHER = st.booleans()
+CHANGED = st.sampled_from(CHANGES)
+TEMPLATES = st.sets(st.sampled_from(["t", "u"]))
+REFERENCES = st.lists(st.sampled_from(["t", "u"]), unique=True)
+PODS = st.sets(st.sampled_from(NAMES))
+CLAIMS = st.sets(st.sampled_from(["shared", "web-t", "api-u", "stray"]))
+USERS = st.sets(st.sampled_from([*NAMES, "nobody"]))
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Object]:
-    found: list[Object] = [template(name).request("gpu") for name in draw(st.sets(st.sampled_from(["t", "u"])))]
-    for name in draw(st.sets(st.sampled_from(NAMES))):
+    found: list[Object] = [template(name).request("gpu") for name in draw(TEMPLATES)]
+    for name in draw(PODS):
         user = pod(name)
-        for reference in draw(st.lists(st.sampled_from(["t", "u"]), unique=True)):
+        for reference in draw(REFERENCES):
             user = user.templates(reference)
-            recorded = draw(st.sampled_from(["", "", f"{name}-{reference}", "shared"]))
+            recorded = pick(draw, ["", "", f"{name}-{reference}", "shared"])
             user = user.generated(reference, recorded) if recorded else user
-        user = user.claims("shared") if draw(st.booleans()) else user
-        found.append(draw(st.sampled_from(CHANGES))(user))
-    for name in draw(st.sets(st.sampled_from(["shared", "web-t", "api-u", "stray"]))):
+        user = user.claims("shared") if draw(EITHER) else user
+        found.append(draw(CHANGED)(user))
+    for name in draw(CLAIMS):
         made = claim(name)
         owner, _, reference = name.partition("-")
-        if reference or draw(st.booleans()):
+        if reference or draw(EITHER):
             made = made.generated_for(pod(owner if reference else "web"), reference or "t")
-        if draw(st.booleans()):
+        if draw(EITHER):
             made = made.allocated()
-            for user_name in draw(st.sets(st.sampled_from([*NAMES, "nobody"]))):
+            for user_name in draw(USERS):
                 made = made.reserved(pod_entry(pod(user_name)))
-            if draw(st.booleans()):
+            if draw(EITHER):
                 foreign = {"apiGroup": "apps", "resource": "deployments", "name": "d", "uid": "d"}
                 made = made.reserved(foreign)
-        found.append(made.deleting() if draw(st.booleans()) and "status" in made else made)
+        found.append(made.deleting() if draw(EITHER) and "status" in made else made)
     return found
 
 

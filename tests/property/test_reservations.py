@@ -4,12 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from builders import Built, Claim, claim, pod
+from drawing import pick
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tollbar.decide import reservations
 from tollbar.decide.reservations import LIMIT, Knowledge, ReservationFacts, ReservationPlan, Workload, uid_on_record
-from tollbar.model import claims, workloads
+from tollbar.model import claims, managers, workloads
 from tollbar.model.objects import Object, annotations_of, metadata, uid_of
 
 UIDS = ("u0", "u1", "w0", "g0", "uid-of-web-0")
@@ -25,51 +26,62 @@ MANY = [{"apiGroup": "example.com", "resource": "widgets", "name": "w", "uid": f
 TEXTS = st.sampled_from(["deployments.apps/web", "pods/web", "pods/web", "web", "", "Deployments.apps/web", "a.b/c/d"])
 
 
+EITHER = st.booleans()
+ANNOTATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "tollbar.dev/reserved-for": st.one_of(st.just("deployments.apps/web"), TEXTS),
+        "tollbar.dev/release": st.sampled_from([*workloads.POLICIES, "Never"]),
+        "tollbar.dev/reserved-uid": st.sampled_from(UIDS),
+        "tollbar.dev/workload-claim": st.just("gpu"),
+    },
+)
+FEW = st.lists(st.sampled_from(ENTRIES), unique_by=lambda entry: entry["uid"], max_size=5)
+ROOM = st.sampled_from([0, 0, 0, LIMIT - 2, LIMIT - 1, LIMIT])
+BY_US = st.sets(st.integers(0, 4))
+USERS = st.lists(st.sampled_from(PODS), unique_by=uid_of)
+FLAPPING = st.sets(st.sampled_from([uid_of(each) for each in PODS]))
+
+
 @st.composite
 def kept_claims(draw: st.DrawFn) -> Claim:
-    annotations = draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "tollbar.dev/reserved-for": st.one_of(st.just("deployments.apps/web"), TEXTS),
-                "tollbar.dev/release": st.sampled_from([*workloads.POLICIES, "Never"]),
-                "tollbar.dev/reserved-uid": st.sampled_from(UIDS),
-                "tollbar.dev/workload-claim": st.just("gpu"),
-            },
-        )
-    )
-    built = claim().annotated(annotations)
-    if draw(st.booleans()):
-        few = draw(st.lists(st.sampled_from(ENTRIES), unique_by=lambda entry: entry["uid"], max_size=5))
-        room = draw(st.sampled_from([0, 0, 0, LIMIT - 2, LIMIT - 1, LIMIT]))
-        built = built.allocated().reserved(*few, *MANY[: max(0, room - len(few))])
-    if draw(st.booleans()):
+    built = claim().annotated(draw(ANNOTATIONS))
+    if draw(EITHER):
+        few = draw(FEW)
+        room = draw(ROOM)
+        by_us = draw(BY_US)
+        built = built.allocated().pinned(*(entry for number, entry in enumerate(few) if number in by_us))
+        built = built.reserved(*(entry for number, entry in enumerate(few) if number not in by_us))
+        built = built.reserved(*MANY[: max(0, room - len(few))])
+    if draw(EITHER):
         built = built.deleting()
     return built
 
 
 @st.composite
 def situations(draw: st.DrawFn) -> ReservationFacts:
-    knowledge = draw(st.sampled_from([Knowledge.FOUND, Knowledge.FOUND, *Knowledge]))
-    found = Built({"metadata": {"name": "web", "uid": draw(st.sampled_from(["u0", "u1"])), "generation": 1}})
-    found = found.but("spec.replicas", draw(st.sampled_from([None, 0, 1])))
-    found = found.but("status.observedGeneration", draw(st.sampled_from([None, 0, 1])))
-    if draw(st.booleans()):
-        type_ = draw(st.sampled_from(["Complete", "Failed", "Available"]))
-        found = found.but("status.conditions", [{"type": type_, "status": draw(st.sampled_from(["True", "False"]))}])
+    knowledge = pick(draw, [Knowledge.FOUND, Knowledge.FOUND, *Knowledge])
+    found = Built({"metadata": {"name": "web", "uid": pick(draw, ["u0", "u1"]), "generation": 1}})
+    found = found.but("spec.replicas", pick(draw, [None, 0, 1]))
+    found = found.but("status.observedGeneration", pick(draw, [None, 0, 1]))
+    if draw(EITHER):
+        type_ = pick(draw, ["Complete", "Failed", "Available"])
+        found = found.but("status.conditions", [{"type": type_, "status": pick(draw, ["True", "False"])}])
     users = []
-    for each in draw(st.lists(st.sampled_from(PODS), unique_by=uid_of)):
-        bound = each.bound() if draw(st.booleans()) else each
-        phased = bound.phase(draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])))
-        users.append(phased.deleting() if draw(st.booleans()) else phased)
+    for each in draw(USERS):
+        bound = each.bound() if draw(EITHER) else each
+        phased = bound.phase(pick(draw, ["Pending", "Running", "Succeeded", "Failed"]))
+        users.append(phased.deleting() if draw(EITHER) else phased)
     return ReservationFacts(
         claim=draw(kept_claims()),
         workload=Workload(knowledge, found if knowledge is Knowledge.FOUND else None),
         users=users,
-        listed=draw(st.booleans()),
-        withdrawn=draw(st.booleans()),
-        hot_loop=draw(st.booleans()),
-        flapping=draw(st.sets(st.sampled_from([uid_of(each) for each in PODS]))),
+        listed=draw(EITHER),
+        withdrawn=draw(EITHER),
+        replaces=draw(EITHER),
+        wedged_by_pins=draw(EITHER),
+        hot_loop=draw(EITHER),
+        flapping=draw(FLAPPING),
     )
 
 
@@ -113,7 +125,7 @@ def test_idempotent(given: ReservationFacts) -> None:
 def test_foreign_entries_are_never_touched(given: ReservationFacts) -> None:
     facts, plan = settled(given)
     found = facts.workload.object if facts.workload else None
-    ours = {uid_on_record(facts.claim), uid_of(found or {})}
+    ours = {uid_on_record(facts.claim), uid_of(found or {}), *managers.reserved_by_us(facts.claim)}
 
     def foreign(claim: Object) -> list[Object]:
         entries = claims.reserved_for(claim)

@@ -14,8 +14,8 @@ import click
 from tollbar import wellknown
 from tollbar.api.gates import CONTROLLERS
 from tollbar.cli import console
-from tollbar.decide import draining
-from tollbar.model import claims, conditions, pods, timestamps
+from tollbar.decide import claimsmode, draining
+from tollbar.model import claims, conditions, managers, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.workloads import intent_of, workload_claim_of
 from tollbar.runtime import pager
@@ -39,19 +39,24 @@ _LEASE: Final = "tollbar-controllers"
 _RECENT: Final = 300.0
 """Seconds for which an Event counts: what goes on is told again every minute."""
 _FINE: Final = frozenset({wellknown.HELD, wellknown.NOT_ALLOCATED, wellknown.RELEASED, wellknown.WORKLOAD_MISSING})
-_OURS: Final = "tollbar"
+_SAID_ANYWAY: Final = frozenset(
+    {wellknown.PERMISSION_DENIED, wellknown.UPSTREAM_OSCILLATION, wellknown.UPSTREAM_TOO_OLD}
+)
+"""Reasons of the leader's condition of which more can be seen from outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """`mode` is empty when no Lease says it, `leader` None when there is no Lease.
 
-    `generator` is the field manager that made the newest claim of a Pod, empty when there is none.  `reservations`
+    `condition` is what the leader says of how the mode fits, None when it says nothing.  `generator` is the field
+    manager that made the newest claim of a Pod, empty when there is none.  `reservations`
     counts by reason; `loops` and `refusals` are what Events said lately.
     """
 
     server: str
     mode: str
+    condition: Object | None
     leader: str | None
     generator: str
     pod_groups: str
@@ -75,12 +80,15 @@ def problems(found: Status) -> list[str]:
         f"the entries of a finished Pod come and go on ResourceClaim {claim}: delete that Pod, or use claims: Replace"
         for claim in found.loops
     ]
-    said += found.refusals
+    if found.condition is None:
+        said += found.refusals
+    elif found.condition.get("status") == "False" and found.condition.get("reason") not in _SAID_ANYWAY:
+        said.append(f"claims: {found.mode}: {found.condition.get('message')}")
     if found.may_bind is False and found.mode != "Disabled":
         said.append("the controllers may not update and patch resourceclaims/binding: no claim can be reserved")
     if found.leader == "":
         said.append("nobody holds the controllers' Lease")
-    if found.mode == "Complement" and found.generator.startswith(_OURS):
+    if found.mode == "Complement" and found.generator.startswith(wellknown.FIELD_MANAGER_PREFIX):
         said.append("claims: Complement, but the newest claim of a Pod was made by Tollbar")
     return said
 
@@ -94,6 +102,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     return Status(
         server=around.version,
         mode=annotations_of(lease).get(wellknown.ANNOTATION_CLAIMS, ""),
+        condition=claimsmode.read(annotations_of(lease).get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
         leader=_leader(lease, clock.now()),
         generator=_generator(found),
         pod_groups=around.pod_groups,
@@ -137,10 +146,7 @@ def _generator(found: Sequence[Object]) -> str:
     """Who made the newest claim that was made for a Pod."""
     generated = [claim for claim in found if claims.reference_of(claim)]
     newest = max(generated, key=lambda claim: metadata(claim).get("creationTimestamp") or "", default={})
-    for entry in metadata(newest).get("managedFields") or ():
-        if entry.get("operation") == "Update" and not entry.get("subresource"):
-            return str(entry.get("manager"))
-    return ""
+    return managers.creator(newest)
 
 
 def _not_ready(rule: Object) -> str:
@@ -235,6 +241,7 @@ def _data(found: Status) -> dict[str, Any]:
         "server": found.server,
         "claims": {
             "mode": found.mode,
+            "condition": found.condition,
             "generator": found.generator,
             "podGroups": found.pod_groups,
             "mayBind": found.may_bind,
@@ -252,6 +259,7 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
     rows = {
         "server": found.server,
         "claims": found.mode or "unknown: no Lease says it",
+        "claims fit": _standing(found.condition),
         "claims of Pods made by": found.generator or "nobody yet",
         "PodGroups": found.pod_groups or "not served",
         "resourceclaims/binding": {True: "permitted", False: "not permitted", None: "unknown"}[found.may_bind],
@@ -263,6 +271,12 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
         **{f"problem {number}": problem for number, problem in enumerate(said, 1)},
     }
     return [{"what": name, "value": value} for name, value in rows.items()]
+
+
+def _standing(condition: Object | None) -> str:
+    if condition is None:
+        return "unknown: no Lease says it"
+    return f"{condition.get('status')}: {condition.get('reason')}"
 
 
 async def _main(kubeconfig: str | None, namespace: str) -> Status:

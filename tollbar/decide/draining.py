@@ -13,20 +13,21 @@ from collections.abc import Iterable
 from tollbar.decide import deallocation
 from tollbar.decide.deallocation import Deallocation
 from tollbar.decide.reservations import uid_on_record
-from tollbar.model import claims, pods
+from tollbar.model import claims, managers, pods
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.workloads import Intent, intent_of
 
 
 def entries_of_ours(claim: Object) -> list[str]:
-    """Uids: of the recorded entry, and of one for the workload that the claim is asked to be kept for."""
-    intent, recorded = intent_of(claim), uid_on_record(claim)
+    """Uids: of the recorded entry, of those that the API server says we wrote, and of one for the workload that the
+    claim is asked to be kept for."""
+    intent, recorded = intent_of(claim), {uid_on_record(claim), *managers.reserved_by_us(claim)}
 
     def is_ours(entry: Object) -> bool:
         if claims.is_pod_entry(entry) or claims.is_pod_group_entry(entry):
             return False
         uid = str(entry.get("uid"))
-        return uid == recorded or (isinstance(intent, Intent) and entry == intent.reference.entry(uid))
+        return uid in recorded or (isinstance(intent, Intent) and entry == intent.reference.entry(uid))
 
     return [str(entry["uid"]) for entry in claims.reserved_for(claim) if is_ours(entry)]
 

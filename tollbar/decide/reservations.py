@@ -21,7 +21,7 @@ from typing import Final, Literal
 from tollbar import wellknown
 from tollbar.decide import deallocation
 from tollbar.decide.deallocation import Deallocation
-from tollbar.model import claims, pods, workloads
+from tollbar.model import claims, managers, pods, workloads
 from tollbar.model.objects import Object, annotations_of, metadata, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
 from tollbar.model.workloads import Intent, Malformed
@@ -32,7 +32,7 @@ RECHECK: Final = 30.0
 """Seconds until a kind or a permission that was missing is looked for again: nothing tells when it comes."""
 _RECHECK: Final = RetryAfter(RECHECK)
 SOON: Final = 1.0
-"""Seconds until a kind that is being listed is looked at again."""
+"""Seconds until what is about to be known, such as a kind that is being listed, is looked at again."""
 
 
 class Knowledge(Enum):
@@ -58,8 +58,10 @@ class Workload:
 class ReservationFacts:
     """`users` are the Pods that refer to the claim, of any phase; `listed` says that they come from a live list.
 
-    `withdrawn`: the WorkloadClaim that the intent came from is gone.  `flapping`: uids of entries that came and went
-    several times within seconds.
+    `withdrawn`: the WorkloadClaim that the intent came from is gone.  `hot_loop`: the server's claim controller may be
+    at work.  `replaces`: we are to take its place, and it has not been found at work.  `wedged_by_pins`: it leaves a
+    claim alone, Pods' entries and all, for as long as an entry of a workload is on it.  `flapping`: uids of entries
+    that came and went several times within seconds.
     """
 
     claim: Object
@@ -67,6 +69,8 @@ class ReservationFacts:
     users: Sequence[Object] = ()
     listed: bool = False
     withdrawn: bool = False
+    replaces: bool = False
+    wedged_by_pins: bool = False
     hot_loop: bool = True
     flapping: Collection[str] = ()
 
@@ -114,7 +118,8 @@ def is_lingering(pod: Object) -> bool:
 
 def uid_on_record(claim: Object) -> str:
     """The uid of the entry that is ours according to the claim itself, there or not; empty when there never was one."""
-    return annotations_of(claim).get(wellknown.ANNOTATION_RESERVED_UID, "")
+    written = annotations_of(claim).get(wellknown.ANNOTATION_RESERVED_UID, "")
+    return written or next(iter(managers.reserved_by_us(claim)), "")
 
 
 class _Case:
@@ -133,8 +138,9 @@ class _Case:
 
     @cached_property
     def ours(self) -> frozenset[str]:
-        """Uids of the entries that are ours: the recorded one, and the workload's.  Never a Pod's or a PodGroup's."""
-        known = {uid_on_record(self.claim), uid_of(self.workload or {})} - {""}
+        """Uids of the entries that are ours: the recorded one, the workload's, and those that the API server says we
+        wrote, whatever became of the annotations.  Never a Pod's or a PodGroup's."""
+        known = {uid_on_record(self.claim), uid_of(self.workload or {}), *managers.reserved_by_us(self.claim)} - {""}
         return frozenset(
             str(entry.get("uid"))
             for entry in self.entries
@@ -251,6 +257,32 @@ def _idle(case: _Case) -> ReservationPlan | None:
     return _let_go(case, wellknown.RELEASED, f"{_reference(case)} is scaled to zero and no Pod refers to the claim")
 
 
+def _not_begun(case: _Case) -> ReservationPlan | None:
+    """A restart must not cost a workload its devices for the sake of a controller that is most likely switched off."""
+    if not (case.facts.replaces and case.facts.hot_loop):
+        return None
+    if case.ours:
+        return ReservationPlan(state=State(True, wellknown.HELD), outcome=_RECHECK)
+    if case.facts.wedged_by_pins:
+        return ReservationPlan(state=State(False, wellknown.UPSTREAM_TOO_OLD, _TOO_OLD), outcome=RetryAfter(SOON))
+    return None
+
+
+def _wedged(case: _Case) -> ReservationPlan | None:
+    """Entries of Pods that are gone would stay and fill the list.  Said before the first allocation, too."""
+    if not case.facts.wedged_by_pins:
+        return None
+    if case.ours:
+        return _let_go(case, wellknown.UPSTREAM_TOO_OLD, f"given up: {_TOO_OLD}")
+    return _blocked(case, wellknown.UPSTREAM_TOO_OLD, _TOO_OLD)
+
+
+_TOO_OLD: Final = (
+    "before Kubernetes 1.36 kube-controller-manager no longer looks after a claim that is reserved for a workload"
+    " (kubernetes/kubernetes#136406); upgrade Kubernetes, or run Tollbar with claims: Replace"
+)
+
+
 def _not_allocated(case: _Case) -> ReservationPlan | None:
     if claims.allocation(case.claim):
         return None
@@ -315,6 +347,8 @@ CHAIN: Final[Sequence[Callable[[_Case], ReservationPlan | None]]] = (  # order i
     _unreadable,  # the workload's kind is not served, not readable or not listed -> keep what there is
     _gone,  # the workload is gone, or another one -> our entry goes; never seen -> wait
     _policy,  # finished, or idle by cache and live list -> our entry goes
+    _not_begun,  # we are about to replace the server's claim controller -> keep what there is, and wait
+    _wedged,  # the server's claim controller cannot live with it -> no pin; one that is there goes
     _not_allocated,  # -> wait: the API server takes no entry
     _oscillation,  # a finished Pod lingers -> no pin; one that is there goes if nobody else consumes
     _full,  # no slot to spare -> no pin; one that is there makes room
@@ -352,9 +386,12 @@ def _let_go(case: _Case, reason: str, message: str, uids: Collection[str] = ()) 
     if removal is None:
         return ReservationPlan(state=state)
     last = not (removal.status or {}).get("reservedFor")
-    kind: Literal["Normal", "Warning"] = "Warning" if reason == wellknown.UPSTREAM_OSCILLATION else "Normal"
+    kind: Literal["Normal", "Warning"] = "Warning" if reason in _UPSTREAMS_FAULT else "Normal"
     event = wellknown.CLAIM_DEALLOCATED if last and removal.unprotect else wellknown.RESERVATION_RELEASED
     return ReservationPlan(state=state, remove=removal, events=(Event(kind, event, f"{reason}: {message}", "Release"),))
+
+
+_UPSTREAMS_FAULT: Final = frozenset({wellknown.UPSTREAM_OSCILLATION, wellknown.UPSTREAM_TOO_OLD})
 
 
 def _loop_event(case: _Case) -> Event:

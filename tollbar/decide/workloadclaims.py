@@ -27,6 +27,7 @@ _BLOCKED: Final = frozenset(
         wellknown.KIND_UNKNOWN,
         wellknown.FULL,
         wellknown.UPSTREAM_OSCILLATION,
+        wellknown.UPSTREAM_TOO_OLD,
         wellknown.INVALID_REFERENCE,
         wellknown.INVALID_SPEC,
         wellknown.PERMISSION_DENIED,

@@ -3,20 +3,27 @@
 Asked by the controllers when they begin, for their log, and by `tollbar status`, as an administrator.
 """
 
+import logging
+import re
+import sys
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 
 from tollbar.model.objects import Object
 from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
 from tollbar.runtime.resources import POD_GROUPS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
 from tollbar.runtime.retry import READ
 
+_log: Final = logging.getLogger(__name__)
+
 _SUBJECT_ACCESS_REVIEWS: Final = replace(
     SELF_SUBJECT_ACCESS_REVIEWS, plural="subjectaccessreviews", kind="SubjectAccessReview"
 )
+_NEW: Final = (sys.maxsize, 0)
 _POD_GROUP_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
 _BINDING: Final = {"group": RESOURCE_CLAIMS.group, "resource": RESOURCE_CLAIMS.plural, "subresource": "binding"}
 
@@ -40,12 +47,60 @@ async def look_around(client: Client, user: str = "") -> Surroundings:
     )
 
 
+class ServerVersion:
+    """The API server's version, asked for again every `AGE` seconds: a cluster is upgraded under our feet.
+
+    An answer that fails to come, or is none, changes nothing, and is asked for again after `RETRY` seconds.
+    """
+
+    AGE: Final = 300.0
+    RETRY: Final = 30.0
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._known = _NEW
+        self._due = float("-inf")
+
+    async def is_before(self, minor: tuple[int, int]) -> bool:
+        """Whether it is older than this; what cannot be read, and what was never answered, counts as new."""
+        if self._clock.monotonic() >= self._due:
+            try:
+                version = await _version(self._client)
+            except ApiError as error:
+                _log.warning("the API server does not say its version", extra={"error": str(error)})
+                version = ""
+            self._known = minor_of(version) if version else self._known
+            self._due = self._clock.monotonic() + (self.AGE if version else self.RETRY)
+        return self._known < minor
+
+
+def minor_of(version: str) -> tuple[int, int]:
+    """Of a version as API servers say it, such as `v1.36.3` or `v1.35.4-gke.100`; very high when it is none.
+
+    `v0.0.0-master+…` is what a build says that nobody told its version.
+    """
+    found = re.match(r"v?([1-9]\d*)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else _NEW
+
+
 async def _version(client: Client) -> str:
-    answer: Object = orjson.loads(await READ(client.raw, "GET", "/version"))
-    return str(answer.get("gitVersion") or "")
+    """Empty when the answer is none.  Raises ApiError."""
+    answer: bytes = await READ(client.raw, "GET", "/version")
+    try:
+        said = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        return ""
+    return str(said.get("gitVersion") or "") if isinstance(said, dict) else ""
 
 
-async def pod_groups(client: Client) -> Resource | None:
+class Discovery(Protocol):
+    """What of the client tells what is served."""
+
+    async def served(self, group_version: str) -> set[str]: ...
+
+
+async def pod_groups(client: Discovery) -> Resource | None:
     """PodGroups (scheduling.k8s.io, KEP-4671) in the best version that is served; None when none is."""
     for version in _POD_GROUP_VERSIONS:
         found = replace(POD_GROUPS, version=version)

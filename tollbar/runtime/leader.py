@@ -65,7 +65,8 @@ class Elector:
 
     `lease`, `renew` and `retry` are seconds: how long others wait for us, how long we go on without a successful
     renewal, and how often we try (plus or minus a fifth, by `rng`).  `annotations` say on the Lease what its holder
-    does.  `die` ends the process without any clean-up.
+    does, and are read at every write; `takes_over` is called with the Lease as its last holder left it, before the work
+    begins.  `die` ends the process without any clean-up.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Elector:
         renew: float = 10.0,
         retry: float = 2.0,
         annotations: Mapping[str, str] | None = None,
+        takes_over: Callable[[Object], None] = lambda _lease: None,
         die: Callable[[], None] = _die,
     ) -> None:
         self._client = client
@@ -93,7 +95,8 @@ class Elector:
         self._lease = lease
         self._renew = renew
         self._retry = retry
-        self._annotations = dict(annotations or {})
+        self._annotations = annotations or {}
+        self._takes_over = takes_over
         self._die = die
         self._status = metrics.gauge("leader_election_master_status").labels(name)
         self._record: Object = {}  # the Lease as last seen; empty when there is none
@@ -186,6 +189,7 @@ class Elector:
             if self._clock.monotonic() < expires:
                 return False
         await self._write(record, self._holding(record))
+        self._takes_over(record)
         return True
 
     async def _renew_until_lost(self) -> str:

@@ -12,7 +12,7 @@ scope are fine, but the two gauges of that kind then show the later one.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from random import Random
 from typing import Final, Protocol
@@ -33,7 +33,9 @@ BACKOFF: Final = (0.5, 30.0)
 """Seconds: the shortest and the longest pause after a failure."""
 RECHECK: Final = 300.0
 RECHECK_OURS: Final = 10.0
-"""Seconds until discovery is asked again about an API that it does not list; our own CRDs may follow any moment."""
+RECHECK_MANY: Final = 30.0
+"""Seconds until discovery is asked again about an API that it does not list; our own CRDs may follow any moment, and
+what has several versions is new: it comes with an upgrade of the server."""
 HEALTHY: Final = 10.0
 """Seconds after which a watch that ends has done its service."""
 _WATCH_SECONDS: Final = (300, 600)
@@ -69,7 +71,11 @@ class Source(Protocol):
 
 
 class Reflector:
-    """One kind, one scope, one store."""
+    """One kind, one scope, one store.
+
+    `locate` finds the kind among the versions of its API that we read, if the given one is not served; the store's
+    `resource` then says which it is.
+    """
 
     def __init__(
         self,
@@ -79,11 +85,13 @@ class Reflector:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        locate: Callable[[], Awaitable[Resource | None]] | None = None,
         clock: Clock,
         rng: Random,
         metrics: Metrics,
     ) -> None:
         self._client = client
+        self._locate = locate
         self._store = store
         self._resource = store.resource
         self._namespace = namespace
@@ -121,7 +129,8 @@ class Reflector:
         clean = barren = False
         try:
             if not self._store.resource_version and not await self._list():
-                return RECHECK_OURS if self._resource.group == wellknown.GROUP else RECHECK
+                ours = self._resource.group == wellknown.GROUP
+                return RECHECK_OURS if ours else RECHECK_MANY if self._locate is not None else RECHECK
             began = self._clock.monotonic()
             await self._watch()
             clean = True
@@ -172,6 +181,9 @@ class Reflector:
                     self._resource, self._namespace, limit=PAGE, continue_=token, **self._selectors
                 )
             except NotFound:
+                if await self._has_moved():
+                    seen, token = set(), ""
+                    continue
                 await self._confirm_not_served()
                 return False
             self._heard = self._clock.monotonic()
@@ -188,6 +200,16 @@ class Reflector:
         self._denials = 0
         self._relists.inc()
         _log.info("listed", extra={"kind": self._resource.kind, "objects": len(seen)})
+        return True
+
+    async def _has_moved(self) -> bool:
+        """Whether another version of the API has the kind now; from here on that one is read."""
+        found = await self._locate() if self._locate is not None else None
+        if found is None or found == self._resource:
+            return False
+        _log.info("the kind is served", extra={"kind": found.kind, "apiVersion": found.api_version})
+        self._resource = self._store.resource = found
+        self._store.forget_assumed()
         return True
 
     async def _take(self, page: Object, seen: set[Key]) -> None:

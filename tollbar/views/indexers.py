@@ -6,7 +6,7 @@ An index function answers from the object alone, so that a cached object is alwa
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tollbar.model import claims, pods
+from tollbar.model import claims, managers, pods
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec
 from tollbar.runtime.store import Indexer, drop_managed_fields
 
@@ -20,11 +20,15 @@ def metadata_and_spec(obj: Object) -> Object:
 
 
 def metadata_spec_and_status(obj: Object) -> Object:
-    """For who decides about reservations, and says so in Events: the status, too."""
+    """For who decides about reservations, and says so in Events: the status, too, and who wrote what."""
+    meta = metadata(obj)
+    if "managedFields" in meta:
+        meta = {**meta, "managedFields": managers.essential(obj)}
     return {
         "apiVersion": obj.get("apiVersion"),
         "kind": obj.get("kind"),
-        **metadata_and_spec(obj),
+        "metadata": meta,
+        "spec": spec(obj),
         "status": obj.get("status") or {},
     }
 

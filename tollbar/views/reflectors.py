@@ -10,11 +10,13 @@ leaves its cache as it was, and `age` grows.  Doubling is harmless.
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Final
 
 from tollbar.runtime import resources
 from tollbar.runtime.clock import Clock
+from tollbar.runtime.detection import pod_groups
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import Reflector, Source
 from tollbar.runtime.store import Store
@@ -38,6 +40,7 @@ class Reflectors:
                 store,
                 field_selector="" if isinstance(store, ClaimUsers) else _FIELDS.get(store.resource, ""),
                 label_selector=_LABELS.get(store.resource, ""),
+                locate=partial(pod_groups, client) if store.resource.kind == resources.POD_GROUPS.kind else None,
                 clock=clock,
                 rng=rng,
                 metrics=metrics,

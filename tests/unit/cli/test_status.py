@@ -20,6 +20,7 @@ NOW = CREATED + 1000
 FINE = Status(
     server="v1.37.0",
     mode="Complement",
+    condition={"status": "True", "reason": "Complementing", "message": "so"},
     leader="controllers-0",
     generator="kube-controller-manager",
     pod_groups="",
@@ -30,6 +31,11 @@ FINE = Status(
     loops=(),
     refusals=(),
 )
+
+
+def refused(reason: str) -> Object:
+    return {"status": "False", "reason": reason, "message": "so"}
+
 
 PROBLEMS: dict[str, tuple[Status, list[str]]] = {
     "all is well": (FINE, []),
@@ -53,8 +59,18 @@ PROBLEMS: dict[str, tuple[Status, list[str]]] = {
     ),
     "no right to bind, and no need": (replace(FINE, may_bind=False, mode="Disabled"), []),
     "Replace is refused": (
-        replace(FINE, mode="Replace", refusals=("somebody else generates",)),
+        replace(FINE, mode="Replace", condition=None, refusals=("somebody else generates",)),
         ["somebody else generates"],
+    ),
+    "Replace is refused, as the Lease says; Events may be old": (
+        replace(FINE, mode="Replace", condition=refused("AnotherGenerator"), refusals=("old",)),
+        ["claims: Replace: so"],
+    ),
+    "Replace was refused a moment ago": (replace(FINE, mode="Replace", refusals=("old",)), []),
+    "nobody makes claims": (replace(FINE, condition=refused("NobodyGenerates")), ["claims: Complement: so"]),
+    "what the Lease says in general is said in particular": (
+        replace(FINE, condition=refused("PermissionDenied"), may_bind=False),
+        ["the controllers may not update and patch resourceclaims/binding: no claim can be reserved"],
     ),
     "claims are made by us although they should not": (
         replace(FINE, generator="tollbar-controllers"),
@@ -133,9 +149,17 @@ def event(reason: str, seen: float, **regarding: str) -> Object:
     return {"reason": reason, "note": "n", "eventTime": timestamps.micro_time(seen), "regarding": regarding}
 
 
+CONDITION = {"type": "ClaimsModeFits", "status": "False", "reason": "NotTried", "message": "so"}
+
+
 def lease(renewed: float) -> Object:
     return {
-        "metadata": {"annotations": {wellknown.ANNOTATION_CLAIMS: "Replace"}},
+        "metadata": {
+            "annotations": {
+                wellknown.ANNOTATION_CLAIMS: "Replace",
+                wellknown.ANNOTATION_CLAIMS_CONDITION: json.dumps(CONDITION),
+            }
+        },
         "spec": {
             "holderIdentity": "controllers-0",
             "leaseDurationSeconds": 15,
@@ -147,8 +171,8 @@ def lease(renewed: float) -> Object:
 def generated(manager: str, seconds: float) -> Built:
     made = claim(manager).annotated({wellknown.POD_CLAIM_NAME_ANNOTATION: "gpu"}).created(CREATED + seconds)
     fields = [
-        {"manager": "x", "operation": "Update", "subresource": "status"},
-        {"manager": manager, "operation": "Update"},
+        {"manager": "x", "fieldsV1": {"f:metadata": {"f:finalizers": {}}}},
+        {"manager": manager, "fieldsV1": {"f:spec": {}}},
     ]
     return made.but("metadata.managedFields", fields)
 
@@ -177,6 +201,7 @@ async def test_what_is_read() -> None:
     assert await gather(server, "tollbar-system", Now()) == Status(
         server="v1.37.0",
         mode="Replace",
+        condition=CONDITION,
         leader="controllers-0",
         generator="newest",
         pod_groups="scheduling.k8s.io/v1beta1",

@@ -80,7 +80,11 @@ class Recorder:
 
 def deps_of(api: Api, *there: Object) -> tuple[Deps, Recorder]:
     recorder = Recorder()
-    return Deps(api, view_of(*there), recorder, Metrics()), recorder  # type: ignore[arg-type]
+    return Deps(api, view_of(*there), recorder, Metrics(), nothing_to_learn), recorder  # type: ignore[arg-type]
+
+
+async def nothing_to_learn(_namespace: str) -> bool:
+    return False
 
 
 THE_POD = ClaimKey("Pod", "ml", "web")

@@ -57,6 +57,11 @@ CHANGES: dict[str, tuple[str, Object, dict[str, set[str]]]] = {
     "a claim that is kept": ("claims", KEPT.allocated(), {"reservations": {"kept"}}),
     "a claim of a WorkloadClaim": ("claims", OTHER.allocated(), {"workloadclaims": {"adopting"}}),
     "a claim that nobody keeps": ("claims", claim("nobodys"), {}),
+    "a claim of which nothing but our entry is left": (
+        "claims",
+        claim("other").allocated().pinned({"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}),
+        {"reservations": {"other"}, "workloadclaims": {"adopting"}},
+    ),
     "a claim that nobody keeps any more": (
         "claims",
         claim("kept").allocated().reserved(pod_entry(pod())),

@@ -1,12 +1,13 @@
 """One claim, once decided: what is written, in which order, and what each answer of the API server leads to."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from builders import Claim, claim, pod
 from fakes import FakeEngine
 
-from controllers.reservations.reconcile import Deps, reconcile
+from controllers.reservations.reconcile import Deps, gather, reconcile
 from controllers.reservations.states import States
 from tollbar.decide.reservations import RECHECK, Knowledge, State, Workload
 from tollbar.model.claims import pod_entry
@@ -97,7 +98,11 @@ def deps(api: Api, workload: Workload, *claims: Claim) -> Deps:
     for each in claims:
         caches.claims.apply(each)
     given: list[Any] = [api, caches, Recorder(), Found(workload), States(Metrics()), Oscillations(SystemClock())]
-    return Deps(*given, hot_loop=lambda: True)
+    return Deps(*given, hot_loop=lambda: True, replaces=lambda: False, wedged_by_pins=never)
+
+
+async def never() -> bool:
+    return False
 
 
 WRITES: dict[str, tuple[Claim, Workload, list[str], str]] = {
@@ -213,6 +218,32 @@ async def test_an_idle_workload_lets_go_when_the_api_server_knows_of_nobody(
     api = Api(None, 1, *pods)
     await reconcile(KEY, deps(api, IDLE, TO_FREE.annotated({"tollbar.dev/release": "WhenIdle"})))
     assert api.tried == tried
+
+
+async def test_the_facts_are_of_one_moment() -> None:
+    """It turns out that nobody else is at work while the API server is asked for its version."""
+    alone: list[bool] = []
+
+    async def answers_late() -> bool:
+        alone.append(True)
+        return True
+
+    made = replace(deps(Api(), WEB, TO_FREE), hot_loop=lambda: not alone, wedged_by_pins=answers_late)
+    facts = [await gather(KEY, TO_FREE, made) for _ in range(2)]
+    assert [(each.hot_loop, each.wedged_by_pins) for each in facts] == [(True, True), (False, False)]
+
+
+async def test_a_pin_is_given_up_when_the_one_whose_place_we_were_to_take_is_found_at_work() -> None:
+    api, found = Api(), list[bool]()
+    made = replace(deps(api, WEB, TO_FREE), replaces=lambda: not found, wedged_by_pins=always)
+    assert (await reconcile(KEY, made), api.tried) == (RetryAfter(RECHECK), [])
+    found.append(True)
+    await reconcile(KEY, made)
+    assert api.tried == ["put status: 0 entries, free", "patch claim: finalizer"]
+
+
+async def always() -> bool:
+    return True
 
 
 async def test_a_claim_that_is_gone_is_forgotten() -> None:

@@ -26,6 +26,11 @@ CASES: dict[str, tuple[Claim, list[Object], Deallocation | None]] = {
     "nothing of ours": (RECORDED.reserved(FOREIGN, pod_entry(A)), [A], None),
     "our entry by its record": (RECORDED.reserved(ENTRY, pod_entry(A)), [A], left(pod_entry(A))),
     "our entry by what is asked for": (ASKED.reserved(ENTRY, pod_entry(A)), [A], left(pod_entry(A))),
+    "our entry by the API server's record": (
+        claim().allocated().pinned(ENTRY).reserved(FOREIGN, pod_entry(A)),
+        [A],
+        left(FOREIGN, pod_entry(A)),
+    ),
     "a Pod that has no entry gets one": (RECORDED.reserved(ENTRY, pod_entry(A)), [A, B], left(*map(pod_entry, (A, B)))),
     "foreign entries stay": (RECORDED.reserved(FOREIGN, ENTRY), [A], left(FOREIGN, pod_entry(A))),
     "nobody uses it": (RECORDED.reserved(ENTRY), [], FREED),

@@ -108,6 +108,10 @@ ADVICE = (
     "kube-controller-manager would take their entries away and add them again without end"
     " (kubernetes/kubernetes#141274); delete them, or run Tollbar with claims: Replace"
 )
+TOO_OLD = (
+    "before Kubernetes 1.36 kube-controller-manager no longer looks after a claim that is reserved for a workload"
+    " (kubernetes/kubernetes#136406); upgrade Kubernetes, or run Tollbar with claims: Replace"
+)
 UNSERVED = "deployments.apps/web: the API server does not serve this kind"
 IS_IDLE = "deployments.apps/web is scaled to zero and no Pod refers to the claim"
 OURS = {"uid": "u1"}
@@ -128,6 +132,20 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         facts(claim().annotated({"tollbar.dev/reserved-uid": "u1"}).allocated().reserved(ENTRY, pod_entry(RUNNING))),
         released("Released", UNASKED, pod_entry(RUNNING)),
     ),
+    "both annotations were removed: the API server knows whose the entry is": (
+        facts(claim().allocated().pinned(ENTRY).reserved(FOREIGN)),
+        released("Released", UNASKED, FOREIGN),
+    ),
+    "both annotations were removed, our entry the last": (
+        facts(claim().allocated().pinned(ENTRY)),
+        released("Released", UNASKED),
+    ),
+    "another workload is asked for, and the record of the first was removed": (
+        facts(kept().allocated().pinned(OLD).reserved(pod_entry(RUNNING))),
+        released("Released", GONE, pod_entry(RUNNING)),
+    ),
+    "the same entry, written by somebody else": (facts(claim().allocated().reserved(ENTRY), Knowledge.ABSENT), NOTHING),
+    "what was added for a Pod is no reservation": (facts(claim().allocated().pinned(pod_entry(RUNNING))), NOTHING),
     "the WorkloadClaim is gone": (
         ReservationFacts(allocated(ENTRY, pod_entry(RUNNING), **OURS), withdrawn=True),
         released("Released", UNASKED, pod_entry(RUNNING)),
@@ -285,6 +303,28 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     "beside foreign entries": (facts(allocated(FOREIGN)), pinned()),
     "reserved": (facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, RUNNING), HELD),
     "reserved by somebody who wrote the same entry": (facts(allocated(ENTRY)), HELD),
+    # A claim controller that stops at entries of workloads.
+    "a claim that a pin would wedge": (
+        facts(allocated(pod_entry(RUNNING)), None, RUNNING, wedged_by_pins=True),
+        blocked("UpstreamTooOld", TOO_OLD),
+    ),
+    "it is said before the first allocation": (facts(kept(), wedged_by_pins=True), blocked("UpstreamTooOld", TOO_OLD)),
+    "a claim that our pin wedges": (
+        facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, RUNNING, wedged_by_pins=True),
+        released("UpstreamTooOld", f"given up: {TOO_OLD}", pod_entry(RUNNING), kind="Warning"),
+    ),
+    "a claim that only our pin keeps, and wedges": (
+        facts(allocated(ENTRY, **OURS), wedged_by_pins=True),
+        released("UpstreamTooOld", f"given up: {TOO_OLD}", kind="Warning"),
+    ),
+    "it is kept while we are about to take that controller's place": (
+        facts(allocated(ENTRY, **OURS), wedged_by_pins=True, replaces=True),
+        ReservationPlan(State(True, "Held"), outcome=RetryAfter(RECHECK)),
+    ),
+    "none is added while we are about to": (
+        facts(allocated(), wedged_by_pins=True, replaces=True),
+        ReservationPlan(State(False, "UpstreamTooOld", TOO_OLD), outcome=RetryAfter(SOON)),
+    ),
     # The server's endless exchange.
     "a finished Pod lingers": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED),
@@ -304,6 +344,10 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
             pod_entry(FINISHED),
             kind="Warning",
         ),
+    ),
+    "a Pod finished after the pin, and we are about to take that controller's place": (
+        facts(allocated(ENTRY, **OURS), None, FINISHED, replaces=True),
+        ReservationPlan(State(True, "Held"), outcome=RetryAfter(RECHECK)),
     ),
     "a Pod finished after the pin, its entry is gone": (
         facts(allocated(ENTRY, **OURS), None, FINISHED),

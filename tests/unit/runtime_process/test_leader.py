@@ -89,6 +89,7 @@ class Candidate:
         annotations: dict[str, str] | None = None,
     ) -> None:
         self.metrics = Metrics()
+        self.taken_over: list[Object] = []
         self.leading = asyncio.Event()
         self.log: list[tuple[str, float]] = []
         self._work = work
@@ -101,6 +102,7 @@ class Candidate:
             rng=NoJitter(),
             metrics=self.metrics,
             annotations=annotations,
+            takes_over=self.taken_over.append,
             die=lambda: self._note("died"),
         )
         self.task = asyncio.create_task(self.elector.run(self.lead))
@@ -171,9 +173,14 @@ async def test_the_lease_says_what_its_holder_does_and_keeps_what_others_say(clo
     leases = Leases(held_by(""))
     assert leases.lease is not None
     leases.lease["metadata"]["annotations"] = {"theirs": "kept", "ours": "old"}
-    candidate = Candidate(leases, clock, annotations={"ours": "new"})
+    before, says = leases.lease, {"ours": "new"}
+    candidate = Candidate(leases, clock, annotations=says)
     await candidate.leading.wait()
     assert leases.lease["metadata"]["annotations"] == {"theirs": "kept", "ours": "new"}
+    says["ours"] = "newer"
+    await clock.sleep(3)
+    assert leases.lease["metadata"]["annotations"] == {"theirs": "kept", "ours": "newer"}
+    assert candidate.taken_over == [before]
     candidate.task.cancel()
     await candidate.ended()
 

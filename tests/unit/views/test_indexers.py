@@ -18,6 +18,10 @@ FULL: Object = {
 PROJECTED: dict[str, tuple[Any, Object]] = {
     "metadata and spec": (indexers.metadata_and_spec, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
     "metadata only": (indexers.metadata_only, {"metadata": {"name": "a"}}),
+    "for the controllers of claims": (
+        indexers.metadata_spec_and_status,
+        {**FULL, "metadata": {"name": "a", "managedFields": []}},
+    ),
 }
 
 

@@ -1,0 +1,123 @@
+"""Who generates claims changes while everything runs: kube-controller-manager's controller, or another process of ours.
+
+A plane of its own, with `claims: Replace`.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from builders import pod_group
+from cluster import Cluster, as_written
+from planes import since
+from replacing import namespace_of, restarted_with
+from stack import CONTROLLERS, ROOT, Stack, eventually
+
+from controllers.claims.guard import NAME
+from tollbar.devplane.real.components import API_SERVER, CONTROLLER_MANAGER
+from tollbar.model import managers
+from tollbar.model.objects import Object
+
+pytestmark = pytest.mark.timeout(180)
+
+OURS = "tollbar-controllers"
+GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
+THEIRS = "kube-controller-manager"
+
+
+@pytest.fixture
+def cluster(replaced: Stack, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """With a template for a device that nobody has."""
+    found = Cluster(replaced.plane.kubectl, namespace_of(replaced, request.node.name))
+    found.create(found.template("mine", found.unique("never")))
+    yield found
+    found.clear()
+
+
+def makers(cluster: Cluster, pod: str) -> list[str]:
+    """Who made the claims of this Pod."""
+    listed = cluster.kubectl.json("get", "resourceclaims", "-n", cluster.namespace, "--show-managed-fields")
+    owned = (each for each in listed["items"] if each["metadata"]["ownerReferences"][0]["name"] == pod)
+    return [managers.creator(each) for each in owned]
+
+
+def made_for(cluster: Cluster, pod: str) -> list[str]:
+    cluster.create(cluster.pod(pod).templates("mine"))
+    return list(eventually(lambda: makers(cluster, pod), what=f"a claim for {pod}"))
+
+
+def condition(stack: Stack) -> Object:
+    lease = stack.plane.kubectl.json("get", "lease", "tollbar-controllers", "-n", "tollbar-system")
+    found: Object = json.loads(lease["metadata"]["annotations"]["tollbar.dev/claims-condition"])
+    return found
+
+
+def test_it_gives_way_while_kube_controller_manager_generates_and_makes_up_afterwards(
+    cluster: Cluster, replaced: Stack
+) -> None:
+    ours = replaced.running["controllers"]
+    assert made_for(cluster, "before") == [OURS]
+    with restarted_with(replaced.plane, CONTROLLER_MANAGER):
+        rounds = iter(range(100))
+
+        def noticed() -> bool:
+            """Both make claims for what is created now, until one of theirs is seen."""
+            number = next(rounds)
+            cluster.create(*(cluster.pod(f"both-{number}-{index}").templates("mine") for index in range(5)))
+            return "field manager ResourceClaimController generates ResourceClaims already" in ours.log()
+
+        eventually(noticed, seconds=60, what="noticed")
+        assert not ours.is_ready()
+        since = replaced.plane.audit_fence()
+        assert made_for(cluster, "theirs") == [THEIRS]
+        replaced.plane.audit_fence()
+        written = replaced.plane.audit.writes(since, user=CONTROLLERS, namespace=cluster.namespace)
+        assert [record.name for record in written if record.name.startswith("theirs")] == []
+    cluster.create(cluster.pod("waits").templates("mine"))
+    eventually(ours.is_ready, seconds=60, what="ready when it is alone")
+    assert eventually(lambda: makers(cluster, "waits")) == [OURS]
+    assert made_for(cluster, "after") == [OURS]
+    assert "Traceback" not in ours.log()
+
+
+def test_the_next_leader_needs_no_trial(cluster: Cluster, replaced: Stack) -> None:
+    replaced.running["controllers"].stop()
+    elected = {"leaderElection__enabled": True, "claims": "Replace"}
+    try:
+        first = replaced.controllers("first", **elected)
+        eventually(lambda: "nobody else generates them" in first.log(), what="generating")
+        eventually(lambda: condition(replaced)["reason"] == "Generating", what="said on the Lease")
+        assert made_for(cluster, "of-the-first") == [OURS]
+        second = replaced.controllers("second", **elected)
+        since = replaced.plane.audit_fence()
+        first.stop()
+        assert made_for(cluster, "of-the-second") == [OURS]
+        assert "nobody else generates them" in second.log()
+        replaced.plane.audit_fence()
+        assert [record for record in replaced.plane.audit.writes(since) if record.name == NAME] == []
+        eventually(lambda: status(replaced)["claims"]["condition"]["reason"] == "Generating", what="said by status")
+        second.stop()
+    finally:
+        replaced.controllers(claims="Replace")
+
+
+@since("1.37", "no PodGroups in a beta version")
+def test_pod_groups_are_served_for_as_long_as_the_server_has_them(cluster: Cluster, replaced: Stack) -> None:
+    """The API server is upgraded, and downgraded again, under our feet."""
+    ours = replaced.running["controllers"]
+    with restarted_with(replaced.plane, API_SERVER, GATES, "--runtime-config=scheduling.k8s.io/v1beta1=true"):
+        group = pod_group("gang", cluster.namespace).templates("mine")
+        cluster.kubectl.apply(as_written(group.but("spec.schedulingPolicy", {"gang": {"minCount": 1}})))
+        assert eventually(lambda: makers(cluster, "gang"), seconds=60, what="a claim for the PodGroup") == [OURS]
+    eventually(lambda: "the API is not served" in ours.log(), seconds=60, what="noticed")
+    assert made_for(cluster, "alone") == [OURS]
+    assert (makers(cluster, "gang"), "Traceback" in ours.log()) == ([OURS], False)
+
+
+def status(stack: Stack) -> Object:
+    command = [sys.executable, "-m", "tollbar.cli", "status", "-o", "json", f"--kubeconfig={stack.plane.kubeconfig}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    found: Object = json.loads(said.stdout)
+    return found

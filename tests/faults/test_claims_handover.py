@@ -1,0 +1,68 @@
+"""`claims: Replace`: a leader that ends right after it made a claim, and a next one that has not seen the claim yet."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from faultproxy import Delay, FaultProxy, ProxiedPlane, Refuse, Rule, Slow
+from parity.sides import BEGUN, replacing
+from replacing import OFF, namespace_of
+from stack import Process, Stack, eventually, installed
+
+from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.real.launcher import RealPlane
+from tollbar.model.objects import key_of
+
+UNRECORDED = Rule("unrecorded", Refuse(500, "InternalError"), {"patch"}, {"pods"}, "status")
+LATE = Rule("late", Delay(60.0), {"watch"}, {"resourceclaims"})
+
+
+def asked(namespace: str) -> Rule:
+    """No fault: tells that the namespace's claims were listed."""
+    return Rule("asked", Slow(0.0), {"list"}, {"resourceclaims"}, where=lambda request: request.namespace == namespace)
+
+
+@pytest.fixture
+def stack(binaries: Binaries, tmp_path: Path) -> Iterator[Stack]:
+    options = Options(flags={CONTROLLER_MANAGER: (OFF,)})
+    with RealPlane(binaries, tmp_path / "plane", options) as plane, installed(plane, tmp_path) as stack:
+        replacing(stack)
+        yield stack
+
+
+def elected(stack: Stack, name: str, proxy: FaultProxy) -> Process:
+    through = replace(stack, plane=ProxiedPlane(stack.plane, proxy))
+    return through.controllers(name, claims="Replace", leaderElection__enabled=True)
+
+
+@pytest.mark.timeout(180)
+def test_the_next_leader_finds_what_its_cache_does_not_show(stack: Stack, tmp_path: Path) -> None:
+    cluster = Cluster(stack.plane.kubectl, namespace_of(stack, "handed-over"))
+    cluster.create(cluster.template("mine", cluster.unique("never")))
+
+    def claims() -> list[str]:
+        found = stack.plane.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
+        return [key_of(claim).name for claim in found]
+
+    with (
+        FaultProxy(stack.plane.kubeconfig, tmp_path / "one", seed=1) as one,
+        FaultProxy(stack.plane.kubeconfig, tmp_path / "two", seed=1) as two,
+    ):
+        first = elected(stack, "first", one)
+        eventually(lambda: BEGUN in first.log(), what="the first generates")
+        elected(stack, "second", two)
+        with one.faults(UNRECORDED), two.faults(LATE, asked(cluster.namespace)):
+            two.cut_watches()
+            eventually(lambda: two.hits["late"] > 0, what="the second watches late")
+            cluster.create(cluster.pod().templates("mine"))
+            made = eventually(claims, what="the first makes a claim")
+            first.stop()
+
+            def recorded() -> list[str]:
+                return [each["resourceClaimName"] for each in cluster.get()["status"].get("resourceClaimStatuses", [])]
+
+            assert eventually(recorded, seconds=60, what="recorded by the second") == made == claims()
+            assert (one.hits["unrecorded"] > 0, two.hits["asked"]) == (True, 1)

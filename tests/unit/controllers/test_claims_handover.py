@@ -1,0 +1,89 @@
+"""What another leader created a moment ago: asked for once, until the cache has caught up."""
+
+import asyncio
+from typing import Any
+
+from builders import claim, pod, template
+from claimworld import view_of
+
+from controllers.claims.deps import Deps
+from controllers.claims.handover import HandOver
+from controllers.claims.mappers import ClaimKey
+from controllers.claims.reconcile import reconcile
+from tollbar.model.objects import Object
+from tollbar.model.plan import DONE
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.resources import Resource
+
+WEB = pod().templates("gpu")
+MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
+GPU = template("gpu").request("gpu")
+
+
+class Api:
+    """Has these claims at version 10; tells what it was asked."""
+
+    def __init__(self, *claims: Object, version: str = "10") -> None:
+        self._claims = claims
+        self._version = version
+        self.asked: list[str] = []
+
+    async def list(self, _resource: Resource, namespace: str = "", *, limit: int = 500, **_: Any) -> Object:
+        self.asked.append(f"list {namespace or 'all'}, {limit}")
+        await asyncio.sleep(0)
+        return {"items": list(self._claims), "metadata": {"resourceVersion": self._version}}
+
+    async def create(self, _resource: Resource, obj: Object) -> Object:
+        self.asked.append("create")
+        return {**obj, "metadata": {**obj["metadata"], "name": "made", "uid": "u"}}
+
+    async def patch(self, _resource: Resource, _name: str, body: Object, **_: Any) -> Object:
+        self.asked.append(f"record {body['status']['resourceClaimStatuses'][0]['resourceClaimName']}")
+        return {**WEB, "metadata": {**WEB["metadata"], "resourceVersion": "11"}}
+
+
+async def taken_over(api: Api, *objects: Object, seen: str = "9") -> Deps:
+    """Just after another leader has stopped; the cache has come to the version `seen`."""
+    view = view_of(GPU, *objects)
+    view.caches.claims.resource_version = seen
+    handover = HandOver(api, view)  # type: ignore[arg-type]
+    await handover.begin()
+    return Deps(api, view, None, Metrics(), handover.learn)  # type: ignore[arg-type]
+
+
+async def reconciled(deps: Deps, name: str = "web") -> None:
+    assert await reconcile(ClaimKey("Pod", "ml", name), deps) == DONE
+
+
+async def test_a_claim_that_only_the_api_server_knows_is_recorded_not_made_again() -> None:
+    api = Api(MADE)
+    await reconciled(await taken_over(api, WEB))
+    assert api.asked == ["list all, 1", "list ml, 500", "record web-gpu-x"]
+
+
+async def test_a_namespace_is_listed_once_whoever_asks() -> None:
+    api = Api()
+    deps = await taken_over(api, *(pod(name).templates("gpu") for name in "abc"))
+    await asyncio.gather(*(reconciled(deps, name) for name in "abc"))
+    assert [asked for asked in api.asked if asked.startswith("list")] == ["list all, 1", "list ml, 500"]
+    assert api.asked.count("create") == 3
+
+
+async def test_a_cache_that_has_come_as_far_needs_no_list() -> None:
+    api = Api(MADE)
+    deps = await taken_over(api, WEB)
+    deps.view.caches.claims.resource_version = "10"
+    await reconciled(deps)
+    assert api.asked == ["list all, 1", "create", "record made"]
+
+
+async def test_nobody_asks_when_nothing_is_made() -> None:
+    api = Api(MADE)
+    await reconciled(await taken_over(api, WEB.generated("gpu", "web-gpu-x"), MADE))
+    assert api.asked == ["list all, 1"]
+
+
+async def test_versions_that_cannot_be_compared_cost_a_list_for_each_namespace() -> None:
+    api = Api(MADE, version="opaque")
+    await reconciled(await taken_over(api, WEB, seen="opaque"))
+    assert api.asked == ["list all, 1", "list ml, 500", "record web-gpu-x"]

@@ -1,0 +1,172 @@
+"""Whether the mode fits the cluster, case by case; how that is written down, and what the next leader makes of it."""
+
+from typing import Any
+
+import orjson
+import pytest
+from builders import CREATED
+
+from tollbar.decide.claimsmode import RECENTLY, Fit, ModeFacts, fit, read, record, was_generating
+from tollbar.model import timestamps
+from tollbar.model.objects import Object
+
+REFUSED = ("AnotherGenerator", "field manager ResourceClaimController generates ResourceClaims already")
+SERVED = "Kubernetes v1.37.0, no PodGroups"
+
+
+def complement(**more: Any) -> ModeFacts:
+    return ModeFacts("Complement", **{"server": "v1.37.0", "may_bind": True, **more})
+
+
+def replaced(**more: Any) -> ModeFacts:
+    return ModeFacts("Replace", **{"server": "v1.37.0", "may_bind": True, "working": True, **more})
+
+
+THEIRS = "ResourceClaims of Pods are kube-controller-manager's: nobody has made one yet"
+CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
+    "beside kube-controller-manager": (complement(), ("True", "Complementing", f"{THEIRS}; {SERVED}")),
+    "beside kube-controller-manager, which has made claims": (
+        complement(generator="kube-controller-manager"),
+        (
+            "True",
+            "Complementing",
+            f"{THEIRS.replace('nobody has made one yet', 'kube-controller-manager made the newest one')}; {SERVED}",
+        ),
+    ),
+    "nothing is known yet": (
+        ModeFacts("Complement"),
+        (
+            "True",
+            "Complementing",
+            f"{THEIRS}; Kubernetes of unknown version, no PodGroups",
+        ),
+    ),
+    "with PodGroups": (
+        complement(pod_groups="scheduling.k8s.io/v1beta1"),
+        (
+            "True",
+            "Complementing",
+            f"{THEIRS}; Kubernetes v1.37.0, PodGroups scheduling.k8s.io/v1beta1",
+        ),
+    ),
+    "claims are left alone": (
+        ModeFacts("Disabled", may_bind=False),
+        ("True", "Disabled", "claims are left alone"),
+    ),
+    "no right to reserve": (
+        complement(may_bind=False, oscillating=1),
+        (
+            "False",
+            "PermissionDenied",
+            "no right to update and patch resourceclaims/binding: no claim can be reserved",
+        ),
+    ),
+    "the server is too old for what is asked for": (
+        complement(too_old=2),
+        (
+            "False",
+            "UpstreamTooOld",
+            (
+                "2 reservations are not made: before Kubernetes 1.36 kube-controller-manager no longer looks after a"
+                " claim that is reserved for a workload (kubernetes/kubernetes#136406); claims: Replace fits"
+            ),
+        ),
+    ),
+    "the server writes without end": (
+        complement(oscillating=1, waiting=1),
+        (
+            "False",
+            "UpstreamOscillation",
+            (
+                "1 ResourceClaims are written to without end because finished Pods linger"
+                " (kubernetes/kubernetes#141274): delete those Pods; claims: Replace fits"
+            ),
+        ),
+    ),
+    "nobody makes claims": (
+        complement(waiting=3),
+        (
+            "False",
+            "NobodyGenerates",
+            (
+                "3 Pods have waited a minute for a ResourceClaim that nobody makes, or whose creation is refused, as an"
+                " event of the Pod would say: give kube-controller-manager its resourceclaim-controller back, or use"
+                " claims: Replace"
+            ),
+        ),
+    ),
+    "in its place": (replaced(), ("True", "Generating", f"nobody else generates ResourceClaims; {SERVED}")),
+    "in its place, not sure yet": (
+        replaced(working=False),
+        ("Unknown", "Starting", "finding out whether somebody else generates ResourceClaims"),
+    ),
+    "in its place, refused": (replaced(working=False, refused=REFUSED), ("False", *REFUSED)),
+    "in its place, without the right to reserve": (
+        replaced(may_bind=False),
+        (
+            "False",
+            "PermissionDenied",
+            "no right to update and patch resourceclaims/binding: no claim can be reserved",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES)
+def test_fits(given: ModeFacts, want: tuple[str, str, str]) -> None:
+    assert fit(given) == want
+
+
+FITS = Fit("True", "Generating", "fine")
+WRITTEN = record("", FITS, CREATED)
+
+
+def test_what_is_written_is_a_condition() -> None:
+    assert orjson.loads(WRITTEN) == {
+        "type": "ClaimsModeFits",
+        "status": "True",
+        "reason": "Generating",
+        "message": "fine",
+        "lastTransitionTime": timestamps.time(CREATED),
+    }
+
+
+def test_the_transition_time_moves_with_the_status_alone() -> None:
+    other = Fit("True", "Generating", "better")
+    again = [record(WRITTEN, found, CREATED + 60) for found in (FITS, other, Fit("False", *REFUSED))]
+    assert again[0] == WRITTEN
+    assert [(read(each) or {})["lastTransitionTime"] for each in again] == [
+        timestamps.time(CREATED + passed) for passed in (0, 0, 60)
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", '{"type": "Ready"}'])
+def test_what_is_no_condition_of_ours_is_none(text: str) -> None:
+    assert read(text) is None
+
+
+def lease(text: str, ago: float | None = 3, mode: str = "Replace") -> Object:
+    spec = {} if ago is None else {"renewTime": timestamps.micro_time(CREATED - ago)}
+    return {
+        "metadata": {"annotations": {"tollbar.dev/claims": mode, "tollbar.dev/claims-condition": text}},
+        "spec": spec,
+    }
+
+
+PREDECESSORS: dict[str, tuple[Object, bool]] = {
+    "generated a moment ago": (lease(WRITTEN), True),
+    "its clock was ahead": (lease(WRITTEN, -3), True),
+    "generated long ago": (lease(WRITTEN, RECENTLY + 1), False),
+    "was refused": (lease(record("", Fit("False", *REFUSED), CREATED)), False),
+    "did not know yet": (lease(record("", Fit("Unknown", "Starting", ""), CREATED)), False),
+    "worked beside kube-controller-manager": (lease(record("", Fit("True", "Complementing", ""), CREATED)), False),
+    "an older version that left its predecessor's condition": (lease(WRITTEN, mode="Complement"), False),
+    "never renewed": (lease(WRITTEN, None), False),
+    "said nothing": (lease(""), False),
+    "nobody": ({}, False),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), PREDECESSORS.values(), ids=PREDECESSORS)
+def test_predecessors(given: Object, want: bool) -> None:
+    assert was_generating(given, CREATED) is want

@@ -1,0 +1,70 @@
+"""What managedFields say, and how little of them is kept."""
+
+import pytest
+from builders import Claim, claim, pod
+
+from tollbar.model import managers
+from tollbar.model.claims import pod_entry
+from tollbar.model.objects import Object
+
+ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
+OTHER = {**ENTRY, "name": "db", "uid": "u2"}
+GANG = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "g1"}
+SPEC = {"f:metadata": {"f:generateName": {}}, "f:spec": {"f:devices": {}}}
+FINALIZER = {"f:metadata": {"f:finalizers": {}}}
+MADE = claim().written_by("kube-scheduler", FINALIZER).written_by("tollbar-controllers", SPEC)
+
+KEPT: dict[str, tuple[Claim, str, list[str], list[Object]]] = {
+    "nobody wrote anything": (claim(), "", [], []),
+    "the creator, whoever is named first": (
+        MADE,
+        "tollbar-controllers",
+        [],
+        [{"manager": "tollbar-controllers", "fieldsV1": {"f:spec": {}}}],
+    ),
+    "our entry beside another's": (
+        claim().allocated().reserved(OTHER).pinned(ENTRY),
+        "",
+        ["u1"],
+        [{"manager": "tollbar-reservations", "fieldsV1": {"f:status": {"f:reservedFor": {'k:{"uid":"u1"}': {}}}}}],
+    ),
+    "our entry, written by an older version": (
+        claim()
+        .allocated()
+        .reserved(ENTRY)
+        .written_by("tollbar-controllers", {"f:status": {"f:reservedFor": {'k:{"uid":"u1"}': {}}}}),
+        "",
+        ["u1"],
+        [{"manager": "tollbar-reservations", "fieldsV1": {"f:status": {"f:reservedFor": {'k:{"uid":"u1"}': {}}}}}],
+    ),
+    "entries that Kubernetes could have added itself": (
+        claim().allocated().pinned(pod_entry(pod()), GANG),
+        "",
+        [],
+        [],
+    ),
+    "our entry is gone": (claim().allocated().pinned(ENTRY).but("status.reservedFor", [OTHER]), "", [], []),
+    "another's entry": (
+        claim()
+        .allocated()
+        .reserved(ENTRY)
+        .written_by("kubectl", {"f:status": {"f:reservedFor": {'k:{"uid":"u1"}': {}}}}),
+        "",
+        [],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "creator", "ours", "kept"), KEPT.values(), ids=KEPT)
+def test_what_is_kept_says_the_same(given: Claim, creator: str, ours: list[str], kept: list[Object]) -> None:
+    assert managers.essential(given) == kept
+    for each in (given, given.but("metadata.managedFields", kept)):
+        assert (managers.creator(each), managers.reserved_by_us(each)) == (creator, ours)
+
+
+def test_who_wrote_a_member_of_the_status() -> None:
+    fields = {"f:status": {"f:resourceClaimStatuses": {}}}
+    written = claim().written_by("kubelet", {"f:status": {"f:phase": {}}}).written_by("ResourceClaimController", fields)
+    assert managers.status_writer(written, "resourceClaimStatuses") == "ResourceClaimController"
+    assert managers.status_writer(written, "extendedResourceClaimStatus") == ""
