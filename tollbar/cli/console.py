@@ -104,14 +104,18 @@ def explain(error: ApiError | KubeconfigError) -> str:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """For a block that is not a coroutine: SIGTERM does what Ctrl-C does, so that `finally` blocks run."""
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    """For a block that is not a coroutine: SIGINT and SIGTERM end it by an exception, so that `finally` blocks run.
+
+    Both even where SIGINT is ignored, as for the background jobs of a script.
+    """
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def _interruptible(main: Coroutine[Any, Any, _T]) -> _T:

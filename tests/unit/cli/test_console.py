@@ -106,13 +106,16 @@ def test_a_later_signal_interrupts_the_clean_up(monkeypatch: pytest.MonkeyPatch)
     assert done == ["began to clean up"]
 
 
-def test_a_block_that_is_no_coroutine_is_ended_by_sigterm_as_by_an_interrupt() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-
-    with pytest.raises(click.exceptions.Exit) as caught, console.terminable():
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    assert (caught.value.exit_code, signal.getsignal(signal.SIGTERM)) == (130, before)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_block_that_is_no_coroutine_ends_with_130_though_interrupts_are_ignored(number: signal.Signals) -> None:
+    """As they are for the background jobs of a script."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(click.exceptions.Exit) as caught, console.terminable():
+            os.kill(os.getpid(), number)
+        assert (caught.value.exit_code, signal.getsignal(signal.SIGINT)) == (130, signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
