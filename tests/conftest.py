@@ -63,6 +63,11 @@ class ExistingPlane:
         return self.kubectl.service_account(namespace, name, self.directory / f"account-{namespace}-{name}")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests with processes and watches wait, too."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure() -> None:
     # Before Python 3.14 looptime's look at every test would otherwise make an event loop that nobody closes.
     asyncio.set_event_loop(None)
