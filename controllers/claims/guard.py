@@ -20,8 +20,9 @@ from tollbar.model import managers
 from tollbar.model.objects import Object, annotations_of, uid_of
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
+from tollbar.runtime.detection import may
 from tollbar.runtime.errors import AlreadyExists, ApiError, NotFound
-from tollbar.runtime.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, SELF_SUBJECT_ACCESS_REVIEWS
+from tollbar.runtime.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES
 from tollbar.runtime.retry import READ, WRITE
 
 NAME: Final = "tollbar-claims-trial"
@@ -89,20 +90,12 @@ def is_trial(pod: Object, instance: str) -> bool:
 
 async def _missing_rights(client: Client) -> list[str]:
     """Those of `RIGHTS` that the API server does not grant us: `verb resource.group`."""
-    missing = []
-    for group, path, verbs in RIGHTS:
-        resource, _, sub = path.partition("/")
-        for verb in verbs:
-            attributes = {"group": group, "resource": resource, "subresource": sub, "verb": verb}
-            review: Object = {
-                "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
-                "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
-                "spec": {"resourceAttributes": attributes},
-            }
-            answer: Object = await READ(client.create, SELF_SUBJECT_ACCESS_REVIEWS, review)
-            if not answer["status"]["allowed"]:
-                missing.append(f"{verb} {path}.{group}" if group else f"{verb} {path}")
-    return missing
+    return [
+        f"{verb} {path}.{group}" if group else f"{verb} {path}"
+        for group, path, verbs in RIGHTS
+        for verb in verbs
+        if not await may(client, verb, group, *path.split("/"))
+    ]
 
 
 async def _tried(client: Client, namespace: str, clock: Clock, instance: str) -> str | None:

@@ -24,8 +24,8 @@ from tollbar.cli.stage import (
     node_of,
 )
 from tollbar.cli.waiting import Selection, Wanted, milestones, served
-from tollbar.model import claims, conditions
-from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of
+from tollbar.model import claims, conditions, managers
+from tollbar.model.objects import Key, Object, controller_of, key_of, spec, uid_of
 from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS
 
 _KEPT: Final = "analysis-gpu"
@@ -159,15 +159,10 @@ async def _used_by(stage: Stage, act: Callable[[], Awaitable[None]], *consumers:
 
 
 def _maker(stage: Stage, claim: Object) -> str:
-    """Who created the claim: the field manager of its generateName."""
-    managers = [
-        str(entry.get("manager"))
-        for entry in metadata(claim).get("managedFields") or ()
-        if "f:generateName" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {})
-    ]
-    wanted = "tollbar-controllers" if stage.replacing else _UPSTREAM
-    expect(managers == [wanted], f"claim {key_of(claim).name} was made by {managers}, not by {wanted}")
-    return wanted
+    """The field manager that created the claim."""
+    wanted, maker = "tollbar-controllers" if stage.replacing else _UPSTREAM, managers.creator(claim)
+    expect(maker == wanted, f"claim {key_of(claim).name} was made by {maker}, not by {wanted}")
+    return maker
 
 
 def _device(claim: Object) -> str:

@@ -24,7 +24,7 @@ def entries_of_ours(claim: Object) -> list[str]:
     intent, recorded = intent_of(claim), {uid_on_record(claim), *managers.reserved_by_us(claim)}
 
     def is_ours(entry: Object) -> bool:
-        if claims.is_pod_entry(entry) or claims.is_pod_group_entry(entry):
+        if claims.is_upstream_entry(entry):
             return False
         uid = str(entry.get("uid"))
         return uid in recorded or (isinstance(intent, Intent) and entry == intent.reference.entry(uid))

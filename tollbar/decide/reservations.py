@@ -144,7 +144,7 @@ class _Case:
         return frozenset(
             str(entry.get("uid"))
             for entry in self.entries
-            if entry.get("uid") in known and not (claims.is_pod_entry(entry) or claims.is_pod_group_entry(entry))
+            if entry.get("uid") in known and not claims.is_upstream_entry(entry)
         )
 
     @cached_property

@@ -128,6 +128,11 @@ def is_pod_group_entry(entry: Object) -> bool:
     return entry.get("apiGroup") == POD_GROUP_API and entry.get("resource") == "podgroups"
 
 
+def is_upstream_entry(entry: Object) -> bool:
+    """Of a Pod or a PodGroup: what kube-scheduler and kube-controller-manager reserve for."""
+    return is_pod_entry(entry) or is_pod_group_entry(entry)
+
+
 def is_reserved_for(claim: Object, pod: Object) -> bool:
     """By the Pod's uid, or by the name of its PodGroup, which cannot be another one while it has Pods.
 

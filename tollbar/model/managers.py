@@ -35,11 +35,7 @@ def reserved_by_us(claim: Object) -> list[str]:
 
     Under any name of ours, since it has changed: what else we write there are entries of Pods and PodGroups.
     """
-    uids = [
-        str(entry.get("uid"))
-        for entry in claims.reserved_for(claim)
-        if not (claims.is_pod_entry(entry) or claims.is_pod_group_entry(entry))
-    ]
+    uids = [str(entry.get("uid")) for entry in claims.reserved_for(claim) if not claims.is_upstream_entry(entry)]
     if not uids:
         return uids
     written: set[str] = set()

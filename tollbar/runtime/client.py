@@ -1,40 +1,31 @@
 """The API client: raw bytes in and out over the session of `kubernetes.aio`, plain dicts above.
 
-Called by the reflectors, controllers, recorder, elector and the command line.  The library finds the server and the
-credentials (kubeconfig, exec plugins, service account) and builds the TLS session; encoding, deadlines, limits and
-errors are ours, since the typed calls cost ten times as much.
+Called by the reflectors, controllers, recorder, elector and the command line.  Server, credentials and session come
+from `access`; encoding, deadlines, limits and errors are ours, since the typed calls cost ten times as much.
 
 Invariants: every failure is an `ApiError`; no call waits for an answer without a deadline; a 429 stops all calls of
 this client for as long as the server asked; nothing is repeated here (see `retry`).  Deadlines start when a call is
 sent, not while it waits for its turn.
 
-Hazards: when the server is down every call raises `Unreachable`; credentials that cannot be read again stay in use.
+Hazard: when the server is down every call raises `Unreachable`.
 """
 
 import asyncio
-import logging
-import os
-import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from enum import Enum
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import orjson
-from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import load_incluster_config, load_kube_config
-from kubernetes.aio.config.kube_config import KubeConfigLoader
 from yarl import URL
 
 from tollbar.model.objects import Object, metadata
+from tollbar.runtime.access import Access
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import (
     ApiError,
-    KubeconfigError,
     TooManyRequests,
     Unauthorized,
     Unreachable,
@@ -45,17 +36,11 @@ from tollbar.runtime.limits import Pause, TokenBucket
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.resources import Resource
 
-_log: Final = logging.getLogger(__name__)
-
 CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0
 INACTIVITY: Final = 75.0
 """Seconds without a byte after which a watch is dead: the server sends a bookmark every minute."""
 
-_RELOAD_SECONDS: Final = 60.0
-_IDLE_SECONDS: Final = 75.0
-"""How long a connection may rest and is used again: the API server closes it after 90."""
-_POOL: Final = 256
 _FAILURES: Final = (aiohttp.ClientError, OSError)
 
 
@@ -80,7 +65,7 @@ class Client:
 
     def __init__(
         self,
-        access: "_Access",
+        access: "Access",
         *,
         qps: float,
         burst: int,
@@ -119,7 +104,7 @@ class Client:
         `in_flight` bounds concurrent calls, watches excepted.  Raises KubeconfigError.
         """
         clock = clock or SystemClock()
-        access = await _Access.load(kubeconfig, context, clock)
+        access = await Access.load(kubeconfig, context, clock)
         return cls(
             access, qps=qps, burst=burst, in_flight=in_flight, metrics=metrics, user_agent=user_agent, clock=clock
         )
@@ -361,132 +346,6 @@ class Client:
         if isinstance(error, Unauthorized):
             self._access.distrust()
         return error
-
-
-class _Access:
-    """The library's configuration and session; reads the credentials again every minute, in a thread.
-
-    One reading serves everything that may change on disk or expire: the projected service account token, token files,
-    exec plugins and identity providers (whose own expiry the library's loader honours), client certificates.
-    """
-
-    def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, stamp: "_Stamp | None", clock: Clock) -> None:
-        self._rest = rest
-        self._configuration: Configuration = rest.configuration
-        self._loader = loader
-        self._stamp = stamp
-        self._clock = clock
-        self._reload_at = clock.monotonic() + _RELOAD_SECONDS
-        self._lock = asyncio.Lock()
-        self.host: str = rest.configuration.host.rstrip("/")
-        self.options: dict[str, Any] = {}
-        if rest.configuration.tls_server_name:
-            self.options["server_hostname"] = rest.configuration.tls_server_name
-        if rest.configuration.proxy:
-            self.options["proxy"] = rest.configuration.proxy
-
-    @classmethod
-    async def load(cls, kubeconfig: str | None, context: str | None, clock: Clock) -> "_Access":
-        """Raises KubeconfigError, whatever it was that the library disliked."""
-        configuration = Configuration(
-            connection_pool_maxsize=_POOL,
-            client_session_kwargs={
-                "trust_env": False,  # looking for a proxy at every request costs more than the request
-                "read_bufsize": 2**21,
-                "timeout": aiohttp.ClientTimeout(total=None, sock_connect=10.0),
-            },
-        )
-        try:
-            loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig), context)
-            rest = await asyncio.to_thread(_Rest, configuration)
-            return cls(rest, loader, await asyncio.to_thread(_stamp, configuration), clock)
-        except KubeconfigError:
-            raise
-        except Exception as error:  # the loader's errors have no common base
-            raise KubeconfigError(f"cannot use the credentials: {error}") from error
-
-    def session(self) -> aiohttp.ClientSession:
-        return self._rest.session()
-
-    def headers(self) -> dict[str, str]:
-        token = self._configuration.api_key.get("BearerToken")
-        return {"Authorization": token} if token else {}
-
-    def distrust(self) -> None:
-        """The server refused what we have: read again in five seconds rather than at the end of the minute."""
-        self._reload_at = min(self._reload_at, self._clock.monotonic() + 5.0)
-
-    async def refresh(self) -> None:
-        if self._clock.monotonic() < self._reload_at:
-            return
-        async with self._lock:
-            if self._clock.monotonic() < self._reload_at:
-                return
-            self._reload_at = self._clock.monotonic() + _RELOAD_SECONDS
-            try:
-                if self._loader is None:
-                    await _read(self._configuration, None, None)
-                else:
-                    await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
-                stamp = await asyncio.to_thread(_stamp, self._configuration)
-            except Exception as error:  # what we have may still be good
-                _log.warning("cannot read the credentials again", extra={"error": str(error)})
-                return
-            if stamp is not None and stamp != self._stamp:
-                self._rest.ssl_context.load_cert_chain(stamp.cert, self._configuration.key_file)
-                self._stamp = stamp
-
-    async def close(self) -> None:
-        await self._rest.close()
-
-
-class _Rest(RESTClientObject):
-    """The library's TLS and pool set-up, giving out the session itself."""
-
-    ssl_context: ssl.SSLContext
-
-    def _create_connector(self) -> aiohttp.TCPConnector:
-        """The library's, whose connections rest for 15 seconds only: a handshake costs the CPU of ten calls."""
-        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
-
-    def session(self) -> aiohttp.ClientSession:
-        if self.pool_manager is None:
-            self.pool_manager = self._create_pool_manager()
-        return self.pool_manager
-
-
-class _Stamp(NamedTuple):
-    """Which client certificate is in use: its path, and when it changed in ns."""
-
-    cert: str
-    changed: int
-
-
-def _stamp(configuration: Configuration) -> _Stamp | None:
-    cert = configuration.cert_file
-    return _Stamp(cert, Path(cert).stat().st_mtime_ns) if cert else None
-
-
-def _kubeconfig_paths(given: str | None) -> str | None:
-    """Which kubeconfig files to read; None for the service account of the Pod we run in."""
-    chosen = given or os.environ.get("KUBECONFIG")
-    if not chosen and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return None
-    paths = chosen or "~/.kube/config"
-    if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
-        raise KubeconfigError(f"no kubeconfig at {paths}")
-    return paths
-
-
-async def _read(configuration: Configuration, paths: str | None, context: str | None) -> KubeConfigLoader | None:
-    """Fill the configuration.  The library reads files on its event loop, so it gets one in a thread."""
-    if paths is None:
-        await asyncio.to_thread(load_incluster_config, configuration, try_refresh_token=False)
-        return None
-    reading = load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=paths, context=context, client_configuration=configuration, persist_config=False
-    )
-    return await asyncio.to_thread(asyncio.run, reading)
 
 
 def _decode(body: bytes) -> Object:

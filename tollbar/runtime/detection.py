@@ -25,7 +25,6 @@ _SUBJECT_ACCESS_REVIEWS: Final = replace(
 )
 _NEW: Final = (sys.maxsize, 0)
 _POD_GROUP_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
-_BINDING: Final = {"group": RESOURCE_CLAIMS.group, "resource": RESOURCE_CLAIMS.plural, "subresource": "binding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +108,28 @@ async def pod_groups(client: Discovery) -> Resource | None:
     return None
 
 
+async def may(client: Client, verb: str, group: str, resource: str, subresource: str = "", *, user: str = "") -> bool:
+    """Whether `user`, or whoever asks, may do that on the whole cluster (SelfSubjectAccessReview).  Raises ApiError."""
+    kind = _SUBJECT_ACCESS_REVIEWS if user else SELF_SUBJECT_ACCESS_REVIEWS
+    subject: Object = {"user": user, "groups": ["system:authenticated"]} if user else {}
+    attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
+    review = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "spec": {**subject, "resourceAttributes": attributes},
+    }
+    answer: Object = await READ(client.create, kind, review)
+    return bool(answer["status"]["allowed"])
+
+
 async def _may_bind(client: Client, user: str) -> bool | None:
     """Both verbs that the API server asks for, from 1.36 on, when allocation or reservations change."""
     for verb in ("update", "patch"):
-        attributes = {**_BINDING, "verb": verb}
-        kind = _SUBJECT_ACCESS_REVIEWS if user else SELF_SUBJECT_ACCESS_REVIEWS
-        subject: Object = {"user": user, "groups": ["system:authenticated"]} if user else {}
-        review = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "spec": {**subject, "resourceAttributes": attributes},
-        }
         try:
-            answer: Object = await READ(client.create, kind, review)
+            if not await may(client, verb, RESOURCE_CLAIMS.group, RESOURCE_CLAIMS.plural, "binding", user=user):
+                return False
         except (Forbidden, NotFound):
             return None
-        if not answer["status"]["allowed"]:
-            return False
     return True
 
 

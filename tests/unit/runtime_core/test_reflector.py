@@ -459,18 +459,16 @@ class Upgraded(Silent):
         return {"podgroups"} if group_version.endswith(f"/{self._versions[0]}") else {"priorityclasses"}
 
 
+def following(source: Upgraded, store: Store, clock: Any, rng: Random, metrics: Metrics) -> Any:
+    locate = partial(pod_groups, source)
+    return Reflector(source, store, locate=locate, clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
+
+
 async def test_a_kind_that_is_served_in_another_version_is_followed(clock: Any, rng: Random, metrics: Metrics) -> None:
     source, deltas = Upgraded("v1alpha3", "v1"), list[str]()
     store = Store(resources.POD_GROUPS)
     store.subscribe(recorder(deltas, asyncio.Event()))
-    reflector: Any = Reflector(
-        source,  # type: ignore[arg-type]
-        store,
-        locate=partial(pod_groups, source),
-        clock=clock,
-        rng=rng,
-        metrics=metrics,
-    )
+    reflector = following(source, store, clock, rng, metrics)
     task = asyncio.create_task(reflector.run())
     await source.enough.wait()
     task.cancel()
@@ -492,14 +490,7 @@ async def test_in_another_version_of_the_api_nothing_counts_as_known(clock: Any,
     store.apply({**pod("gang", 2), "apiVersion": "scheduling.k8s.io/v1beta1"})
     store.assume({**pod("gang", 3), "apiVersion": "scheduling.k8s.io/v1beta1"})
     source = Upgraded("v1")
-    reflector: Any = Reflector(
-        source,  # type: ignore[arg-type]
-        store,
-        locate=partial(pod_groups, source),
-        clock=clock,
-        rng=rng,
-        metrics=metrics,
-    )
+    reflector = following(source, store, clock, rng, metrics)
     assert await reflector._list()
     assert [each["apiVersion"] for each in store.values()] == ["scheduling.k8s.io/v1"]
 
@@ -507,14 +498,7 @@ async def test_in_another_version_of_the_api_nothing_counts_as_known(clock: Any,
 async def test_a_kind_of_several_versions_is_looked_for_often(clock: Any, rng: Random, metrics: Metrics) -> None:
     source = Upgraded("none")
     store = Store(resources.POD_GROUPS)
-    reflector: Any = Reflector(
-        source,  # type: ignore[arg-type]
-        store,
-        locate=partial(pod_groups, source),
-        clock=clock,
-        rng=rng,
-        metrics=metrics,
-    )
+    reflector = following(source, store, clock, rng, metrics)
     assert (await reflector._round(), reflector.served, store.synced.is_set()) == (RECHECK_MANY, False, True)
 
 
