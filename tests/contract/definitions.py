@@ -96,22 +96,26 @@ def definition(res: Resource = WIDGETS, **version: Any) -> Object:
 
 @contextmanager
 def established(api: Api, *crds: Object) -> Iterator[None]:
-    """Their objects can be written inside the block; afterwards those that were not there before are gone."""
-    made = []
+    """Their objects can be written inside the block; afterwards those that were not there before are gone.
+
+    Gone is a definition when nothing serves its objects any more: the API server notices a moment after the deletion.
+    """
+    made: list[Object] = []
     try:
         for crd in crds:
             answer = api.request("POST", CUSTOM_RESOURCE_DEFINITIONS.path(), crd)
             assert answer.code in (201, 409), answer
             if answer.code == 201:
-                made.append(CUSTOM_RESOURCE_DEFINITIONS.path("", crd["metadata"]["name"]))
+                made.append(crd)
         for crd in crds:
             _await(api, path_of(crd), 200)
         yield
     finally:
-        for path in made:
-            api.request("DELETE", path)
-        for path in made:
-            _await(api, path, 404)
+        for crd in made:
+            api.request("DELETE", CUSTOM_RESOURCE_DEFINITIONS.path("", crd["metadata"]["name"]))
+        for crd in made:
+            _await(api, CUSTOM_RESOURCE_DEFINITIONS.path("", crd["metadata"]["name"]), 404)
+            _await(api, path_of(crd), 404)
 
 
 def _await(api: Api, path: str, code: int) -> None:
