@@ -99,6 +99,7 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
                     oscillations=oscillations,
                     hot_loop=hot_loop,
                     replaces=lambda: replacing is not None and not replacing.gives_way,
+                    replaces_changed=replacing.subscribe if replacing is not None else lambda _: None,
                     instance=instance,
                     clock=clock,
                     rng=rng,

@@ -80,11 +80,16 @@ class Claims:
         """While it is not, kube-controller-manager's controller may be at work."""
         self.gives_way = False
         """Whether somebody else was found to generate, and nothing has shown since that it has ended."""
+        self._followers: list[Callable[[], None]] = []
         ClaimCounts(caches.claims, clock).expose(metrics)
 
     def problem(self) -> str | None:
         """A readiness check."""
         return self.refused.message if self.refused is not None else None
+
+    def subscribe(self, follower: Callable[[], None]) -> None:
+        """`follower` is called when `gives_way` has changed."""
+        self._followers.append(follower)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -129,16 +134,22 @@ class Claims:
             if problem != self.refused:
                 _log.error("ResourceClaims are not replaced", extra={"problem": problem.message})
             self.refused = problem
-            self.gives_way |= problem.reason == wellknown.ANOTHER_GENERATOR
+            self._set_gives_way(self.gives_way or problem.reason == wellknown.ANOTHER_GENERATOR)
             event = Event("Warning", wellknown.CLAIMS_NOT_REPLACED, problem.message, "Start")
             self._recorder.emit(self._namespace_object(), event)
             await self._clock.sleep(RETRY)
             self._rivals.forget()
             problem = await self._ask()
         self.refused = None
-        self.gives_way = False
+        self._set_gives_way(False)
         self.is_working = True
         _log.info("ResourceClaims are replaced: nobody else generates them")
+
+    def _set_gives_way(self, gives_way: bool) -> None:
+        if self.gives_way != gives_way:
+            self.gives_way = gives_way
+            for follower in self._followers:
+                follower()
 
     async def _ask(self, *, trial: bool = True) -> Problem | None:
         try:

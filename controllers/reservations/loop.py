@@ -40,6 +40,7 @@ async def run(
     oscillations: Oscillations,
     hot_loop: Callable[[], bool],
     replaces: Callable[[], bool],
+    replaces_changed: Callable[[Callable[[], None]], None],
     instance: str,
     clock: Clock,
     rng: Random,
@@ -48,7 +49,7 @@ async def run(
     """Work until cancelled.  The caches are filled, and this process leads.
 
     `hot_loop`: whether kube-controller-manager's own claim controller may run beside us; `replaces`: whether we are to
-    take its place, and have not found it at work.
+    take its place, and have not found it at work; `replaces_changed` takes what is to be called when that changes.
     """
     _log.info("reservations begin", extra={"hotLoop": hot_loop(), **await described(client)})
     queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("reservations", "workloadclaims")}
@@ -64,6 +65,7 @@ async def run(
 
     states.subscribe(report)
     mappers.subscribe(caches, queues)
+    replaces_changed(partial(mappers.replay, caches, queues["reservations"]))
     status = StatusWriter(client, caches.workload_claims, recorder, clock)
     reconcilers = {
         "reservations": partial(

@@ -1,7 +1,7 @@
 """Which claims and WorkloadClaims a change concerns: the one table of what wakes the two loops of reservations.
 
-Read by `controllers.reservations.loop`.  Nothing else adds keys, apart from retries, the workloads' own watches and
-what is found over time (`tollbar.views.oscillations`).
+Read by `controllers.reservations.loop`.  Nothing else adds keys, apart from retries, the workloads' own watches,
+what is found over time (`tollbar.views.oscillations`), and `replay`.
 """
 
 from collections.abc import Callable, Iterable
@@ -90,6 +90,13 @@ def subscribe(caches: ClaimCaches, queues: dict[str, WorkQueue[Key]]) -> None:
     for route in ROUTES:
         store: Store = attrgetter(route.store)(caches)
         store.subscribe(_handler(route.mapper, caches, queues[route.queue]), replay=route.replay)
+
+
+def replay(caches: ClaimCaches, queue: WorkQueue[Key]) -> None:
+    """Every claim that is kept, when what may be reserved has changed."""
+    for claim in caches.claims.values():
+        if is_kept(claim):
+            queue.add(key_of(claim), priority=RELIST)
 
 
 def _handler(mapper: Mapper, caches: ClaimCaches, queue: WorkQueue[Key]) -> Callable[[Delta], None]:

@@ -212,12 +212,14 @@ class World:
 
 async def test_it_says_so_and_begins_when_the_other_one_is_gone() -> None:
     world = World(Api(generator="ResourceClaimController"))
+    told: list[bool] = []
+    world.claims.subscribe(lambda: told.append(world.claims.gives_way))
     async with world.running():
         await world.until(lambda: len(world.recorder.said) == 2)
         assert (world.claims.problem(), world.claims.is_working, world.claims.gives_way) == (OTHER, False, True)
         world.api.generator = ""
         await world.until(lambda: world.claims.is_working)
-    assert (world.claims.problem(), world.claims.gives_way) == (None, False)
+    assert (world.claims.problem(), world.claims.gives_way, told) == (None, False, [True, False])
     assert set(world.recorder.said) == {f"Namespace tollbar-system: ClaimsNotReplaced: {OTHER}"}
 
 

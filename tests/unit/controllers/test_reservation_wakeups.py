@@ -97,3 +97,10 @@ async def test_a_workload_claim_that_is_gone_wakes_its_claim() -> None:
     await world.woken()
     world.caches.workload_claims.remove(ADOPTED)
     assert await world.woken() == {"reservations": {"other"}, "workloadclaims": {"adopting"}}
+
+
+async def test_every_claim_that_is_kept_is_looked_at_when_what_may_be_reserved_changes() -> None:
+    world = World()
+    await world.woken()
+    mappers.replay(world.caches, world.queues["reservations"])
+    assert await world.woken() == {"reservations": {"kept"}}
