@@ -1,6 +1,7 @@
 """Objects of the end-to-end lane, as users write them: classes, claims, rules and Pods in one namespace."""
 
 import json
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from stack import eventually
 
 from tollbar import wellknown
 from tollbar.devplane.real.kubectl import Kubectl
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, annotations_of
 
 RESERVED = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -82,22 +83,37 @@ class Cluster:
         return self.tolerations(name)
 
     def create_known(self, *pods: Object) -> None:
-        """Create Pods that are decided at admission: all name the same, and the webhook has caught up with that."""
-        eventually(lambda: self.is_decided_at_admission(pods[0]), what="known to the webhook")
+        """Create Pods that get tolerations at admission: all name the same, and the webhook has caught up with that."""
+        eventually(lambda: self.rules_at_admission(pods[0]), what="known to the webhook")
         self.create(*pods)
 
-    def is_decided_at_admission(self, pod: Object) -> bool:
-        """Asked without effect."""
+    def rules_at_admission(self, pod: Object) -> set[str]:
+        """Names of the rules by which the webhook adds tolerations to such a Pod; asked without effect."""
         dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
         answered = json.loads(self.kubectl(*dry, stdin=json.dumps(as_written(pod))))
-        return {"name": wellknown.GATE} not in answered["spec"].get("schedulingGates", [])
+        return {entry["rule"] for entry in provenance(answered)}
 
     def is_held(self, name: str = "web") -> bool:
         gates = self.get(name)["spec"].get("schedulingGates", [])
         return {"name": wellknown.GATE} in gates
 
-    def bound_to(self, name: str = "web", *, seconds: float = 20) -> str:
-        return str(eventually(lambda: self.get(name)["spec"].get("nodeName"), seconds=seconds, what=f"{name} bound"))
+    def bound_to(self, name: str = "web") -> str:
+        return str(eventually(lambda: self.get(name)["spec"].get("nodeName"), what=f"{name} bound"))
+
+    def runs(self, name: str = "web") -> None:
+        """Wait until it does: a Pod that ends before the kubelet has said that it runs may be said to run then."""
+        eventually(lambda: self.get(name)["status"].get("phase") == "Running", what=f"{name} runs")
+
+    def may(self, user: str, verb: str, group: str, resource: str, subresource: str = "") -> bool:
+        """Whether the API server permits it, which learns of roles from a watch of its own."""
+        asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": {**asked, "namespace": self.namespace}},
+        }
+        answered = json.loads(self.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(review)))
+        return bool(answered["status"]["allowed"])
 
     def clear(self) -> None:
         """Delete the namespace's Pods, and every rule and class."""
@@ -111,9 +127,29 @@ class Cluster:
         return [(e["reason"], e.get("note", "")) for e in found["items"] if e["metadata"]["namespace"] in here]
 
 
+def provenance(pod: Object) -> list[Object]:
+    """What Tollbar recorded in a Pod: by which rule and how it got its tolerations."""
+    found: list[Object] = json.loads(annotations_of(pod).get(wellknown.ANNOTATION_PROVENANCE, "[]"))
+    return found
+
+
 def a_ready_rule(cluster: Cluster, *rules: Any) -> None:
-    """Rules that the controllers say are in force; the webhook's cache is as old."""
-    cluster.create(*rules)
-    for rule in rules:
-        name = rule["metadata"]["name"]
-        cluster.kubectl("wait", "--for=condition=Ready", f"tolerationrule/{name}", "--timeout=40s")
+    """Rules in force, with the controllers, who say so, and with the webhook, which has a watch of its own.
+
+    The webhook is known to have seen them when it acts by a rule that was created after them.
+    """
+    last = cluster.unique(f"last-{uuid.uuid4().hex[:8]}")
+    labelled = toleration_rule(last).cel(f'has(pod.metadata.labels) && "{last}" in pod.metadata.labels')
+    cluster.create(*rules, labelled.giving(RESERVED))
+    is_compiled(cluster, *rules)
+    asks = {"requests": {"example.com/any": "1"}, "limits": {"example.com/any": "1"}}
+    pod = cluster.pod(last).labelled({last: ""})
+    pod = pod.but("spec.containers", [{**pod["spec"]["containers"][0], "resources": asks}])
+    eventually(lambda: last in cluster.rules_at_admission(pod), what="known to the webhook")
+    cluster.kubectl("delete", "tolerationrule", last)
+
+
+def is_compiled(cluster: Cluster, *rules: Any) -> None:
+    """Wait until the controllers say that these rules are in force."""
+    names = [f"tolerationrule/{rule['metadata']['name']}" for rule in rules]
+    cluster.kubectl("wait", "--for=condition=Ready", *names, "--timeout=60s")

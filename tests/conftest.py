@@ -14,7 +14,7 @@ import gc
 import inspect
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,7 +171,7 @@ def shared_namespace(plane: Plane) -> Iterator[str]:
 def _namespace(plane: Plane) -> Iterator[str]:
     name = f"test-{uuid.uuid4().hex[:10]}"
     plane.kubectl("create", "namespace", name)
-    plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
+    plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=90s")
     yield name
     plane.kubectl("delete", "namespace", name, "--wait=false")
 
@@ -189,6 +189,21 @@ def kubelet(plane: Plane) -> Iterator[BackgroundKubelet]:
     """A fake kubelet without Nodes yet, on a thread of its own: it goes on while a test blocks in kubectl."""
     with BackgroundKubelet(plane.kubeconfig) as running:
         yield running
+
+
+@pytest.fixture
+async def leap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the clock of the test's event loop on by so many seconds: whoever waits for a time until then is late.
+
+    What must be over in time is given as long as users give it, and what never comes is not waited for.
+    """
+    loop = asyncio.get_running_loop()
+
+    def move(seconds: float) -> None:
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + seconds)
+
+    return move
 
 
 @pytest.fixture(autouse=True)

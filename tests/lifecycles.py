@@ -174,10 +174,10 @@ async def lives(kubeconfig: Path, namespace: str, *, seed: int, seconds: float =
             template = {"metadata": {"name": "gpu", "namespace": namespace}, "spec": {"spec": _SPEC}}
             await client.create(RESOURCE_CLAIM_TEMPLATES, template)
             recorder = Recorder(client)
-            recording = asyncio.create_task(recorder.run())
-            try:
+            async with asyncio.TaskGroup() as recording:
+                following = recording.create_task(recorder.run())
+                await recorder.begun()
                 yield Lives(client, namespace, kubelet, recorder, random.Random(seed), seconds)
-            finally:
-                recording.cancel()
+                following.cancel()
     finally:
         await client.close()

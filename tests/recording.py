@@ -33,6 +33,7 @@ class Recorder:
         self._client = client
         self._resources = (PODS, RESOURCE_CLAIMS, *more)
         self._changed = asyncio.Condition()
+        self._listed = {resource.kind: asyncio.Event() for resource in self._resources}
         self.changes: defaultdict[str, list[Change]] = defaultdict(list)
         self.objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
         self.moments: defaultdict[str, float] = defaultdict(float)
@@ -42,6 +43,11 @@ class Recorder:
         async with asyncio.TaskGroup() as tasks:
             for resource in self._resources:
                 tasks.create_task(self._follow(resource))
+
+    async def begun(self) -> None:
+        """Wait until all that there is has been listed: from then on every state is seen."""
+        for listed in self._listed.values():
+            await listed.wait()
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> bool:
         """Whether it came to hold in time."""
@@ -67,6 +73,7 @@ class Recorder:
         for obj in page["items"]:
             await self._note(resource.kind, "ADDED", obj)
         version = metadata(page)["resourceVersion"]
+        self._listed[resource.kind].set()
         while True:
             watch = self._client.watch(resource, resource_version=version, timeout_seconds=_WATCH_SECONDS)
             async with aclosing(watch) as events:

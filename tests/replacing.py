@@ -12,6 +12,7 @@ from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
 from tollbar.devplane.real.launcher import RealPlane
 
 OFF = "--controllers=*,-resourceclaim-controller"
+BEGUN = "nobody else generates them"
 RIGHTS = ROOT / "manifests/components/claims-replace/rights.yaml"
 
 
@@ -47,8 +48,9 @@ def restarted_with(plane: RealPlane, component: str, *flags: str) -> Iterator[No
 
 
 def start(stack: Stack, name: str = "controllers") -> None:
+    """Start the controllers and wait until they have found that nobody else generates claims."""
     process = stack.controllers(name, claims="Replace")
-    eventually(lambda: "nobody else generates them" in process.log(), what=f"replacing:\n{process.log()[-2000:]}")
+    eventually(lambda: process.said(BEGUN), what=f"{name} generates")
 
 
 def namespace_of(stack: Stack, test: str) -> str:

@@ -5,6 +5,7 @@ URLs, since nothing serves the Service here.  Each process is a child that a tes
 log in a file and its metrics readable.
 """
 
+import json
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from builders import pod, toleration_rule
 
+from tollbar import wellknown
 from tollbar.api.webhooks import PODS_NAME, RULES_NAME, at_url, pods_configuration, rules_configuration
-from tollbar.cli.processes import free_ports
+from tollbar.devplane.ports import free_ports
+from tollbar.devplane.real.kubectl import KubectlError
 from tollbar.devplane.real.launcher import RealPlane
+from tollbar.model.objects import Object
 from tollbar.runtime import certs, config
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
@@ -31,10 +37,16 @@ ROOT = Path(__file__).parents[1]
 OVERLAY = ROOT / "manifests/overlays/default"
 CONTROLLERS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-controllers"
 WEBHOOK = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-webhook"
+_OURS = ("-l", "app.kubernetes.io/name=tollbar")
+_PATIENCE = 10
+"""Seconds that the API server waits for the webhook."""
+_BROKEN = toleration_rule("broken").cel("pod.metdata.name == ''")
+_GATED = pod("gated", "default").but("spec.schedulingGates", [{"name": wellknown.GATE}])
+_HELD = _GATED.but("spec.containers", [{"name": "main", "image": "example.com/app"}])
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 
 
-def eventually(holds: Callable[[], Any], *, seconds: float = 20.0, what: str = "") -> Any:
+def eventually(holds: Callable[[], Any], *, seconds: float = 60.0, what: str = "") -> Any:
     """The first truthy answer; polls, because kubectl and HTTP cannot be waited for.  Fails with `what` otherwise."""
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
@@ -53,9 +65,20 @@ class Process:
     log_file: Path
     probes: int
     metrics_port: int
+    begins: int = 0
+    """Where the log of this run begins: a process that is started again goes on with the file."""
 
     def log(self) -> str:
+        """Of every run."""
         return self.log_file.read_text(errors="replace")
+
+    def said(self, text: str) -> int:
+        """How often this run has logged it."""
+        return self.log_file.read_bytes()[self.begins :].decode(errors="replace").count(text)
+
+    def looks(self, controller: str = "gates") -> Counter[str]:
+        """How often this controller has finished with each object, in every run, from the debug log."""
+        return Counter(re.findall(rf'controller="{controller}" object="([^"]+)"', self.log()))
 
     def is_ready(self) -> bool:
         if self.child.poll() is not None:
@@ -104,7 +127,7 @@ class Stack:
     def install(self) -> None:
         """Apply the manifests, and register the webhook once it runs (`register`)."""
         self.apply()
-        self.plane.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=tollbar")
+        self.plane.kubectl("wait", "--for=condition=Established", "crd", *_OURS, "--timeout=60s")
         self.unregister()
         (self.serving,) = free_ports(1)
         certs.ensure(self.directory, ["127.0.0.1"], time.time())
@@ -137,6 +160,7 @@ class Stack:
         file = self.directory / f"{name}.yaml"
         file.write_text(config.dump(config.load(None, settings)))
         log = self.directory / f"{name}.log"
+        begins = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
             child = subprocess.Popen(
                 [
@@ -153,9 +177,9 @@ class Stack:
                 cwd=ROOT,
                 env={**os.environ, "POD_NAME": name, "POD_NAMESPACE": SYSTEM_NAMESPACE},
             )
-        process = self.running[name] = Process(name, child, log, probes, metrics)
+        process = self.running[name] = Process(name, child, log, probes, metrics, begins)
         if ready:
-            eventually(process.is_ready, seconds=30, what=f"{name} ready:\n{log.read_text()[-2000:]}")
+            eventually(process.is_ready, seconds=90, what=f"{name} ready")
         return process
 
     def webhook(self, **overrides: object) -> Process:
@@ -165,9 +189,26 @@ class Stack:
         return self.start(name, "controllers", **overrides)
 
     def register(self) -> None:
-        """Put the webhook configurations in force, at this webhook's address."""
+        """Put the webhook configurations in force, at the address of the webhook, which runs."""
         here = at_url(f"https://127.0.0.1:{self.serving}", self.authority)
-        self.plane.kubectl.apply(pods_configuration(here), rules_configuration(here))
+        self.plane.kubectl.apply(_patient(pods_configuration(here)), _patient(rules_configuration(here)))
+        eventually(lambda: self._refuses(_BROKEN) and self._completes(_HELD), what="the webhook is asked")
+
+    def _refuses(self, rule: Object) -> bool:
+        try:
+            self._tried(rule)
+        except KubectlError as error:
+            return "undefined field" in error.stderr
+        return False
+
+    def _completes(self, pod: Object) -> bool:
+        return wellknown.LABEL_GATE in self._tried(pod)["metadata"].get("labels", {})
+
+    def _tried(self, obj: Object) -> Object:
+        """What a creation would answer: the API server learns of configurations from a watch of its own."""
+        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        found: Object = json.loads(self.plane.kubectl(*dry, stdin=json.dumps(obj)))
+        return found
 
     def unregister(self) -> None:
         self.plane.kubectl("delete", "--ignore-not-found", "mutatingwebhookconfiguration", PODS_NAME)
@@ -180,9 +221,21 @@ class Stack:
                 process.stop()
         self.running.clear()
 
+    def tracebacks(self) -> str:
+        """What the running processes have logged around the first exception that nobody expected, in every run."""
+        logs = {name: process.log() for name, process in self.running.items()}
+        found = {name: log.find("Traceback") for name, log in logs.items()}
+        return "\n".join(f"{name}: {logs[name][max(0, at - 500) : at + 3000]}" for name, at in found.items() if at >= 0)
+
     def uninstall(self) -> None:
         """Remove the definitions and with them their objects, which others would notice; the rest is inert."""
-        self.plane.kubectl("delete", "--wait", "crd", "-l", "app.kubernetes.io/name=tollbar")
+        self.plane.kubectl("delete", "--wait", "crd", *_OURS)
+
+
+def _patient(configuration: Object) -> Object:
+    """Failing open is for tests that stop the webhook: a busy machine must not change what the others see."""
+    webhooks = [{**each, "timeoutSeconds": _PATIENCE} for each in configuration["webhooks"]]
+    return {**configuration, "webhooks": webhooks}
 
 
 @contextmanager

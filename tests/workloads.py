@@ -1,14 +1,23 @@
 """Workloads of the end-to-end lane whose Pods share one claim, and what is to be seen of its reservation."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from cluster import RESERVED, Cluster
-from stack import eventually
+from planes import is_before
+from replacing import start
+from stack import Stack, eventually
 
 from tollbar.model.objects import Object
+
+REPLACING = is_before("1.36")
+"""Whether reservations need `claims: Replace`."""
+PINNED = ["deployments/web", "pods"]
+"""`Shared.entries` while Deployment web has one Pod."""
+FOR_WEB = {"tollbar.dev/reserved-for": "deployments.apps/web"}
 
 
 def pod_template(name: str, claim: str, **spec: Any) -> Object:
@@ -49,6 +58,16 @@ def job(name: str, claim: str, *, completions: int = 1) -> Object:
     template = pod_template(name, claim, restartPolicy="Never")
     spec = {"completions": completions, "parallelism": completions, "template": template}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def bare_pod(name: str, claim: str = "device") -> Object:
+    template = pod_template(name, claim, restartPolicy="Never")
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": template["spec"]}
+
+
+def for_web(**spec: Any) -> Object:
+    """WorkloadClaim `device` of Deployment web, from template `one`."""
+    return workload_claim("device", "deployments", "apps", "web", resourceClaimTemplateName="one", **spec)
 
 
 def workload_claim(name: str, resource: str, group: str, workload: str, **spec: Any) -> Object:
@@ -101,15 +120,19 @@ class Shared:
         found: list[Object] = self.cluster.kubectl.json("get", "pods", "-n", self.cluster.namespace)["items"]
         return found
 
-    def running(self, *, without: str = "") -> list[str]:
-        """Names of the Pods that run, less the one that is named."""
-        return sorted(
+    def running(self, number: int = 1, *, without: str = "") -> list[str]:
+        """Names of the Pods that run, less the one that is named; waits for so many of them."""
+        return list(eventually(lambda: self._running(number, without), what=f"{number} running Pods"))
+
+    def _running(self, number: int, without: str) -> list[str]:
+        found = sorted(
             pod["metadata"]["name"]
             for pod in self.pods()
             if (pod.get("status") or {}).get("phase") == "Running"
             and "deletionTimestamp" not in pod["metadata"]
             and pod["metadata"]["name"] != without
         )
+        return found if len(found) >= number else []
 
     def condition(self, name: str = "device") -> tuple[str, str]:
         """Status and reason of the condition of a WorkloadClaim."""
@@ -118,11 +141,16 @@ class Shared:
                 return each["status"], each["reason"]
         return "", ""
 
-    def reasons(self) -> list[str]:
-        """Of the events on the claim."""
-        return [reason for reason, _ in self.cluster.events(self.name)]
+    def reported(self, *wanted: str) -> None:
+        """Wait until there are events on the claim for all of these reasons."""
+        eventually(lambda: set(wanted) <= {reason for reason, _ in self.cluster.events(self.name)}, what=f"{wanted}")
 
-    def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 30.0) -> None:
+    def patch_entries(self, *entries: Object) -> None:
+        """A strategic merge patch of `status.reservedFor`."""
+        body = json.dumps({"status": {"reservedFor": entries}})
+        self.run("patch", f"resourceclaim/{self.name}", "--subresource=status", "--type=strategic", "-p", body)
+
+    def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 60.0) -> None:
         seen: list[Any] = []
 
         def holds() -> bool:
@@ -133,3 +161,16 @@ class Shared:
             eventually(holds, seconds=seconds)
         except AssertionError as error:
             raise AssertionError(f"wanted {want}, still {seen} after {seconds:g} s; claim: {self.claim()}") from error
+
+
+@contextmanager
+def without_controllers(stack: Stack) -> Iterator[None]:
+    """For a while nobody looks."""
+    stack.running["controllers"].stop()
+    try:
+        yield
+    finally:
+        if REPLACING:
+            start(stack)
+        else:
+            stack.controllers()

@@ -11,6 +11,7 @@ import re
 import ssl
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from tollbar.runtime.resources import PODS, Resource
 
 PATIENCE = 45.0
 """Seconds for what happens by itself; generous, because the machine may be busy with other things."""
+IDLE = 30.0
+"""Seconds after which a connection is not used again: servers close it after a while, an API server after 90."""
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
@@ -136,6 +139,7 @@ class Api:
     namespace: str
     _created: list[str] = field(default_factory=list)
     _connection: http.client.HTTPSConnection | None = None
+    _used: float = 0.0
 
     def create(self, obj: Object, **query: str) -> Answer:
         return self._kept(self.request("POST", self.path(resource_of(obj)), obj, **query), obj)
@@ -167,9 +171,12 @@ class Api:
     def delete(self, res: Resource, name: str, **options: Any) -> Answer:
         return self.request("DELETE", self.path(res, name), options or None)
 
-    def bind(self, name: str = "web") -> Answer:
-        """Give a Pod to a Node that does not exist, as a scheduler would."""
-        target = {"apiVersion": "v1", "kind": "Node", "name": "nowhere"}
+    def bind(self, name: str = "web", node: str = "") -> Answer:
+        """Give a Pod to a Node that does not exist, as a scheduler would; by default to one that nobody else has.
+
+        kube-controller-manager deletes all Pods of a Node that it has missed for 40 s, those of this moment, too.
+        """
+        target = {"apiVersion": "v1", "kind": "Node", "name": node or str(uuid.uuid4())}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         return self.request("POST", self.path(PODS, name, "binding"), body)
 
@@ -203,9 +210,13 @@ class Api:
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         if self._connection is None:
             self._connection = self.access.connect()
+        elif time.monotonic() - self._used > IDLE:
+            self._connection.close()  # the next request opens it again
         self._connection.request(method, f"{path}?{urlencode(query)}" if query else path, content, headers)
         answer = self._connection.getresponse()
-        return self._answer(answer, answer.read())
+        received = answer.read()
+        self._used = time.monotonic()
+        return self._answer(answer, received)
 
     def acting_as(self, config: Mapping[str, Any]) -> "Api":
         """The same namespace with other credentials; what it creates, this deletes."""

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions of the suite's own, and how to install one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -96,9 +96,9 @@ def definition(res: Resource = WIDGETS, **version: Any) -> Object:
 
 @contextmanager
 def established(api: Api, *crds: Object) -> Iterator[None]:
-    """Their objects can be written inside the block; afterwards those that were not there before are gone.
+    """Their objects are served and their kinds found inside the block; afterwards what was not there before is gone.
 
-    Gone is a definition when nothing serves its objects any more: the API server notices a moment after the deletion.
+    Parts of the API server follow a definition, each a moment after it is written or deleted: each of them is asked.
     """
     made: list[Object] = []
     try:
@@ -108,18 +108,42 @@ def established(api: Api, *crds: Object) -> Iterator[None]:
             if answer.code == 201:
                 made.append(crd)
         for crd in crds:
-            _await(api, path_of(crd), 200)
+            _await(_is_served, api, crd, "is served")
         yield
     finally:
         for crd in made:
-            api.request("DELETE", CUSTOM_RESOURCE_DEFINITIONS.path("", crd["metadata"]["name"]))
+            api.request("DELETE", _own_path(crd))
         for crd in made:
-            _await(api, CUSTOM_RESOURCE_DEFINITIONS.path("", crd["metadata"]["name"]), 404)
-            _await(api, path_of(crd), 404)
+            _await(_is_gone, api, crd, "is gone")
 
 
-def _await(api: Api, path: str, code: int) -> None:
-    until(lambda: api.request("GET", path).code == code, f"{path} answers {code}")
+def _await(holds: Callable[[Api, Object], bool], api: Api, crd: Object, what: str) -> None:
+    until(lambda: holds(api, crd), f"{crd['metadata']['name']} {what}")
+
+
+def _is_served(api: Api, crd: Object) -> bool:
+    # It says so only once an earlier definition of its name is served no more: a list alone may still be of that one.
+    conditions = api.request("GET", _own_path(crd))["status.conditions"] or ()
+    return (
+        ("Established", "True") in [(each["type"], each["status"]) for each in conditions]
+        and api.request("GET", path_of(crd)).code == 200
+        and _is_found(api, crd)
+    )
+
+
+def _is_gone(api: Api, crd: Object) -> bool:
+    paths = (_own_path(crd), path_of(crd))
+    return all(api.request("GET", path).code == 404 for path in paths) and not _is_found(api, crd)
+
+
+def _is_found(api: Api, crd: Object) -> bool:
+    """By who asks what its version of its group has."""
+    listed = api.request("GET", path_of(crd).rpartition("/")[0])["resources"] or ()
+    return crd["spec"]["names"]["plural"] in [each["name"] for each in listed]
+
+
+def _own_path(crd: Object) -> str:
+    return CUSTOM_RESOURCE_DEFINITIONS.path("", crd["metadata"]["name"])
 
 
 def path_of(crd: Object) -> str:

@@ -160,7 +160,7 @@ def configuration(
 
 @contextmanager
 def installed(hooks: Hooks, api: Api, *configurations: Object) -> Iterator[None]:
-    """In force inside the block, one after the other, and no longer after it."""
+    """In force inside the block, made one after the other; deleted after it."""
     paths = []
     try:
         for each in configurations:

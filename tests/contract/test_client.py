@@ -1,10 +1,11 @@
 """The same plane through Tollbar's own client: what it sends is understood, what it is told becomes its errors."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import pytest
-from contract.api import Api
+from contract.api import PATIENCE, Api
 from contract.objects import GPU, add, check, config_map, lease, pod, put
 
 from tollbar.runtime.client import Client, PatchType
@@ -91,9 +92,15 @@ async def test_an_object_is_applied_watched_and_deleted_by_its_uid(api: Api, cli
         api.namespace,
         resource_version=start,
         field_selector="metadata.name=map",
-        timeout_seconds=1,
+        timeout_seconds=int(PATIENCE),
     )
-    seen = [event.type async for event in watch if event.type != "BOOKMARK"]
+    seen = []
+    async with aclosing(watch) as events:
+        async for event in events:
+            if event.type != "BOOKMARK":
+                seen.append(event.type)
+            if event.type == "DELETED":
+                break
     assert seen == ["ADDED", "DELETED"]
 
 

@@ -110,17 +110,19 @@ def with_an_account(api: Api) -> Any:
 
 
 def ending_namespace(api: Api) -> Any:
-    """What a namespace says while it ends, what it says to new objects, and its end."""
+    """What a namespace says while it ends, which a finalizer delays, what it says to new objects, and its end."""
     other = fresh(api)
-    other.create(lease()).accepted()
+    other.create(lease(finalizers=["example.com/wait"])).accepted()
     path = NAMESPACES.path("", other.namespace)
     phase = other.request("DELETE", path)["status.phase"]
     refused = told(other.create(lease("late")))
+    other.patch(LEASES, "turn", [remove("/metadata/finalizers")]).accepted()
     until(lambda: other.request("GET", path).code == 404, "the namespace is gone")
     other.close()
     return phase, refused, api.request("GET", LEASES.path(other.namespace))["items"]
 
 
+SYSTEM = {"default", "kube-node-lease", "kube-public", "kube-system"}
 NAMESPACE_ROWS: Rows = {
     "a new namespace gets what Pods need": (with_an_account, 201),
     "a namespace that ends takes its objects with it, and no new ones": (
@@ -142,10 +144,7 @@ NAMESPACE_ROWS: Rows = {
         Refusal(403, "Forbidden", 'namespaces "kube-system" is forbidden: this namespace may not be deleted'),
     ),
     "the system's namespaces exist": (
-        lambda api: (
-            {"default", "kube-node-lease", "kube-public", "kube-system"}
-            <= {each["metadata"]["name"] for each in api.page(NAMESPACES)["items"]}
-        ),
+        lambda api: until(lambda: set(api.names(NAMESPACES)) >= SYSTEM, "they are there"),
         True,
     ),
 }
@@ -190,17 +189,17 @@ def going_with_its_pod(api: Api) -> int:
 
 
 def without_a_template(api: Api) -> Any:
-    """What a Pod hears whose template does not exist."""
-    api.create(BY_TEMPLATE).accepted()
+    """What a Pod hears whose template does not exist, nor ever did: one just deleted might still be remembered."""
+    api.create(pod(A, name="lost", resourceClaims=[{"name": "card", "resourceClaimTemplateName": "none"}])).accepted()
     said = until(
-        lambda: api.page(EVENTS, fieldSelector="regarding.name=web,reason=FailedResourceClaimCreation")["items"],
+        lambda: api.page(EVENTS, fieldSelector="regarding.name=lost,reason=FailedResourceClaimCreation")["items"],
         "there is an event",
     )
     begin, end = said[0]["note"][: len(MISSING)], said[0]["note"].rpartition('"')[2]
-    return said[0]["type"], begin + end, api.get(PODS, "web")["status.resourceClaimStatuses"]
+    return said[0]["type"], begin + end, api.get(PODS, "lost")["status.resourceClaimStatuses"]
 
 
-MISSING = 'PodResourceClaim card: resource claim template "gpu"'
+MISSING = 'PodResourceClaim card: resource claim template "none"'
 CLAIMS: Rows = {
     "a gated Pod's claim is generated, and named after both": (
         lambda api: generated(api)["metadata.name"].rpartition("-")[0],

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from time import time
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from planes import unavailable
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.model.timestamps import micro_time
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.resources import EVENTS, LEASES
 
@@ -70,9 +72,10 @@ def told_by_events(api: Api, say: Say, *arguments: str) -> list[str]:
     """The lines about a Pod's event that was seen nine times in two minutes, with numbers and blanks evened out."""
     found = api.create(pod(*GATES)).accepted()
     meta = {key: found[f"metadata.{key}"] for key in ("name", "namespace", "uid")}
+    first = time() - 30 * 86_400  # an age that is told in whole days
     event = {
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "series": {"count": 9, "lastObservedTime": "2026-01-01T00:02:00.000000Z"},
+        "eventTime": micro_time(first),
+        "series": {"count": 9, "lastObservedTime": micro_time(first + 120)},
         "type": "Warning",
         "reason": "SchedulingHeld",
         "action": "Hold",
@@ -136,6 +139,13 @@ KUBECTL: dict[str, tuple[Attempt, Any]] = {
             "lease.coordination.k8s.io/turn unchanged",
             "lease.coordination.k8s.io/turn configured",
         ],
+    ),
+    "a kind that nobody serves": (
+        lambda _api, say: say("apply", "-f", "-", stdin='{"apiVersion":"v1","kind":"Pot","metadata":{"name":"web"}}'),
+        (
+            'error: resource mapping not found for name: "web" namespace: "" from "STDIN": no matches for kind "Pot" in'
+            ' version "v1"\nensure CRDs are installed first'
+        ),
     ),
     "a label": (
         lambda api, say: gated(api, say, "label", "pod", "web", "a=b"),

@@ -59,7 +59,7 @@ def selected(api: Api, selector: str) -> str:
     for name in "bcd":
         api.create(pod(name=name)).accepted()
     for name in "cd":
-        api.bind(name).accepted()
+        api.bind(name, node=api.namespace).accepted()
     api.patch(PODS, "d", {"status": {"phase": "Failed"}}, PatchType.MERGE, "status").accepted()
     return "".join(api.names(PODS, fieldSelector=selector))
 
@@ -67,7 +67,7 @@ def selected(api: Api, selector: str) -> str:
 FIELD_SELECTORS: Rows = {
     "without a Node": (lambda api: selected(api, "spec.nodeName="), "ab"),
     "with a Node": (lambda api: selected(api, "spec.nodeName!="), "cd"),
-    "with this Node": (lambda api: selected(api, "spec.nodeName=nowhere"), "cd"),
+    "with this Node": (lambda api: selected(api, f"spec.nodeName={api.namespace}"), "cd"),
     "by phase": (lambda api: selected(api, "status.phase=Failed"), "d"),
     "not by phase": (lambda api: selected(api, "status.phase!=Failed,spec.nodeName!="), "c"),
     "by scheduler and name": (lambda api: selected(api, "spec.schedulerName=nobody,metadata.name=b"), "b"),

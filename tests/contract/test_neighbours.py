@@ -281,7 +281,8 @@ TABLES: Rows = {
     ),
     "a Pod that waits for its end": (
         lambda api: last(
-            api.create(pod(metadata={"finalizers": ["example.com/wait"]})),
+            api.create(pod()),
+            api.bind(),
             api.delete(PODS, "web"),
             cells(api.table(PODS, "web")),
         ),

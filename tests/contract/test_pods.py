@@ -41,15 +41,19 @@ CONDITIONS: Rows = {
         ("True", None, None),
     ),
     "binding writes the Node": (
-        lambda api: last(api.create(pod()), api.bind(), api.get(PODS, "web")["spec.nodeName"]),
-        "nowhere",
+        lambda api: last(
+            api.create(pod()),
+            api.bind(node=api.namespace),
+            api.get(PODS, "web")["spec.nodeName"] == api.namespace,
+        ),
+        True,
     ),
     "binding twice": (
         lambda api: last(api.create(pod()), api.bind(), api.bind()),
         Refusal(
             409,
             "Conflict",
-            'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "nowhere"',
+            'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "UID"',
         ),
     ),
     "binding of what is not there": (lambda api: api.bind(), not_found('pods "web"')),
@@ -76,7 +80,7 @@ def asking(**resources: Any) -> Object:
 CREATION: Rows = {
     "priority, scheduler, grace and restarts": (
         lambda api: (
-            (found := api.create({**pod(A), "spec": {"containers": [{"name": "m", "image": "none"}]}}))
+            (found := api.create(pod(A, schedulerName=None)))
             and tuple(
                 found[f"spec.{each}"]
                 for each in ("priority", "schedulerName", "terminationGracePeriodSeconds", "restartPolicy")

@@ -84,6 +84,17 @@ def test_reading_since_a_position_leaves_out_what_was_before_and_what_is_half_wr
     assert [record.verb for record in log.records(since)] == ["update"]
 
 
+@pytest.mark.parametrize("size", [0, 100_000])
+def test_a_line_that_is_half_written_at_a_position_is_read_whole_after_it(tmp_path: Path, size: int) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    line = json.dumps(event(verb="create", requestObject="x" * size))
+    write(log.path, event(), tail=line[:-1])
+    since = log.position()
+    write(log.path, tail=line[-1:] + "\n")
+
+    assert [record.verb for record in log.records(since)] == ["create"]
+
+
 FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no filter": ({}, ["p", "q", "r"]),
     "by user": ({"user": "alice"}, ["q"]),

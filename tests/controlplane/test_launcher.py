@@ -23,8 +23,10 @@ from tollbar.devplane.real.components import (
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.devplane.real.launcher import RealPlane
 
+pytestmark = pytest.mark.timeout(300)
+
 PORTS = Ports(1, 2, 3, 4, 5)
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from stack import eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.nodes import LEASE_NAMESPACE, NodeSpec
@@ -16,7 +17,11 @@ from tollbar.runtime.client import Client
 from tollbar.runtime.resources import LEASES, PODS
 from tollbar.runtime.retry import READ
 
+pytestmark = pytest.mark.timeout(300)
+
 DRIVER = "gpu.example.com"
+PATIENCE = 120
+"""Seconds: an API server that was away is looked for again after a minute at the latest."""
 
 
 def pod(name: str, namespace: str, **spec: object) -> Object:
@@ -33,10 +38,31 @@ def status(kubectl: Kubectl, namespace: str, name: str) -> tuple[str, str]:
     return found["spec"].get("nodeName", ""), found["status"]["phase"]
 
 
-def test_the_four_system_namespaces_exist(kubectl: Kubectl) -> None:
-    names = {each["metadata"]["name"] for each in kubectl.json("get", "namespaces")["items"]}
+def await_ready(kubectl: Kubectl, namespace: str, name: str) -> None:
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "-n", namespace, f"--timeout={PATIENCE}s")
 
-    assert names >= {"default", "kube-node-lease", "kube-public", "kube-system"}
+
+def is_allowed(kubectl: Kubectl, user: str, *what: str) -> bool:
+    """Whether the API server's authorizer knows by now that a user may do this."""
+    try:
+        return kubectl("auth", "can-i", *what, f"--as={user}") == "yes\n"
+    except KubectlError:
+        return False
+
+
+def on_offer(kubectl: Kubectl, node: str) -> list[str]:
+    """The devices in all ResourceSlices of a Node."""
+    slices = kubectl.json("get", "resourceslices", f"--field-selector=spec.nodeName={node}")["items"]
+    return [device["name"] for each in slices for device in each["spec"]["devices"]]
+
+
+def test_the_four_system_namespaces_exist(kubectl: Kubectl) -> None:
+    wanted = {"default", "kube-node-lease", "kube-public", "kube-system"}
+
+    def missing() -> set[str]:
+        return wanted - {each["metadata"]["name"] for each in kubectl.json("get", "namespaces")["items"]}
+
+    eventually(lambda: not missing(), seconds=PATIENCE, what="made by the API server after its start")
 
 
 def test_a_pod_is_bound_by_the_real_scheduler_to_the_node_it_tolerates_runs_and_goes_when_deleted(
@@ -55,9 +81,9 @@ def test_a_pod_is_bound_by_the_real_scheduler_to_the_node_it_tolerates_runs_and_
         )
     )
 
-    kubectl("wait", "--for=condition=Ready", "pod/web", "-n", namespace, "--timeout=30s")
+    await_ready(kubectl, namespace, "web")
     assert status(kubectl, namespace, "web") == ("gpu", "Running")
-    kubectl("delete", "pod", "web", "-n", namespace, "--timeout=20s")
+    kubectl("delete", "pod", "web", "-n", namespace, f"--timeout={PATIENCE}s")
     assert kubectl.json("get", "pods", "-n", namespace)["items"] == []
 
 
@@ -66,13 +92,15 @@ def test_published_devices_are_allocated_to_the_claim_of_a_pod(
 ) -> None:
     kubelet.add_node(NodeSpec("devices"))
     kubelet.publish_devices("devices", DRIVER, [{"name": f"gpu-{number}"} for number in range(70)])
-    kubelet.publish_devices("devices", DRIVER, [{"name": "gpu-7"}])
+    kubelet.publish_devices("devices", DRIVER, [{"name": "gpu-7", "attributes": {"model": {"string": "new"}}}])
+    # The scheduler hears of the new generation when it does: it must not be able to allocate from the old one.
+    new = f'device.driver == "{DRIVER}" && "model" in device.attributes["{DRIVER}"]'
     kubectl.apply(
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceClass",
             "metadata": {"name": namespace},
-            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+            "spec": {"selectors": [{"cel": {"expression": new}}]},
         },
         {
             "apiVersion": "resource.k8s.io/v1",
@@ -83,10 +111,11 @@ def test_published_devices_are_allocated_to_the_claim_of_a_pod(
         pod("user", namespace, resourceClaims=[{"name": "gpu", "resourceClaimName": "one"}]),
     )
     try:
-        kubectl("wait", "--for=condition=Ready", "pod/user", "-n", namespace, "--timeout=30s")
+        await_ready(kubectl, namespace, "user")
         claim = kubectl.json("get", "resourceclaim", "one", "-n", namespace)
         results = claim["status"]["allocation"]["devices"]["results"]
         assert [(each["driver"], each["pool"], each["device"]) for each in results] == [(DRIVER, "devices", "gpu-7")]
+        assert on_offer(kubectl, "devices") == ["gpu-7"]
     finally:
         kubectl("delete", "deviceclass", namespace)
 
@@ -94,7 +123,7 @@ def test_published_devices_are_allocated_to_the_claim_of_a_pod(
 def test_a_pod_can_be_let_finish(kubelet: BackgroundKubelet, kubectl: Kubectl, namespace: str) -> None:
     kubelet.add_node(NodeSpec("finishing"))
     kubectl.apply(pod("job", namespace, restartPolicy="Never"))
-    kubectl("wait", "--for=condition=Ready", "pod/job", "-n", namespace, "--timeout=30s")
+    await_ready(kubectl, namespace, "job")
 
     kubelet.finish(Key(namespace, "job"))
 
@@ -128,6 +157,8 @@ def test_a_service_account_gets_what_rbac_grants_and_its_reads_are_audited(
     kubectl("create", "serviceaccount", "reader", "-n", namespace)
     kubectl("create", "role", "reader", "-n", namespace, "--verb=list", "--resource=pods")
     kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", f"--serviceaccount={namespace}:reader")
+    user = f"system:serviceaccount:{namespace}:reader"
+    eventually(lambda: is_allowed(kubectl, user, "list", "pods", "-n", namespace), seconds=PATIENCE)
     start = own_plane.audit_fence()
     reader = Kubectl(kubectl.command, own_plane.service_account_kubeconfig(namespace, "reader"), tmp_path)
 
@@ -136,7 +167,6 @@ def test_a_service_account_gets_what_rbac_grants_and_its_reads_are_audited(
         reader("get", "configmaps", "-n", namespace)
 
     own_plane.audit_fence()
-    user = f"system:serviceaccount:{namespace}:reader"
     seen = [(each.verb, each.resource, each.code) for each in own_plane.audit.records(start) if each.user == user]
     assert seen == [("list", "pods", 200), ("list", "configmaps", 403)]
 
@@ -167,7 +197,7 @@ def test_a_stopped_scheduler_binds_nothing_until_it_is_started_again(
     finally:
         own_plane.start_component(SCHEDULER)
 
-    kubectl("wait", "--for=condition=Ready", "pod/waiting", "-n", namespace, "--timeout=30s")
+    await_ready(kubectl, namespace, "waiting")
 
 
 def test_the_fake_kubelet_goes_on_after_the_api_server_was_killed(
@@ -178,7 +208,7 @@ def test_the_fake_kubelet_goes_on_after_the_api_server_was_killed(
 
     kubectl.apply(pod("after", namespace))
 
-    kubectl("wait", "--for=condition=Ready", "pod/after", "-n", namespace, "--timeout=45s")
+    await_ready(kubectl, namespace, "after")
 
 
 async def test_the_lease_of_a_node_is_renewed(admin: Client, plane: RealPlane) -> None:
@@ -190,7 +220,7 @@ async def test_the_lease_of_a_node_is_renewed(admin: Client, plane: RealPlane) -
             LEASE_NAMESPACE,
             resource_version=first["metadata"]["resourceVersion"],
             field_selector="metadata.name=beating",
-            timeout_seconds=30,
+            timeout_seconds=PATIENCE,
         )
         async with aclosing(watch) as events:
             renewed = await anext(events)

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 from builders import toleration_rule
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, is_compiled
 from stack import Stack, eventually
 
 from tollbar.devplane.real.kubectl import KubectlError
 from tollbar.model.objects import Object
+
+FOREIGN_GATE = "other.dev/quota"
 
 
 @pytest.mark.parametrize(
@@ -36,9 +38,13 @@ def test_a_rule_that_fails_at_run_time_is_reported_and_holds_nobody(cluster: Clu
     failing = toleration_rule(cluster.unique("failing")).cel('pod.metadata.labels["team"] == "a" && size(claims) > 0')
     a_ready_rule(cluster, gpu_rule(gpu), failing)
     cluster.create(cluster.template("mine", gpu))
-    cluster.create(cluster.pod().templates("mine"))
-    assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
+    # The controllers look at Pods without a node, and kube-scheduler may be quicker.
+    cluster.create(cluster.pod().templates("mine").but("spec.schedulingGates", [{"name": FOREIGN_GATE}]))
+    assert cluster.decided() == [RESERVED]
     reported(cluster, stack, "web", failing)
+    ungate = '[{"op": "remove", "path": "/spec/schedulingGates/0"}]'
+    cluster.kubectl("patch", "pod", "web", "-n", cluster.namespace, "--type=json", "-p", ungate)
+    assert cluster.bound_to() == "gpu-1"
 
 
 def test_a_rule_over_its_budget_is_reported_and_holds_nobody(cluster: Cluster, stack: Stack) -> None:
@@ -48,7 +54,9 @@ def test_a_rule_over_its_budget_is_reported_and_holds_nobody(cluster: Cluster, s
     for name in "abcdefg":
         expression = deep.replace("NAME", name).replace("REST", expression)
     hungry = toleration_rule(cluster.unique("hungry")).cel(expression)
-    a_ready_rule(cluster, gpu_rule(late), hungry)
+    a_ready_rule(cluster, gpu_rule(late))
+    cluster.create(hungry)
+    is_compiled(cluster, hungry)
     cluster.create(cluster.template("mine", late))
     cluster.create(cluster.pod().templates("mine"))
     assert cluster.is_held()
@@ -88,7 +96,8 @@ def test_a_rule_that_got_past_admission_is_not_in_force_and_says_why(
     try:
         with without_crd_rules(cluster):
             cluster.create(toleration_rule(name).but("spec.match", match))
-            cluster.kubectl("wait", "--for=condition=Ready=False", f"tolerationrule/{name}", "--timeout=10s")
+            # A changed definition ends the watches of its kind, which go on after a pause.
+            cluster.kubectl("wait", "--for=condition=Ready=False", f"tolerationrule/{name}", "--timeout=90s")
     finally:
         stack.webhook()
     (condition,) = cluster.kubectl.json("get", "tolerationrule", name)["status"]["conditions"]
@@ -141,12 +150,12 @@ def test_a_pod_with_256_alternatives_is_decided(cluster: Cluster) -> None:
 
 def test_no_traceback_was_logged(stack: Stack) -> None:
     """The last test of the lane: everything above went through these two processes."""
-    assert [name for name, process in stack.running.items() if "Traceback" in process.log()] == []
+    assert stack.tracebacks() == ""
 
 
 @contextmanager
 def without_crd_rules(cluster: Cluster) -> Iterator[None]:
-    """The CRD without its validation, for a while."""
+    """The CRD without its validation, for a while, which the API server has noticed at both ends."""
     crd = cluster.kubectl.json("get", "crd", "tolerationrules.tollbar.dev")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     versions = crd["spec"]["versions"]
@@ -154,13 +163,25 @@ def without_crd_rules(cluster: Cluster) -> Iterator[None]:
     name = crd["metadata"]["name"]
     patch(cluster, name, loose)
     try:
+        eventually(lambda: is_stored_without_match(cluster), what="the definition without validation")
         yield
     finally:
         patch(cluster, name, versions)
+        eventually(lambda: not is_stored_without_match(cluster), what="the definition with its validation")
 
 
 def patch(cluster: Cluster, crd: str, versions: list[Object]) -> None:
     cluster.kubectl("patch", "crd", crd, "--type=merge", "-p", json.dumps({"spec": {"versions": versions}}))
+
+
+def is_stored_without_match(cluster: Cluster) -> bool:
+    """Whether a rule without the one required field would be; asked without effect while the webhook is down."""
+    rule = as_written(toleration_rule(cluster.unique("without")))
+    try:
+        cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(rule))
+    except KubectlError:
+        return False
+    return True
 
 
 def reported(cluster: Cluster, stack: Stack, pod: str, rule: Object) -> None:

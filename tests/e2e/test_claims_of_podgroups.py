@@ -26,7 +26,7 @@ FLAGS = {
     SCHEDULER: (GATES,),
 }
 
-pytestmark = [pytest.mark.timeout(180), since("1.37", "no PodGroups in a beta version")]
+pytestmark = [pytest.mark.timeout(300), since("1.37", "no PodGroups in a beta version")]
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,12 @@ def test_a_group_shares_a_claim_that_lives_as_long_as_it_does(grouped: Stack) ->
     in_ours, kubectl = ("-n", cluster.namespace), cluster.kubectl
     templates = [cluster.template(name, cluster.unique("never")) for name in ("shared", "own")]
     member = cluster.pod().templates("shared", "own").in_group("gang").but("spec.nodeName", "gpu-1")
-    cluster.create(*templates, member)
+    cluster.create(*templates, member, cluster.pod("later").templates("own"))
     group = pod_group("gang", cluster.namespace).templates("shared")
-    assert claims_by_owner(cluster) == {}, "nothing before its PodGroup is known"
+    eventually(lambda: recorded(cluster, "later"), what="told of its claim")
+    assert list(claims_by_owner(cluster)) == ["Pod later"], "nothing for its predecessor before its PodGroup is known"
+    kubectl("delete", "pod", "later", *in_ours)
+    eventually(lambda: claims_by_owner(cluster) == {}, what="gone with its Pod")
     kubectl.apply(as_written(group.but("spec.schedulingPolicy", {"gang": {"minCount": 1}})))
 
     eventually(lambda: len(recorded(cluster)) == 2, what="told of both claims")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from builders import device_class, toleration_rule
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
 from planes import since
 from stack import Stack, eventually
 
@@ -19,7 +19,7 @@ def test_a_pod_with_a_claim_by_name_is_decided_at_admission(cluster: Cluster) ->
     cluster.create(cluster.claim("mine", gpu))
     cluster.create_known(cluster.pod().claims("mine"))
     assert (cluster.bound_to(), cluster.tolerations()) == ("gpu-1", [RESERVED])
-    assert provenance(cluster.get()) == [(gpu, "admission")]
+    assert how(cluster.get()) == [(gpu, "admission")]
 
 
 def test_a_pod_with_a_claim_from_a_template_is_decided_at_admission(cluster: Cluster) -> None:
@@ -28,7 +28,7 @@ def test_a_pod_with_a_claim_from_a_template_is_decided_at_admission(cluster: Clu
     cluster.create(cluster.template("mine", gpu))
     cluster.create_known(cluster.pod().templates("mine"))
     assert (cluster.bound_to(), cluster.tolerations()) == ("gpu-1", [RESERVED])
-    assert provenance(cluster.get()) == [(gpu, "admission")]
+    assert how(cluster.get()) == [(gpu, "admission")]
 
 
 def test_a_plain_extended_resource(cluster: Cluster) -> None:
@@ -43,7 +43,7 @@ def test_an_extended_resource_that_a_class_backs(cluster: Cluster) -> None:
     resource = f"example.com/{cluster.namespace}"
     gpu = cluster.class_(extended=resource)
     a_ready_rule(cluster, gpu_rule(gpu))
-    cluster.create(cluster.pod().but("spec.containers", [container({resource: "2"})]))
+    cluster.create_known(cluster.pod().but("spec.containers", [container({resource: "2"})]))
     assert (cluster.decided(), cluster.bound_to()) == ([RESERVED], "gpu-1")
 
 
@@ -111,7 +111,7 @@ def test_a_rule_that_reads_a_name_not_generated_yet_decides_behind_the_gate(clus
     del pod["metadata"]["name"]
     name = cluster.kubectl("create", "-f", "-", "-o", "name", stdin=json.dumps(pod)).strip().removeprefix("pod/")
     assert cluster.bound_to(name) == "gpu-1"
-    assert provenance(cluster.get(name)) == [(gpu, "gate")]
+    assert how(cluster.get(name)) == [(gpu, "gate")]
 
 
 def test_pods_of_a_deployment(cluster: Cluster) -> None:
@@ -119,7 +119,7 @@ def test_pods_of_a_deployment(cluster: Cluster) -> None:
     a_ready_rule(cluster, gpu_rule(gpu))
     cluster.create(cluster.template("mine", gpu))
     cluster.kubectl.apply(workload("Deployment", cluster.pod().templates("mine"), replicas=3))
-    cluster.kubectl("rollout", "status", "deployment/web", "-n", cluster.namespace, "--timeout=30s")
+    cluster.kubectl("rollout", "status", "deployment/web", "-n", cluster.namespace, "--timeout=60s")
     pods = cluster.kubectl.json("get", "pods", "-n", cluster.namespace)["items"]
     assert [(p["spec"]["nodeName"], RESERVED in p["spec"]["tolerations"]) for p in pods] == [("gpu-1", True)] * 3
 
@@ -136,7 +136,7 @@ def test_a_held_pod_is_released_when_its_class_appears(cluster: Cluster) -> None
     assert cluster.bound_to() == "gpu-1"
     assert cluster.tolerations() == [RESERVED]
     assert cluster.get()["metadata"]["labels"][wellknown.LABEL_GATE] == wellknown.GATE_RELEASED
-    assert provenance(cluster.get()) == [(late, "gate")]
+    assert how(cluster.get()) == [(late, "gate")]
     eventually(lambda: "TolerationsAdded" in dict(cluster.events("web")), what="TolerationsAdded")
 
 
@@ -153,7 +153,7 @@ def test_a_class_that_is_replaced_decides_anew_about_pods_that_wait(cluster: Clu
     cluster.create(device_class(gpu).selecting('device.driver == "gpu.example.com"').labelled(tier="reserved"))
     assert cluster.bound_to() == "gpu-1"
     assert cluster.tolerations() == [RESERVED]
-    assert provenance(cluster.get()) == [(gpu, "late")]
+    assert how(cluster.get()) == [(gpu, "late")]
 
 
 def test_foreign_gates_stay(cluster: Cluster) -> None:
@@ -184,6 +184,9 @@ def test_pods_that_are_not_ours_are_not_touched(cluster: Cluster, stack: Stack) 
     )
     cluster.kubectl.apply(workload("DaemonSet", asks))
     eventually(lambda: daemon_pods(cluster), what="a DaemonSet's Pod")
+    cluster.bound_to("zero")  # and out of reach from then on
+    waiting = {f"{cluster.namespace}/{name}" for name in ("opted-out", daemon_pods(cluster)[0]["metadata"]["name"])}
+    eventually(lambda: waiting <= stack.running["controllers"].looks().keys(), what="the controllers looked at them")
     everything = cluster.kubectl.json("get", "pods", "-n", cluster.namespace)["items"]
     touched = [
         p["metadata"]["name"]
@@ -206,37 +209,40 @@ def test_the_other_admission_modes(cluster: Cluster, stack: Stack, admission: st
         stack.webhook(admission=admission)
         cluster.create(cluster.pod().templates("mine"))
         assert cluster.bound_to() == "gpu-1"
-        assert provenance(cluster.get()) == [(gpu, via)]
+        assert how(cluster.get()) == [(gpu, via)]
     finally:
         stack.running["webhook"].stop()
         stack.webhook()
 
 
-def test_audit_only_warns(cluster: Cluster) -> None:
+def test_audit_only_warns(cluster: Cluster, stack: Stack) -> None:
     gpu = cluster.class_()
     a_ready_rule(cluster, gpu_rule(gpu).mode("Audit"))
     cluster.create(cluster.template("mine", gpu))
-    pod = cluster.pod().templates("mine")
-    eventually(lambda: cluster.is_decided_at_admission(pod), what="known to the webhook")
-    said = subprocess.run(
-        [*cluster.kubectl.command, "apply", "-f", "-"],
-        input=json.dumps(as_written(pod)),
-        env=cluster.kubectl.environment(),
-        text=True,
-        capture_output=True,
-        check=True,
-    )
-    assert f"Warning: tollbar: rule {gpu} (Audit) would add 1 toleration" in said.stderr
+    warning = f"Warning: tollbar: rule {gpu} (Audit) would add 1 toleration"
+    pod = as_written(cluster.pod().templates("mine"))
+    eventually(lambda: warning in warnings(cluster, pod, "--dry-run=server"), what="known to the webhook")
+    assert warning in warnings(cluster, pod)
+    this = f"{cluster.namespace}/web"
+    eventually(lambda: stack.running["controllers"].looks()[this], what="the controllers looked at it")
     assert cluster.decided() == []
+
+
+def warnings(cluster: Cluster, pod: dict[str, Any], *options: str) -> str:
+    """What the author sees when the Pod is created."""
+    command = [*cluster.kubectl.command, "create", "-f", "-", *options]
+    environment = cluster.kubectl.environment()
+    said = subprocess.run(command, input=json.dumps(pod), env=environment, text=True, capture_output=True, check=True)
+    return said.stderr
 
 
 def container(requests: dict[str, str], name: str = "main") -> dict[str, Any]:
     return {"name": name, "image": "example.com/app", "resources": {"requests": requests, "limits": requests}}
 
 
-def provenance(pod: dict[str, Any]) -> list[tuple[str, str]]:
-    record = json.loads(pod["metadata"]["annotations"][wellknown.ANNOTATION_PROVENANCE])
-    return [(entry["rule"], entry["via"]) for entry in record]
+def how(pod: dict[str, Any]) -> list[tuple[str, str]]:
+    """By which rules it got its tolerations, and by which way."""
+    return [(entry["rule"], entry["via"]) for entry in provenance(pod)]
 
 
 def workload(kind: str, pod: dict[str, Any], **spec: Any) -> dict[str, Any]:

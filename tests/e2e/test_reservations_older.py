@@ -4,13 +4,11 @@ Before Kubernetes 1.36 its claim controller fails at a claim with an entry of an
 (`claims: Replace`) reservations work there as everywhere (tests/e2e/test_reservations_replacing.py).
 """
 
-import json
-
 import pytest
 from cluster import Cluster
 from planes import before
 from stack import Stack, eventually
-from workloads import Shared, deployment, workload_claim
+from workloads import Shared, deployment, for_web
 
 from tollbar.devplane.real.components import CONTROLLER_MANAGER
 from tollbar.devplane.real.launcher import RealPlane
@@ -29,9 +27,7 @@ def shared(cluster: Cluster) -> Shared:
 
 def reserve(shared: Shared, uid: str) -> None:
     """Write the entry of Deployment web, as a newer server's administrator might have left it."""
-    entry = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": uid}
-    body = json.dumps({"status": {"reservedFor": [entry]}})
-    shared.run("patch", "resourceclaim/device", "--subresource=status", "--type=strategic", "-p", body)
+    shared.patch_entries({"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": uid})
 
 
 def test_the_server_leaves_a_claim_with_an_entry_of_a_workload_alone(shared: Shared, own_plane: RealPlane) -> None:
@@ -39,20 +35,14 @@ def test_the_server_leaves_a_claim_with_an_entry_of_a_workload_alone(shared: Sha
     shared.cluster.create(shared.cluster.claim("device", shared.cluster.unique("gpu")))
     shared.apply(deployment("web", "device"))
     shared.until(shared.entries, ["pods"])
-    reserve(shared, "5f1a7b62-0000-4000-8000-000000000001")
+    uid = "5f1a7b62-0000-4000-8000-000000000001"
+    reserve(shared, uid)
     shared.run("scale", "deployment/web", "--replicas=0")
     eventually(lambda: shared.pods() == [], what="no Pods")
     failures = failed_syncs(own_plane, shared)
     eventually(lambda: failed_syncs(own_plane, shared) > failures, what="a sync that failed")
     assert shared.entries() == ["deployments/web", "pods"]
-    shared.run(
-        "patch",
-        "resourceclaim/device",
-        "--subresource=status",
-        "--type=strategic",
-        "-p",
-        json.dumps({"status": {"reservedFor": [{"$patch": "delete", "uid": "5f1a7b62-0000-4000-8000-000000000001"}]}}),
-    )
+    shared.patch_entries({"$patch": "delete", "uid": uid})
     shared.until(shared.entries, [])
     shared.until(shared.device, None)
 
@@ -64,11 +54,10 @@ def failed_syncs(plane: RealPlane, shared: Shared) -> int:
 
 
 def test_a_reservation_is_refused_and_the_claim_is_as_without_tollbar(shared: Shared, stack: Stack) -> None:
-    wanted = workload_claim("device", "deployments", "apps", "web", resourceClaimTemplateName="one")
-    shared.apply(wanted, deployment("web", "device"))
+    shared.apply(for_web(), deployment("web", "device"))
     shared.until(shared.entries, ["pods"])
     shared.until(shared.condition, TOO_OLD)
-    eventually(lambda: "ReservationBlocked" in shared.reasons(), what="ReservationBlocked")
+    shared.reported("ReservationBlocked")
     status = shared.get("workloadclaim", "device")["status"]
     (condition,) = status["conditions"]
     assert (status["phase"], "claims: Replace" in condition["message"]) == ("Blocked", True), condition
@@ -99,4 +88,4 @@ def test_an_entry_of_ours_that_is_there_goes(shared: Shared) -> None:
 
 def test_no_traceback_was_logged(stack: Stack) -> None:
     """The last test of the file: everything above went through these processes."""
-    assert [name for name, process in stack.running.items() if "Traceback" in process.log()] == []
+    assert stack.tracebacks() == ""

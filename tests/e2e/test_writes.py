@@ -1,6 +1,5 @@
 """What Tollbar writes, counted from the audit log: as little as the job allows, and nothing for nothing."""
 
-import re
 import time
 from collections import Counter
 
@@ -12,24 +11,31 @@ from tollbar.decide.gates import QUIET_HOLD
 from tollbar.devplane.real.audit import Record
 from tollbar.devplane.real.launcher import RealPlane
 
+FOREIGN = [{"name": "other.dev/quota"}]
 
-def ours(plane: RealPlane, since: int) -> list[Record]:
-    """Our writes, Events excepted."""
+
+def ours(plane: RealPlane, since: int, namespace: str = "") -> list[Record]:
+    """Our writes, Events excepted; of all namespaces if none is named."""
     plane.audit_fence()
-    return [r for r in plane.audit.writes(since, user=CONTROLLERS) if r.resource != "events"]
+    found = plane.audit.writes(since, user=CONTROLLERS, namespace=namespace)
+    return [r for r in found if r.resource != "events"]
 
 
 def test_the_fast_path_costs_no_write_beyond_the_creation(cluster: Cluster, own_plane: RealPlane) -> None:
-    gpu = cluster.class_()
-    a_ready_rule(cluster, gpu_rule(gpu))
-    cluster.create(cluster.template("mine", gpu))
+    gpu, late = cluster.class_(), cluster.unique("late")
+    a_ready_rule(cluster, gpu_rule(gpu), gpu_rule(late))
+    cluster.create(cluster.template("mine", gpu), cluster.template("late", late))
     since = own_plane.audit_fence()
     cluster.create_known(*(cluster.pod(f"web-{i}").templates("mine") for i in range(10)))
     for i in range(10):
         cluster.bound_to(f"web-{i}")
-    assert [r for r in ours(own_plane, since) if r.resource == "pods"] == []
-    events = [r for r in own_plane.audit.writes(since, user=CONTROLLERS) if r.resource == "events"]
-    assert events == []
+    # What would be written about those is written before the event about this one.
+    cluster.create(cluster.pod("last").templates("late"))
+    cluster.class_("late")
+    eventually(lambda: "TolerationsAdded" in dict(cluster.events("last")), what="TolerationsAdded")
+    assert [(r.name, r.verb) for r in ours(own_plane, since, cluster.namespace)] == [("last", "patch")]
+    events = own_plane.audit.writes(since, user=CONTROLLERS, resource="events", namespace=cluster.namespace)
+    assert {r.name.partition(".")[0] for r in events} == {"last"}
 
 
 def test_every_gated_pod_is_patched_exactly_once(cluster: Cluster, own_plane: RealPlane) -> None:
@@ -38,43 +44,49 @@ def test_every_gated_pod_is_patched_exactly_once(cluster: Cluster, own_plane: Re
     cluster.create(cluster.template("mine", late))
     names = [f"web-{i}" for i in range(20)]
     cluster.create(*(cluster.pod(name).templates("mine") for name in names))
-    eventually(lambda: all(cluster.is_held(name) for name in names), what="held")
+    assert cluster.held() == set(names)
     since = own_plane.audit_fence()
     cluster.class_("late")
     for name in names:
         cluster.bound_to(name)
-    patches = [r for r in ours(own_plane, since) if r.resource == "pods"]
+    patches = ours(own_plane, since, cluster.namespace)
     assert Counter((r.name, r.verb, r.subresource, r.code) for r in patches) == Counter(
         (name, "patch", "", 200) for name in names
     )
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_nothing_is_written_on_a_relist_or_a_restart(cluster: Cluster, own_plane: RealPlane, stack: Stack) -> None:
     gpu = cluster.class_()
     a_ready_rule(cluster, gpu_rule(gpu))
     cluster.create(cluster.template("mine", gpu))
-    cluster.create(cluster.pod("decided").templates("mine"))
-    cluster.create(cluster.pod("foreign").templates("mine").but("spec.schedulingGates", [{"name": "other.dev/quota"}]))
+    cluster.create_known(
+        cluster.pod("decided").templates("mine"),
+        cluster.pod("foreign").templates("mine").but("spec.schedulingGates", FOREIGN),
+    )
     cluster.bound_to("decided")
     assert cluster.decided("foreign") == [RESERVED]
+    # Numbers are written later than what they count, also those of the tests before this one.
     counted = ("get", "tolerationrule", gpu, "-o", "jsonpath={.status.pendingMatches}")
-    eventually(lambda: cluster.kubectl(*counted) == "1", seconds=45, what="counted")
+    eventually(lambda: cluster.kubectl(*counted) == "1", seconds=90, what="counted")
+    held = ("get", "schedulinggates", "-o", "jsonpath={.items[*].status.heldPods}")
+    eventually(lambda: cluster.kubectl(*held) == "0", what="held Pods counted")
     settle(stack)
     since = own_plane.audit_fence()
     stack.running["controllers"].stop()
     stack.controllers()
     eventually(lambda: stack.running["controllers"].reconciles() > 0, what="the restarted controllers looked at Pods")
     own_plane.restart_apiserver()
-    cluster.create(cluster.pod("after").but("spec.schedulingGates", [{"name": "other.dev/quota"}]))
-    eventually(lambda: f"{cluster.namespace}/after" in looks(stack), seconds=40, what="watching again")
+    cluster.create(cluster.pod("after").but("spec.schedulingGates", FOREIGN))
+    after = f"{cluster.namespace}/after"
+    eventually(lambda: stack.running["controllers"].looks()[after], seconds=120, what="watching again")
     settle(stack)
     assert ours(own_plane, since) == []
 
 
 def settle(stack: Stack) -> None:
     """Until the controllers have been silent for longer than a held Pod waits for its first event."""
-    eventually(stack.running["controllers"].is_ready, seconds=40, what="ready")
+    eventually(stack.running["controllers"].is_ready, what="ready")
     last = time.monotonic()
     seen = stack.running["controllers"].reconciles()
     while time.monotonic() - last < QUIET_HOLD + 1.0:
@@ -99,15 +111,15 @@ def test_a_change_looks_at_exactly_the_pods_it_concerns(
     rule = gpu_rule(late)
     a_ready_rule(cluster, rule)
     cluster.create(cluster.template("names-late", late))
-    foreign = [{"name": "other.dev/quota"}]
     cluster.create(
-        cluster.pod("plain").but("spec.schedulingGates", foreign),
-        cluster.pod("wants-late").templates("names-late").but("spec.schedulingGates", foreign),
-        cluster.pod("wants-claim").claims("mine").but("spec.schedulingGates", foreign),
-        cluster.pod("wants-template").templates("mine").but("spec.schedulingGates", foreign),
+        cluster.pod("plain").but("spec.schedulingGates", FOREIGN),
+        cluster.pod("wants-late").templates("names-late").but("spec.schedulingGates", FOREIGN),
+        cluster.pod("wants-claim").claims("mine").but("spec.schedulingGates", FOREIGN),
+        cluster.pod("wants-template").templates("mine").but("spec.schedulingGates", FOREIGN),
     )
+    eventually(lambda: "resourceClaimStatuses" in cluster.get("wants-late")["status"], what="its claim is generated")
     settle(stack)
-    before = looks(stack)
+    before, here = stack.running["controllers"].looks(), f"{cluster.namespace}/"
     if change == "the class appears":
         cluster.class_("late")
     elif change == "the claim is created":
@@ -116,10 +128,11 @@ def test_a_change_looks_at_exactly_the_pods_it_concerns(
         cluster.create(cluster.template("mine", there))
     else:
         cluster.create(rule.giving({**RESERVED, "effect": "NoExecute"}))
+
+    def looked_at_now() -> list[str]:
+        new = stack.running["controllers"].looks() - before
+        return sorted(each.removeprefix(here) for each in new if each.startswith(here))
+
+    eventually(lambda: set(looked_at) <= set(looked_at_now()), what=f"looked at {looked_at}")
     settle(stack)
-    assert sorted(looks(stack) - before) == [f"{cluster.namespace}/{name}" for name in looked_at]
-
-
-def looks(stack: Stack) -> Counter[str]:
-    """How often the gates controller has looked at each Pod, from its debug log."""
-    return Counter(re.findall(r'controller="gates" object="([^"]+)"', stack.running["controllers"].log()))
+    assert looked_at_now() == looked_at

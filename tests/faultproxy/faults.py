@@ -83,13 +83,15 @@ class _Every:
 
 
 EVERY: Final[Container[int]] = _Every()
+_CERTAIN: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """A fault for the requests of these verbs and resources (none: all) that `where` agrees to.
 
-    `nth` says which of them, counted from 1; `probability` how many of those, at random; `subresource` "*" is any.
+    `nth` says which of them, counted from 1; `probability` how many of those, at random, but once for certain when two
+    could be expected; `subresource` "*" is any.
     """
 
     name: str
@@ -118,6 +120,7 @@ class Script:
         self.hits: Counter[str] = Counter()
         """How often each rule struck, by name."""
         self._seen: Counter[Rule] = Counter()
+        self._struck: set[Rule] = set()
         self._random = random.Random(seed)
 
     def choose(self, request: Request) -> Rule | None:
@@ -127,12 +130,15 @@ class Script:
             if not rule.concerns(request):
                 continue
             self._seen[rule] += 1
-            due = self._seen[rule] in rule.nth and self._random.random() < rule.probability
-            chosen = chosen or (rule if due else None)
+            chance = self._random.random() < rule.probability
+            overdue = rule not in self._struck and self._seen[rule] * rule.probability >= _CERTAIN
+            if self._seen[rule] in rule.nth and (chance or overdue):
+                chosen = chosen or rule
         return chosen
 
     def strike(self, rule: Rule) -> None:
         self.hits[rule.name] += 1
+        self._struck.add(rule)
 
     def remembers(self, request: Request) -> bool:
         """Whether the answer may be replayed later."""

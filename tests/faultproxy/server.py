@@ -50,6 +50,7 @@ class FaultProxy:
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._remembered: dict[tuple[str, str], answers.Stored] = {}
         self._watching: dict[int, web.Request] = {}
+        self._asking: set[asyncio.Task[aiohttp.ClientResponse]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._over = asyncio.Event()
@@ -152,6 +153,8 @@ class FaultProxy:
     async def _stop(self) -> None:
         self._over.set()
         await self._runner.cleanup()
+        if self._asking:
+            await asyncio.wait(self._asking, timeout=_CALL_SECONDS / 2)
         await self._session.close()
         for _ in range(3):  # what was aborted is closed in the loop's next turns
             await asyncio.sleep(0)
@@ -217,14 +220,22 @@ class FaultProxy:
 
     @asynccontextmanager
     async def _asked(self, incoming: web.Request, body: bytes) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """The server's answer; what is not read of it in the block is given up at once."""
-        upstream = await self._ask(incoming, body)
+        """The server's answer; what is not read of it in the block is given up at once.
+
+        A client that goes away leaves a request that the server has: that one is answered to nobody.
+        """
+        asking = asyncio.create_task(self._ask(incoming, body))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            upstream = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(_give_up)
+            raise
         try:
             yield upstream
         finally:
-            if upstream.connection is not None and upstream.connection.transport is not None:
-                upstream.connection.transport.abort()
-            upstream.close()  # or its connection would count as forgotten when the loop ends before it hears of that
+            _abort(upstream)
 
     async def _ask(self, incoming: web.Request, body: bytes) -> aiohttp.ClientResponse:
         headers = [(name, value) for name, value in incoming.headers.items() if name.lower() not in _HOP_BY_HOP]
@@ -246,10 +257,21 @@ class FaultProxy:
         return url.update_query(limit=self.page_size) if self.page_size and "limit" in url.query else url
 
 
+def _give_up(asking: asyncio.Task[aiohttp.ClientResponse]) -> None:
+    if not asking.cancelled() and asking.exception() is None:
+        _abort(asking.result())
+
+
+def _abort(upstream: aiohttp.ClientResponse) -> None:
+    if upstream.connection is not None and upstream.connection.transport is not None:
+        upstream.connection.transport.abort()
+    upstream.close()  # or its connection would count as forgotten when the loop ends before it hears of that
+
+
 def _reset(incoming: web.Request) -> web.StreamResponse:
     """End the connection with RST.  The answer is for the framework, nobody receives it."""
-    if incoming.transport is not None:
-        connection = incoming.transport.get_extra_info("socket")
+    connection = incoming.transport.get_extra_info("socket") if incoming.transport is not None else None
+    if incoming.transport is not None and connection is not None:  # or it has ended already
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         incoming.transport.abort()
     return web.Response(status=502)

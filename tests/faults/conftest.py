@@ -5,19 +5,11 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from stack import Stack, installed
+from stack import Stack, eventually, installed
 
-from tollbar.devplane.background import BackgroundKubelet
-from tollbar.devplane.nodes import NodeSpec
+from tollbar.api.gates import shipped_gate
+from tollbar.devplane.real.kubectl import KubectlError
 from tollbar.devplane.real.launcher import RealPlane
-
-
-@pytest.fixture(scope="module")
-def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
-    """One node without taints: these tests are about gates."""
-    with BackgroundKubelet(plane.kubeconfig) as kubelet:
-        kubelet.add_node(NodeSpec("plain"))
-        yield kubelet
 
 
 @pytest.fixture
@@ -29,7 +21,19 @@ def stack(own_plane: RealPlane, tmp_path: Path) -> Iterator[Stack]:
 
 @pytest.fixture
 def cluster(stack: Stack, namespace: str) -> Iterator[Cluster]:
+    """Pods may be held for as long as a busy machine takes."""
     found = Cluster(stack.plane.kubectl, namespace)
+    eventually(lambda: declared(stack), what="SchedulingGates are served")
     yield found
     found.clear()
     stack.plane.kubectl("delete", "schedulinggates", "--all")
+
+
+def declared(stack: Stack) -> bool:
+    """The gate with a `maxHold` that nobody reaches; the controllers declare theirs where there is none."""
+    shipped = shipped_gate()
+    try:
+        stack.plane.kubectl.apply({**shipped, "spec": {**shipped["spec"], "maxHold": "1h"}})
+    except KubectlError:
+        return False
+    return True

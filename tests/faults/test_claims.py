@@ -59,9 +59,9 @@ CASES: dict[str, tuple[Rule, ...]] = {
     "answers to updates of claims are lost": (on("update", Reset(after=True)), on("patch", Reset(after=True))),
     "answers to deletions are lost": (on("delete", Reset(after=True)),),
     "the server is busy": (on("create", too_many(), nth=[1, 3]), on("update", too_many(), nth=[1, 3])),
-    "Pods are seen late, and live looks at them fail": (
+    "Pods are seen later than kube-scheduler reserves for them, and live looks at them fail": (
         on("get", Refuse(500, "InternalError"), {"pods"}),
-        on("watch", Delay(1.0), {"pods"}, nth=range(1, 100)),
+        on("watch", Delay(5.0), {"pods"}, nth=range(1, 100)),
     ),
     "what is watched of claims is late": (on("watch", Delay(1.0), nth=range(1, 100)),),
     "what is watched of Pods is late": (on("watch", Delay(1.0), {"pods"}, nth=range(1, 100)),),
@@ -70,8 +70,8 @@ CASES: dict[str, tuple[Rule, ...]] = {
 
 
 def lives_only(request: Request) -> bool:
-    """Not what the controllers try out before they begin: that would only take longer."""
-    return request.namespace != SYSTEM_NAMESPACE
+    """Not what the controllers ask and try out before they begin: that would only take longer."""
+    return request.namespace != SYSTEM_NAMESPACE and request.group != "authorization.k8s.io"
 
 
 EVERYTHING = (
@@ -118,7 +118,7 @@ def disturbed(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> I
             through.stop()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", CASES)
 def test_lives_with_one_fault(case: str, disturbed: Disturbed) -> None:
     proxy, rules = disturbed.proxy, CASES[case]
@@ -126,7 +126,7 @@ def test_lives_with_one_fault(case: str, disturbed: Disturbed) -> None:
     before = proxy.hits.copy()
 
     async def live() -> tuple[list[str], list[str]]:
-        async with lives(disturbed.kubeconfig, f"case-{[*CASES].index(case)}", seed=1) as those:
+        async with lives(disturbed.kubeconfig, f"case-{[*CASES].index(case)}", seed=1, seconds=120.0) as those:
             with proxy.faults(*rules):
                 if watched:
                     proxy.cut_watches()
@@ -140,7 +140,7 @@ def test_lives_with_one_fault(case: str, disturbed: Disturbed) -> None:
     assert {rule.name for rule in rules} == set(proxy.hits - before), "a fault was not met: nothing was tested"
 
 
-@pytest.mark.timeout(60 + 3 * LIVES)
+@pytest.mark.timeout(300 + 3 * LIVES)
 def test_many_lives_with_every_fault_and_sigkill(disturbed: Disturbed) -> None:
     proxy, side = disturbed.proxy, disturbed.side
     before = proxy.hits.copy()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from integration.following import until_kubectl_knows
 from planes import PLANES, unavailable
 
 from tollbar.api import crds
@@ -25,7 +26,8 @@ def definitions(plane: Any) -> Iterator[None]:
     names = [f"crd/{crd['metadata']['name']}" for crd in crds.all_crds()]
     there = kubectl("get", "--ignore-not-found", "-o", "name", *names)
     kubectl.apply(*crds.all_crds())
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    until_kubectl_knows(kubectl)
     yield
     if not there:
         kubectl("delete", "--wait", *names)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from integration.following import settles, until_it_can_come_back, until_kubectl_knows
 
 from tollbar.api.gates import shipped_gate
 from tollbar.devplane.real.kubectl import Kubectl
@@ -49,8 +50,10 @@ def installed(plane: Any) -> Iterator[str]:
     kubectl: Kubectl = plane.kubectl
     removal = ("delete", "--ignore-not-found", "--wait", "-f", str(MANIFESTS / "install.yaml"))
     kubectl(*removal)
+    until_it_can_come_back(kubectl, "tollbar-system")
     said = kubectl("apply", "--server-side", "--warnings-as-errors", "-f", str(MANIFESTS / "install.yaml"))
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "-l", "app.kubernetes.io/name=tollbar")
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/name=tollbar")
+    until_kubectl_knows(kubectl)
     yield said
     kubectl(*removal)
 
@@ -89,7 +92,7 @@ def test_applying_again_keeps_the_ca_that_somebody_else_wrote(kubectl: Kubectl) 
 def test_our_pods_pass_the_restricted_standard_of_their_namespace(kubectl: Kubectl, component: str) -> None:
     """kube-controller-manager could create both replicas; without Nodes they stay pending."""
     in_ours = ("-n", "tollbar-system")
-    kubectl("wait", f"deployment/tollbar-{component}", *in_ours, "--for=jsonpath={.status.replicas}=2", "--timeout=30s")
+    kubectl("wait", f"deployment/tollbar-{component}", *in_ours, "--for=jsonpath={.status.replicas}=2", "--timeout=60s")
     pods = kubectl.json("get", "pods", *in_ours, "-l", f"app.kubernetes.io/component={component}")["items"]
     assert [pod["spec"].get("schedulingGates", []) for pod in pods] == [[], []]
     labels = kubectl.json("get", "namespace", "tollbar-system")["metadata"]["labels"]
@@ -129,7 +132,7 @@ RIGHTS = {
 
 @pytest.mark.usefixtures("installed")
 def test_rights(kubectl: Kubectl) -> None:
-    assert dict(zip(RIGHTS, allowed(kubectl, "tollbar-system", *RIGHTS), strict=True)) == RIGHTS
+    settles(lambda: dict(zip(RIGHTS, allowed(kubectl, "tollbar-system", *RIGHTS), strict=True)), RIGHTS)
 
 
 def allowed(kubectl: Kubectl, namespace: str, *questions: str) -> list[bool]:
@@ -174,10 +177,7 @@ def test_who_may_view_a_cluster_sees_rules_and_who_administers_it_writes_them(ku
         "edit": sorted([*reading, *using]),
         "admin": sorted([*reading, *using, *writing, "release schedulinggates"]),
     }
-    for _ in range(100):  # kube-controller-manager aggregates the roles, soon
-        if (found := {role: verbs_of(kubectl, role) for role in want}) == want:
-            break
-    assert found == want
+    settles(lambda: {role: verbs_of(kubectl, role) for role in want}, want)  # kube-controller-manager aggregates them
 
 
 def verbs_of(kubectl: Kubectl, role: str) -> list[str]:
@@ -231,8 +231,8 @@ def test_the_controllers_of_another_installation_declare_the_gate_as_theirs(
         said = kubectl("apply", "--server-side", "--warnings-as-errors", "-f", "-", stdin=text).splitlines()
         account = plane.service_account_kubeconfig("elsewhere", "acme-tollbar-controllers")
         with controllers(account, "elsewhere", tmp_path / "log"):
-            kubectl("wait", "--for=create", "schedulinggate/tolerations", "--timeout=30s")
-            kubectl("wait", "--for=condition=Ready", "schedulinggate/tolerations", "--timeout=10s")
+            kubectl("wait", "--for=create", "schedulinggate/tolerations", "--timeout=60s")
+            kubectl("wait", "--for=condition=Ready", "schedulinggate/tolerations", "--timeout=60s")
             lease = kubectl.json("get", "lease", "tollbar-controllers", "-n", "elsewhere")
         gates = kubectl.json("get", "schedulinggates")["items"]
     finally:

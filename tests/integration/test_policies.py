@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from planes import since
+from stack import eventually
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.devplane.real.kubectl import Kubectl, KubectlError
@@ -36,8 +37,12 @@ def said(kubectl: Kubectl, *arguments: str, stdin: str | None = None) -> str:
 
 def until_said(kubectl: Kubectl, text: str, *arguments: str) -> None:
     """A policy or its parameters are in force some time after they were written."""
-    answers = (said(kubectl, *arguments) for _ in range(200))
-    assert next((answer for answer in answers if text in answer and bool(answer) == bool(text)), None) is not None
+
+    def is_said() -> bool:
+        answer = said(kubectl, *arguments)
+        return text in answer and bool(answer) == bool(text)
+
+    eventually(is_said, what=f"kubectl {' '.join(arguments)}: {text or 'no refusal'}")
 
 
 def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
@@ -102,12 +107,13 @@ def protected(definitions: None, plane: Any) -> Iterator[Kubectl]:
         for name in ("gate-owner", "provenance")
         for argument in ("-f", f"{COMPONENTS}/protective-gates/{name}.yaml")
     ]
-    kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=30s")
+    kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=60s")
     kubectl.apply(*SUPPORT, *GATES, HELD)
     kubectl("apply", "--warnings-as-errors", *policies)
     until_said(kubectl, "may only be removed", *removal("alice", OURS))
     until_said(kubectl, "may only be removed", *removal("alice", QUOTA))
     until_said(kubectl, "are written only", *annotating("alice", OURS, "mine"))
+    until_said(kubectl, "", *removal("releaser", QUOTA))
     yield kubectl
     kubectl("delete", "--ignore-not-found", *policies)
     until_said(kubectl, "", *removal("alice", OURS))
@@ -216,14 +222,14 @@ def gating(definitions: None, plane: Any) -> Iterator[Kubectl]:
         for name in ("gate", "strip-provenance")
         for argument in ("-f", f"{COMPONENTS}/admission-policy/{name}.yaml")
     ]
-    kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=30s")
+    kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=60s")
     kubectl("apply", "--warnings-as-errors", *policies)
     wanted, forged = pod(resourceClaims=[CLAIM]), pod(annotations={OURS: RECORD})
-    assert any(created(kubectl, wanted)[0] for _ in range(200))
-    assert any(OURS not in created(kubectl, forged)[2] for _ in range(200))
+    eventually(lambda: created(kubectl, wanted)[0], what="Pods are gated")
+    eventually(lambda: OURS not in created(kubectl, forged)[2], what="records are taken off")
     yield kubectl
     kubectl("delete", *policies)
-    assert any(not created(kubectl, wanted)[0] for _ in range(200))
+    eventually(lambda: not created(kubectl, wanted)[0], what="Pods are gated no more")
 
 
 CLAIM = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
@@ -288,5 +294,5 @@ def test_gating_without_a_webhook(gating: Kubectl, given: dict[str, Any], want: 
 
 @since("1.36", "no MutatingAdmissionPolicy")
 def test_kube_system_is_left_alone(gating: Kubectl) -> None:
-    gating("wait", "--for=create", "serviceaccount/default", "-n", "kube-system", "--timeout=30s")
+    gating("wait", "--for=create", "serviceaccount/default", "-n", "kube-system", "--timeout=60s")
     assert created(gating, pod(resourceClaims=[CLAIM]), "kube-system") == UNTOUCHED

@@ -56,7 +56,9 @@ async def test_the_server_and_the_parser_are_of_one_mind(
     try:
         await admin.raw("POST", WORKLOAD_CLAIMS.path(shared_namespace), orjson.dumps(wanted), query=strict)
         accepted = True
-    except ApiError:
+    except ApiError as error:
+        if error.status not in (400, 422):
+            raise
         accepted = False
     assert isinstance(parse_workload_claim(wanted), WorkloadClaim) is accepted
 

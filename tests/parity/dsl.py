@@ -3,6 +3,9 @@
 A scenario is an asynchronous function of a `World`, one namespace of a plane.  It plays the scheduler and the kubelet
 itself, so that only the claim controller is free in what it does.  A wait that is in vain is part of the trace, not an
 error: the other side must wait in vain as well.
+
+Whatever both sides have to do the same about, they have to know the same of: a script goes on when what it did has been
+seen, and it never does two things in a row that the controller may react to one by one or both at once.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -13,22 +16,24 @@ from typing import Any, Final
 import orjson
 from recording import Recorder
 
+from parity.fences import FINALIZER, Fences
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", namespaced=True)
 NODE: Final = "node-1"
 GPU: Final = {"gpu": "gpu"}
 """The usual reference: to the template (or claim) gpu, which the Pod calls gpu."""
-FENCES: Final = "fences"
-"""The namespace of the Pods that tell how far the controller has come."""
+PATIENCE: Final = 60.0
+"""Seconds for what both sides come to."""
+SOON: Final = 10.0
+"""Seconds, after a fence, for what one side never comes to, and the other one at once."""
 
-_WAIT_SECONDS: Final = 15.0
 _QUIET_SECONDS: Final = 0.5
+_ENDLESS: Final = 100
 
 References = Mapping[str, str]
 """Of a Pod or PodGroup: its own name for a claim, and the name of the template or claim."""
@@ -74,19 +79,20 @@ def _references(templates: References | None, claims: References | None) -> list
 
 @dataclass
 class World:
-    """One namespace.  Methods wait for the API server; only those that say so wait for the controller.
+    """One namespace.  Methods wait until what they did is seen here; only those that say so wait for the controller.
 
     `down` and `up` stop and start the controller under test, for all scenarios of the round at once.
     """
 
     client: Client
     recorder: Recorder
+    fences: Fences
     namespace: str
     down: Callable[[], Awaitable[None]]
     up: Callable[[], Awaitable[None]]
     in_vain: list[str] = field(default_factory=list)
     """What was waited for and did not come."""
-    _fences: int = 0
+    _is_down: bool = False
 
     # What is there.
 
@@ -116,21 +122,21 @@ class World:
 
     # What is waited for.
 
-    async def until(self, what: str, holds: Callable[[], bool], seconds: float = _WAIT_SECONDS) -> bool:
+    async def until(self, what: str, holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
         """Wait for the controller; whether it came."""
         if await self.recorder.until(holds, seconds):
             return True
         self.in_vain.append(what)
         return False
 
-    async def named(self, pod: str = "web", *own: str, kind: str = "Pod") -> bool:
+    async def named(self, pod: str = "web", *own: str, kind: str = "Pod", seconds: float = PATIENCE) -> bool:
         """Wait until the controller has generated these claims (by default gpu) and said so, and they exist."""
 
         def holds() -> bool:
             names = [self.claim_of(pod, each, kind=kind) for each in own or ("gpu",)]
             return all(name and self.get("ResourceClaim", name) for name in names)
 
-        return await self.until(f"{pod} has its claims", holds)
+        return await self.until(f"{pod} has its claims", holds, seconds)
 
     async def gone(self, kind: str, name: str) -> bool:
         return await self.until(f"{kind} {name} is gone", lambda: self.get(kind, name) is None)
@@ -142,54 +148,55 @@ class World:
             lambda: not self.is_allocated(claim) and not self.reserved(claim) and not self.has_finalizer(claim),
         )
 
+    async def known(self) -> None:
+        """Wait until the controller knows everything that happened; one that is down learns it when it starts."""
+        if not self._is_down and not await self.fences.passed():
+            self.in_vain.append("the fence")
+
     async def quiet(self) -> None:
         """Wait until the controller has looked at everything that happened, and nothing happens any more."""
-        self._fences += 1
-        name = f"{self.namespace[-40:]}-{self._fences}"
-        body = {
-            "metadata": {"name": name, "namespace": FENCES},
-            "spec": {
-                "containers": [{"name": "main", "image": "none"}],
-                "schedulingGates": [{"name": "example.com/fence"}],
-                "resourceClaims": _references({"gpu": "gpu"}, None),
-            },
-        }
-        await self.client.create(PODS, body)
-        pods = self.recorder.objects[FENCES]
-        await self.until(
-            "the fence", lambda: "resourceClaimStatuses" in (pods.get(("Pod", name)) or {}).get("status", {})
-        )
+        await self.known()
         await self.recorder.quiet(frozenset({self.namespace}), _QUIET_SECONDS)
 
-    async def silence(self, limit: float) -> None:
-        """Wait until nothing happens any more, or the limit is reached."""
-        await self.recorder.quiet(frozenset({self.namespace}), _QUIET_SECONDS, limit)
+    async def silence(self) -> None:
+        """Wait until nothing happens any more, or so much has that there is no end to it."""
+        await self.known()
+        changes = self.recorder.changes[self.namespace]
+        begun = len(changes)
+        while len(changes) - begun < _ENDLESS:
+            if await self.recorder.quiet(frozenset({self.namespace}), _QUIET_SECONDS, limit=_QUIET_SECONDS):
+                break
 
     @asynccontextmanager
     async def while_down(self) -> AsyncGenerator[None, None]:
         """The controller does not run within the block.  For scenarios of the round "restart"."""
         await self.down()
+        self._is_down = True
         yield
         await self.up()
+        self._is_down = False
 
     # What users do.
 
     async def template(self, name: str = "gpu", *, spec: Object | None = None, **meta: Any) -> None:
-        """`meta` is for the claims: labels, annotations."""
+        """One that the controller knows; `meta` is for the claims: labels, annotations."""
         body = {
             "metadata": {"name": name, "namespace": self.namespace},
             "spec": {"metadata": meta, "spec": spec or asking()},
         }
         await self.client.create(RESOURCE_CLAIM_TEMPLATES, body)
+        await self.known()
 
     async def drop_template(self, name: str = "gpu") -> None:
+        """The controller knows."""
         await self.client.delete(RESOURCE_CLAIM_TEMPLATES, name, self.namespace)
+        await self.known()
 
     async def claim(self, name: str = "", *, spec: Object | None = None, **meta: Any) -> str:
         """A claim made by hand; without a name it has a generateName.  Its name."""
         named = {"name": name} if name else {}
         body = {"metadata": {"namespace": self.namespace, **named, **meta}, "spec": spec or asking()}
-        return str(metadata(await self.client.create(RESOURCE_CLAIMS, body))["name"])
+        return str(metadata(await self._create(RESOURCE_CLAIMS, body))["name"])
 
     async def pod(
         self,
@@ -213,7 +220,7 @@ class World:
         if group:
             wanted["schedulingGroup"] = {"podGroupName": group}
         body = {"metadata": {"name": name, "namespace": self.namespace, **meta}, "spec": {**wanted, **(spec or {})}}
-        return await self.client.create(PODS, body)
+        return await self._create(PODS, body)
 
     async def pod_group(
         self, name: str = "group", *, templates: References | None = None, claims: References | None = None
@@ -222,7 +229,21 @@ class World:
             "metadata": {"name": name, "namespace": self.namespace},
             "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": _references(templates, claims)},
         }
-        return await self.client.create(POD_GROUPS, body)
+        return await self._create(POD_GROUPS, body)
+
+    async def _create(self, resource: Resource, body: Object) -> Object:
+        created: Object = await self.client.create(resource, body)
+        await self._seen(created)
+        return created
+
+    async def _seen(self, obj: Object) -> None:
+        """Wait until the recorder has seen this state or a later one: or the past might be what is waited for next."""
+
+        def holds() -> bool:
+            latest = reversed(self.recorder.changes[self.namespace])
+            return any(uid_of(each.object) == uid_of(obj) and _version(each.object) >= _version(obj) for each in latest)
+
+        await self.until("the recorder", holds)
 
     async def delete(self, resource: Resource, name: str) -> None:
         await self.client.delete(resource, name, self.namespace)
@@ -237,15 +258,19 @@ class World:
 
     async def patch(self, resource: Resource, name: str, body: Object, subresource: str = "") -> None:
         """A merge patch."""
-        await self.client.patch(
+        await self._patch(resource, name, body, PatchType.MERGE, subresource)
+
+    async def _patch(self, resource: Resource, name: str, body: Object, kind: PatchType, subresource: str) -> None:
+        patched = await self.client.patch(
             resource,
             name,
             body,
             namespace=self.namespace,
-            patch_type=PatchType.MERGE,
+            patch_type=kind,
             subresource=subresource,
             field_manager="scenario",
         )
+        await self._seen(patched)
 
     # What the scheduler does.
 
@@ -258,16 +283,9 @@ class World:
         await self.patch(RESOURCE_CLAIMS, claim, {"status": status}, "status")
 
     async def reserve(self, claim: str, entry: Object) -> None:
-        """One more consumer."""
-        await self.client.patch(
-            RESOURCE_CLAIMS,
-            claim,
-            {"status": {"reservedFor": [entry]}},
-            namespace=self.namespace,
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-            field_manager="scenario",
-        )
+        """One more consumer, and the controller knows: or it might reserve for a Pod that is bound then."""
+        await self._patch(RESOURCE_CLAIMS, claim, {"status": {"reservedFor": [entry]}}, PatchType.STRATEGIC, "status")
+        await self.known()
 
     async def bind(self, pod: str = "web") -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
@@ -275,7 +293,7 @@ class World:
         await self.client.raw("POST", PODS.path(self.namespace, pod, "binding"), orjson.dumps(body))
 
     async def schedule(self, pod: Object, *claims: str, request: str = "gpu") -> None:
-        """Protect, allocate for, or reserve for, this Pod; bind and start it."""
+        """Protect, allocate for, or reserve for, this Pod; bind and start it; the controller knows."""
         for claim in claims:
             current = await self.client.get(RESOURCE_CLAIMS, claim, self.namespace)
             if "allocation" in (current.get("status") or {}):
@@ -285,6 +303,7 @@ class World:
                 await self.allocate(claim, entry_of(pod), request=request)
         await self.bind(metadata(pod)["name"])
         await self.phase("Running", metadata(pod)["name"])
+        await self.known()
 
     # What the kubelet does.
 
@@ -301,6 +320,10 @@ class World:
     async def remove(self, pod: str = "web") -> None:
         """The Pod is no more."""
         await self.client.delete(PODS, pod, self.namespace, grace_period_seconds=0)
+
+
+def _version(obj: Object) -> int:
+    return int(metadata(obj)["resourceVersion"])
 
 
 Script = Callable[[World], Awaitable[None]]

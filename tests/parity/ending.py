@@ -102,20 +102,6 @@ async def shared_deleted(w: World) -> None:
     await w.freed("shared")
 
 
-@scenario("two Pods that share a claim finish at one time")
-async def shared_finished(w: World) -> None:
-    await w.claim("shared")
-    pods = [await w.pod(name, claims={"gpu": "shared"}) for name in ("first", "second")]
-    for pod in pods:
-        await w.schedule(pod, "shared")
-    await w.quiet()
-    await w.terminate("first")
-    await w.terminate("second")
-    await w.remove("first")
-    await w.remove("second")
-    await w.freed("shared")
-
-
 @scenario("a consumer is added while another one goes")
 async def added_meanwhile(w: World) -> None:
     await w.claim("shared")

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from parity.dsl import GPU, POD_GROUPS, World, entry_of
+from parity.dsl import GPU, POD_GROUPS, SOON, World, entry_of
 from parity.dsl import scenario as any_scenario
 from tollbar.runtime.resources import RESOURCE_CLAIMS
 
@@ -209,4 +209,5 @@ async def group_claim_again(w: World) -> None:
     await w.quiet()
     await w.patch(POD_GROUPS, "group", {"metadata": {"labels": {"touched": "true"}}})
     await w.until("another claim", lambda: w.claim_of("group", kind="PodGroup") not in ("", old))
-    await w.until("the Pod is told", lambda: w.claim_of("first") not in ("", old), 5)
+    await w.quiet()
+    await w.until("the Pod is told", lambda: w.claim_of("first") not in ("", old), SOON)

@@ -1,4 +1,4 @@
-"""Scenarios in which upstream writes for ever: each is looked at for as long as it takes to be sure."""
+"""Scenarios in which upstream writes for ever: each is looked at until that is sure."""
 
 from functools import partial
 
@@ -6,8 +6,6 @@ from parity.dsl import POD_GROUPS, World
 from parity.dsl import scenario as any_scenario
 
 scenario = partial(any_scenario, turn="loops")
-SECONDS = 5.0
-"""A controller that is done is seen to be so sooner."""
 
 
 @scenario("a finished Pod lingers beside a running one that shares its claim")
@@ -18,7 +16,7 @@ async def lingering(w: World) -> None:
     await w.quiet()
     await w.finish("job")
     await w.until("the finished one's entry is gone", lambda: w.reserved("shared") == ["server"])
-    await w.silence(SECONDS)
+    await w.silence()
 
 
 @scenario("one of two claims of a PodGroup is deleted: the other one's name stays recorded")
@@ -31,4 +29,4 @@ async def group_one_deleted(w: World) -> None:
     await w.quiet()
     await w.patch(POD_GROUPS, "group", {"metadata": {"labels": {"touched": "true"}}})
     await w.until("another claim", lambda: w.claim_of("group", "a", kind="PodGroup") not in ("", first))
-    await w.silence(SECONDS)
+    await w.silence()

@@ -1,8 +1,12 @@
 """Scenarios of claims that are made, adopted, or left to their users, by a controller that runs all the time."""
 
+from collections.abc import Awaitable, Callable
+
 from parity.dsl import (
     GPU,
+    PATIENCE,
     POD_CLAIM,
+    SOON,
     World,
     asking,
     owned_by,
@@ -163,7 +167,8 @@ async def long_names(w: World) -> None:
 async def hyphen_names(w: World) -> None:
     await w.template()
     await w.pod("a", templates={"c" * 55: "gpu"})
-    await w.named("a", "c" * 55)
+    await w.quiet()
+    await w.named("a", "c" * 55, seconds=SOON)
 
 
 @scenario("a Pod's name that is cut right after a dot")
@@ -172,7 +177,8 @@ async def dotted_names(w: World) -> None:
     # 60 * 57 // 84 = 40: the cut keeps the dot.
     name = "p" * 39 + "." + "q" * 20
     await w.pod(name, templates={"c" * 22: "gpu"})
-    await w.named(name, "c" * 22)
+    await w.quiet()
+    await w.named(name, "c" * 22, seconds=SOON)
 
 
 # What is there already.
@@ -248,19 +254,47 @@ async def not_needed(w: World) -> None:
     await w.quiet()
 
 
+MANY = tuple(f"web-{number}" for number in range(8))
+"""Upstream's cache of its own writes hides a claim's deletion from the first look after it, unless it looked before:
+whether it does at one Pod is by chance, at all of so many it never does."""
+
+
 @scenario("a generated claim that is deleted at once is made again")
 async def deleted_claim(w: World) -> None:
     await w.template()
-    for pod in ("a", "b", "c"):
-        await w.pod(pod, templates=GPU)
-        await w.named(pod)
-    firsts = {pod: w.claim_of(pod) for pod in ("a", "b", "c")}
-    for first in firsts.values():
-        await w.delete_claim(first)
-    await w.until("other claims", lambda: all(w.claim_of(pod) not in ("", firsts[pod]) for pod in firsts), 5)
+    firsts = await deleted_at_once(w)
+    await w.quiet()
+    await others_than(w, firsts, "other claims", SOON)
     for pod in firsts:
         await w.patch(PODS, pod, {"metadata": {"labels": {"touched": "true"}}})
-    await w.until("other claims at last", lambda: all(w.claim_of(pod) not in ("", firsts[pod]) for pod in firsts))
+    await others_than(w, firsts, "other claims at last")
+
+
+@scenario("a generated claim is deleted when its template is gone, which then comes back")
+async def deleted_without_template(w: World) -> None:
+    await w.template()
+    firsts = await deleted_at_once(w, w.drop_template)
+    await w.quiet()
+    await w.template()
+    await others_than(w, firsts, "other claims")
+
+
+async def deleted_at_once(w: World, before: Callable[[], Awaitable[None]] | None = None) -> dict[str, str]:
+    """What the Pods' claims were called."""
+    for pod in MANY:
+        await w.pod(pod, templates=GPU)
+    for pod in MANY:
+        await w.named(pod)
+    firsts = {pod: w.claim_of(pod) for pod in MANY}
+    if before is not None:
+        await before()
+    for first in firsts.values():
+        await w.delete_claim(first)
+    return firsts
+
+
+async def others_than(w: World, firsts: dict[str, str], what: str, seconds: float = PATIENCE) -> None:
+    await w.until(what, lambda: all(w.claim_of(pod) not in ("", firsts[pod]) for pod in firsts), seconds)
 
 
 @scenario("one of two generated claims is deleted: the other one's name stays recorded")
@@ -275,19 +309,6 @@ async def one_deleted_claim(w: World) -> None:
     await w.until("another claim", lambda: w.claim_of("web", "a") not in ("", first))
     await w.quiet()
     assert w.claim_of("web", "b") == kept
-
-
-@scenario("a generated claim is deleted when its template is gone, which then comes back")
-async def deleted_without_template(w: World) -> None:
-    await w.template()
-    await w.pod(templates=GPU)
-    await w.named()
-    first = w.claim_of()
-    await w.drop_template()
-    await w.delete_claim(first)
-    await w.quiet()
-    await w.template()
-    await w.until("another claim", lambda: w.claim_of() not in ("", first))
 
 
 # Claims by name.

@@ -131,6 +131,19 @@ async def one_of_two_while_down(w: World) -> None:
     await w.until("one is left", lambda: w.reserved("shared") == ["second"])
 
 
+@scenario("both Pods that share a claim were removed while the controller was down")
+async def both_removed_while_down(w: World) -> None:
+    """While it runs it may see them go one by one."""
+    await w.claim("shared")
+    for name in ("first", "second"):
+        await w.schedule(await w.pod(name, claims={"gpu": "shared"}), "shared")
+    await w.quiet()
+    async with w.while_down():
+        await w.remove("first")
+        await w.remove("second")
+    await w.freed("shared")
+
+
 @scenario("a generated claim is deleted after a restart and made again")
 async def deleted_after_restart(w: World) -> None:
     await w.template()

@@ -3,15 +3,16 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 from typing import Final
 
 from lifecycles import SERVICE_ACCOUNTS
 from recording import Recorder
 
 from parity import ending, groups, loops, making, restarts, using
-from parity.dsl import FENCES, NODE, POD_GROUPS, SCENARIOS, Scenario, World, asking
+from parity.dsl import NODE, PATIENCE, POD_GROUPS, SCENARIOS, Scenario, World, asking
+from parity.fences import NAMESPACE as FENCES
+from parity.fences import Fences
 from parity.sides import Side
 from parity.trace import Trace, trace
 from tollbar.devplane import nodes
@@ -26,8 +27,6 @@ from tollbar.runtime.resources import (
     EVENTS,
     NAMESPACES,
     NODES,
-    RESOURCE_CLAIM_TEMPLATES,
-    Resource,
 )
 
 REGISTERED: Final = (making, using, ending, restarts, groups, loops)
@@ -52,24 +51,20 @@ async def _run(side: Side, rounds: Iterable[str]) -> dict[str, Trace]:
             await _furnish(client, kubelet)
             traces: dict[str, Trace] = {}
             for turn in rounds:
-                chosen = [each for each in SCENARIOS.values() if each.round == turn]
-                traces |= await _round(side, client, chosen, *((POD_GROUPS,) if turn in WITH_GROUPS else ()))
+                traces |= await _round(side, client, turn)
             return traces
     finally:
         await client.close()
 
 
 async def _furnish(client: Client, kubelet: FakeKubelet) -> None:
-    """A Node for what scenarios bind, one with devices for kube-scheduler, a class, and the fences' template."""
+    """A Node for what scenarios bind, one with devices for kube-scheduler, a class, and the fences' namespace."""
     selector = {"selectors": [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]}
     await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": selector})
     await client.create(NODES, nodes.node(NodeSpec(NODE), time.time()))
     await kubelet.add_node(NodeSpec("devices"))
     await kubelet.publish_devices("devices", _DRIVER, [{"name": f"gpu-{number}"} for number in range(4)])
     await _namespace(client, FENCES)
-    await client.create(
-        RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "gpu", "namespace": FENCES}, "spec": {"spec": asking()}}
-    )
 
 
 async def _namespace(client: Client, name: str) -> None:
@@ -80,28 +75,37 @@ async def _namespace(client: Client, name: str) -> None:
     await client.patch(SERVICE_ACCOUNTS, "default", account, namespace=name, **apply)
 
 
-async def _round(side: Side, client: Client, scenarios: Sequence[Scenario], *more: Resource) -> dict[str, Trace]:
+async def _round(side: Side, client: Client, turn: str) -> dict[str, Trace]:
+    scenarios = [each for each in SCENARIOS.values() if each.round == turn]
+    groups = POD_GROUPS if turn in WITH_GROUPS else None
     since = await asyncio.to_thread(side.plane.audit_fence)
-    recorder = Recorder(client, *more)
+    recorder = Recorder(client, *((groups,) if groups is not None else ()))
+    fences = Fences(client, recorder, turn, asking(), groups, PATIENCE)
     meeting = asyncio.Barrier(max(1, len(scenarios)))
 
-    async def together(act: Callable[[], None]) -> None:
+    async def down() -> None:
         if await meeting.wait() == 0:
-            await asyncio.to_thread(act)
+            await fences.told()  # what waits to be sent is lost
+            await asyncio.to_thread(side.down)
         await meeting.wait()
 
-    worlds = {
-        each.sentence: World(client, recorder, each.namespace, partial(together, side.down), partial(together, side.up))
-        for each in scenarios
-    }
-    recording = asyncio.create_task(recorder.run())
-    try:
+    async def up() -> None:
+        if await meeting.wait() == 0:
+            await asyncio.to_thread(side.up)
+        await meeting.wait()
+
+    worlds = {each.sentence: World(client, recorder, fences, each.namespace, down, up) for each in scenarios}
+    async with asyncio.TaskGroup() as recording:
+        following = recording.create_task(recorder.run())
+        await recorder.begun()
         async with asyncio.TaskGroup() as running:
             for each in scenarios:
                 running.create_task(_play(client, each, worlds[each.sentence], meeting))
+        passed = await fences.passed()
         await recorder.quiet(frozenset(each.namespace for each in scenarios), _SETTLED_SECONDS, _SETTLED_LIMIT)
-    finally:
-        recording.cancel()
+        told = await fences.told()
+        assert (passed, told) == (True, True), "the controller does nothing any more"
+        following.cancel()
     await asyncio.to_thread(side.plane.audit_fence)
     records: defaultdict[str, list[Record]] = defaultdict(list)
     for record in side.plane.audit.records(since):

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from stack import CONTROLLERS, ROOT, Process, Stack, eventually, installed
+from replacing import RIGHTS, start
+from stack import CONTROLLERS, Process, Stack, installed
 
 from tollbar.devplane.real.build import Binaries
 from tollbar.devplane.real.components import API_SERVER, CONTROLLER_MANAGER, SCHEDULER, Options
@@ -18,8 +19,6 @@ from tollbar.devplane.real.launcher import RealPlane
 GATES: Final = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
 SERVED: Final = "--runtime-config=scheduling.k8s.io/v1beta1=true"
 UPSTREAM: Final = "system:serviceaccount:kube-system:resource-claim-controller"
-RIGHTS: Final = ROOT / "manifests/components/claims-replace/rights.yaml"
-BEGUN: Final = "nobody else generates them"
 WITHOUT: Final = "-resourceclaim-controller"
 NOT_IN_TIME: Final = "-pod-garbage-collector-controller"
 """Runs on neither side: what it does to Pods without a kubelet, it does every twenty seconds."""
@@ -61,22 +60,13 @@ class Ours:
         self.process.kill()
 
     def up(self) -> None:
-        start_replacing(self._stack)
+        start(self._stack)
         self.process = self._stack.running["controllers"]
 
 
 def replacing(stack: Stack) -> None:
     """Grant what `claims: Replace` needs."""
     stack.plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
-
-
-def start_replacing(stack: Stack, name: str = "controllers") -> Process:
-    """Start the controllers and wait until they have found that nobody else generates claims."""
-    log = stack.directory / f"{name}.log"
-    begun = log.read_text().count(BEGUN) if log.exists() else 0
-    process = stack.controllers(name, claims="Replace")
-    eventually(lambda: process.log().count(BEGUN) > begun, seconds=60, what=f"replacing:\n{process.log()[-2000:]}")
-    return process
 
 
 @contextmanager

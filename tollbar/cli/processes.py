@@ -9,11 +9,9 @@ import asyncio
 import ctypes
 import os
 import signal
-import socket
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NoReturn, Self, TypeAlias
 
@@ -21,10 +19,10 @@ import aiohttp
 import click
 
 import tollbar
+from tollbar.devplane.ports import HOST
 
 Sink: TypeAlias = Callable[[str, str], None]
 
-HOST: Final = "127.0.0.1"
 STOP_SECONDS: Final = 35.0
 """A process of ours shuts down within 30 s."""
 
@@ -140,15 +138,6 @@ async def _poll(url: str, timeout: float) -> str | None:
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         return said
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on now; all are held until the last one is known, so they differ."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:

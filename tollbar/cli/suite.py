@@ -19,7 +19,8 @@ from typing import Final
 from tollbar.cli import certs, processes, reservations
 from tollbar.cli.applying import Applied
 from tollbar.cli.drain import drain
-from tollbar.cli.processes import HOST, Process, Sink
+from tollbar.cli.processes import Process, Sink
+from tollbar.devplane.ports import HOST, free_ports
 from tollbar.runtime import config
 from tollbar.runtime.certs import TLS_CERT, TLS_KEY
 from tollbar.runtime.client import Client
@@ -118,7 +119,7 @@ async def _stop(child: Process, report: Callable[[str], None]) -> None:
 
 def _plan(directory: Path, kubeconfig: str, admission: str, claims: str) -> _Plan:
     """Choose ports, make the certificate, write each child's configuration."""
-    serving, *others = processes.free_ports(1 + 2 * len(_MODULES))
+    serving, *others = free_ports(1 + 2 * len(_MODULES))
     probes = dict(zip(_MODULES, others[::2], strict=True))
     metrics = dict(zip(_MODULES, others[1::2], strict=True))
     arguments = {}

@@ -4,8 +4,10 @@ import asyncio
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from tollbar.cli import processes
 from tollbar.cli.processes import NotReady, Process, ProcessDied
+from tollbar.devplane.ports import HOST
 
 FOREVER = "import signal; signal.pause()"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); signal.pause()"
@@ -22,13 +25,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     asked = 0
     def do_GET(self):
         Handler.asked += 1
+        print("asked", Handler.asked)
         self.send_response(200 if Handler.asked >= int(sys.argv[2]) else 503)
         self.end_headers()
         self.wfile.write(b"caches are not synced")
     def log_message(self, *_): pass
-server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
-print("listening")
-server.serve_forever()
+http.server.HTTPServer.allow_reuse_port = True
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 PARENT = """
 import asyncio, signal, sys
@@ -42,15 +45,20 @@ asyncio.run(main())
 
 
 class Sink:
-    """The lines so far, and an event for the first."""
+    """The lines so far; an event for each."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
-        self.first = asyncio.Event()
+        self._told = asyncio.Event()
 
     def __call__(self, name: str, line: str) -> None:
         self.lines.append((name, line))
-        self.first.set()
+        self._told.set()
+
+    async def hears(self, line: str) -> None:
+        while ("child", line) not in self.lines:
+            self._told.clear()
+            await self._told.wait()
 
 
 async def start(script: str, sink: Sink | None = None, *arguments: str) -> Process:
@@ -101,7 +109,7 @@ async def test_a_child_is_asked_to_stop() -> None:
 async def test_a_child_that_does_not_listen_is_killed() -> None:
     sink = Sink()
     child = await start(DEAF, sink)
-    await sink.first.wait()
+    await sink.hears("deaf")
 
     assert await child.stop(patience=0.05) is False
     with pytest.raises(ProcessDied, match="SIGKILL"):
@@ -111,7 +119,7 @@ async def test_a_child_that_does_not_listen_is_killed() -> None:
 async def test_a_cancelled_stop_still_ends_the_child() -> None:
     sink = Sink()
     child = await start(DEAF, sink)
-    await sink.first.wait()
+    await sink.hears("deaf")
     stopping = asyncio.create_task(child.stop())
     await asyncio.sleep(0)
     stopping.cancel()
@@ -122,31 +130,39 @@ async def test_a_cancelled_stop_still_ends_the_child() -> None:
         await child.died()
 
 
-async def test_ready_waits_for_a_good_answer() -> None:
-    [port] = processes.free_ports(1)
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that only a child gets that shares it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind((HOST, 0))
+        yield held.getsockname()[1]
+
+
+async def test_ready_waits_for_a_good_answer(port: int) -> None:
     child = await start(SERVER, None, str(port), "3")
     try:
-        await processes.ready(child, port, timeout=30)
+        await processes.ready(child, port, timeout=60)
     finally:
         await child.stop()
 
 
-async def test_a_child_that_is_never_ready_is_quoted() -> None:
-    [port] = processes.free_ports(1)
+async def test_a_child_that_is_never_ready_is_quoted(port: int, leap: Callable[[float], None]) -> None:
     sink = Sink()
     child = await start(SERVER, sink, str(port), "1000000")
+    waiting = asyncio.create_task(processes.ready(child, port, timeout=60))
     try:
-        await sink.first.wait()
+        await sink.hears("asked 2")  # the first answer has come by then
+        leap(60)
         with pytest.raises(NotReady) as caught:
-            await processes.ready(child, port, timeout=0.5)
+            await waiting
     finally:
         await child.stop()
 
-    assert caught.value.format_message() == "child was not ready after 0.5 s: caches are not synced"
+    assert caught.value.format_message() == "child was not ready after 60 s: caches are not synced"
 
 
-async def test_waiting_for_a_child_that_dies_ends_at_once() -> None:
-    [port] = processes.free_ports(1)
+async def test_waiting_for_a_child_that_dies_ends_at_once(port: int) -> None:
     child = await start("raise SystemExit(2)")
 
     with pytest.raises(ProcessDied, match="exited with code 2"):
@@ -167,10 +183,6 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
         assert select.select([handle], [], [], 30)[0] == [handle]  # readable at the end of the process
     finally:
         os.close(handle)
-
-
-def test_ports_differ() -> None:
-    assert len(set(processes.free_ports(20))) == 20
 
 
 def test_a_folder_of_the_same_name_in_the_current_directory_is_not_ours(tmp_path: Path) -> None:

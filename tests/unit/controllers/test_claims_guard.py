@@ -201,7 +201,7 @@ class World:
             await asyncio.wait({task})
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not holds():  # noqa: ASYNC110 - of the state of a loop nothing tells
                 await asyncio.sleep(0)
 

@@ -192,7 +192,7 @@ async def test_a_kind_that_is_lost_is_no_end() -> None:
         running.api.served_kind = False
         running.api.answers["list"] = running.api.answers["get"] = NO_KIND
         running.api.events.put_nowait(error_from_status(NO_KIND))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             found = [await running.look_up("u1")]
             while found[-1].knowledge is Knowledge.FOUND:
                 await running.woken.get()

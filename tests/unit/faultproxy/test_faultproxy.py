@@ -5,7 +5,7 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from faultproxy import (
 from faultproxy.request import parse
 
 from tollbar.runtime import certs
-from tollbar.runtime.client import Client
+from tollbar.runtime.client import CALL_TIMEOUT, INACTIVITY, Client
 from tollbar.runtime.errors import ApiError, Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.resources import PODS
@@ -131,16 +131,19 @@ async def client(proxy: FaultProxy) -> AsyncIterator[Client]:
     await connected.close()
 
 
-async def outcome(client: Client, *, write: bool = True, timeout: float = 5.0) -> Any:
+async def outcome(client: Client, *, write: bool = True) -> Any:
     """Of one call: the answer, or what the client raised (status, Retry-After)."""
     try:
         if write:
-            return await client.create(PODS, {"metadata": {"name": "p", "namespace": "n"}}, timeout=timeout)
-        return (await client.list(PODS, timeout=timeout))["metadata"]["resourceVersion"]
-    except TimeoutError:
-        return "timeout"
+            return await client.create(PODS, {"metadata": {"name": "p", "namespace": "n"}})
+        return (await client.list(PODS))["metadata"]["resourceVersion"]
     except ApiError as error:
         return error.status, error.retry_after
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - of what the proxy does on its own thread nothing tells
+        await asyncio.sleep(0.01)
 
 
 POD = {"metadata": {"name": "p", "namespace": "n"}}
@@ -161,14 +164,24 @@ CALLS: dict[str, tuple[Any, list[Any], int]] = {
 
 
 @pytest.mark.parametrize("case", CALLS)
-async def test_a_fault_of_one_call(case: str, proxy: FaultProxy, url: str, tiny: TinyServer) -> None:
+async def test_a_fault_of_one_call(
+    case: str, proxy: FaultProxy, url: str, tiny: TinyServer, leap: Callable[[float], None]
+) -> None:
     fault, want, done = CALLS[case]
     met = []
+
+    async def patience_ends() -> None:
+        await until(lambda: proxy.hits["it"] == 1 and tiny.writes == done - 1)
+        leap(CALL_TIMEOUT)
+
     with proxy.faults(Rule("it", fault, verbs={"create"}, resources={"pods"}, nth={2})):
+        ending = asyncio.create_task(patience_ends()) if isinstance(fault, Hang) else None
         for _ in range(3):
             fresh = await connect(proxy.kubeconfig())  # one that has met 429 waits
-            met.append(await outcome(fresh, timeout=0.5))
+            met.append(await outcome(fresh))
             await fresh.close()
+    if ending is not None:
+        await ending
     assert (met, tiny.writes, proxy.hits["it"]) == (want, done, 0 if isinstance(fault, Cut) else 1)
 
 
@@ -213,17 +226,16 @@ async def test_chance_is_seeded(proxy: FaultProxy, client: Client) -> None:
     assert (met.count(False), proxy.hits["sometimes"]) == (7, 7)
 
 
-async def events(client: Client) -> list[Any]:
-    """Names of a watch's events, and how it ended."""
-    met: list[Any] = []
+async def follow(client: Client, met: list[Any], inactivity: float = INACTIVITY) -> None:
+    """Take note of the names of a watch's events, and of how it ended."""
     try:
-        watch = client.watch(PODS, resource_version="1", timeout_seconds=60, inactivity=0.5)
+        watch = client.watch(PODS, resource_version="1", timeout_seconds=60, inactivity=inactivity)
         async with aclosing(watch) as coming:
             async for event in coming:
                 met += [event.object["metadata"]["name"]]  # at once: the watch may raise
+        met.append("EOF")
     except ApiError as error:
-        return [*met, error.status]
-    return [*met, "EOF"]
+        met.append(error.status)
 
 
 WATCHES: dict[str, tuple[Any, list[Any]]] = {
@@ -238,11 +250,16 @@ WATCHES: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize("case", WATCHES)
-async def test_a_fault_of_a_watch(case: str, client: Client, proxy: FaultProxy) -> None:
+async def test_a_fault_of_a_watch(case: str, client: Client, proxy: FaultProxy, leap: Callable[[float], None]) -> None:
     fault, want = WATCHES[case]
+    met: list[Any] = []
     with proxy.faults(*([Rule("it", fault, verbs={"watch"})] if fault else [])):
-        assert await events(client) == want
-    assert proxy.hits["it"] == (fault is not None)
+        following = asyncio.create_task(follow(client, met))
+        if fault is None or isinstance(fault, Delay):
+            await until(lambda: met == want[:-1])
+            leap(INACTIVITY)
+        await following
+    assert (met, proxy.hits["it"]) == (want, fault is not None)
 
 
 async def test_watches_are_cut_on_demand(client: Client, proxy: FaultProxy) -> None:
@@ -255,8 +272,10 @@ async def test_watches_are_cut_on_demand(client: Client, proxy: FaultProxy) -> N
 
 
 async def test_a_delayed_watch_is_delayed(client: Client, proxy: FaultProxy) -> None:
+    met: list[Any] = []
     with proxy.faults(Rule("it", Delay(30), verbs={"watch"})):
-        assert await events(client) == [0]
+        await follow(client, met, inactivity=0.5)
+    assert met == [0]
 
 
 async def test_a_server_that_is_away_resets_connections(client: Client, proxy: FaultProxy, tiny: TinyServer) -> None:

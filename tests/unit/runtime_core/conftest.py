@@ -83,6 +83,7 @@ class ScriptedServer:
         self.in_flight = 0
         self.most_in_flight = 0
         self.arrived = asyncio.Event()
+        self.hanging = asyncio.Event()
         self.release = asyncio.Event()
         """Hanging answers end when it is set."""
         self.url = ""
@@ -117,7 +118,7 @@ class ScriptedServer:
     async def _answer(self, request: web.Request, answer: Answer) -> web.StreamResponse:
         if answer.chunks is None:
             if answer.then == "hang":
-                await self.release.wait()
+                await self._hang()
             body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
             return web.Response(status=answer.status, body=body, headers=answer.headers)
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
@@ -128,10 +129,14 @@ class ScriptedServer:
             await asyncio.sleep(0)
         self.clock.time += answer.takes
         if answer.then == "hang":
-            await self.release.wait()
+            await self._hang()
         if answer.then == "cut" and request.transport is not None:
             request.transport.abort()
         return response
+
+    async def _hang(self) -> None:
+        self.hanging.set()
+        await self.release.wait()
 
 
 @pytest.fixture

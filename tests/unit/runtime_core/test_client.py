@@ -1,15 +1,12 @@
 """The client against a scripted server: what goes over the wire, and what every kind of answer becomes."""
 
-import asyncio
-import json
-import sys
+import socket
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.runtime_core.answers import status
 
 from tollbar.runtime import resources
 from tollbar.runtime.client import Client, PatchType
@@ -20,7 +17,6 @@ from tollbar.runtime.errors import (
     Forbidden,
     Gone,
     Invalid,
-    KubeconfigError,
     NotFound,
     ServerError,
     TooManyRequests,
@@ -138,10 +134,6 @@ async def test_request(case: Sent, server: Any, connect: Any) -> None:
     ) == (case.want, case.query, case.body, case.content_type, "Bearer secret", "tollbar-test/1")
 
 
-def status(code: int, reason: str = "", **more: Any) -> bytes:
-    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "m", **more}).encode()
-
-
 DENIAL = 'admission webhook "policy.example.com" denied the request: no'
 CAUSES = {"name": "web", "causes": [{"field": "spec", "message": "no"}]}
 REFUSALS: dict[str, tuple[dict[str, Any], type[ApiError], dict[str, Any]]] = {
@@ -224,11 +216,13 @@ async def test_a_call_has_a_deadline(server: Any, connect: Any) -> None:
         await client.get(resources.PODS, "web", "shop", timeout=0.02)
 
 
-async def test_a_refused_connection_was_never_sent(server: Any, connect: Any, unused_tcp_port: int) -> None:
-    server.url = f"http://127.0.0.1:{unused_tcp_port}"
-    client = await connect()
-    with pytest.raises(Unreachable) as caught:
-        await client.create(resources.PODS, POD)
+async def test_a_refused_connection_was_never_sent(server: Any, connect: Any) -> None:
+    with socket.socket() as taken:  # and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        server.url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        client = await connect()
+        with pytest.raises(Unreachable) as caught:
+            await client.create(resources.PODS, POD)
     assert (caught.value.sent, caught.value.method) == (False, "POST")
 
 
@@ -250,19 +244,30 @@ async def test_a_429_pauses_every_call(server: Any, connect: Any, clock: Any) ->
     assert clock.slept == [7.0]
 
 
-async def test_calls_in_flight_are_bounded_but_watches_are_not(server: Any, connect: Any) -> None:
-    client = await connect(in_flight=2)
-    server.others += [{"then": "hang", "body": {}} for _ in range(6)]
-    server.watches.append({"chunks": (line("ADDED", "a", "1"),), "then": "hang"})
-    calls = [asyncio.create_task(client.get(resources.PODS, str(number), "shop")) for number in range(6)]
-    while server.in_flight < 2:
-        server.arrived.clear()
-        await server.arrived.wait()
-    async with aclosing(client.watch(resources.PODS, resource_version="1", timeout_seconds=300)) as events:
-        first = await anext(events)
-    server.release.set()
-    await asyncio.gather(*calls)
-    assert (first.type, server.most_in_flight) == ("ADDED", 3)
+PAUSES: dict[str, tuple[dict[str, str], list[float]]] = {
+    "for no longer than a minute": ({"Retry-After": "86400"}, [60.0]),
+    "not when only that call was too much": ({}, []),
+}
+
+
+@pytest.mark.parametrize(("headers", "want"), PAUSES.values(), ids=PAUSES)
+async def test_how_long_a_429_pauses_others(
+    server: Any, connect: Any, clock: Any, headers: dict[str, str], want: list[float]
+) -> None:
+    server.others += [{"status": 429, "body": b"", "headers": headers}, {"body": {}}]
+    client = await connect()
+    with pytest.raises(TooManyRequests):
+        await client.get(resources.PODS, "web", "shop")
+    await client.get(resources.PODS, "other", "shop")
+    assert clock.slept == want
+
+
+async def test_an_answer_that_is_no_json_is_no_answer_of_the_api_server(server: Any, connect: Any) -> None:
+    server.others.append({"body": b"<html>sign in</html>"})
+    client = await connect()
+    with pytest.raises(Unreachable, match="not JSON") as raised:
+        await client.create(resources.PODS, POD)
+    assert (raised.value.method, raised.value.sent) == ("POST", True)
 
 
 async def test_a_qps_spreads_calls_after_the_burst(server: Any, connect: Any, clock: Any) -> None:
@@ -299,173 +304,3 @@ async def test_discovery(server: Any, connect: Any) -> None:
         [{"pods", "nodes"}, set()],
         ["/api/v1", "/apis/tollbar.dev/v1alpha1"],
     )
-
-
-def line(kind: str, name: str, version: str, pad: int = 0) -> bytes:
-    meta = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": version}
-    event = {"type": kind, "object": {"metadata": meta, **({"pad": "x" * pad} if pad else {})}}
-    return json.dumps(event).encode() + b"\n"
-
-
-WATCHES: dict[str, tuple[dict[str, Any], list[str], type[ApiError] | None]] = {
-    "events come in order, bookmarks too": (
-        {"chunks": (line("ADDED", "a", "1") + line("MODIFIED", "a", "2"), line("BOOKMARK", "", "3"))},
-        ["ADDED 1", "MODIFIED 2", "BOOKMARK 3"],
-        None,
-    ),
-    "an event may be spread over chunks": (
-        {"chunks": (line("ADDED", "a", "1")[:9], line("ADDED", "a", "1")[9:30], line("ADDED", "a", "1")[30:])},
-        ["ADDED 1"],
-        None,
-    ),
-    "an event may be larger than any buffer": (
-        {"chunks": (line("ADDED", "a", "1", 6_000_000), line("DELETED", "a", "2"))},
-        ["ADDED 1", "DELETED 2"],
-        None,
-    ),
-    "410 in the stream": (
-        {
-            "chunks": (
-                line("ADDED", "a", "1"),
-                b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n',
-            )
-        },
-        ["ADDED 1"],
-        Gone,
-    ),
-    "500 in the stream": (
-        {"chunks": (b'{"type":"ERROR","object":{"kind":"Status","code":500}}\n',)},
-        [],
-        ServerError,
-    ),
-    "410 as an answer": ({"status": 410, "body": status(410, "Expired")}, [], Gone),
-    "403": ({"status": 403, "body": status(403, "Forbidden")}, [], Forbidden),
-    "a stream that is cut": ({"chunks": (line("ADDED", "a", "1"),), "then": "cut"}, ["ADDED 1"], Unreachable),
-    "a stream that ends within an event": (
-        {"chunks": (line("ADDED", "a", "1") + line("ADDED", "b", "2")[:20],)},
-        ["ADDED 1"],
-        Unreachable,
-    ),
-    "a stream that falls silent": (
-        {"chunks": (line("ADDED", "a", "1"),), "then": "hang"},
-        ["ADDED 1"],
-        Unreachable,
-    ),
-    "a server that never answers": ({"body": b"", "then": "hang"}, [], Unreachable),
-}
-
-
-@pytest.mark.parametrize(("given", "want", "error"), WATCHES.values(), ids=WATCHES.keys())
-async def test_watch(
-    given: dict[str, Any], want: list[str], error: type[ApiError] | None, server: Any, connect: Any
-) -> None:
-    server.watches.append(given)
-    client = await connect()
-    seen: list[str] = []
-    raised: type[Exception] | None = None
-    # Short only where silence is the case: the others would be at the mercy of a busy machine.
-    patience = 0.1 if given.get("then") == "hang" else 30.0
-    try:
-        async for event in client.watch(resources.PODS, resource_version="7", timeout_seconds=300, inactivity=patience):
-            seen += [f"{event.type} {event.object['metadata']['resourceVersion']}"]
-    except ApiError as caught:
-        raised = type(caught)
-    query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": "7", "timeoutSeconds": "300"}
-    assert (seen, raised, server.requests[0].query) == (want, error, query)
-
-
-EXEC_ANSWER = json.dumps(
-    {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "kind": "ExecCredential",
-        "status": {"token": "from-exec"},
-    }
-)
-USERS: dict[str, tuple[dict[str, Any], str | None]] = {
-    "a token": ({"token": "t"}, "Bearer t"),
-    "a token file": ({"tokenFile": "token"}, "Bearer from-file"),
-    "a password": ({"username": "u", "password": "p"}, "Basic dTpw"),
-    "an exec plugin": (
-        {
-            "exec": {
-                "apiVersion": "client.authentication.k8s.io/v1",
-                "command": sys.executable,
-                "args": ["-c", f"print({EXEC_ANSWER!r})"],
-            }
-        },
-        "Bearer from-exec",
-    ),
-    "nobody": ({}, None),
-}
-
-
-@pytest.mark.parametrize(("user", "want"), USERS.values(), ids=USERS.keys())
-async def test_credentials(user: dict[str, Any], want: str | None, server: Any, connect: Any, tmp_path: Path) -> None:
-    await asyncio.to_thread((tmp_path / "token").write_text, "from-file")
-    server.others.append({"body": {}})
-    client = await connect(user)
-    await client.get(resources.PODS, "web", "shop")
-    assert server.requests[0].headers.get("Authorization") == want
-
-
-async def test_a_token_file_is_read_again_after_a_minute(server: Any, connect: Any, clock: Any, tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    await asyncio.to_thread(token.write_text, "one")
-    server.others += [{"body": {}} for _ in range(3)]
-    client = await connect({"tokenFile": "token"})
-    await client.get(resources.PODS, "web", "shop")
-    await asyncio.to_thread(token.write_text, "two")
-    await client.get(resources.PODS, "web", "shop")
-    clock.time += 60
-    await client.get(resources.PODS, "web", "shop")
-    used = [request.headers["Authorization"] for request in server.requests]
-    assert used == ["Bearer one", "Bearer one", "Bearer two"]
-
-
-async def test_a_refused_token_is_read_again_soon(server: Any, connect: Any, clock: Any, tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    await asyncio.to_thread(token.write_text, "one")
-    server.others += [{"status": 401, "body": b""}, {"body": {}}]
-    client = await connect({"tokenFile": "token"})
-    with pytest.raises(Unauthorized):
-        await client.get(resources.PODS, "web", "shop")
-    await asyncio.to_thread(token.write_text, "two")
-    clock.time += 5
-    await client.get(resources.PODS, "web", "shop")
-    assert server.requests[1].headers["Authorization"] == "Bearer two"
-
-
-async def test_credentials_that_cannot_be_read_again_stay_in_use(
-    server: Any, connect: Any, clock: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    token = tmp_path / "token"
-    await asyncio.to_thread(token.write_text, "one")
-    server.others.append({"body": {}})
-    client = await connect({"tokenFile": "token"})
-    await asyncio.to_thread(token.unlink)
-    clock.time += 60
-    await client.get(resources.PODS, "web", "shop")
-    assert (server.requests[0].headers["Authorization"], [record.message for record in caplog.records]) == (
-        "Bearer one",
-        ["cannot read the credentials again"],
-    )
-
-
-BROKEN: dict[str, tuple[str | None, str]] = {
-    "no file": (None, "no kubeconfig at"),
-    "an empty file": ("", "cannot use the credentials"),
-    "no YAML": ("{", "cannot use the credentials"),
-    "no such context": (
-        '{"contexts": [], "clusters": [], "users": [], "current-context": "x"}',
-        "Expected object with",
-    ),
-}
-
-
-@pytest.mark.parametrize(("text", "want"), BROKEN.values(), ids=BROKEN.keys())
-async def test_an_unusable_kubeconfig_is_named(text: str | None, want: str, tmp_path: Path, metrics: Metrics) -> None:
-    path = tmp_path / "config"
-    if text is not None:
-        await asyncio.to_thread(path.write_text, text)
-    with pytest.raises(KubeconfigError, match=want):
-        await Client.connect(kubeconfig=str(path), metrics=metrics, user_agent="t")

@@ -1,77 +1,38 @@
 """The reflector and the client against a scripted server: every way in which a list or a watch can end."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
+from unit.runtime_core.answers import (
+    BROKEN,
+    DISCOVERED,
+    END,
+    EXPIRED,
+    NOT_DISCOVERED,
+    added,
+    bookmark,
+    deleted,
+    last,
+    modified,
+    page,
+    pod,
+    refusal,
+    stream,
+)
 
 from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.runtime import resources
-from tollbar.runtime.detection import pod_groups
-from tollbar.runtime.errors import NotFound, Unreachable
+from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.reflector import RECHECK, RECHECK_MANY, RECHECK_OURS, Reflector
+from tollbar.runtime.reflector import RECHECK, RECHECK_OURS, Reflector
 from tollbar.runtime.resources import Resource
 from tollbar.runtime.store import Delta, Store
 
 Script = list[dict[str, Any]]
-
-END = "end-of-script"
-"""The name of the object with which a script ends: when the store has it, all before it was handled."""
-
-
-def pod(name: str, version: int, uid: str = "", **more: Any) -> Object:
-    meta = {"namespace": "shop", "name": name, "uid": uid or f"{name}-1", "resourceVersion": str(version)}
-    return {"metadata": meta, **more}
-
-
-def page(version: int, *objects: Object, token: str = "") -> dict[str, Any]:
-    return {
-        "body": {"metadata": {"resourceVersion": str(version), "continue": token}, "items": list(objects)},
-    }
-
-
-def event(kind: str, obj: Object) -> bytes:
-    return json.dumps({"type": kind, "object": {"apiVersion": "v1", "kind": "Pod", **obj}}).encode() + b"\n"
-
-
-def added(name: str, version: int, **more: Any) -> bytes:
-    return event("ADDED", pod(name, version, **more))
-
-
-def modified(name: str, version: int, **more: Any) -> bytes:
-    return event("MODIFIED", pod(name, version, **more))
-
-
-def deleted(name: str, version: int, **more: Any) -> bytes:
-    return event("DELETED", pod(name, version, **more))
-
-
-def bookmark(version: int) -> bytes:
-    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
-
-
-def stream(*events: bytes, then: str = "end", takes: float = 0.0) -> dict[str, Any]:
-    return {"chunks": events, "then": then, "takes": takes}
-
-
-def last(*events: bytes) -> dict[str, Any]:
-    return stream(*events, added(END, 1_000_000), then="hang")
-
-
-def refusal(code: int, reason: str = "", **headers: str) -> dict[str, Any]:
-    return {"status": code, "body": {"kind": "Status", "code": code, "reason": reason}, "headers": headers}
-
-
-EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
-BROKEN = b'{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError"}}\n'
-DISCOVERED = {"body": {"resources": [{"name": "pods"}]}}
-NOT_DISCOVERED = {"body": {"resources": [{"name": "nodes"}]}}
 
 
 @dataclass
@@ -431,75 +392,6 @@ async def test_an_api_that_is_not_served_has_no_age(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (reflector.served, reflector.age(), len(store)) == (False, 0.0, 0)
-
-
-class Upgraded(Silent):
-    """Serves PodGroups in one version after another; in each a list and a watch, which ends with the version."""
-
-    def __init__(self, *versions: str) -> None:
-        super().__init__()
-        self._versions = list(versions)
-
-    async def list(self, res: Resource, *_args: Any, **_options: Any) -> Object:
-        self.calls.append(f"list {res.version}")
-        if res.version != self._versions[0]:
-            raise NotFound(404, "NotFound", "the server could not find the requested resource", method="GET")
-        return {"metadata": {"resourceVersion": "9"}, "items": [pod("gang", 3)]}
-
-    async def watch(self, res: Resource, *_args: Any, **_options: Any) -> AsyncIterator[Any]:
-        self.calls.append(f"watch {res.version}")
-        if len(self._versions) == 1:
-            self.enough.set()
-            await asyncio.Event().wait()
-        del self._versions[0]
-        raise NotFound(404, "NotFound", "gone", method="GET")
-        yield  # a generator, as the client's is
-
-    async def served(self, group_version: str) -> set[str]:
-        return {"podgroups"} if group_version.endswith(f"/{self._versions[0]}") else {"priorityclasses"}
-
-
-def following(source: Upgraded, store: Store, clock: Any, rng: Random, metrics: Metrics) -> Any:
-    locate = partial(pod_groups, source)
-    return Reflector(source, store, locate=locate, clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
-
-
-async def test_a_kind_that_is_served_in_another_version_is_followed(clock: Any, rng: Random, metrics: Metrics) -> None:
-    source, deltas = Upgraded("v1alpha3", "v1"), list[str]()
-    store = Store(resources.POD_GROUPS)
-    store.subscribe(recorder(deltas, asyncio.Event()))
-    reflector = following(source, store, clock, rng, metrics)
-    task = asyncio.create_task(reflector.run())
-    await source.enough.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert source.calls == [
-        "list v1beta1",
-        "list v1alpha3",
-        "watch v1alpha3",
-        "list v1alpha3",
-        "list v1",
-        "watch v1",
-    ]
-    assert (store.resource.version, deltas) == ("v1", ["[+gang-1]", "[~gang-1]"])
-
-
-async def test_in_another_version_of_the_api_nothing_counts_as_known(clock: Any, rng: Random, metrics: Metrics) -> None:
-    """An update that was assumed has the resourceVersion of the same object in the other version, but not its looks."""
-    store = Store(resources.POD_GROUPS)
-    store.apply({**pod("gang", 2), "apiVersion": "scheduling.k8s.io/v1beta1"})
-    store.assume({**pod("gang", 3), "apiVersion": "scheduling.k8s.io/v1beta1"})
-    source = Upgraded("v1")
-    reflector = following(source, store, clock, rng, metrics)
-    assert await reflector._list()
-    assert [each["apiVersion"] for each in store.values()] == ["scheduling.k8s.io/v1"]
-
-
-async def test_a_kind_of_several_versions_is_looked_for_often(clock: Any, rng: Random, metrics: Metrics) -> None:
-    source = Upgraded("none")
-    store = Store(resources.POD_GROUPS)
-    reflector = following(source, store, clock, rng, metrics)
-    assert (await reflector._round(), reflector.served, store.synced.is_set()) == (RECHECK_MANY, False, True)
 
 
 async def test_a_large_list_lets_others_run(clock: Any, rng: Random, metrics: Metrics) -> None:

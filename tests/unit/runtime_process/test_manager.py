@@ -13,7 +13,7 @@ import pytest
 from children import Children
 
 PRELUDE = """
-import asyncio, logging, os, signal, sys, time
+import asyncio, logging, os, signal, sys, threading, time
 import kopf
 from tollbar.runtime import log, manager
 from tollbar.runtime.service import Background, Elected
@@ -26,6 +26,29 @@ def say(*words):
 async def turns():
     for _ in range(20):
         await asyncio.sleep(0)
+
+TIMEOUT = 60.0
+
+def leap(seconds):
+    \"\"\"The clock of the event loop moves on.\"\"\"
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    loop.time = lambda: now() + seconds
+
+class Deadline(threading.Thread):
+    \"\"\"A timer that is over when somebody says so: a machine may be slow.\"\"\"
+    over = threading.Event()
+    def __init__(self, seconds, function, args):
+        super().__init__(daemon=True)
+        assert seconds in (TIMEOUT, 30.0)  # which is the default
+        self.function, self.args = function, args
+    def run(self):
+        self.over.wait()
+        self.function(*self.args)
+    def cancel(self):
+        pass
+
+threading.Timer = Deadline
 
 class Plain:
     def __init__(self, name, after=0.0):
@@ -52,22 +75,35 @@ class FailingToStop(Plain):
         raise ValueError("cannot stop")
 
 class Hanging(Plain):
+    \"\"\"Until all the patience is gone that it is shown.\"\"\"
     async def run(self, stop):
+        await stop.wait()
+        leap(48)
         await asyncio.Event().wait()
 
 class Stubborn(Plain):
     async def run(self, stop):
+        await stop.wait()
+        leap(48)
         while True:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 say("ignored", self.name)
+                leap(6)
 
 class Blocking(Plain):
     async def run(self, stop):
         await stop.wait()
         say("blocking", self.name)
+        Deadline.over.set()
         time.sleep(1000)
+
+class Latest(Plain):
+    \"\"\"With it the time is over that the process has.\"\"\"
+    async def run(self, stop):
+        await super().run(stop)
+        Deadline.over.set()
 
 class Announcing(Plain):
     \"\"\"Says `up` once everything that was started before it has run.\"\"\"
@@ -76,8 +112,8 @@ class Announcing(Plain):
         say("up")
         await stop.wait()
 
-def main(*phases, **options):
-    sys.exit(asyncio.run(manager.run(phases, **options)))
+def main(*phases):
+    sys.exit(asyncio.run(manager.run(phases, shutdown_timeout=TIMEOUT)))
 """
 
 
@@ -149,14 +185,14 @@ def test_a_service_that_fails_to_stop_does_not_keep_the_others_from_stopping(run
 
 
 def test_a_hanging_service_is_cancelled_and_leaves_the_first_phase_its_time(run_child: RunChild) -> None:
-    body = """main([Plain("lease", after=0.1)], [Hanging("bad")], [Announcing("last")], shutdown_timeout=2.0)"""
+    body = """main([Plain("lease", after=0.1)], [Hanging("bad")], [Announcing("last")])"""
     assert run_child(body, signal.SIGTERM) == Ended(
         1, ["start lease", "stop lease"], ["service does not stop, cancelling it"]
     )
 
 
 def test_a_service_that_ignores_cancellation_is_ended_with_the_process(run_child: RunChild) -> None:
-    body = """main([Plain("lease")], [Stubborn("bad")], [Announcing("last")], shutdown_timeout=1.0)"""
+    body = """main([Latest("lease")], [Stubborn("bad")], [Announcing("last")])"""
     assert run_child(body, signal.SIGTERM) == Ended(
         1,
         ["start lease", "ignored bad", "stop lease"],
@@ -165,7 +201,7 @@ def test_a_service_that_ignores_cancellation_is_ended_with_the_process(run_child
 
 
 def test_a_service_that_blocks_the_event_loop_is_ended_with_the_process(run_child: RunChild) -> None:
-    body = """main([Plain("lease")], [Blocking("bad")], [Announcing("last")], shutdown_timeout=1.0)"""
+    body = """main([Plain("lease")], [Blocking("bad")], [Announcing("last")])"""
     assert run_child(body, signal.SIGTERM) == Ended(
         1, ["start lease", "blocking bad"], ["not stopped in time, ending at once"]
     )

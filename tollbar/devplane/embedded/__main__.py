@@ -31,8 +31,9 @@ from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.requests import AUTHENTICATED, User
 from tollbar.devplane.embedded.server import Server
 from tollbar.devplane.embedded.storage import Storage
+from tollbar.devplane.ports import HOST
 from tollbar.devplane.real import kubeconfig
-from tollbar.devplane.real.components import HOST, Layout
+from tollbar.devplane.real.components import Layout
 from tollbar.model.objects import Key
 from tollbar.runtime import certs, log
 from tollbar.runtime.clock import SystemClock

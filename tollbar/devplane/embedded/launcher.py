@@ -32,7 +32,7 @@ class EmbeddedPlane(LocalPlane):
     template or deallocated.
     """
 
-    ready_seconds = 30.0
+    ready_seconds = 60.0
     poll_seconds = 0.01
 
     def __init__(self, directory: Path, *, scheduler: bool = True, claims: bool = True, detached: bool = False) -> None:

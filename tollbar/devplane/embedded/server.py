@@ -117,6 +117,8 @@ class Server:
         """What is no resource: discovery, OpenAPI, the version."""
         if about is not None:
             found = discovery.resource_list(self._kinds, about.group, about.version)
+        elif path == "/openapi/v2":
+            return web.Response(content_type=openapi.V2_TYPE)
         elif path.startswith("/openapi/"):
             found = openapi.answer(self._kinds, path)
         else:

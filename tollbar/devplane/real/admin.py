@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tollbar.devplane.real.components import HOST
+from tollbar.devplane.ports import HOST
 
 
 @dataclass(frozen=True, slots=True)

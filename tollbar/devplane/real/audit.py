@@ -6,6 +6,7 @@ their bodies.  Reading is incremental: take a `position` first, act, `RealPlane.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Final
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 COMPLETE: Final = "ResponseComplete"
 
+_BLOCK: Final = 64 * 1024
 _STORES_NOTHING: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
@@ -54,8 +56,19 @@ class AuditLog:
         self.path = path
 
     def position(self) -> int:
-        """Where the log ends now, in bytes: the `since` of a later read."""
-        return self.path.stat().st_size if self.path.exists() else 0
+        """Where the log ends now, in bytes: the `since` of a later read.  A line still being written is after it."""
+        if not self.path.exists():
+            return 0
+        with self.path.open("rb") as log:
+            end = log.seek(0, os.SEEK_END)
+            while end:
+                start = max(0, end - _BLOCK)
+                log.seek(start)
+                lines = log.read(end - start).rfind(b"\n") + 1
+                if lines:
+                    return start + lines
+                end = start
+        return 0
 
     def records(self, since: int = 0) -> Iterator[Record]:
         """Every record after a position, oldest first.  A line still being written is left for the next read."""

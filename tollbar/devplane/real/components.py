@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tollbar.devplane.ports import HOST
+
 ETCD: Final = "etcd"
 API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
@@ -16,7 +18,6 @@ EMBEDDED: Final = "embedded"
 """The one process of an embedded control plane, which shares layout and state file with a real one."""
 START_ORDER: Final = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
 
-HOST: Final = "127.0.0.1"
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 
 IDENTITIES: Final = {

@@ -9,13 +9,11 @@ Nothing here is for production: etcd does not sync its files, tokens are static,
 import http.client
 import json
 import secrets
-import socket
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tollbar.devplane.plane import LocalPlane, PlaneError
+from tollbar.devplane.ports import HOST, free_ports
 from tollbar.devplane.real import kubeconfig, process, state
 from tollbar.devplane.real.admin import Endpoint
 from tollbar.devplane.real.build import Binaries
@@ -30,7 +29,6 @@ from tollbar.devplane.real.components import (
     API_SERVER,
     CONTROLLER_MANAGER,
     ETCD,
-    HOST,
     IDENTITIES,
     SCHEDULER,
     Options,
@@ -39,8 +37,6 @@ from tollbar.devplane.real.components import (
     audit_policy,
 )
 
-_PORTS: Final = range(20_000, 30_000)
-"""Below every usual range of ephemeral ports, so that no outgoing connection takes one while nobody listens."""
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -62,7 +58,7 @@ class RealPlane(LocalPlane):
         super().__init__(directory, binaries.command("kubectl"))
         self.options = options or Options()
         self._binaries = binaries
-        self._ports = _free_ports()
+        self._ports = Ports(*free_ports(len(Ports.__slots__)))
         self._tokens = {name: secrets.token_urlsafe(24) for name in IDENTITIES}
         self._guard: subprocess.Popen[bytes] | None = None
         self._detached = detached
@@ -157,19 +153,6 @@ class RealPlane(LocalPlane):
 
     def _component(self, component: str, port: int) -> Endpoint:
         return Endpoint(port, self.layout.certificates(component) / f"{component}.crt")
-
-
-def _free_ports() -> Ports:
-    """Ports that nobody listens on now; all are held until the last one is known, so they differ."""
-    chosen: list[int] = []
-    with ExitStack() as held:
-        while len(chosen) < len(Ports.__slots__):
-            candidate = held.enter_context(socket.socket())
-            port = _PORTS.start + secrets.randbelow(len(_PORTS))
-            with suppress(OSError):
-                candidate.bind((HOST, port))
-                chosen.append(port)
-    return Ports(*chosen)
 
 
 def _private_key() -> bytes:
