@@ -19,6 +19,7 @@ from typing import Any, Final
 from controllers import routes
 from controllers.claims.loop import Claims
 from controllers.gates import reconcile as gates
+from controllers.gates.refusals import Refusals
 from controllers.reservations import loop as reservations
 from controllers.reservations.states import States
 from controllers.rules import reconcile as rules
@@ -45,7 +46,7 @@ from tollbar.runtime.workqueue import WorkQueue
 from tollbar.views.caches import ClaimCaches, PodCaches
 from tollbar.views.matches import Matches
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reflectors import Reflectors
+from tollbar.views.reflectors import Reflectors, listed
 
 _STATUS_WORKERS: Final = 2
 """Statuses are few and unhurried: the API's capacity belongs to Pods."""
@@ -79,12 +80,12 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
         return replace(facts, working=replacing.is_working, refused=replacing.refused)
 
     async def work() -> None:
-        await reflectors.synced()
+        await listed(caches.decisive)
         async with asyncio.TaskGroup() as running:
             running.create_task(declare(client, caches.gates, user, clock), name="declare the gate")
-            loops: list[Controller[Any]] = [
-                *_controllers(configuration, client, caches, recorder, user, clock, metrics),
-            ]
+            releasing, *loops = _controllers(configuration, client, caches, recorder, user, clock, metrics)
+            running.create_task(releasing.run(), name=f"controller {releasing.name}")
+            await listed(caches.stores)
             if replacing is not None:
                 running.create_task(replacing.run(), name="controller claims")
             for loop in loops:
@@ -177,14 +178,14 @@ def _controllers(
     clock: Clock,
     metrics: Metrics,
 ) -> list[Controller[Key]]:
-    """The three loops, with their queues connected to the caches from here on."""
+    """The three loops, the one that releases Pods first, with their queues connected to the caches from here on."""
     queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("gates", "rules", "watchdog")}
     routes.subscribe(caches, queues)
     matches = Matches(caches.pods)
     matches.subscribe(lambda rule: queues["rules"].add_after(Key("", rule), routes.COUNTING))
     rule_status = StatusWriter(client, caches.rules, recorder, clock)
     gate_status = StatusWriter(client, caches.gates, recorder, clock)
-    pods = gates.Deps(client, caches, recorder, metrics, matches, clock)
+    pods = gates.Deps(client, caches, recorder, metrics, matches, clock, Refusals(caches.pods))
     reconcilers = {
         "gates": partial(gates.reconcile, deps=pods),
         "rules": partial(rules.reconcile, deps=rules.Deps(caches, matches, metrics, clock, rule_status)),

@@ -100,7 +100,7 @@ def waiting(caches: PodCaches, now: float) -> int:
 
 
 def _waits(pod: Object, caches: PodCaches) -> bool:
-    missing = [each for each in pods.claim_references(pod) if claims.resolve(pod, each) is Unresolved.NOT_CREATED]
+    missing = [reference for reference, name in claims.resolved(pod) if name is Unresolved.NOT_CREATED]
     if not missing or pods.scheduling_group(pod) or pods.is_terminal(pod) or pods.is_deleting(pod):
         return False
     templates = (Key(key_of(pod).namespace, str(each.get("resourceClaimTemplateName"))) for each in missing)

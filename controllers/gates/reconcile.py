@@ -4,13 +4,14 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from controllers.gates.refusals import Refusals
 from tollbar import wellknown
 from tollbar.decide import gates
 from tollbar.decide.gates import GateFacts, GatePlan
 from tollbar.decide.package import assemble
 from tollbar.model import timestamps
 from tollbar.model.objects import Key, Object, metadata
-from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
+from tollbar.model.plan import DONE, Event, Outcome, Requeue
 from tollbar.runtime import resources
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
@@ -33,6 +34,7 @@ class Deps:
     metrics: Metrics
     matches: Matches
     clock: Clock
+    refusals: Refusals
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -58,6 +60,7 @@ def gather(key: Key, deps: Deps) -> GateFacts | None:
         managed=caches.is_managed(key.namespace),
         policy=caches.gate_policy(),
         ready=caches.synced,
+        refusal=deps.refusals.of(pod),
     )
 
 
@@ -67,7 +70,11 @@ async def act(key: Key, facts: GateFacts, plan: GatePlan, deps: Deps) -> Outcome
         try:
             await _patch(key, plan, gates.foreseen(facts, plan), deps)
         except ApiError as error:
-            return _not_patched(pod, error, deps)
+            if not error.refused:
+                return _not_patched(error)
+            plan = gates.refused(facts, plan, error.message[:_SHOWN], deps.clock.now())
+            if plan.refusal is not None:
+                deps.refusals.remember(pod, plan.refusal)
     _report(key, pod, plan, deps)
     return plan.outcome
 
@@ -82,12 +89,8 @@ async def _patch(key: Key, plan: GatePlan, foreseen: Object | None, deps: Deps) 
         caches.foreseen.pop(key, None)
 
 
-def _not_patched(pod: Object, error: ApiError, deps: Deps) -> Outcome:
-    """A stale view is an ordinary outcome; a refusal by other admission is permanent until somebody acts."""
-    if error.refused:
-        note = f"the API server refused the patch: {error.message[:_SHOWN]}"
-        deps.recorder.emit(pod, Event("Warning", wellknown.RELEASE_REFUSED, note, "Release"))
-        return Terminal(wellknown.RELEASE_REFUSED)
+def _not_patched(error: ApiError) -> Outcome:
+    """A stale view is an ordinary outcome."""
     if isinstance(error, NotFound):
         return DONE
     if isinstance(error, Conflict | Invalid):
@@ -96,7 +99,7 @@ def _not_patched(pod: Object, error: ApiError, deps: Deps) -> Outcome:
 
 
 def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
-    """Events and metrics of a plan that is done: all of it comes from the plan."""
+    """Events and metrics of a plan that is done, or of what a refusal left of it: all of it comes from the plan."""
     for event in plan.events:
         deps.recorder.emit(pod, event)
     for addition in plan.additions:

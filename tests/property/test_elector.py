@@ -293,7 +293,12 @@ async def model(first: Machine, second: Machine, *, seed: int, faulty: float, to
     done, _ = await asyncio.wait(lives, timeout=total, return_when=asyncio.FIRST_EXCEPTION)
     for life in done:
         life.result()
-    return Verdict(tuple(watch.overlaps), tuple(watch.outlived), len(watch.working))
+    verdict = Verdict(tuple(watch.overlaps), tuple(watch.outlived), len(watch.working))
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in running:
+        task.cancel()
+    await asyncio.wait(running)  # a candidate that is cancelled asks once more, to give back what it may hold
+    return verdict
 
 
 @pytest.fixture(autouse=True)

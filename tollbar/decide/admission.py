@@ -7,7 +7,7 @@ apply and leave the Pod valid, because the API server answers the user with an e
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -21,10 +21,11 @@ from tollbar.decide.rules import Rule
 from tollbar.decide.tolerations import Addition
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Patch, pointer
-from tollbar.model.objects import Object, annotations_of, metadata
+from tollbar.model.objects import Object, annotations_of, metadata, spec
 from tollbar.model.tolerations import Identity, identity
 
 Decision = Literal["ignored", "tolerated", "gated"]
+_TOLERATIONS: Final = "pod.spec.tolerations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,35 @@ class _Case:
     """The facts, with what several rules of the chain share.
 
     `pod` is the Pod without a forged provenance record, `strip` the operation that makes it so: clients may not claim
-    that Tollbar added what it did not.
+    that Tollbar added what it did not.  Both are asked for only where Tollbar is in charge, because it takes a
+    judgement to tell.
     """
 
     def __init__(self, facts: AdmissionFacts) -> None:
         self.facts = facts
-        self.pod = facts.package.pod
-        self.strip: Patch = ()
-        if wellknown.ANNOTATION_PROVENANCE in annotations_of(self.pod) and not _is_true_record(self.pod, facts.rules):
-            self.pod = _without_record(self.pod)
-            self.strip = (jsonpatch.remove(pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE)),)
+
+    @cached_property
+    def strip(self) -> Patch:
+        pod = self.facts.package.pod
+        if wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod) or _is_true_record(self):
+            return ()
+        return (jsonpatch.remove(pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE)),)
+
+    @cached_property
+    def pod(self) -> Object:
+        pod = self.facts.package.pod
+        return _without_record(pod) if self.strip else pod
 
     @cached_property
     def judgement(self) -> Judgement:
-        facts = self.facts
-        return matching.judge(facts.rules, facts.package, facts.engine, facts.selector, matching.AT_ADMISSION)
+        return self.judge(self.facts.rules, self.facts.package)
+
+    def judge(self, rules: Sequence[Rule], package: Package) -> Judgement:
+        return matching.judge(rules, package, self.facts.engine, self.facts.selector, matching.AT_ADMISSION)
 
 
 def _not_ours(case: _Case) -> AdmissionPlan | None:
-    reason = hands_off(case.pod, managed=case.facts.managed)
+    reason = hands_off(case.facts.package.pod, managed=case.facts.managed)
     return AdmissionPlan(because=(reason,)) if reason else None
 
 
@@ -103,7 +114,8 @@ def _gate_first(case: _Case) -> AdmissionPlan | None:
     """Mode Gate: whatever has a package, or falls under a rule about Pods alone, is decided by the controller."""
     if case.facts.mode != "Gate" or not case.facts.gating:
         return None
-    wants_devices = pods.claim_references(case.pod) or any(pods.extended_resources(case.pod))
+    too_large, references = case.facts.package.too_large, pods.claim_references(case.pod)
+    wants_devices = too_large or references or any(pods.extended_resources(case.pod))
     in_scope = (r for r in case.facts.rules if r.mode == "Enforce" and r.in_scope(case.facts.package.namespace))
     if not wants_devices and not any(rule.pod_only for rule in in_scope):
         return None
@@ -162,14 +174,37 @@ def _without_record(pod: Object) -> Object:
     return {**pod, "metadata": {**metadata(pod), "annotations": kept}}
 
 
-def _is_true_record(pod: Object, rules: Sequence[Rule]) -> bool:
-    """Whether the record is what an earlier pass of this very admission wrote (reinvocation), to the letter."""
-    by_name = {rule.name: rule for rule in rules}
+def _is_true_record(case: _Case) -> bool:
+    """Whether the record is what an earlier pass of this very admission wrote (reinvocation), to the letter.
+
+    Its rules must be true for this Pod: as it is, or as the earlier pass saw it, without what the record says was
+    added.  One that cannot be decided yet wrote nothing: such a Pod is gated, and the controller records what it adds.
+    """
+    pod = case.facts.package.pod
+    by_name = {rule.name: rule for rule in case.facts.rules}
     present = {identity(toleration) for toleration in pods.tolerations(pod)}
     entries = tolerations.provenance_of(pod)
     if not entries or annotations_of(pod)[wellknown.ANNOTATION_PROVENANCE] != tolerations.record(entries):
         return False
-    return all(_is_true_entry(entry, by_name.get(str(entry.get("rule"))), present) for entry in entries)
+    if not all(_is_true_entry(entry, by_name.get(str(entry.get("rule"))), present) for entry in entries):
+        return False
+    names = {entry["rule"] for entry in entries} - {rule.name for rule in case.judgement.true}
+    doubtful = [by_name[name] for name in names]
+    if not doubtful:
+        return True
+    if not all(rule.reads_any(_TOLERATIONS) for rule in doubtful):
+        return False  # what was added makes no difference to what it says
+    before = replace(case.facts.package, pod=_without_added(pod, entries))
+    return len(case.judge(doubtful, before).true) == len(doubtful)
+
+
+def _without_added(pod: Object, entries: Sequence[Object]) -> Object:
+    added = {identity(toleration) for entry in entries for toleration in entry["added"]}
+    kept = [toleration for toleration in pods.tolerations(pod) if identity(toleration) not in added]
+    body = {**spec(pod), "tolerations": kept}
+    if not kept:
+        del body["tolerations"]  # as a Pod has it that never had any
+    return {**pod, "spec": body}
 
 
 def _is_true_entry(entry: Object, rule: Rule | None, present: set[Identity]) -> bool:

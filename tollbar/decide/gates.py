@@ -1,12 +1,14 @@
 """When our gate comes off a Pod, and with which tolerations; and which a Pod without gate still lacks.
 
 Used by the gates controller, `explain` and `simulate`.  Invariants: never adds a gate, never removes a toleration or
-somebody else's gate; a released Pod that lacks nothing yields an empty plan; at most two events.
+somebody else's gate; a released Pod that lacks nothing yields an empty plan; at most two events; other admission that
+refuses the tolerations delays a release until `maxHold`, not longer.
 
 Hazard: ages compare this process's clock with the API server's.  One that is ahead by `maxHold` releases at once what
 should wait; its tolerations then come late.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,15 +25,27 @@ from tollbar.decide.tolerations import Addition, Via
 from tollbar.model import pods, timestamps
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, labels_of, metadata, spec
-from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+from tollbar.model.plan import DONE, Event, Outcome, RetryAfter, Terminal
 
 _TOLERATIONS: Final = "pod.spec.tolerations"
 QUIET_HOLD: Final = 2.0
 """Seconds of holding before anyone is told: most Pods are released sooner, and an Event is a write."""
+REFUSED_AGAIN: Final = 60.0
+"""Seconds between two refused attempts to release a Pod, at most: nothing wakes it when a policy is corrected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Other admission refused the release with these additions, in these words."""
+
+    additions: tuple[Addition, ...]
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class GateFacts:
+    """`refusal` is the last one of this Pod's release, if there was one."""
+
     package: Package
     rules: tuple[Rule, ...]
     engine: CelEngine
@@ -39,11 +53,15 @@ class GateFacts:
     managed: bool
     policy: GatePolicy
     ready: bool = True
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GatePlan:
-    """At most one patch.  Events and metrics are due when the patch was accepted, or at once when there is none."""
+    """At most one patch.  Events and metrics are due when the patch was accepted, or at once when there is none.
+
+    `refusal` is what to remember for the next decision.
+    """
 
     patch: Patch = ()
     events: tuple[Event, ...] = ()
@@ -54,6 +72,7 @@ class GatePlan:
     additions: tuple[Addition, ...] = ()
     matched: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
+    refusal: Refusal | None = None
 
 
 def decide(facts: GateFacts, now: float) -> GatePlan:
@@ -65,14 +84,44 @@ def decide(facts: GateFacts, now: float) -> GatePlan:
     return GatePlan()
 
 
+def refused(facts: GateFacts, plan: GatePlan, why: str, now: float) -> GatePlan:
+    """What is left of a plan whose patch other admission refused, in the words `why`: who is told, and the next try.
+
+    A Pod that ought to be free by now is tried again at once, without the tolerations; one that may be held until then
+    at `maxHold` at the latest.
+    """
+    case = _Case(facts, now)
+    note = f"the API server refused the patch: {why}"
+    event = Event("Warning", wellknown.RELEASE_REFUSED, note, "Release")
+    because = (wellknown.RELEASE_REFUSED,)
+    if not case.gated:
+        return GatePlan(events=(event,), outcome=Terminal(wellknown.RELEASE_REFUSED), because=because)
+    events: tuple[Event, ...] = (event,)
+    at_most = REFUSED_AGAIN
+    if not case.held_too_long:
+        at_most = min(at_most, case.may_be_held_for)
+    elif plan.additions and facts.policy.release_on_expiry:
+        at_most = 0.0
+    else:
+        overdue = f"held for more than {facts.policy.max_hold:g}s: {note}"
+        events = (event, Event("Warning", wellknown.GATE_OVERDUE, overdue, "Hold"))
+    return GatePlan(
+        events=events,
+        outcome=Terminal(wellknown.RELEASE_REFUSED, at_most),
+        because=because,
+        refusal=Refusal(plan.additions, why) if plan.additions else None,
+    )
+
+
 def foreseen(facts: GateFacts, plan: GatePlan) -> Object | None:
     """The Pod as the plan's patch leaves it, in what decisions read; None when that may have to be decided again.
 
     While nothing else changes, a decision about this Pod does nothing: it is not held, lacks nothing, and every rule
     says of it what it said before.  Rules see Pods without our gate, label and record (`pods.without_ours`), so the
-    tolerations are all that is new to them: no rule in force may read those.
+    tolerations are all that is new to them: no rule in force may read those.  A Pod that was refused some may be
+    released without them, and lacks them.
     """
-    if not plan.patch or any(rule.reads_any(_TOLERATIONS) for rule in facts.rules):
+    if not plan.patch or facts.refusal is not None or any(rule.reads_any(_TOLERATIONS) for rule in facts.rules):
         return None
     pod = facts.package.pod
     meta, body = dict(metadata(pod)), dict(spec(pod))
@@ -113,6 +162,17 @@ class _Case:
         return self.facts.policy.max_hold is not None and self.age >= self.facts.policy.max_hold
 
     @property
+    def may_be_held_for(self) -> float:
+        """Seconds until `maxHold`, without end if there is none."""
+        return math.inf if self.facts.policy.max_hold is None else self.facts.policy.max_hold - self.age
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """The refusal of what would be added now; none when rules or Pod have changed so that it is something else."""
+        refusal = self.facts.refusal
+        return refusal if refusal is not None and refusal.additions == self.additions else None
+
+    @property
     def waiting_for(self) -> str:
         """What the Pod is held for, for a person; empty when everything that the rules need is known."""
         if not self.facts.ready:
@@ -134,11 +194,19 @@ def _not_ours(case: _Case) -> GatePlan | None:
 
 
 def _overdue(case: _Case) -> GatePlan | None:
-    """Held longer than the SchedulingGate allows, for something that is still missing: release with what is known."""
-    if not (case.gated and case.held_too_long and case.facts.policy.release_on_expiry and case.waiting_for):
+    """Held longer than the SchedulingGate allows: release with what is known, or without what is refused."""
+    if not (case.gated and case.held_too_long and case.facts.policy.release_on_expiry):
         return None
-    plan = _release(case, case.additions, ("HeldTooLong",))
-    note = f"released after {case.facts.policy.max_hold:g}s, still waiting for {case.waiting_for}"
+    refusal, reasons = case.refusal, []
+    if case.waiting_for:
+        reasons.append(f"still waiting for {case.waiting_for}")
+    if refusal is not None:
+        rules = ", ".join(addition.rule for addition in refusal.additions)
+        reasons.append(f"without the tolerations by {rules}, which the API server refused: {refusal.why}")
+    if not reasons:
+        return None
+    plan = _release(case, () if refusal is not None else case.additions, ("HeldTooLong",))
+    note = f"released after {case.facts.policy.max_hold:g}s, {'; '.join(reasons)}"
     return _judged(
         replace(plan, events=(Event("Warning", wellknown.GATE_OVERDUE, note, "Release"), *plan.events)), case
     )
@@ -158,7 +226,7 @@ def _hold(case: _Case) -> GatePlan | None:
     else:
         wake_ups.append(QUIET_HOLD - case.age)
     if policy.max_hold is not None and not case.held_too_long:
-        wake_ups.append(policy.max_hold - case.age)
+        wake_ups.append(case.may_be_held_for)
     outcome = RetryAfter(min(wake_ups)) if wake_ups else DONE
     return _judged(GatePlan(events=events, outcome=outcome, because=(f"WaitingFor: {case.waiting_for}",)), case)
 
@@ -173,7 +241,7 @@ def _decided(case: _Case) -> GatePlan | None:
 
 CHAIN: Final[Sequence[Callable[[_Case], GatePlan | None]]] = (  # order is the specification
     _not_ours,  # ending or bound -> nothing; held but not ours to decide about -> release as it is
-    _overdue,  # held past maxHold, still undecided, onExpiry Release -> release with what is known
+    _overdue,  # held past maxHold, undecided or refused, onExpiry Release -> release with what is known and allowed
     _hold,  # a rule is undecided, or rules not ready -> hold, until the missing object's event or maxHold
     _decided,  # else -> one patch: missing tolerations, gate removal, provenance
 )

@@ -139,7 +139,7 @@ def status_plan(
     if old == wanted:
         return StatusPlan()
     if old.get("conditions") == wanted["conditions"]:
-        if written is not None and now - written < PERIOD:
+        if written is not None and 0 <= now - written < PERIOD:  # not when the clock was set back meanwhile
             return StatusPlan(outcome=RetryAfter(PERIOD - (now - written)))
         return StatusPlan(wanted)
     return StatusPlan(wanted, events)

@@ -3,6 +3,7 @@
 Decisions build them, controllers execute them.  Nothing here refers to the API client.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -34,9 +35,10 @@ class RetryAfter:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """Refused for good: back off as after an error, the reason is stable and short."""
+    """Refused for good: back off as after an error, `at_most` so many seconds; the reason is stable and short."""
 
     reason: str
+    at_most: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 Called by the client alone.  The library reads kubeconfigs, exec plugins and service accounts, and sets TLS up.
 
-Invariants: credentials are read again every minute; one session, whose connections are kept.
-Hazard: credentials that cannot be read again stay in use.
+Invariants: credentials, and whom to trust, are read again every minute; one session, whose connections are kept.
+Hazards: credentials that cannot be read again stay in use; an authority that was trusted is trusted until the end of
+the process.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import os
 import ssl
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import aiohttp
 from kubernetes.aio.client.configuration import Configuration
@@ -34,14 +36,15 @@ class Access:
     """The library's configuration and session; reads the credentials again every minute, in a thread.
 
     One reading serves everything that may change on disk or expire: the projected service account token, token files,
-    exec plugins and identity providers (whose own expiry the library's loader honours), client certificates.
+    exec plugins and identity providers (whose own expiry the library's loader honours), client certificates, and the
+    certificates of the cluster's authority.
     """
 
-    def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, stamp: "_Stamp | None", clock: Clock) -> None:
+    def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, files: "_Files", clock: Clock) -> None:
         self._rest = rest
         self._configuration: Configuration = rest.configuration
         self._loader = loader
-        self._stamp = stamp
+        self._files = files
         self._clock = clock
         self._reload_at = clock.monotonic() + _RELOAD_SECONDS
         self._lock = asyncio.Lock()
@@ -65,12 +68,13 @@ class Access:
         )
         try:
             loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig), context)
+            _check_address(configuration.host)
             rest = await asyncio.to_thread(_Rest, configuration)
-            return cls(rest, loader, await asyncio.to_thread(_stamp, configuration), clock)
+            return cls(rest, loader, await asyncio.to_thread(_files, configuration), clock)
         except KubeconfigError:
             raise
         except Exception as error:  # the loader's errors have no common base
-            raise KubeconfigError(f"cannot use the credentials: {error}") from error
+            raise KubeconfigError(f"cannot use the credentials: {' '.join(str(error).split())}") from error
 
     def session(self) -> aiohttp.ClientSession:
         return self._rest.session()
@@ -95,13 +99,15 @@ class Access:
                     await _read(self._configuration, None, None)
                 else:
                     await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
-                stamp = await asyncio.to_thread(_stamp, self._configuration)
+                files = await asyncio.to_thread(_files, self._configuration)
             except Exception as error:  # what we have may still be good
                 _log.warning("cannot read the credentials again", extra={"error": str(error)})
                 return
-            if stamp is not None and stamp != self._stamp:
-                self._rest.ssl_context.load_cert_chain(stamp.cert, self._configuration.key_file)
-                self._stamp = stamp
+            if files.certificate is not None and files.certificate != self._files.certificate:
+                self._rest.ssl_context.load_cert_chain(files.certificate.path, self._configuration.key_file)
+            if files.authority is not None and files.authority != self._files.authority:
+                self._rest.ssl_context.load_verify_locations(files.authority.path)
+            self._files = files
 
     async def close(self) -> None:
         await self._rest.close()
@@ -122,16 +128,34 @@ class _Rest(RESTClientObject):
         return self.pool_manager
 
 
-class _Stamp(NamedTuple):
-    """Which client certificate is in use: its path, and when it changed in ns."""
+class _File(NamedTuple):
+    """`changed` is in ns."""
 
-    cert: str
+    path: str
     changed: int
 
 
-def _stamp(configuration: Configuration) -> _Stamp | None:
-    cert = configuration.cert_file
-    return _Stamp(cert, Path(cert).stat().st_mtime_ns) if cert else None
+class _Files(NamedTuple):
+    """What the TLS session was made from: our certificate, and those of the server's authority."""
+
+    certificate: _File | None
+    authority: _File | None
+
+
+def _files(configuration: Configuration) -> _Files:
+    return _Files(_file(configuration.cert_file), _file(configuration.ssl_ca_cert))
+
+
+def _file(path: str | None) -> _File | None:
+    return _File(path, Path(path).stat().st_mtime_ns) if path else None
+
+
+def _check_address(server: str) -> None:
+    """Raises KubeconfigError for what the HTTP library cannot even parse."""
+    try:
+        urlsplit(server).port  # noqa: B018
+    except ValueError as error:
+        raise KubeconfigError(f"not the URL of a server: {server}: {error}") from error
 
 
 def _kubeconfig_paths(given: str | None) -> str | None:

@@ -3,9 +3,9 @@
 Called by the reflectors, controllers, recorder, elector and the command line.  Server, credentials and session come
 from `access`; encoding, deadlines, limits and errors are ours, since the typed calls cost ten times as much.
 
-Invariants: every failure is an `ApiError`; no call waits for an answer without a deadline; a 429 stops all calls of
-this client for as long as the server asked; nothing is repeated here (see `retry`).  Deadlines start when a call is
-sent, not while it waits for its turn.
+Invariants: every failure is an `ApiError`; no call waits for an answer without a deadline; a 429 that says for how
+long stops all calls of this client so long (one that does not is about that call alone: EventRateLimit, say); nothing
+is repeated here (see `retry`).  Deadlines start when a call is sent, not while it waits for its turn.
 
 Hazard: when the server is down every call raises `Unreachable`.
 """
@@ -40,6 +40,8 @@ CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0
 INACTIVITY: Final = 75.0
 """Seconds without a byte after which a watch is dead: the server sends a bookmark every minute."""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds for which all calls wait, at most, whatever a server asks for."""
 
 _FAILURES: Final = (aiohttp.ClientError, OSError)
 
@@ -118,7 +120,7 @@ class Client:
         return self._access.host
 
     async def get(self, res: Resource, name: str, namespace: str = "", *, timeout: float = CALL_TIMEOUT) -> Object:
-        return _decode(await self.raw("GET", res.path(namespace, name), timeout=timeout))
+        return _decode("GET", await self.raw("GET", res.path(namespace, name), timeout=timeout))
 
     async def list(
         self,
@@ -143,12 +145,12 @@ class Client:
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
         }
-        return _decode(await self.raw("GET", res.path(namespace), query=query, timeout=timeout))
+        return _decode("GET", await self.raw("GET", res.path(namespace), query=query, timeout=timeout))
 
     async def create(self, res: Resource, obj: Object, namespace: str = "", *, timeout: float = CALL_TIMEOUT) -> Object:
         """Create in the given namespace, by default the object's own.  Raises AlreadyExists."""
         path = res.path(namespace or metadata(obj).get("namespace") or "")
-        return _decode(await self.raw("POST", path, orjson.dumps(obj), timeout=timeout))
+        return _decode("POST", await self.raw("POST", path, orjson.dumps(obj), timeout=timeout))
 
     async def replace(
         self, res: Resource, obj: Object, subresource: str = "", *, timeout: float = CALL_TIMEOUT
@@ -156,7 +158,7 @@ class Client:
         """PUT the object, which names itself; with its resourceVersion, a newer one at the server is a Conflict."""
         meta = metadata(obj)
         path = res.path(meta.get("namespace") or "", meta["name"], subresource)
-        return _decode(await self.raw("PUT", path, orjson.dumps(obj), timeout=timeout))
+        return _decode("PUT", await self.raw("PUT", path, orjson.dumps(obj), timeout=timeout))
 
     async def patch(
         self,
@@ -182,7 +184,7 @@ class Client:
         answer = await self.raw(
             "PATCH", path, orjson.dumps(body), query=query, content_type=patch_type.value, timeout=timeout
         )
-        return _decode(answer)
+        return _decode("PATCH", answer)
 
     async def delete(
         self,
@@ -206,7 +208,7 @@ class Client:
         """The plural names that discovery lists for `v1` or `group/version`; empty when it is not served."""
         prefix = "/apis/" if "/" in group_version else "/api/"
         try:
-            answer = _decode(await self.raw("GET", prefix + group_version))
+            answer = _decode("GET", await self.raw("GET", prefix + group_version))
         except ApiError as error:
             if error.status == 404:
                 return set()
@@ -227,7 +229,8 @@ class Client:
         """Events after `resource_version`, bookmarks included, until the server ends the stream.
 
         Close it when leaving early (`contextlib.aclosing`).  Raises Gone (as an answer or in the stream) when the
-        version is too old, Unreachable when nothing arrives for `inactivity` seconds or the stream is cut.
+        version is too old, Unreachable when nothing arrives for `inactivity` seconds or the stream is cut, and
+        JSONDecodeError for a line that cannot be read: what it said is lost.
         """
         query = {
             "watch": "1",
@@ -338,18 +341,21 @@ class Client:
         return Unreachable(f"{type(error).__name__}: {str(error) or 'no answer in time'}", method=method, sent=sent)
 
     def _refusal(self, method: str, response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-        error = error_from_answer(
-            response.status, body, method=method, retry_after=_seconds(response.headers.get("Retry-After"))
-        )
-        if isinstance(error, TooManyRequests):
-            self._pause.extend(error.retry_after or 1.0)
+        asked = _seconds(response.headers.get("Retry-After"))
+        error = error_from_answer(response.status, body, method=method, retry_after=asked)
+        if isinstance(error, TooManyRequests) and asked is not None:
+            self._pause.extend(min(asked, LONGEST_PAUSE))
         if isinstance(error, Unauthorized):
             self._access.distrust()
         return error
 
 
-def _decode(body: bytes) -> Object:
-    decoded: Object = orjson.loads(body)
+def _decode(method: str, body: bytes) -> Object:
+    """Raises Unreachable for what is no JSON: something between us and the API server has answered."""
+    try:
+        decoded: Object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Unreachable(f"the answer is not JSON: {error}", method=method) from error
     return decoded
 
 

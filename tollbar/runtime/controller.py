@@ -4,8 +4,9 @@ Called by: the controllers' entry point, while leading.  The reconcile function 
 the store.
 
 Invariants: every outcome counts in one metric and writes one log line; Done and RetryAfter forget the back-off of a
-key, everything else lengthens it; no exception of a reconcile ends a worker; a stopped controller finishes what runs,
-for at most `grace` seconds, and starts nothing.
+key, everything else lengthens it; no exception of a reconcile ends a worker; between two reconciles of a worker
+everything else in the process gets its turn; a stopped controller finishes what runs, for at most `grace` seconds, and
+starts nothing.
 
 Hazards: connect the queue when the loop runs, not before: what nobody drains grows with every key there ever was; a
 reconcile that never returns occupies one worker.
@@ -93,6 +94,7 @@ class Controller(Generic[K]):
                 self._seconds.observe(self._clock.monotonic() - started)
                 self._active.dec()
                 self._queue.done(key)
+            await asyncio.sleep(0)  # a reconcile that writes nothing never waits, and the lease is to be renewed
 
     async def _process(self, key: K) -> None:
         try:
@@ -119,9 +121,9 @@ class Controller(Generic[K]):
                 self._count("requeue")
                 self._queue.add_rate_limited(key, at_most=PATIENCE)
                 _log.debug("reconcile to be repeated", extra={"reason": reason})
-            case Terminal(reason):
+            case Terminal(reason, at_most):
                 self._terminal.inc()
-                self._fail(key)
+                self._fail(key, at_most=at_most)
                 _log.warning("reconcile refused", extra={"reason": reason})
 
     def _fail(self, key: K, *, at_most: float = float("inf")) -> None:

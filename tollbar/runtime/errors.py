@@ -109,7 +109,7 @@ class ServerError(ApiError):
 
 
 class Unreachable(ApiError):
-    """No answer: a connection error or a timeout.  `sent` is false when the request never left."""
+    """No answer of the API server: a connection error, a timeout, no JSON.  `sent` is false when nothing ever left."""
 
     def __init__(self, message: str, *, method: str = "", sent: bool = True) -> None:
         super().__init__(0, "Unreachable", message, method=method)

@@ -102,7 +102,7 @@ class Recorder:
         if waiting is not None:
             waiting.count += 1
             waiting.seen = now
-        elif sent is not None and now < sent.written + REPEAT_SECONDS:
+        elif sent is not None and 0 <= now - sent.written < REPEAT_SECONDS:
             sent.count += 1
             sent.seen = now
             self._series.move_to_end(key)

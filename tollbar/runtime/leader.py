@@ -115,7 +115,11 @@ class Elector:
         Returns or raises what `lead()` did, after giving the lease back.  Raises LeadershipLost.  On cancellation it
         cancels `lead()`, keeps the lease until that has ended, gives it back and lets the cancellation through.
         """
-        await self._acquire()
+        try:
+            await self._acquire()
+        except asyncio.CancelledError:
+            await self._release()  # the write that takes the lease may have been under way
+            raise
         _log.info("became leader", extra={"lease": self._name, "identity": self._identity})
         self._status.set(1)
         work = asyncio.ensure_future(lead())

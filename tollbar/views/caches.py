@@ -43,13 +43,18 @@ class Caches:
         self._synced = False
 
     @property
-    def stores(self) -> tuple[Store, ...]:
+    def decisive(self) -> tuple[Store, ...]:
+        """What decisions about Pods read.  Nothing else may keep them waiting."""
         return (self.claims, self.templates, self.classes, self.namespaces, self.rules, self.gates)
 
     @property
+    def stores(self) -> tuple[Store, ...]:
+        return self.decisive
+
+    @property
     def synced(self) -> bool:
-        """Whether every cache has been listed, which then stays so.  Asked for every Pod."""
-        self._synced = self._synced or all(store.synced.is_set() for store in self.stores)
+        """Whether what is decisive has been listed, which then stays so.  Asked for every Pod."""
+        self._synced = self._synced or all(store.synced.is_set() for store in self.decisive)
         return self._synced
 
     def claim(self, key: Key) -> Object | None:
@@ -121,8 +126,12 @@ class PodCaches(Caches):
         that wakes nobody.  An entry lives as long as its call; the watch may be quicker than the answer."""
 
     @property
+    def decisive(self) -> tuple[Store, ...]:
+        return (*super().decisive, self.pods)
+
+    @property
     def stores(self) -> tuple[Store, ...]:
-        return (*super().stores, self.pods, self.webhooks)
+        return (*self.decisive, self.webhooks)
 
     @property
     def is_prefiltered(self) -> bool:

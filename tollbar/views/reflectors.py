@@ -29,6 +29,12 @@ _SILENCE: Final = 300.0
 """Seconds; bookmarks come every minute."""
 
 
+async def listed(stores: Iterable[Store]) -> None:
+    """Returns once all of them have been listed."""
+    for store in stores:
+        await store.synced.wait()
+
+
 class Reflectors:
     """All reflectors of a process, as one thing to run and to ask."""
 
@@ -53,11 +59,6 @@ class Reflectors:
         async with asyncio.TaskGroup() as tasks:
             for store, reflector in zip(self._stores, self._reflectors, strict=True):
                 tasks.create_task(reflector.run(), name=f"reflector {store.resource.plural}")
-
-    async def synced(self) -> None:
-        """Returns once every cache has been listed."""
-        for store in self._stores:
-            await store.synced.wait()
 
     def unsynced(self) -> str | None:
         """A readiness check: what has not been listed yet."""

@@ -11,6 +11,7 @@ from fakes import FakeEngine, expression, has_label
 
 from controllers import routes
 from controllers.gates.reconcile import Deps, reconcile
+from controllers.gates.refusals import Refusals
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, error_from_status
@@ -85,7 +86,8 @@ async def woken_after(
     routes.subscribe(caches, queues)
     key = await queues["gates"].get()
     api: Any = Api(caches, change, is_watch_quicker=is_watch_quicker, code=code)
-    deps = Deps(api, caches, Silent(), metrics, Matches(caches.pods), clock)  # type: ignore[arg-type]
+    refusals = Refusals(caches.pods)
+    deps = Deps(api, caches, Silent(), metrics, Matches(caches.pods), clock, refusals)  # type: ignore[arg-type]
     with suppress(ApiError):  # which the loop takes care of
         await reconcile(key, deps)
     queues["gates"].done(key)

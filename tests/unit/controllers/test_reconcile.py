@@ -7,6 +7,7 @@ from builders import CREATED, namespace, pod
 from worlds import caches_of
 
 from controllers.gates.reconcile import Deps, reconcile
+from controllers.gates.refusals import Refusals
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
 from tollbar.runtime.clock import SystemClock
@@ -50,10 +51,11 @@ def deps(status: Object | None) -> tuple[Deps, Recorder]:
         store.synced.set()
     recorder = Recorder()
     api: Any = Api(status)
-    return Deps(api, caches, recorder, Metrics(), Matches(caches.pods), Now()), recorder  # type: ignore[arg-type]
+    matches, refusals = Matches(caches.pods), Refusals(caches.pods)
+    return Deps(api, caches, recorder, Metrics(), matches, Now(), refusals), recorder  # type: ignore[arg-type]
 
 
-REFUSED = Terminal("ReleaseRefused")
+REFUSED = Terminal("ReleaseRefused", at_most=59.0)
 ANSWERS: dict[str, tuple[Object | None, Outcome, list[str]]] = {
     "it is taken": (None, DONE, [RELEASED]),
     "the Pod is gone": ({"code": 404}, DONE, []),

@@ -29,6 +29,11 @@ APP = rule("app", has_label("app"))
 EXTENDED = rule("ext", ExtendedResources(frozenset({RESOURCE})), reads={"pod.spec"})
 AUDIT = replace(GPU, name="audit", mode="Audit", tolerations=(toleration("example.com/a"), toleration("example.com/b")))
 NAMED = rule("named", expression(lambda inputs: inputs["pod"]["metadata"]["name"] == "web", "pod.metadata.name"))
+SHY = rule(
+    "shy",
+    expression(lambda inputs: "tolerations" not in inputs["pod"]["spec"], "pod.spec.tolerations"),
+    tolerations=(TOLERATION,),
+)
 BY_UID = rule("uid", expression(lambda _: True, "pod.metadata.uid"))
 CLAIM_NAMED = rule("claim", expression(lambda _: True, "claims.metadata.name"))
 
@@ -312,6 +317,7 @@ OTHERWISE = {
         Given(USER, (replace(GPU, namespace_selector={"matchLabels": {"team": "b"}}),)),
         ignored("NoRuleMatched"),
     ),
+    "a rule about Pods without tolerations": (Given(NEW, (SHY,)), tolerated(SHY)),
     "a rule about this namespace": (
         Given(
             USER,
@@ -322,14 +328,14 @@ OTHERWISE = {
     ),
     "a rule that fails counts as false": (
         Given(NEW, (rule("r", failing()),)),
-        ignored("Failed: rule r: no such key", failed=(("r", "no such key"),)),
+        ignored("Failed: rule r: 1:1: no such key", failed=(("r", "1:1: no such key"),)),
     ),
     "and does not keep others from being true": (
         Given(USER, (GPU, rule("r", failing()))),
         tolerated(
             GPU,
-            because=("Matched: rule gpu", "Failed: rule r: no such key"),
-            failed=(("r", "no such key"),),
+            because=("Matched: rule gpu", "Failed: rule r: 1:1: no such key"),
+            failed=(("r", "1:1: no such key"),),
         ),
     ),
     "Audit warns of what it would add": (
@@ -383,6 +389,73 @@ RECORDS = {
     "more than the record says": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "note": "x"}))), STRIPPED),
     "something besides a true entry": (Given(recorded(TOLERATING, text(TRUE_ENTRY, "x"))), STRIPPED),
     "a false entry besides a true one": (Given(recorded(TOLERATING, text(TRUE_ENTRY, {}))), STRIPPED),
+    "a rule that is false for this Pod": (
+        Given(recorded(NEW.tolerating(TOLERATION), text(TRUE_ENTRY))),
+        ignored("NoRuleMatched", patch=STRIP),
+    ),
+    "a rule about other namespaces": (
+        Given(
+            recorded(TOLERATING, text(TRUE_ENTRY)),
+            (replace(GPU, namespace_selector={"matchLabels": {"team": "b"}}),),
+        ),
+        ignored("NoRuleMatched", patch=STRIP),
+    ),
+    "a rule in Audit": (
+        Given(recorded(TOLERATING, text(TRUE_ENTRY)), (replace(GPU, mode="Audit"),)),
+        ignored("Audited: rule gpu", patch=STRIP),
+    ),
+    "a rule that fails": (
+        Given(recorded(TOLERATING, text(TRUE_ENTRY)), (rule("gpu", failing()),)),
+        ignored("Failed: rule gpu: 1:1: no such key", patch=STRIP, failed=(("gpu", "1:1: no such key"),)),
+    ),
+    "a rule that cannot be decided yet": (
+        Given(recorded(TOLERATING, text(TRUE_ENTRY)), cluster=(ML,)),
+        gated("Undecided: rule gpu: ResourceClaim gpu", patch=(*STRIP, *GATE_AND_LABEL)),
+    ),
+    "a rule that is false, besides a true one": (
+        Given(
+            recorded(
+                TOLERATING.tolerating(toleration("example.com/app")),
+                text({**TRUE_ENTRY, "rule": "app", "added": [toleration("example.com/app")]}, TRUE_ENTRY),
+            ),
+            (GPU, APP),
+        ),
+        STRIPPED,
+    ),
+    "a true rule, while another cannot be decided": (
+        Given(
+            recorded(
+                USER.labelled(app="web").tolerating(toleration("example.com/app")),
+                text({**TRUE_ENTRY, "rule": "app", "added": [toleration("example.com/app")]}),
+            ),
+            (GPU, APP),
+            cluster=(ML,),
+        ),
+        gated(
+            "Matched: rule app",
+            "Undecided: rule gpu: ResourceClaim gpu",
+            patch=(
+                GATE_AND_LABEL[0],
+                {"op": "add", "path": "/metadata/labels/tollbar.dev~1gate", "value": "held"},
+            ),
+        ),
+    ),
+    "a rule that was true of a Pod without its tolerations": (
+        Given(recorded(TOLERATING, text({**TRUE_ENTRY, "rule": "shy"})), (SHY,)),
+        ignored("NoRuleMatched"),
+    ),
+    "a rule that would not have been": (
+        Given(recorded(TOLERATING.tolerating(toleration("x")), text({**TRUE_ENTRY, "rule": "shy"})), (SHY,)),
+        ignored("NoRuleMatched", patch=STRIP),
+    ),
+    "a gated Pod's, of a true rule": (
+        Given(recorded(TOLERATING.gated(), text(TRUE_ENTRY))),
+        gated("AlreadyGated", patch=()),
+    ),
+    "a gated Pod's, of a false rule": (
+        Given(recorded(NEW.tolerating(TOLERATION).gated(), text(TRUE_ENTRY))),
+        gated("AlreadyGated", patch=STRIP),
+    ),
 }
 
 TABLE = {

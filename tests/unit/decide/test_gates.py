@@ -1,6 +1,7 @@
 """When our gate comes off, and what a Pod without gate still lacks: every row of the chain, one plan each."""
 
 import json
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,12 +13,12 @@ from fakes import FakeEngine, FakeLookup, expression, failing, has_label, no_sel
 from tollbar import wellknown
 from tollbar.decide import gates, package
 from tollbar.decide.facts import SHIPPED_GATE_POLICY, GatePolicy
-from tollbar.decide.gates import GateFacts, GatePlan
+from tollbar.decide.gates import GateFacts, GatePlan, Refusal
 from tollbar.decide.rules import Rule
 from tollbar.decide.tolerations import Addition
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object
-from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+from tollbar.model.plan import DONE, Event, Outcome, RetryAfter, Terminal
 
 ML, GPU_CLASS = namespace(), device_class("gpu")
 CLAIM, TEMPLATE = claim("gpu").request("gpu"), template("gpu").request("gpu")
@@ -51,15 +52,21 @@ class Given:
     age: float = 1.0
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def decide(self) -> GatePlan:
-        facts = GateFacts(
+    def gather(self) -> GateFacts:
+        return GateFacts(
             package=package.assemble(self.pod, FakeLookup(*self.cluster)),
             rules=self.rules,
             engine=FakeEngine(),
             selector=no_selector,
             **{"managed": True, "policy": SHIPPED_GATE_POLICY, **self.facts},
         )
-        return gates.decide(facts, CREATED + self.age)
+
+    def decide(self) -> GatePlan:
+        return gates.decide(self.gather(), CREATED + self.age)
+
+    def refused(self) -> GatePlan:
+        """What comes after other admission has refused what is decided."""
+        return gates.refused(self.gather(), self.decide(), "no", CREATED + self.age)
 
 
 TEST_UID = {"op": "test", "path": "/metadata/uid", "value": "uid-of-web"}
@@ -207,7 +214,7 @@ HOLD = {
     ),
     "and failing ones": (
         Given(HELD, (GPU, FAILING), EMPTY),
-        replace(waiting("ResourceClaim gpu", after=1.0), failed=(("r", "no such key"),)),
+        replace(waiting("ResourceClaim gpu", after=1.0), failed=(("r", "1:1: no such key"),)),
     ),
 }
 
@@ -303,10 +310,10 @@ RELEASE = {
     "a rule that fails counts as false and is told": (
         Given(PLAIN, (FAILING,)),
         replace(
-            released("Failed: rule r: no such key", failed=(("r", "no such key"),)),
+            released("Failed: rule r: 1:1: no such key", failed=(("r", "1:1: no such key"),)),
             events=(
                 Event("Normal", "GateReleased", "released; no toleration added", "Release"),
-                Event("Warning", "RuleEvaluationFailed", "rule r: no such key", "Evaluate"),
+                Event("Warning", "RuleEvaluationFailed", "rule r: 1:1: no such key", "Evaluate"),
             ),
         ),
     ),
@@ -364,15 +371,66 @@ LATE = {
     "a rule that fails is told": (
         Given(FREE, (FAILING,)),
         nothing(
-            "Failed: rule r: no such key",
-            events=(Event("Warning", "RuleEvaluationFailed", "rule r: no such key", "Evaluate"),),
-            failed=(("r", "no such key"),),
+            "Failed: rule r: 1:1: no such key",
+            events=(Event("Warning", "RuleEvaluationFailed", "rule r: 1:1: no such key", "Evaluate"),),
+            failed=(("r", "1:1: no such key"),),
         ),
     ),
     "released earlier, and a rule came since": (
         Given(FREE.labelled({"tollbar.dev/gate": "released"})),
         LATE_WITH_GPU,
     ),
+}
+
+GPU_REFUSED = Refusal(additions(GPU), "no")
+BARE = replace(
+    released("HeldTooLong"),
+    events=(
+        overdue("released after 60s, without the tolerations by gpu, which the API server refused: no", "Release"),
+        Event("Normal", "GateReleased", "released; no toleration added", "Release"),
+    ),
+    matched=("gpu",),
+)
+
+REFUSED = {
+    "is tried again as it is before maxHold": (Given(HELD, facts={"refusal": GPU_REFUSED}), RELEASED_WITH_GPU),
+    "is released without the tolerations then": (Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED}), BARE),
+    "although something is missing besides": (
+        Given(HELD.labelled(app="web"), (GPU, APP), EMPTY, age=60.0, facts={"refusal": Refusal(additions(APP), "no")}),
+        replace(
+            BARE,
+            events=(
+                overdue(
+                    "released after 60s, still waiting for ResourceClaim gpu; without the tolerations by app, which"
+                    " the API server refused: no",
+                    "Release",
+                ),
+                BARE.events[1],
+            ),
+            matched=("app",),
+        ),
+    ),
+    "is held where the SchedulingGate says Report": (
+        Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED, "policy": REPORT}),
+        RELEASED_WITH_GPU,
+    ),
+    "and where there is no deadline": (
+        Given(HELD, age=86_400.0, facts={"refusal": GPU_REFUSED, "policy": NO_DEADLINE}),
+        RELEASED_WITH_GPU,
+    ),
+    "is tried again with other tolerations": (
+        Given(HELD, age=60.0, facts={"refusal": Refusal(additions(APP), "no")}),
+        RELEASED_WITH_GPU,
+    ),
+    "and with those of an edited rule": (
+        Given(HELD, age=60.0, facts={"refusal": Refusal((Addition("gpu", 0, GPU.tolerations),), "no")}),
+        RELEASED_WITH_GPU,
+    ),
+    "is nothing to a Pod whose author wrote them since": (
+        Given(HELD.tolerating(TOLERATION), age=60.0, facts={"refusal": GPU_REFUSED}),
+        released("Matched: rule gpu", matched=("gpu",)),
+    ),
+    "nor to one without our gate": (Given(FREE, age=60.0, facts={"refusal": GPU_REFUSED}), LATE_WITH_GPU),
 }
 
 TABLE = {
@@ -383,6 +441,7 @@ TABLE = {
         "expiry": EXPIRY,
         "release": RELEASE,
         "late": LATE,
+        "a refused release": REFUSED,
     }.items()
     for row, case in rows.items()
 }
@@ -393,7 +452,11 @@ def test_plan(given: Given, want: GatePlan) -> None:
     assert given.decide() == want
 
 
-DONE_ONCE = {title: given for title, (given, want) in TABLE.items() if want.patch}
+DONE_ONCE = {
+    title: given
+    for title, (given, want) in TABLE.items()
+    if want.patch and not (want.released and "refusal" in given.facts)
+}
 
 
 @pytest.mark.parametrize("given", DONE_ONCE.values(), ids=DONE_ONCE)
@@ -401,6 +464,53 @@ def test_once_done_nothing_is_left_to_do(given: Given) -> None:
     patched = Pod(patching.apply(given.pod, given.decide().patch))
     after = replace(given, pod=patched).decide()
     assert (after.patch, after.released, after.additions) == ((), False, ())
+
+
+def test_what_was_refused_with_the_release_is_added_late() -> None:
+    given = Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED})
+    free = replace(given, pod=Pod(patching.apply(given.pod, given.decide().patch)))
+    assert (free.decide().additions, free.decide().via) == (additions(GPU), "late")
+    assert gates.foreseen(given.gather(), given.decide()) is None, "its own event has to wake the Pod"
+
+
+def tried_again(at_most: float, *more: Event, refusal: Refusal | None = GPU_REFUSED) -> GatePlan:
+    note = "the API server refused the patch: no"
+    return GatePlan(
+        events=(Event("Warning", "ReleaseRefused", note, "Release"), *more),
+        outcome=Terminal("ReleaseRefused", at_most),
+        because=("ReleaseRefused",),
+        refusal=refusal,
+    )
+
+
+STILL_HELD = overdue("held for more than 60s: the API server refused the patch: no", "Hold")
+NEXT_TRY = {
+    "within a minute": (Given(HELD, facts={"policy": GatePolicy(max_hold=600.0)}), tried_again(60.0)),
+    "at maxHold at the latest": (Given(HELD, age=50.0), tried_again(10.0)),
+    "at once when it ought to be free": (Given(HELD, age=60.0), tried_again(0.0)),
+    "within a minute when nothing can be left out": (
+        Given(PLAIN, age=60.0),
+        tried_again(60.0, STILL_HELD, refusal=None),
+    ),
+    "or was, in vain": (
+        Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED}),
+        tried_again(60.0, STILL_HELD, refusal=None),
+    ),
+    "within a minute when the SchedulingGate says Report": (
+        Given(HELD, age=60.0, facts={"policy": REPORT}),
+        tried_again(60.0, STILL_HELD),
+    ),
+    "within a minute when there is no deadline": (
+        Given(HELD, age=86_400.0, facts={"policy": NO_DEADLINE}),
+        tried_again(60.0),
+    ),
+    "after its back-off without our gate": (Given(FREE), tried_again(math.inf, refusal=None)),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), NEXT_TRY.values(), ids=NEXT_TRY)
+def test_a_refused_patch_is_tried_again(given: Given, want: GatePlan) -> None:
+    assert given.refused() == want
 
 
 def test_the_chain_has_a_row_for_every_rule() -> None:

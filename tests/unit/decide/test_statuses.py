@@ -59,6 +59,10 @@ RULES: dict[str, tuple[RuleFacts, StatusPlan]] = {
         having(COMPILED, pending=3, written=NOW - 20),
         StatusPlan(outcome=RetryAfter(10.0)),
     ),
+    "another number when the clock was set back since the write": (
+        having(COMPILED, pending=3, written=NOW + 3600),
+        StatusPlan({**COMPILED, "pendingMatches": 3}),
+    ),
     "another number a period after a write": (
         having(COMPILED, pending=3, written=NOW - 30),
         StatusPlan({**COMPILED, "pendingMatches": 3}),

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tollbar.runtime.client import Client
+from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
 
 
@@ -53,6 +54,26 @@ async def ask(client: Client) -> Any:
     return orjson.loads(await client.raw("GET", "/whoami"))
 
 
+async def connected(secure: TestServer, directory: Path, clock: Any) -> Client:
+    """With the certificates of this directory."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [
+            {
+                "name": "test",
+                "cluster": {"server": f"https://127.0.0.1:{secure.port}", "certificate-authority": "ca.crt"},
+            }
+        ],
+        "users": [{"name": "test", "user": {"client-certificate": "tls.crt", "client-key": "tls.key"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    path = directory / "config"
+    await asyncio.to_thread(path.write_bytes, orjson.dumps(config))
+    return await Client.connect(kubeconfig=str(path), metrics=Metrics(), user_agent="t", clock=clock)
+
+
 async def test_the_service_account_of_a_pod(
     secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,27 +94,28 @@ async def test_the_service_account_of_a_pod(
     assert [answer["token"].lower() for answer in (first, second)] == ["bearer one", "bearer two"]
 
 
+async def test_an_authority_that_is_replaced(
+    secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path
+) -> None:
+    """Its certificate is told to Pods before the server shows one that it signed; here the old one comes first."""
+    await asyncio.to_thread(trustme.CA().cert_pem.write_to_path, tmp_path / "ca.crt")
+    await asyncio.to_thread(write_identity, authority, "one", tmp_path)
+    client = await connected(secure, tmp_path, clock)
+    with pytest.raises(Unreachable, match="certificate verify failed"):
+        await ask(client)
+    await asyncio.to_thread(authority.cert_pem.write_to_path, tmp_path / "ca.crt")
+    clock.time += 60
+    answer = await ask(client)
+    await client.close()
+    assert answer["certificate"] == "one"
+
+
 async def test_a_client_certificate_that_is_rotated(
     secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(authority.cert_pem.write_to_path, tmp_path / "ca.crt")
     await asyncio.to_thread(write_identity, authority, "one", tmp_path)
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "clusters": [
-            {
-                "name": "test",
-                "cluster": {"server": f"https://127.0.0.1:{secure.port}", "certificate-authority": "ca.crt"},
-            }
-        ],
-        "users": [{"name": "test", "user": {"client-certificate": "tls.crt", "client-key": "tls.key"}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    }
-    path = tmp_path / "config"
-    await asyncio.to_thread(path.write_bytes, orjson.dumps(config))
-    client = await Client.connect(kubeconfig=str(path), metrics=Metrics(), user_agent="t", clock=clock)
+    client = await connected(secure, tmp_path, clock)
     first = await ask(client)
     await asyncio.to_thread(write_identity, authority, "two", tmp_path)
     clock.time += 60

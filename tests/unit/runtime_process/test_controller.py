@@ -104,6 +104,11 @@ OUTCOMES: dict[str, tuple[tuple[Outcome | Exception, ...], list[float], dict[str
         [0, 1, 3, 7, 15, 31, 63, 127],
         {"error": 7, "success": 1, ERRORS: 7, REFUSALS: 7},
     ),
+    "or as soon as it says": (
+        (*[Terminal("Refused", at_most=5)] * 4, Terminal("Refused", at_most=0), DONE),
+        [0, 1, 3, 7, 12, 12],
+        {"error": 5, "success": 1, ERRORS: 5, REFUSALS: 5},
+    ),
     "any exception backs off": ((KeyError("x"), DONE), [0, 1], {"error": 1, "success": 1, ERRORS: 1}),
     "done forgets the back-off": (
         (Requeue("Conflict"), Requeue("Conflict"), RetryAfter(10), Requeue("Conflict"), DONE),
@@ -235,3 +240,29 @@ async def test_stopping_cancels_what_runs_for_too_long(clock: Clock) -> None:
     task.cancel()
     await asyncio.wait({task})
     assert (ended, task.cancelled(), asyncio.get_running_loop().time()) == (["cancelled"], True, 5)
+
+
+async def test_reconciles_that_wait_for_nothing_let_others_go_on(clock: Clock) -> None:
+    """The elector, for one, has to renew its lease during a long backlog."""
+    turns, seen, done = 0, list[int](), asyncio.Event()
+
+    async def reconcile(key: Key) -> Outcome:
+        seen.append(turns)
+        if len(seen) == 100:
+            done.set()
+        return DONE
+
+    async def others() -> None:
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    bench = Bench(clock, reconcile)
+    for number in range(100):
+        bench.queue.add(Key("ns", str(number)))
+    running = asyncio.create_task(bench.controller.run())
+    await others()
+    bench.queue.shut_down()
+    await running
+    assert len(set(seen)) == 100

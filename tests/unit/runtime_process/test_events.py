@@ -164,6 +164,18 @@ async def test_a_repeat_after_two_minutes_is_a_new_event(clock: Clock) -> None:
         assert (len({e["metadata"]["name"] for e in bench.sink.created}), bench.sink.series) == (2, [])
 
 
+async def test_a_clock_that_was_set_back_keeps_no_repeat_from_being_written(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with recording(clock) as bench:
+        bench.recorder.emit(POD, HELD)
+        await asyncio.sleep(1)
+        monkeypatch.setattr(clock, "now", lambda: EPOCH - 3600)
+        bench.recorder.emit(POD, HELD)
+        await asyncio.sleep(1)
+        assert bench.counts() == {"sent": 1, "series": 1}
+
+
 async def test_equal_events_that_wait_are_one_event_and_one_series(clock: Clock) -> None:
     async with recording(clock) as bench:
         for _ in range(5):

@@ -233,6 +233,22 @@ async def test_a_renewed_lease_of_another_is_left_alone(clock: Clock) -> None:
     await candidate.ended()
 
 
+async def test_cancellation_while_the_lease_is_being_taken_gives_it_back(clock: Clock) -> None:
+    class Slow(Leases):
+        async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object:
+            created = await super().create(res, obj, namespace)
+            await asyncio.sleep(5)
+            return created
+
+    leases = Slow()
+    candidate = Candidate(leases, clock)
+    await asyncio.sleep(1)
+    held = leases.spec["holderIdentity"]
+    candidate.task.cancel()
+    ended = await candidate.ended()
+    assert (held, type(ended), candidate.log, leases.spec["holderIdentity"]) == ("me", asyncio.CancelledError, [], "")
+
+
 async def test_cancellation_keeps_the_lease_until_the_work_has_ended_and_gives_it_back(clock: Clock) -> None:
     async def slow_to_stop() -> None:
         try:

@@ -120,12 +120,12 @@ def test_what_is_looked_up_is_what_is_kept() -> None:
     ]
 
 
-def test_synced_when_every_store_is() -> None:
+def test_synced_when_every_store_that_decides_is() -> None:
     given, seen = caches(), []
-    for store in given.stores:
+    for store in given.decisive:
         seen.append(given.synced)
         store.synced.set()
-    assert (seen, given.synced) == ([False] * len(given.stores), True)
+    assert (seen, given.synced) == ([False] * len(given.decisive), True)
 
 
 def configuration(*conditions: str) -> Object:

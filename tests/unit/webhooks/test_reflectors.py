@@ -14,8 +14,8 @@ from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.resources import Resource
-from tollbar.views.caches import Caches, PodCaches
-from tollbar.views.reflectors import Reflectors
+from tollbar.views.caches import Caches, ClaimCaches, PodCaches
+from tollbar.views.reflectors import Reflectors, listed
 
 
 class Cluster:
@@ -75,18 +75,18 @@ async def test_every_store_is_listed_and_watched_from_there_and_pods_only_withou
     )
 
 
-async def test_synced_waits_for_the_last_list_and_unsynced_names_it(cel: CelEngine) -> None:
-    listed = asyncio.Event()
-    cluster = Cluster(namespaces=listed)
+async def test_listed_waits_for_the_last_list_and_unsynced_names_it(cel: CelEngine) -> None:
+    answered = asyncio.Event()
+    cluster = Cluster(namespaces=answered)
     caches = Caches(engine=cel, managed_namespaces={}, system_namespace="tollbar-system")
     filling = reflectors(cluster, caches)
     nothing = filling.unsynced()
     running = asyncio.create_task(filling.run())
-    synced = asyncio.create_task(filling.synced())
+    synced = asyncio.create_task(listed(caches.stores))
     for _ in caches.stores[1:]:
         await cluster.watching.acquire()
     before = (filling.unsynced(), synced.done())
-    listed.set()
+    answered.set()
     await synced
     assert (nothing, before, filling.unsynced(), caches.synced) == (
         "not listed yet: " + ", ".join(store.resource.plural for store in caches.stores),
@@ -94,6 +94,21 @@ async def test_synced_waits_for_the_last_list_and_unsynced_names_it(cel: CelEngi
         None,
         True,
     )
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_decisions_about_pods_wait_for_no_kind_that_they_do_not_read(cel: CelEngine) -> None:
+    """As after an upgrade without the new role: its kind can never be listed."""
+    cluster = Cluster(workloadclaims=asyncio.Event())
+    caches = ClaimCaches(engine=cel, managed_namespaces={}, system_namespace="tollbar-system")
+    filling = reflectors(cluster, caches)
+    running = asyncio.create_task(filling.run())
+    await listed(caches.decisive)
+    for _ in caches.stores[1:]:
+        await cluster.watching.acquire()
+    assert (caches.synced, filling.unsynced()) == (True, "not listed yet: workloadclaims")
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
