@@ -1,4 +1,4 @@
-"""Writes tollbar/cel/schema.json: the fields and types of the API objects that rules see.
+"""Writes tollbar/cel/schema.json: the fields and types of what rules see of API objects.
 
 The source is the Kubernetes client's generated models.  `--check` writes nothing and fails when the file is not what
 would be written.  The file is data of tollbar.cel, which imports no Kubernetes client.
@@ -17,6 +17,14 @@ ROOTS = {
     "DeviceClass": "V1DeviceClass",
     "Namespace": "V1Namespace",
 }
+SEEN = {
+    "Pod": ("metadata", "spec", "status"),
+    "ResourceClaim": ("metadata", "spec"),
+    "DeviceClass": ("metadata", "spec"),
+    "Namespace": ("metadata",),
+}
+"""What a package has of its objects (tollbar.decide.package): more of them is not there, or not everywhere."""
+UNSEEN = {"ObjectMeta": {"managedFields"}}
 SCALARS = {"str": "string", "datetime": "string", "int": "int", "float": "double", "bool": "bool", "object": "dyn"}
 DEVICE = {
     "allowMultipleAllocations": "bool",
@@ -42,7 +50,9 @@ def collect(model: str, types: dict[str, dict[str, str]]) -> None:
     cls: Any = getattr(models, model)
     types[name] = fields = {}
     for attribute, declared in cls.openapi_types.items():
-        fields[cls.attribute_map[attribute]] = convert(declared, types)
+        field = cls.attribute_map[attribute]
+        if field in SEEN.get(name, (field,)) and field not in UNSEEN.get(name, ()):
+            fields[field] = convert(declared, types)
 
 
 def convert(declared: str, types: dict[str, dict[str, str]]) -> str:

@@ -1,7 +1,7 @@
 """Stand-ins for what decisions are given: a CEL engine whose programs are Python functions, and caches in dicts."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -78,6 +78,20 @@ class FakeLookup:
     def class_for_extended_resource(self, resource: str) -> Object | None:
         classes = (obj for (kind, _), obj in self._objects.items() if kind == "DeviceClass")
         return next((each for each in classes if claims.extended_resource_of(each) == resource), None)
+
+
+class Watched(list[Any]):
+    """A list that counts how often somebody walks it."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.walks += 1
+        return super().__iter__()
+
+    def __reversed__(self) -> Iterator[Any]:
+        self.walks += 1
+        return super().__reversed__()
 
 
 def expression(says: Says, *reads: str, steps: int = 1) -> Expression:

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final
 
 from tollbar.cel import Env
@@ -45,6 +46,12 @@ def mapped(times: int) -> str:
     for number in range(times - 1):
         text += f".map(s{number}, s{number} + s{number})"
     return f"{text}[0].size() > 0"
+
+
+def unrepeated(length: int, letters: str) -> str:
+    """A text that no automaton learns: the same one each time."""
+    source = Random(1)
+    return "".join(source.choices(letters, k=length))
 
 
 def deep(levels: int) -> Any:
@@ -126,6 +133,13 @@ ADVERSARIES: Final[dict[str, Adversary]] = {
         "x.all(p, 'a'.matches(p))", lambda: [f"a|{'b' * i}" for i in range(1000)]
     ),
     "every match of a long text": Adversary("x.findAll('y').size() > 0", lambda: "y" * 50_000),
+    "matches that each look through the rest of the text": Adversary(
+        "x.findAll('a(?:[ab]*a[ab]{30}c)?', 700).size() > 0", lambda: "a" * 700 + unrepeated(15_000, "ab")
+    ),
+    "matches that each look through the rest of a text of four-byte characters": Adversary(
+        "x.findAll('😀(?:.*😀.{30}c)?', 700).size() > 0",
+        lambda: "😀" * 700 + unrepeated(4_000, "😀😁"),
+    ),
     "deep JSON compared": Adversary("x == [x]", lambda: deep(20_000), harmless=True),
     "deep JSON compared with its copy": Adversary("x == dyn([x])[0].a[0]", lambda: deep(20_000), harmless=True),
     "deep JSON in a list": Adversary("dyn(x) in [dyn({'a': [x]})]", lambda: deep(20_000), harmless=True),

@@ -44,7 +44,7 @@ MISTAKES: Final[dict[str, tuple[str, str]]] = {
     ),
     "v1alpha2: the driver in the status": (
         'claims.exists(c, c.status.driverName == "gpu.example.com")',
-        "undefined field 'driverName' in ResourceClaimStatus",
+        "undefined field 'status' in ResourceClaim; a rule sees its metadata and spec",
     ),
     "v1alpha3: nodes of a class": (
         "deviceClasses.exists(n, has(deviceClasses[n].spec.suitableNodes))",

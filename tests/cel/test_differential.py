@@ -19,7 +19,7 @@ SEED = int(os.environ.get("TOLLBAR_CEL_SEED", "1"))
 BATCH = 5000
 
 
-@pytest.mark.timeout(60 + COUNT // 100)
+@pytest.mark.timeout(180 + COUNT // 100)
 def test_no_answer_differs_that_is_not_listed(
     engines: dict[str, CelEngine], oracle: Oracle, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ How an expression travels from its text to an answer, by the modules that it pas
                           strings, formatting, patterns, lists, optionals, times, kubernetes, network, urls, formats
 
 Beside the way: interface is what others may know, limits what an evaluation may spend, devices makes the input of
-selectors, encoding prints values, upstream is cel-python's evaluator for comparison.
+selectors, encoding prints values, memo keeps programs, upstream is cel-python's evaluator for comparison.
 
 Used by decisions through the names below.  Importing this package loads no CEL library; making an engine does.
 Hazard: expressions and objects both come from users, so every limit here protects the process (see limits).

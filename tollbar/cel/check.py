@@ -41,7 +41,7 @@ Types = dict[int, str]
 _EQUALITY: Final = frozenset({"_==_", "_!=_"})
 _INDEXES: Final = {
     "map": KEYS | {"bool", "dyn"},
-    "list": NUMERIC | {"dyn"},
+    "list": frozenset({"int", "dyn"}),
     "dyn": KEYS | {"bool", "dyn"},
 }
 _MAP_KEYS: Final = frozenset({"string", "int", "uint", "bool", "dyn"})
@@ -149,6 +149,8 @@ class _Checker:
             # A field that moved one level down between API versions.
             if not hint and field in (schema.fields(type_) or ()):
                 hint = f"; did you mean '{f'{path}.' if path else ''}{name}.{field}'?"
+        if not hint and "metadata" in known:
+            hint = f"; a rule sees its {' and '.join(known)}"
         self.refuse(f"undefined field {quoted(field)} in {operand}{hint}", node)
 
     def index(self, node: Index, scope: Mapping[str, str]) -> str:

@@ -142,8 +142,14 @@ class _Builder:
 
     def index(self, node: Index, scope: Scope) -> Evaluate:
         operand, index = self.build(node.operand, scope), self.build(node.index, scope)
-        function = operations.optional_index if node.optional else operations.index
-        return self.faulting(node, lambda frame: function(frame[_BUDGET], operand(frame), index(frame)))
+        if node.optional:
+            return self.faulting(
+                node, lambda frame: operations.optional_index(frame[_BUDGET], operand(frame), index(frame))
+            )
+        literal = isinstance(node.index, Literal)
+        return self.faulting(
+            node, lambda frame: operations.index(frame[_BUDGET], operand(frame), index(frame), literal=literal)
+        )
 
     # Operators and functions.
 

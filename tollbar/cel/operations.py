@@ -116,15 +116,15 @@ def optional_index(budget: Budget, container: Any, key: Any) -> Optional:
     return maybe(container, key)
 
 
-def index(budget: Budget, container: Any, key: Any) -> Any:
-    """container[key]"""
+def index(budget: Budget, container: Any, key: Any, *, literal: bool = False) -> Any:
+    """container[key].  An error names the key when the expression does; any other may be data."""
     if type(key) is str:
         budget.read(len(key))
         if isinstance(container, dict):
             try:
                 return container[key]
             except KeyError:
-                raise Fault("no such key") from None
+                raise Fault(f"no such key: {shortened(key)}" if literal else "no such key") from None
     return maybe(container, key) if type(container) is Optional else lookup(container, key)
 
 

@@ -66,9 +66,9 @@ _RULES: Final = {
     "member         ": "member_dot | member_opt_dot | member_dot_arg | member_index | member_opt_index | member_object"
     " | primary",
     "member_dot     ": 'member "." (IDENT | ESC_IDENT)',
-    "member_index   ": 'member "[" expr "]"\n'
+    "member_index   ": 'member LSQB expr "]"\n'
     'member_opt_dot : member "." "?" (IDENT | ESC_IDENT)\n'
-    'member_opt_index : member "[" "?" expr "]"',
+    'member_opt_index : member LSQB "?" expr "]"',
     "unary_not      ": "NOT",
     "unary_neg      ": "MINUS",
     "list_lit       ": 'LSQB [","] "]" | LSQB _elements [","] "]"\n'
@@ -96,6 +96,10 @@ _RESERVED: Final = frozenset(
         *("namespace", "return", "var", "void", "while"),
     )
 )
+_KEYWORDS: Final = {"true": "BOOL_LIT", "false": "BOOL_LIT", "in": "IN"}
+"""Terminals of words that are no names, also where nothing but a name may be."""
+_ACCUMULATOR: Final = "__result__"
+"""What Kubernetes' macros call their own variable."""
 _PARSING: Final = Lock()
 """lark builds its scanners when it first needs them, and not in a way that two threads may watch."""
 _INT: Final = range(-(2**63), 2**63)
@@ -144,7 +148,7 @@ def _replaced(line: str, by: str, grammar: str) -> str:
 
 
 def _keyword(token: lark.Token) -> lark.Token:
-    return token.update("BOOL_LIT") if token.value in ("true", "false") else token
+    return token.update(_KEYWORDS[token.value]) if token.value in _KEYWORDS else token
 
 
 def _syntax_error(source: str, error: lark.exceptions.UnexpectedInput) -> CelError:
@@ -230,6 +234,9 @@ class _Lowering:
         if operator.data == "unary_neg" and right.data == "literal" and token.startswith("-"):
             at = self.position(token)
             return Literal(*at, self.constant(token.update(value=token[1:]), at))
+        if operator.data == "unary_neg" and right.data == "literal" and token.type == "INT_LIT":
+            at = self.position(tree)  # the least integer has no positive counterpart
+            return Literal(*at, self.constant(token.update(value=f"-{token}"), at))
         return Call(*self.position(tree), _OPERATORS[operator.data], (self.lower(right, depth),))
 
     # Members.
@@ -243,12 +250,12 @@ class _Lowering:
         return Select(*self.position(field), self.lower(operand, depth), field.strip("`"), optional=True)
 
     def member_index(self, tree: Any, depth: int) -> Expr:
-        operand, index = self.arguments(tree, depth)
-        return Index(*self.position(tree), operand, index)
+        operand, bracket, index = tree.children
+        return Index(*self.position(bracket), self.lower(operand, depth), self.lower(index, depth))
 
     def member_opt_index(self, tree: Any, depth: int) -> Expr:
-        operand, index = self.arguments(tree, depth)
-        return Index(*self.position(tree), operand, index, optional=True)
+        operand, bracket, index = tree.children
+        return Index(*self.position(bracket), self.lower(operand, depth), self.lower(index, depth), optional=True)
 
     def member_dot_arg(self, tree: Any, depth: int) -> Expr:
         target, name, *rest = tree.children
@@ -289,6 +296,8 @@ class _Lowering:
     def variable(self, node: Expr, macro: str, which: str = "first") -> str:
         if not isinstance(node, Name):
             self.refuse(f"the {which} argument of {macro}() must be a simple name", (node.line, node.column))
+        if node.name == _ACCUMULATOR and macro in MACROS:
+            self.refuse(f"{quoted(node.name)} is a reserved name", (node.line, node.column))
         return node.name
 
     def second(self, node: Expr, first: str, macro: str) -> str:

@@ -1,6 +1,7 @@
 """Regular expressions: matches(), and Kubernetes' find() and findAll().
 
-Patterns are RE2: linear in the text, whatever the pattern.  A pattern that is a literal is compiled with the
+Patterns are RE2: one search is linear in the text, whatever the pattern; how far it looks beyond what it finds is not
+known, so all that is left of the text is paid for before each.  A pattern that is a literal is compiled with the
 expression (Pattern); others are compiled at each call, and paid for.
 """
 
@@ -50,51 +51,63 @@ def compiled(text: str) -> Pattern:
 
 
 def _found(regexp: Any, text: str) -> bool:
-    return _valid(regexp, text).search(text) is not None
+    return regexp.search(text) is not None
 
 
-def _valid(regexp: Any, text: str) -> Any:
+def _prepared(budget: Budget, pattern: Pattern | str) -> Pattern:
+    if isinstance(pattern, Pattern):
+        return pattern
+    classes = pattern.count(r"\p") + pattern.count(r"\P")
+    budget.spend(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern) + PATTERN_STEPS_PER_CLASS * classes)
+    found = compiled(pattern)
+    budget.spend(found.size // INSTRUCTIONS_PER_STEP)
+    return found
+
+
+def _pay(budget: Budget, length: int, pattern: Pattern) -> None:
+    """For one search in a text of so many bytes."""
+    budget.spend(MATCH_STEPS + length * pattern.size // PATTERN_WORK_PER_STEP)
+
+
+def _searched(budget: Budget, text: str, pattern: Pattern) -> int:
+    """Pays for the first search in the text; its length in UTF-8, which is what RE2 reads."""
+    _pay(budget, len(text), pattern)
+    if text.isascii():
+        return len(text)
     try:
-        text.isascii() or text.encode()
+        length = len(text.encode())
     except UnicodeError:
         raise Fault("string is not valid Unicode") from None
-    return regexp
-
-
-def _prepared(budget: Budget, text: str, pattern: Pattern | str) -> Any:
-    """The compiled pattern, with the matching of the text paid for."""
-    if isinstance(pattern, str):
-        classes = pattern.count(r"\p") + pattern.count(r"\P")
-        budget.spend(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern) + PATTERN_STEPS_PER_CLASS * classes)
-        pattern = compiled(pattern)
-        budget.spend(pattern.size // INSTRUCTIONS_PER_STEP)
-    budget.spend(MATCH_STEPS + len(text) * pattern.size // PATTERN_WORK_PER_STEP)
-    return _valid(pattern.regexp, text)
+    budget.spend((length - len(text)) * pattern.size // PATTERN_WORK_PER_STEP)
+    return length
 
 
 def matches(budget: Budget, text: str, pattern: Pattern | str) -> bool:
-    if type(pattern) is Pattern and len(text) <= _SHORT:
-        budget.spend(MATCH_STEPS + len(text) * pattern.size // PATTERN_WORK_PER_STEP)
-        return pattern.remembered(text)
-    return _prepared(budget, text, pattern).search(text) is not None
+    pattern = _prepared(budget, pattern)
+    _searched(budget, text, pattern)
+    return pattern.remembered(text) if len(text) <= _SHORT else _found(pattern.regexp, text)
 
 
 def find(budget: Budget, text: str, pattern: Pattern | str) -> str:
-    found = _prepared(budget, text, pattern).search(text)
+    pattern = _prepared(budget, pattern)
+    _searched(budget, text, pattern)
+    found = pattern.regexp.search(text)
     return found[0] if found else ""
 
 
 def find_all(budget: Budget, text: str, pattern: Pattern | str, limit: int = -1) -> list[str]:
     """All matches; like in Go, an empty match right behind another match is none."""
+    pattern = _prepared(budget, pattern)
+    rest = _searched(budget, text, pattern)
+    searches = pattern.regexp.finditer(text)
     found: list[str] = []
-    end = -1
-    for match in _prepared(budget, text, pattern).finditer(text):
-        if 0 <= limit <= len(found):
-            break
-        budget.spend(MATCH_STEPS)
-        if match.start() == match.end() == end:
+    end = 0
+    while not 0 <= limit <= len(found) and (match := next(searches, None)) is not None:
+        rest -= len(text[end : match.end()].encode())
+        behind, end = end, match.end()
+        _pay(budget, rest, pattern)
+        if found and match.start() == end == behind:
             continue
-        end = match.end()
         budget.new_list(1)
         budget.new_string(len(match[0]))
         found.append(match[0])

@@ -4,31 +4,36 @@ Compiling is limits, parse, constants, checks, reads, in that order; each step t
 is immutable and an evaluation keeps its state to itself, so programs may be shared between threads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 from tollbar.cel import operations, schema
 from tollbar.cel.check import Types, check
-from tollbar.cel.closures import Evaluate, Unsettled, closure, frame, placed
+from tollbar.cel.closures import Evaluate, Frame, Unsettled, closure, frame, placed
 from tollbar.cel.constants import fold
 from tollbar.cel.interface import BUDGET, COMPILE, RUNTIME, UNKNOWN, CelError, Env, Inputs, Purse, Unknown
 from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS, Budget, Fault
 from tollbar.cel.parser import parse
-from tollbar.cel.reads import Site, reads_of, touches
+from tollbar.cel.reads import reads_of, touches
 from tollbar.cel.syntax import Expr
 from tollbar.cel.values import kind
 
 
 class Checked(NamedTuple):
-    """An expression that nothing is wrong with.  `types` and `sites` go by id() of the nodes of `tree`."""
+    """An expression that nothing is wrong with.  `types` go by id() of the nodes of `tree`."""
 
     source: str
+    env: Env
     tree: Expr
     types: Types
     reads: frozenset[str]
-    sites: dict[int, Site]
-    result: str
+
+    @property
+    def result(self) -> str:
+        """The kind that the value must have, or `dyn`."""
+        return schema.kind(self.env.result)
 
 
 def checked(source: str, env: Env) -> Checked:
@@ -36,7 +41,8 @@ def checked(source: str, env: Env) -> Checked:
     try:
         tree = fold(parse(source), (name for name, _ in env.variables))
         types = check(tree, env)
-        return Checked(source, tree, types, *reads_of(tree, types, env), schema.kind(env.result))
+        reads, _ = reads_of(tree, types, env)
+        return Checked(source, env, tree, types, reads)
     except RecursionError:
         raise _too_deep() from None
 
@@ -56,7 +62,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class ClosureProgram:
-    """`run` and `partly` are the same functions, of which the second asks at each site whether it is known."""
+    """`asking` gives the function that is like `run` and asks at each site whether it is known: it takes as much memory
+    again, and most programs are never evaluated in part."""
 
     source: str
     reads: frozenset[str]
@@ -65,7 +72,7 @@ class ClosureProgram:
     cost: int = field(repr=False)
     variables: int = field(repr=False)
     run: Evaluate = field(repr=False)
-    partly: Evaluate = field(repr=False)
+    asking: Callable[[], Evaluate] = field(repr=False)
 
     def evaluate(self, inputs: Inputs | Mapping[str, Any], purse: Purse | None = None) -> Any:
         budget = Budget(self.cost)
@@ -84,6 +91,9 @@ class ClosureProgram:
         if purse is not None:
             purse.steps -= MAX_STEPS - budget.steps
         return answer
+
+    def partly(self, frame: Frame) -> Any:
+        return self.asking()(frame)
 
     def measure(self, inputs: Inputs | Mapping[str, Any]) -> Measured:
         """evaluate, with its cost."""
@@ -117,11 +127,18 @@ def closures(found: Checked) -> ClosureProgram:
     """Raises CelError for the same reason as `checked`: the stack may be nearly full when it is called."""
     try:
         run, variables = closure(found.tree, found.types)
-        partly, _ = closure(found.tree, found.types, found.sites)
         cost = operations.nodes(found.tree)
     except RecursionError:
         raise _too_deep() from None
-    return ClosureProgram(found.source, found.reads, found.tree, found.result, cost, variables, run, partly)
+    asking = lru_cache(maxsize=1)(partial(_asking, found.tree, found.env))
+    return ClosureProgram(found.source, found.reads, found.tree, found.result, cost, variables, run, asking)
+
+
+def _asking(tree: Expr, env: Env) -> Evaluate:
+    """Types and sites are found once more: keeping them would take more than it saves."""
+    types = check(tree, env)
+    _, sites = reads_of(tree, types, env)
+    return closure(tree, types, sites)[0]
 
 
 class ClosuresEngine:

@@ -1,7 +1,8 @@
 """Static types of expressions, and the fields that API objects have.
 
 A type is a string: a kind (`string`, `int`, `dyn`, ...), `list<T>`, `map<T>`, `optional_type<T>`, or the name of an
-API type of schema.json, whose values are maps with known keys.  `dyn` is anything: nothing is ever refused about it.
+API type of schema.json, whose values are maps with known keys: of Pods, claims, classes and namespaces those that a
+package has.  `dyn` is anything: nothing is ever refused about it.
 The file is read on first use; scripts/generate_schema.py writes it.
 """
 

@@ -4,8 +4,6 @@ An alternative is the package's claims with one subrequest in the place of each 
 written once.  The classes of an alternative are those that its own requests name.
 """
 
-import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,34 +17,54 @@ class Alternative:
     classes: Mapping[str, Object]
 
 
-def count(claims: Sequence[Object]) -> int:
-    """How many alternatives there are: the product of the lists' lengths, 1 when there is no list."""
-    return math.prod(
-        len(request.get("firstAvailable") or ()) or 1 for claim in claims for request in requests_of(claim)
-    )
+def size(claim: Object) -> int:
+    """How many things its requests may turn into, one after the other: what it costs to look at each once."""
+    return sum(map(_length, requests_of(claim)))
 
 
-def first(claims: Sequence[Object], classes: Mapping[str, Object]) -> Alternative:
-    """The alternative that takes the first entry of every list."""
-    return _alternative(
-        [_with_requests(claim, [choices(r)[0] for r in requests_of(claim)]) for claim in claims], classes
-    )
+def count(claims: Sequence[Object], most: int) -> int:
+    """How many alternatives there are: the product of the lists' lengths, 1 when there is no list.
+
+    Some number above `most` once there are more: the product of all lists of a large package has a million digits.
+    """
+    product = 1
+    for claim in claims:
+        for request in requests_of(claim):
+            product *= _length(request)
+            if product > most:
+                return product
+    return product
 
 
-def every(claims: Sequence[Object], classes: Mapping[str, Object]) -> Iterator[Alternative]:
-    """All alternatives, the first entries first.  Look at `count` before: the lists of one claim multiply in memory."""
-    for chosen in itertools.product(*(list(_variants(claim)) for claim in claims)):
-        yield _alternative(chosen, classes)
+def nth(claims: Sequence[Object], classes: Mapping[str, Object], index: int) -> Alternative:
+    """The alternative of this index, less than `count`: 0 takes the first entry of every list, 1 the second of the
+    last list."""
+    chosen = []
+    for claim in reversed(claims):
+        requests = []
+        for request in reversed(requests_of(claim)):
+            index, place = divmod(index, _length(request))
+            requests.append(_choice(request, place))
+        chosen.append(_with_requests(claim, requests[::-1]))
+    named = sorted({subrequest.device_class for claim in chosen for subrequest in device_classes(claim)})
+    return Alternative(tuple(reversed(chosen)), {name: classes[name] for name in named if name in classes})
 
 
-def _alternative(claims: Sequence[Object], classes: Mapping[str, Object]) -> Alternative:
-    named = sorted({subrequest.device_class for claim in claims for subrequest in device_classes(claim)})
-    return Alternative(tuple(claims), {name: classes[name] for name in named if name in classes})
+def choices(request: Object) -> Iterator[Object]:
+    """The requests, in `exactly` form, that this one may turn into: at least one."""
+    return (_choice(request, place) for place in range(_length(request)))
 
 
-def _variants(claim: Object) -> Iterator[Object]:
-    for chosen in itertools.product(*(choices(request) for request in requests_of(claim))):
-        yield _with_requests(claim, chosen)
+def _length(request: Object) -> int:
+    return len(request.get("firstAvailable") or ()) or 1
+
+
+def _choice(request: Object, place: int) -> Object:
+    subrequests = request.get("firstAvailable")
+    if not subrequests:
+        return request
+    exactly = {member: value for member, value in subrequests[place].items() if member != "name"}
+    return {"name": request.get("name"), "exactly": exactly}
 
 
 def _with_requests(claim: Object, requests: Sequence[Object]) -> Object:
@@ -54,14 +72,3 @@ def _with_requests(claim: Object, requests: Sequence[Object]) -> Object:
         return claim
     body = spec(claim)
     return {**claim, "spec": {**body, "devices": {**body["devices"], "requests": list(requests)}}}
-
-
-def choices(request: Object) -> list[Object]:
-    """The requests, in `exactly` form, that this one may turn into: never empty."""
-    subrequests = request.get("firstAvailable")
-    if not subrequests:
-        return [request]
-    return [
-        {"name": request.get("name"), "exactly": {member: value for member, value in entry.items() if member != "name"}}
-        for entry in subrequests
-    ]

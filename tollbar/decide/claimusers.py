@@ -77,14 +77,14 @@ def user_plan(user: Object, lookup: Lookup, absent: frozenset[Key] = frozenset()
     group = group_of(user, lookup)
     if group is None and pods.scheduling_group(user):
         return NOTHING  # its PodGroup may be whose the claims are; it wakes the Pod when it appears
-    plan = NOTHING
-    for reference in pods.claim_references(user):
-        plan = _merged(plan, _one_reference(user, group, reference, lookup, absent))
+    plan, made = NOTHING, _Made(lookup)
+    for reference, name in claims.resolved(user):
+        plan = _merged(plan, _one_reference(user, group, reference, name, made, absent))
         if plan.failure:
             return plan
     if pods.is_bound(user):
-        for reference in pods.claim_references(user):
-            plan = _merged(plan, _reservation(user, group, reference, lookup))
+        for reference, name in claims.resolved(user):
+            plan = _merged(plan, _reservation(user, group, reference, name, lookup))
     return plan
 
 
@@ -106,11 +106,15 @@ def statuses(user: Object, new: Mapping[str, str]) -> list[Object]:
 
 
 def _one_reference(
-    user: Object, group: Object | None, reference: Object, lookup: Lookup, absent: frozenset[Key]
+    user: Object,
+    group: Object | None,
+    reference: Object,
+    resolved: str | Unresolved,
+    made: "_Made",
+    absent: frozenset[Key],
 ) -> UserPlan:
     """The claim behind one entry of `spec.resourceClaims`: there, to be found, or to be created."""
-    name, namespace = str(reference.get("name")), key_of(user).namespace
-    resolved = claims.resolve(user, reference)
+    lookup, name, namespace = made.lookup, str(reference.get("name")), key_of(user).namespace
     instead = ""
     if resolved is Unresolved.UNSUPPORTED:
         return _failed(user, name, f"checking for claim before creating it: {resolved.value}")
@@ -125,9 +129,8 @@ def _one_reference(
             return UserPlan(questions=(key,))
         instead = resolved if recorded is not None else ""
     owner = group if group is not None and _is_group_claim(group, reference) else user
-    for owned in lookup.claims_owned_by(uid_of(owner)):
-        if claims.reference_of(owned) == name and not metadata(owned).get("deletionTimestamp"):
-            return UserPlan(found=((name, key_of(owned).name),))
+    if found := made.by(owner).get(name):
+        return UserPlan(found=((name, found),))
     if owner is group:
         return NOTHING
     template_name = str(reference.get("resourceClaimTemplateName"))
@@ -135,6 +138,24 @@ def _one_reference(
     if template is None:
         return _failed(user, name, f'resource claim template "{template_name}" not found')
     return UserPlan(creations=(Creation(name, new_claim(user, name, template), instead),))
+
+
+class _Made:
+    """The claims that were made for a user and are to stay, by the reference; read once for all references."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup = lookup
+        self._names: dict[str, dict[str | None, str]] = {}
+
+    def by(self, owner: Object) -> Mapping[str | None, str]:
+        uid = uid_of(owner)
+        if uid not in self._names:
+            names: dict[str | None, str] = {}
+            for claim in self.lookup.claims_owned_by(uid):
+                if not metadata(claim).get("deletionTimestamp"):
+                    names.setdefault(claims.reference_of(claim), key_of(claim).name)
+            self._names[uid] = names
+        return self._names[uid]
 
 
 def new_claim(user: Object, reference: str, template: Object) -> Object:
@@ -158,9 +179,10 @@ def new_claim(user: Object, reference: str, template: Object) -> Object:
     }
 
 
-def _reservation(pod: Object, group: Object | None, reference: Object, lookup: Lookup) -> UserPlan:
+def _reservation(
+    pod: Object, group: Object | None, reference: Object, resolved: str | Unresolved, lookup: Lookup
+) -> UserPlan:
     """For a Pod that got its node without a scheduler that reserves: it may use the claim all the same."""
-    resolved = claims.resolve(pod, reference)
     claim = lookup.claim(Key(key_of(pod).namespace, resolved)) if isinstance(resolved, str) else None
     if claim is None or not claims.allocation(claim) or metadata(claim).get("deletionTimestamp"):
         return NOTHING

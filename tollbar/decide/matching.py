@@ -10,12 +10,12 @@ unknown, then error.  A rule that reads claims or classes is unknown while anyth
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
 from tollbar.cel import UNKNOWN, CelEngine, CelError, Program, Purse
 from tollbar.decide import alternatives
-from tollbar.decide.alternatives import Alternative
 from tollbar.decide.package import Package
 from tollbar.decide.rules import Expression, ExtendedResources, Prototypes, Rule
 from tollbar.model import pods
@@ -25,11 +25,15 @@ from tollbar.model.objects import Object, key_of, spec
 SelectorCompiler = Callable[[str], Program | CelError]
 """Compiles a device selector, normally through a memo: `tollbar.views.ruleset.RuleSet.selector`."""
 
-_COMPILING: Final = 500
-_COMPILING_A_CHARACTER: Final = 10
+_COMPILING: Final = 1_000
+_COMPILING_A_CHARACTER: Final = 20
 """Steps for a device selector.  Claims bring as many of them as their authors like, and each has to be compiled."""
 
+_BUILDING: Final = 3
+"""Steps for one request of an alternative that is built."""
+
 TOO_MANY_ALTERNATIVES: Final = "TooManyAlternatives"
+PACKAGE_TOO_LARGE: Final = "PackageTooLarge"
 ALLOWANCE_SPENT: Final = "EvaluationAllowanceSpent"
 
 
@@ -58,7 +62,11 @@ FALSE: Final = Verdict(Truth.FALSE)
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much one package may cost.  Beyond so many alternatives, or steps of evaluation in all, it is `beyond`."""
+    """How much one package may cost.
+
+    Beyond so many alternatives, or steps of evaluation in all, a verdict is `beyond`; so it is from the beginning when
+    the package was too large to gather.
+    """
 
     alternatives: int
     steps: int
@@ -138,8 +146,7 @@ class Judge:
         self._prepared: dict[int, Any] = {}
         self._selectors: dict[str, Program | CelError] = {}
         self._selected: dict[tuple[str, int], bool] = {}
-        self._built: list[Alternative] = []
-        self._to_build = alternatives.every(package.claims, package.classes)
+        self._missing: dict[tuple[bool, bool], str] = {}
 
     def verdict(self, rule: Rule) -> Verdict:
         """What this rule says of the package.  Total; the rule's mode and scope are the caller's business.
@@ -148,6 +155,8 @@ class Judge:
         """
         if self._package.missing and (why := self._missing_for(rule)):
             return Verdict(Truth.UNKNOWN, why)
+        if self._package.too_large and not rule.pod_only:
+            return Verdict(self._allowance.beyond, PACKAGE_TOO_LARGE)
         verdict = self._match(rule)
         if verdict.truth is Truth.TRUE and self._package.namespace is None:
             return Verdict(Truth.UNKNOWN, f"Namespace {key_of(self._package.pod).namespace}")
@@ -157,8 +166,7 @@ class Judge:
         try:
             match rule.match:
                 case ExtendedResources(names):
-                    wanted = {request.resource for request in pods.extended_resources(self._pod)}
-                    return FALSE if names.isdisjoint(wanted) else TRUE
+                    return FALSE if names.isdisjoint(self._extended_resources) else TRUE
                 case Prototypes(devices):
                     return self._devices(devices, rule.when_alternatives)
                 case Expression(program):
@@ -173,32 +181,43 @@ class Judge:
         self._purse.steps -= steps
 
     def _missing_for(self, rule: Rule) -> str:
-        relevant = [
-            str(missing)
-            for missing in self._package.missing
-            if (rule.reads_namespace if missing.kind == "Namespace" else rule.reads_package)
-        ]
-        return ", ".join(relevant)
+        """What is missing of all that such a rule reads; said once for all rules of its kind."""
+        namespace, others = rule.reads_namespace, rule.reads_package
+        if (namespace, others) not in self._missing:
+            relevant = (
+                str(missing)
+                for missing in self._package.missing
+                if (namespace if missing.kind == "Namespace" else others)
+            )
+            self._missing[namespace, others] = ", ".join(relevant)
+        return self._missing[namespace, others]
+
+    @cached_property
+    def _extended_resources(self) -> frozenset[str]:
+        return frozenset(request.resource for request in pods.extended_resources(self._pod))
+
+    @cached_property
+    def _alternatives(self) -> int:
+        """How many there are; if more than are allowed, some number that is."""
+        return alternatives.count(self._package.claims, self._allowance.alternatives)
+
+    @cached_property
+    def _cost_of_building(self) -> int:
+        return _BUILDING * sum(map(alternatives.size, self._package.claims))
 
     def _expression(self, program: Program, rule: Rule) -> Verdict:
-        claims, classes = self._package.claims, self._package.classes
         if not rule.reads_requests or rule.when_alternatives == "First":
-            return self._evaluate(program, 0, alternatives.first(claims, classes))
-        count = alternatives.count(claims)
-        if count > self._allowance.alternatives:
+            return self._evaluate(program, 0)
+        if self._alternatives > self._allowance.alternatives:
             return Verdict(self._allowance.beyond, TOO_MANY_ALTERNATIVES)
-        verdicts = (self._evaluate(program, index, self._alternative(index)) for index in range(count))
+        verdicts = (self._evaluate(program, index) for index in range(self._alternatives))
         return _combine(verdicts, Truth.FALSE if rule.when_alternatives == "All" else Truth.TRUE)
 
-    def _alternative(self, index: int) -> Alternative:
-        """Built when the first rule gets that far: few do."""
-        while len(self._built) <= index:
-            self._built.append(next(self._to_build))
-        return self._built[index]
-
-    def _evaluate(self, program: Program, index: int, alternative: Alternative) -> Verdict:
-        self._pay(1)
+    def _inputs(self, index: int) -> Any:
+        """Of one alternative, built when the first rule gets that far: few do."""
         if index not in self._prepared:
+            self._pay(self._cost_of_building)
+            alternative = alternatives.nth(self._package.claims, self._package.classes, index)
             self._prepared[index] = self._engine.prepare(
                 {
                     "pod": self._pod,
@@ -207,18 +226,26 @@ class Judge:
                     "namespaceObject": self._package.namespace or {},
                 }
             )
-        result = program.evaluate_partial(self._prepared[index], self._package.unknown, self._purse)
+        return self._prepared[index]
+
+    def _evaluate(self, program: Program, index: int) -> Verdict:
+        self._pay(1)
+        result = program.evaluate_partial(self._inputs(index), self._package.unknown, self._purse)
         if result is UNKNOWN:
             return Verdict(Truth.UNKNOWN, self._unknown_to(program))
         if isinstance(result, CelError):
-            return Verdict(Truth.ERROR, result.message)
+            return Verdict(Truth.ERROR, str(result))
         return TRUE if result else FALSE
 
     def _unknown_to(self, program: Program) -> str:
         reads_claims = any(path.split(".", 1)[0] == "claims" for path in program.reads)
         if reads_claims and self._package.pending:
-            return ", ".join(map(str, self._package.pending))
+            return self._pending
         return "what the Pod gets only after its admission"
+
+    @cached_property
+    def _pending(self) -> str:
+        return ", ".join(map(str, self._package.pending))
 
     def _devices(self, devices: Sequence[Mapping[str, Any]], when: str) -> Verdict:
         """Could a device like one of these be allocated to a request of the Pod?
@@ -235,6 +262,7 @@ class Judge:
 
     def _could_get(self, devices: Sequence[Mapping[str, Any]], request: Object) -> bool:
         """A selector that fails on a device would abort the allocation (KEP-4381), so that is a no."""
+        self._pay(_BUILDING)
         exactly = request.get("exactly") or {}
         device_class = self._package.classes.get(str(exactly.get("deviceClassName")))
         if device_class is None:

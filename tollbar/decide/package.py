@@ -3,16 +3,24 @@
 `assemble` is pure: it asks a `Lookup`, which the caches implement (`tollbar.views.caches`) and tests fake with dicts.
 What a claim will be is known before it exists: its template is immutable, so a stand-in with the template's spec takes
 its place, and the members that only the real one has count as unknown.
+
+Nothing but the Pod's size limits what it refers to, and everything here shares the event loop: beyond `MAX_PARTS` a
+package is not gathered.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tollbar import wellknown
+from tollbar.decide import alternatives
 from tollbar.model import claims as claim_model
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, metadata, spec
+
+MAX_PARTS: Final = 1024
+"""Of the Pod, references to claims and resources of its containers; of the package, claims and what their requests
+may turn into.  Some milliseconds."""
 
 _UNKNOWN_OF_A_STAND_IN: Final = frozenset(
     f"claims.metadata.{member}"
@@ -67,7 +75,8 @@ class Package:
     """`claims` and `classes` are what exists, `missing` what does not, `unknown` the input paths nobody can know yet.
 
     A claim here is {metadata, spec}: a real one, the stand-in for one of `pending`, or the stand-in for the claim that
-    kube-scheduler will create for extended resources.
+    kube-scheduler will create for extended resources.  One that several references name is there once.  When the
+    package is `too_large`, claims and classes were not gathered, and nothing is known of them.
     """
 
     pod: Object
@@ -77,6 +86,18 @@ class Package:
     missing: tuple[Missing, ...] = ()
     pending: tuple[Missing, ...] = ()
     unknown: frozenset[str] = frozenset()
+    too_large: bool = False
+
+
+def is_too_large(pod: Object) -> bool:
+    """Whether the Pod alone says that its package is; cheap, whatever the Pod."""
+    body = spec(pod)
+    parts = len(pods.claim_references(pod))
+    for kind in ("initContainers", "containers"):
+        for container in body.get(kind) or ():
+            if resources := container.get("resources"):
+                parts += max(len(resources.get("limits") or ()), len(resources.get("requests") or ()))
+    return parts > MAX_PARTS
 
 
 def assemble(pod: Object, lookup: Lookup, *, at_admission: bool = False) -> Package:
@@ -88,33 +109,62 @@ def assemble(pod: Object, lookup: Lookup, *, at_admission: bool = False) -> Pack
     if at_admission:
         pod = {member: value for member, value in pod.items() if member != "status"}
     namespace_name = key_of(pod).namespace
-    claims: list[Object] = []
-    missing: list[Missing] = []
-    pending: list[Missing] = []
-    unknown = set(_unknown_members(pod)) if at_admission else set()
-    for reference in pods.claim_references(pod):
-        found = _claim(pod, reference, namespace_name, lookup)
-        if isinstance(found, Missing):
-            missing.append(found)
-        elif found is not None:
-            claims.append(found)
-            if not metadata(found).get("name"):
-                pending.append(Missing("ResourceClaim", f"from template {reference['resourceClaimTemplateName']}"))
-                unknown |= _UNKNOWN_OF_A_STAND_IN
-    claims.extend(_extended_resources_claim(pod, lookup))
+    namespace = _seen(lookup.namespace(namespace_name), "metadata")
+    nowhere = () if namespace is not None else (Missing("Namespace", namespace_name),)
+    unknown = frozenset(_unknown_members(pod) if at_admission else ())
+    gathered = _gather(pod, lookup)
+    if gathered is None:
+        return Package(pod, namespace, missing=nowhere, unknown=unknown, too_large=True)
+    claims = (*gathered.claims.values(), *_extended_resources_claim(pod, lookup))
     names = sorted({subrequest.device_class for claim in claims for subrequest in claim_model.device_classes(claim)})
-    classes = {name: found for name in names if (found := lookup.device_class(name)) is not None}
-    missing.extend(Missing("DeviceClass", name) for name in names if name not in classes)
-    namespace = lookup.namespace(namespace_name)
-    if namespace is None:
-        missing.append(Missing("Namespace", namespace_name))
+    classes = {name: found for name in names if (found := _seen(lookup.device_class(name))) is not None}
+    no_classes = (Missing("DeviceClass", name) for name in names if name not in classes)
     return Package(
-        pod, namespace, tuple(claims), classes, _once(missing), pending=_once(pending), unknown=frozenset(unknown)
+        pod,
+        namespace,
+        claims,
+        classes,
+        missing=(*gathered.missing, *no_classes, *nowhere),
+        pending=tuple(gathered.pending),
+        unknown=unknown | _UNKNOWN_OF_A_STAND_IN if gathered.pending else unknown,
     )
 
 
-def _once(found: Iterable[Missing]) -> tuple[Missing, ...]:
-    return tuple(dict.fromkeys(found))
+@dataclass(slots=True)
+class _Gathered:
+    """In the order of the Pod's references, each once."""
+
+    claims: dict[str, Object] = field(default_factory=dict)
+    """By name; a stand-in by what no name can be."""
+    missing: dict[Missing, None] = field(default_factory=dict)
+    pending: dict[Missing, None] = field(default_factory=dict)
+
+
+def _gather(pod: Object, lookup: Lookup) -> _Gathered | None:
+    """The claims that the Pod refers to; None when the package is too large."""
+    if is_too_large(pod):
+        return None
+    gathered, parts = _Gathered(), 0
+    for reference, name in claim_model.resolved(pod):
+        found = _claim(pod, reference, name, lookup)
+        if found is None:
+            continue
+        if isinstance(found, Missing):
+            gathered.missing[found] = None
+            continue
+        claim_name = metadata(found).get("name")
+        identity = claim_name or f"/{reference.get('name')}"
+        if identity in gathered.claims:
+            continue
+        gathered.claims[identity] = found
+        parts += 1 + alternatives.size(found)
+        if not claim_name:
+            parts += len(labels_of(found)) + len(annotations_of(found))  # copied from the template, for each reference
+            template = f"from template {reference['resourceClaimTemplateName']}"
+            gathered.pending[Missing("ResourceClaim", template)] = None
+        if parts > MAX_PARTS:
+            return None
+    return gathered
 
 
 def _unknown_members(pod: Object) -> Iterator[str]:
@@ -123,15 +173,17 @@ def _unknown_members(pod: Object) -> Iterator[str]:
         yield "pod.metadata.name"
 
 
-def _claim(pod: Object, reference: Object, namespace: str, lookup: Lookup) -> Object | Missing | None:
-    name = claim_model.resolve(pod, reference)
+def _claim(
+    pod: Object, reference: Object, name: str | claim_model.Unresolved, lookup: Lookup
+) -> Object | Missing | None:
+    namespace = key_of(pod).namespace
     if name is claim_model.Unresolved.NOT_NEEDED:
         return None
     if name is claim_model.Unresolved.UNSUPPORTED:
         return Missing("ResourceClaim", f"for {reference.get('name')}: {name.value}")
     template_name = reference.get("resourceClaimTemplateName")
     if isinstance(name, str):
-        claim = lookup.claim(Key(namespace, name))
+        claim = _seen(lookup.claim(Key(namespace, name)))
         if claim is not None and (not template_name or claim_model.owned_by_pod(claim, pod)):
             return claim
         if not template_name:
@@ -140,6 +192,16 @@ def _claim(pod: Object, reference: Object, namespace: str, lookup: Lookup) -> Ob
     if template is None:
         return Missing("ResourceClaimTemplate", str(template_name))
     return _stand_in(template, str(reference.get("name")))
+
+
+def _seen(obj: Object | None, *members: str) -> Object | None:
+    """What rules see of an object: not all caches keep the same of it, and rules must be true everywhere or nowhere."""
+    if obj is None:
+        return None
+    seen = {member: obj[member] for member in members or ("metadata", "spec") if member in obj}
+    if "managedFields" in metadata(obj):
+        seen["metadata"] = {member: value for member, value in metadata(obj).items() if member != "managedFields"}
+    return seen
 
 
 def _stand_in(template: Object, reference_name: str) -> Object:

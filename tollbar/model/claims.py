@@ -5,7 +5,7 @@ Used by decisions, the caches' index functions and the controllers.  The name-re
 `status.resourceClaimStatuses` records, and is unresolved until it does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -34,16 +34,24 @@ class Subrequest(NamedTuple):
     device_class: str
 
 
-def resolve(pod: Object, reference: Object) -> str | Unresolved:
-    """Name of the claim behind one entry of `spec.resourceClaims`, in the Pod's namespace."""
+def resolved(pod: Object) -> Iterator[tuple[Object, str | Unresolved]]:
+    """Every entry of `spec.resourceClaims` with the name of the claim behind it, in the Pod's namespace.
+
+    Linear in the Pod, whose references nothing limits but its size: some ten thousand are accepted.
+    """
+    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    recorded = {status.get("name"): status.get("resourceClaimName") for status in statuses}
+    for reference in pods.claim_references(pod):
+        yield reference, _claim_name(reference, recorded)
+
+
+def _claim_name(reference: Object, recorded: Mapping[str | None, str | None]) -> str | Unresolved:
     if name := reference.get("resourceClaimName"):
         return str(name)
     if not reference.get("resourceClaimTemplateName"):
         return Unresolved.UNSUPPORTED
-    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
-        if status.get("name") == reference.get("name"):
-            return status.get("resourceClaimName") or Unresolved.NOT_NEEDED
-    return Unresolved.NOT_CREATED
+    entry = reference.get("name")
+    return (recorded[entry] or Unresolved.NOT_NEEDED) if entry in recorded else Unresolved.NOT_CREATED
 
 
 def requests_of(claim: Object) -> list[Object]:
@@ -91,9 +99,8 @@ def extended_resource_of(device_class: Object) -> str | None:
 
 def names_of(pod: Object) -> set[str]:
     """Names of the claims that the Pod refers to as far as they are known, the one for extended resources included."""
-    resolved = (resolve(pod, reference) for reference in pods.claim_references(pod))
     extended = pods.extended_resource_claim(pod)
-    return {name for name in (*resolved, extended) if isinstance(name, str)}
+    return {name for name in (*(name for _, name in resolved(pod)), extended) if isinstance(name, str)}
 
 
 def reference_of(claim: Object) -> str | None:

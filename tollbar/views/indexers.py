@@ -3,9 +3,10 @@
 An index function answers from the object alone, so that a cached object is always under the same values.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final
 
+from tollbar.decide.package import is_too_large
 from tollbar.model import claims, managers, pods
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec
 from tollbar.runtime.store import Indexer, drop_managed_fields
@@ -55,8 +56,7 @@ def _namespace(pod: Object) -> Iterable[str]:
 
 def _claims_of_pod(pod: Object) -> Iterable[Key]:
     namespace = key_of(pod).namespace
-    for reference in pods.claim_references(pod):
-        name = claims.resolve(pod, reference)
+    for _, name in claims.resolved(pod):
         if isinstance(name, str):
             yield Key(namespace, name)
 
@@ -118,11 +118,20 @@ def _group_of_pod(pod: Object) -> Iterable[Key]:
         yield Key(key_of(pod).namespace, name)
 
 
+def _if_gathered(indexer: Indexer) -> Indexer:
+    """Nothing for a Pod whose package is not gathered: no change of another object changes what is decided about it."""
+
+    def index(pod: Object) -> Iterable[Hashable]:
+        return () if is_too_large(pod) else indexer(pod)
+
+    return index
+
+
 PODS: Final[Mapping[str, Indexer]] = {
     "namespace": _namespace,
-    "claim": _claims_of_pod,
-    "template": _templates_of_pod,
-    "extended-resource": _extended_resources_of_pod,
+    "claim": _if_gathered(_claims_of_pod),
+    "template": _if_gathered(_templates_of_pod),
+    "extended-resource": _if_gathered(_extended_resources_of_pod),
     "gate": _gates_of_pod,
 }
 CLAIM_USERS: Final[Mapping[str, Indexer]] = {

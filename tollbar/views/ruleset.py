@@ -6,15 +6,13 @@ ever taken out at run time.  Hazard: compiling costs milliseconds on the event l
 """
 
 from collections.abc import Mapping
-from functools import lru_cache, partial
-from typing import Final
+from functools import partial
 
 from tollbar.cel import CelEngine, CelError, Program
+from tollbar.cel.memo import Memo
 from tollbar.decide.rules import Problem, Rule, compile_rule, compile_selector
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.runtime.store import Delta, Store
-
-_SELECTORS: Final = 4096
 
 
 class RuleSet:
@@ -25,7 +23,7 @@ class RuleSet:
         self._compiled: dict[str, Rule | Problem] = {}
         self._rules: tuple[Rule, ...] = ()
         self._reads: frozenset[str] = frozenset()
-        self._selector = lru_cache(maxsize=_SELECTORS)(partial(compile_selector, engine=engine))
+        self._selectors = Memo(partial(compile_selector, engine=engine))
         store.subscribe(self._on_delta)
 
     @property
@@ -45,7 +43,7 @@ class RuleSet:
 
     def selector(self, source: str) -> Program | CelError:
         """A device selector, compiled at most once while it is in use."""
-        return self._selector(source)
+        return self._selectors.get(source)
 
     def _on_delta(self, delta: Delta) -> None:
         if delta.new is None:

@@ -27,7 +27,7 @@ REFUSED = {
         "1:8: undefined method 'any'; did you mean 'exists'?",
     ),
     "the variable of policies": ("object.spec == null", "1:1: undefined variable 'object'; did you mean 'pod'?"),
-    "an int key of labels": ('pod.metadata.labels[0] == "x"', "1:1: no such overload: [](map, int)"),
+    "an int key of labels": ('pod.metadata.labels[0] == "x"', "1:20: no such overload: [](map, int)"),
     "an int as uint that is none": ('uint("-7") == 7u', "1:1: type conversion error from 'string' to 'uint'"),
     "a trailing comma of a call": ("size([1],) == 1", "1:10: unexpected ')'"),
     "a trailing comma of an index": ("claims[0,] == null", "1:9: unexpected ','"),
@@ -154,7 +154,33 @@ REFUSED = {
         "has(pod.spec.nodename)",
         "1:14: undefined field 'nodename' in PodSpec; did you mean 'nodeName'?",
     ),
-    "a misspelt field by index": ('pod["spek"] == null', "1:1: undefined field 'spek' in Pod; did you mean 'spec'?"),
+    "the status of a claim, which not every process has": (
+        "claims.exists(c, !has(c.status) || !has(c.status.allocation))",
+        "1:25: undefined field 'status' in ResourceClaim; a rule sees its metadata and spec",
+    ),
+    "the kind of a claim": (
+        "claims.all(c, c.kind == 'ResourceClaim')",
+        "1:17: undefined field 'kind' in ResourceClaim; a rule sees its metadata and spec",
+    ),
+    "the kind of the Pod": (
+        "pod.kind == 'Pod'",
+        "1:5: undefined field 'kind' in Pod; a rule sees its metadata and spec and status",
+    ),
+    "the status of the namespace": (
+        "true ||\n  namespaceObject.status.phase == 'Active'",
+        "2:19: undefined field 'status' in Namespace; a rule sees its metadata",
+    ),
+    "who wrote a claim": (
+        "claims.all(c, c.metadata.managedFields.size() == 0)",
+        "1:26: undefined field 'managedFields' in ObjectMeta",
+    ),
+    "a list indexed by an unsigned number": ("claims[0u] == null", "1:7: no such overload: [](list, uint)"),
+    "a list indexed by a double": ("claims[0.0] == null", "1:7: no such overload: [](list, double)"),
+    "a variable that is a keyword": ("claims.all(in, true)", "1:12: unexpected 'in'"),
+    "a field that is a keyword": ("has(pod.in)", "1:9: unexpected 'in'"),
+    "the accumulator of macros": ("claims.all(__result__, true)", "1:12: '__result__' is a reserved name"),
+    "less than the least integer": ("- 9223372036854775809 < 0", "1:1: integer is out of range"),
+    "a misspelt field by index": ('pod["spek"] == null', "1:4: undefined field 'spek' in Pod; did you mean 'spec'?"),
     "a misspelt field of an element": (
         "pod.spec.containers[0].imagee == 'x'",
         "1:24: undefined field 'imagee' in Container; did you mean 'image'?",
@@ -196,7 +222,7 @@ REFUSED = {
         "1:8: undefined field 'spec' in list; use exists(), all() or an index",
     ),
     "a field of a string": ("pod.metadata.name.nope == 1", "1:19: undefined field 'nope' in string"),
-    "a list indexed by string": ('claims["a"] == null', "1:1: no such overload: [](list, string)"),
+    "a list indexed by string": ('claims["a"] == null', "1:7: no such overload: [](list, string)"),
     "a macro over an object": ("pod.exists(k, true)", "1:5: exists() needs a list or a map, not Pod"),
     "a macro over a string": ("pod.metadata.name.all(c, true)", "1:19: all() needs a list or a map, not string"),
     "a predicate that is a string": (

@@ -29,7 +29,7 @@ COSTS: dict[str, tuple[str, Any, int]] = {
     "format": ('"%s".format([[x]]).size() > 1', LONG[:15_000], 7_500),
     "format of a list": ('"%s".format([x]).size() > 1', LIST, 9_000),
     "matches": ('x.matches("(ab|b)*c")', LONG, 1_000),
-    "findAll": ('x.findAll("b?").size() == 701', LONG[:700], 7_000),
+    "findAll": ('x.findAll("b?").size() == 301', LONG[:300], 3_000),
     "a pattern from data that becomes large": ("'a'.matches(x)", r"\pL{9}", 6_000),
     "a pattern from data with many classes": ("'a'.matches(x)", r"\pL|" * 40, 9_000),
     "string of a double": ('[x, x].all(d, string(d) != "")', 1.5e300, 40),

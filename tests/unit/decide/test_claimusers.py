@@ -190,6 +190,20 @@ def test_pod_groups(given: Any, there: list[Object], want: UserPlan) -> None:
     assert user_plan(given, view_of(*there)) == want
 
 
+def test_the_claims_of_a_user_are_read_once_for_all_its_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"c{i}" for i in range(9)]
+    given = pod().templates(*names)
+    view, asked = view_of(*(claim(f"web-{name}").generated_for(given, name) for name in names)), []
+
+    def claims_owned_by(uid: str) -> Any:
+        asked.append(uid)
+        return view.caches.claims.by_index("owner", uid)
+
+    monkeypatch.setattr(view, "claims_owned_by", claims_owned_by)
+    found = tuple((name, f"web-{name}") for name in names)
+    assert (user_plan(given, view), asked) == (UserPlan(found=found), ["uid-of-web"])
+
+
 def test_a_claim_made_from_a_template() -> None:
     given = GPU.giving({"team": "a"}, {"note": "b", wellknown.POD_CLAIM_NAME_ANNOTATION: "forged"})
     made = new_claim(WEB, "gpu", given)

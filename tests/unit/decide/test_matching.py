@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from builders import claim, device_class, namespace, pod
-from fakes import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
+from fakes import FakeEngine, FakeProgram, Watched, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar.cel import COMPILE, UNKNOWN, CelError, Purse
 from tollbar.decide import matching
@@ -15,12 +15,13 @@ from tollbar.decide.rules import Expression, ExtendedResources, Match, Prototype
 from tollbar.model import claims
 from tollbar.model.objects import Object
 
-PLENTY = Allowance(alternatives=256, steps=100_000, beyond=Truth.FALSE)
+PLENTY = Allowance(alternatives=256, steps=500_000, beyond=Truth.FALSE)
 YES, NO = Verdict(Truth.TRUE), Verdict(Truth.FALSE)
-FAILED = Verdict(Truth.ERROR, "no such key")
+FAILED = Verdict(Truth.ERROR, "1:1: no such key")
 UNDECIDED = Verdict(Truth.UNKNOWN, "what the Pod gets only after its admission")
 TOO_MANY = "TooManyAlternatives"
 SPENT = "EvaluationAllowanceSpent"
+TOO_LARGE = "PackageTooLarge"
 
 
 def package(*claims_: Object, **more: Any) -> Package:
@@ -76,6 +77,9 @@ def test_alternatives_combine(given: Sequence[str], want: tuple[Verdict, ...]) -
 
 
 MANY = ("yes",) * 256
+GPU_RESOURCE = ExtendedResources(frozenset({"example.com/gpu"}))
+THREE = package(claim().request("yes", "yes", "yes"))
+BUILDING = 3  # steps for a request that an alternative is made of, before the two that each evaluation here takes
 LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
     "256 alternatives are looked at": (rule("r", SAYS_THE_CLASS), package(claim().request(*MANY)), PLENTY, YES),
     "257 are too many for All": (
@@ -134,15 +138,57 @@ LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
     ),
     "the last step that is allowed": (
         rule("r", SAYS_THE_CLASS),
-        package(claim().request("yes", "yes", "yes")),
-        Allowance(256, 6, Truth.FALSE),
+        THREE,
+        Allowance(256, 3 * (3 * BUILDING + 2) - 1, Truth.FALSE),
         YES,
     ),
     "one more": (
         rule("r", SAYS_THE_CLASS),
-        package(claim().request("yes", "yes", "yes", "yes")),
-        Allowance(256, 6, Truth.FALSE),
+        THREE,
+        Allowance(256, 3 * (3 * BUILDING + 2) - 2, Truth.FALSE),
         Verdict(Truth.FALSE, SPENT),
+    ),
+    "all that an alternative is made of is paid for": (
+        rule("r", SAYS_THE_CLASS, when="First"),
+        package(claim().request("yes", "yes"), *[claim().request("yes")] * 100),
+        Allowance(256, 102 * BUILDING, Truth.FALSE),
+        Verdict(Truth.FALSE, SPENT),
+    ),
+    "what is too large to gather is not looked at": (
+        rule("r", SAYS_THE_CLASS),
+        package(too_large=True),
+        matching.IN_THE_CONTROLLER,
+        Verdict(Truth.FALSE, TOO_LARGE),
+    ),
+    "not for the first choice either": (
+        rule("r", SAYS_THE_CLASS, when="First"),
+        package(too_large=True),
+        matching.IN_THE_CONTROLLER,
+        Verdict(Truth.FALSE, TOO_LARGE),
+    ),
+    "admission leaves it to the controller": (
+        rule("r", SAYS_THE_CLASS),
+        package(too_large=True),
+        matching.AT_ADMISSION,
+        Verdict(Truth.UNKNOWN, TOO_LARGE),
+    ),
+    "its extended resources are not looked at either": (
+        rule("r", GPU_RESOURCE, reads={"pod.spec"}),
+        package(pod=pod().wants({"example.com/gpu": "1"}), too_large=True),
+        PLENTY,
+        Verdict(Truth.FALSE, TOO_LARGE),
+    ),
+    "but the rest of the Pod is": (
+        rule("r", has_label("app")),
+        package(pod=pod().labelled(app="web"), too_large=True),
+        PLENTY,
+        YES,
+    ),
+    "and its namespace is waited for": (
+        rule("r", SAYS_THE_CLASS, namespaces={"matchLabels": {"team": "a"}}),
+        package(namespace=None, missing=(Missing("Namespace", "ml"),), too_large=True),
+        PLENTY,
+        Verdict(Truth.UNKNOWN, "Namespace ml"),
     ),
     "an evaluation that is begun is finished": (
         rule("r", expression(lambda _: True, "pod.metadata", steps=10_000)),
@@ -153,7 +199,7 @@ LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
     "what was decided within the allowance stands": (
         rule("r", SAYS_THE_CLASS),
         package(claim().request("yes", "no", "yes", "yes")),
-        Allowance(256, 4, Truth.FALSE),
+        Allowance(256, 2 * (4 * BUILDING + 2), Truth.FALSE),
         NO,
     ),
 }
@@ -164,7 +210,22 @@ def test_limits(given: Rule, of: Package, allowance: Allowance, want: Verdict) -
     assert verdict(given, of, allowance) == want
 
 
-GPU_RESOURCE = ExtendedResources(frozenset({"example.com/gpu"}))
+SEEN_ONCE: dict[str, tuple[str, int]] = {
+    "counted, for many alternatives": ("All", 9),
+    "counted and built, for a few": ("All", 2),
+    "built, for the first": ("First", 9),
+}
+
+
+@pytest.mark.parametrize(("when", "lists"), SEEN_ONCE.values(), ids=SEEN_ONCE)
+def test_a_package_is_looked_at_once_for_all_rules(when: Any, lists: int) -> None:
+    requests = Watched([{"name": "r0", "firstAvailable": [{"deviceClassName": "yes"}] * 2}] * lists)
+    judge = Judge(package(claim().but("spec.devices.requests", requests)), FakeEngine(), no_selector, PLENTY)
+    rules = [rule(f"r{i}", SAYS_THE_CLASS, when=when) for i in range(10)]
+    first = (judge.verdict(rules[0]), requests.walks)
+    assert {(judge.verdict(each), requests.walks) for each in rules[1:]} == {first}
+
+
 CLAIM_MISSING = package(missing=(Missing("ResourceClaim", "gpu"),))
 CLASS_MISSING = package(claim().request("gpu"), missing=(Missing("DeviceClass", "gpu"),))
 ONLY_NAMESPACE_MISSING = package(namespace=None, missing=(Missing("Namespace", "ml"),))
@@ -323,12 +384,12 @@ def test_devices(given: Object, prototypes: tuple[Object, ...], want: tuple[bool
     assert tuple(judge.verdict(each) for each in rules) == tuple(YES if truth else NO for truth in want)
 
 
-COMPILING = 500 + 10 * len("is-big")
+COMPILING = 1_000 + 20 * len("is-big")
 
 
 def test_a_selector_is_compiled_and_asked_about_a_device_once_for_all_rules() -> None:
     given = package(claim().request("bigs"), classes={"bigs": BIGS})
-    allowance = Allowance(1, 1 + COMPILING + IS_BIG_STEPS + 1, Truth.FALSE)
+    allowance = Allowance(1, COMPILING + IS_BIG_STEPS + 2 * (BUILDING + 1), Truth.FALSE)
     judge = Judge(given, FakeEngine(), selector, allowance)
     rules = [rule(name, Prototypes((BIG,))) for name in ("one", "two", "three")]
     assert [judge.verdict(each) for each in rules] == [YES, YES, Verdict(Truth.FALSE, SPENT)]
@@ -371,7 +432,7 @@ JUDGED: dict[str, tuple[Sequence[Rule], Package, Allowance, Judgement]] = {
         (AUDIT_FAILING, FAILING),
         package(),
         PLENTY,
-        Judgement(failed=((FAILING, "no such key"), (AUDIT_FAILING, "no such key"))),
+        Judgement(failed=((FAILING, "1:1: no such key"), (AUDIT_FAILING, "1:1: no such key"))),
     ),
     "an undecided rule, but not one in Audit": (
         (AUDIT_WAITING, WAITING, A),
@@ -388,7 +449,7 @@ JUDGED: dict[str, tuple[Sequence[Rule], Package, Allowance, Judgement]] = {
     "a rule in Audit spends only what the others leave": (
         (COSTLY, A),
         package(claim().request("yes", "yes")),
-        Allowance(256, 2, Truth.UNKNOWN),
+        Allowance(256, 2 * BUILDING + 2, Truth.UNKNOWN),
         Judgement(true=(A,)),
     ),
 }

@@ -1,14 +1,15 @@
 """What a Pod's package holds, lacks, and leaves unknown."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import claim, device_class, namespace, pod, template
+from builders import Claim, Pod, claim, device_class, namespace, pod, template
 from fakes import FakeLookup
 
 from tollbar.decide import package
 from tollbar.decide.package import Missing, Package
-from tollbar.model.objects import Object
+from tollbar.model.objects import Key, Object
 
 ML = namespace()
 GPU = device_class("gpu")
@@ -82,10 +83,98 @@ CLAIM = claim("gpu").request("gpu")
 TEMPLATE = template("gpu").request("gpu")
 OWN = claim("web-gpu-x").request("gpu").generated_for(P)
 
+
+def referring(*names: str, **more: str) -> Pod:
+    """By name; or in the entry of that name to a template."""
+    references = [{"name": f"c{i}", "resourceClaimName": name} for i, name in enumerate(names)]
+    stand_ins = [{"name": entry, "resourceClaimTemplateName": name} for entry, name in more.items()]
+    return P.but("spec.resourceClaims", [*references, *stand_ins])
+
+
+def asking(kinds: int) -> Claim:
+    """A claim with so many requests of the class, one of them with a choice of two."""
+    exactly = [{"name": f"r{i}", "exactly": {"deviceClassName": "gpu"}} for i in range(kinds - 2)]
+    return CLAIM.but(
+        "spec.devices.requests", [{"name": "r", "firstAvailable": [{"deviceClassName": "gpu"}] * 2}, *exactly]
+    )
+
+
+ANNOTATED = {f"a{i}": "" for i in range(500)}
+RESOURCES = {f"example.com/{i}": "1" for i in range(1024)}
+NEARLY = referring(*["gpu"] * 1020).wants({"cpu": "1", "memory": "1"}).wants({"cpu": "1", "memory": "1"})
+
 TABLE: dict[str, tuple[Package, Package]] = {
     "a plain Pod": (of(P, ML), Package(P, ML)),
     "an unknown namespace": (of(P), Package(P, missing=(Missing("Namespace", "ml"),))),
     "a claim by name": (of(BY_NAME, ML, CLAIM, GPU), Package(BY_NAME, ML, (CLAIM,), {"gpu": GPU})),
+    "nothing that only some caches keep": (
+        of(
+            BY_NAME,
+            ML.but("status", {"phase": "Active"}).but("metadata.managedFields", [{}]),
+            CLAIM.but("status", {"allocation": {}}).but("metadata.managedFields", [{}]),
+            GPU.but("metadata.managedFields", [{}]),
+        ),
+        Package(BY_NAME, ML, (CLAIM,), {"gpu": GPU}),
+    ),
+    "a claim that several references name": (
+        of(referring("gpu", "gpu", "gpu"), ML, CLAIM, GPU),
+        Package(referring("gpu", "gpu", "gpu"), ML, (CLAIM,), {"gpu": GPU}),
+    ),
+    "a generated claim that another reference names": (
+        of(GENERATED.claims("web-gpu-x"), ML, GPU, OWN),
+        Package(GENERATED.claims("web-gpu-x"), ML, (OWN,), {"gpu": GPU}),
+    ),
+    "a template that several references name makes a claim for each": (
+        of(referring(a="gpu", b="gpu"), ML, GPU, TEMPLATE),
+        Package(
+            referring(a="gpu", b="gpu"),
+            ML,
+            (stand_in("a"), stand_in("b")),
+            {"gpu": GPU},
+            pending=pending("gpu"),
+            unknown=OF_A_STAND_IN,
+        ),
+    ),
+    "as many references and resources as there may be": (
+        of(NEARLY, ML, CLAIM, GPU),
+        Package(NEARLY, ML, (CLAIM,), {"gpu": GPU}),
+    ),
+    "one reference more": (
+        of(NEARLY.claims("gpu"), ML, CLAIM, GPU),
+        Package(NEARLY.claims("gpu"), ML, too_large=True),
+    ),
+    "one resource more": (
+        of(NEARLY.wants({"cpu": "1"}, init=True, member="limits"), ML, CLAIM, GPU),
+        Package(NEARLY.wants({"cpu": "1"}, init=True, member="limits"), ML, too_large=True),
+    ),
+    "as many extended resources": (
+        of(P.wants(RESOURCES), ML),
+        Package(P.wants(RESOURCES), ML),
+    ),
+    "one extended resource more": (
+        of(P.wants({**RESOURCES, "example.com/more": "0"}), ML),
+        Package(P.wants({**RESOURCES, "example.com/more": "0"}), ML, too_large=True),
+    ),
+    "claims that want as much as they may, however often they are named": (
+        of(referring("gpu", "gpu"), ML, GPU, asking(1023)),
+        Package(referring("gpu", "gpu"), ML, (asking(1023),), {"gpu": GPU}),
+    ),
+    "claims that want one thing more": (
+        of(referring("gpu", "gpu"), ML, GPU, asking(1024)),
+        Package(referring("gpu", "gpu"), ML, too_large=True),
+    ),
+    "nothing is missing of what is too large, but the namespace": (
+        of(referring("gone", "gpu", "gone too"), asking(1024)),
+        Package(referring("gone", "gpu", "gone too"), missing=(Missing("Namespace", "ml"),), too_large=True),
+    ),
+    "claims to come are made of labels and annotations, too": (
+        of(referring(a="gpu", b="gpu", c="gpu"), ML, GPU, TEMPLATE.giving(None, ANNOTATED)),
+        Package(referring(a="gpu", b="gpu", c="gpu"), ML, too_large=True),
+    ),
+    "at admission, what is too large has no status either": (
+        of(NEARLY.claims("gpu").being_created(), ML, at_admission=True),
+        Package(NEARLY.claims("gpu").being_created(), ML, unknown=OF_A_NEW_POD, too_large=True),
+    ),
     "a claim by name that does not exist": (
         of(BY_NAME, ML, GPU),
         Package(BY_NAME, ML, missing=(Missing("ResourceClaim", "gpu"),)),
@@ -222,9 +311,44 @@ TABLE: dict[str, tuple[Package, Package]] = {
 }
 
 
+def seen(want: Package) -> Package:
+    """The rows name objects; a package has the metadata and the spec of them, and the metadata of its namespace."""
+    both = ("metadata", "spec")
+    return replace(
+        want,
+        namespace=want.namespace and {"metadata": want.namespace["metadata"]},
+        claims=tuple({member: each[member] for member in both} for each in want.claims),
+        classes={name: {member: each[member] for member in both} for name, each in want.classes.items()},
+    )
+
+
 @pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)
 def test_assemble(given: Package, want: Package) -> None:
-    assert given == want
+    assert given == seen(want)
+
+
+class CountingLookup(FakeLookup):
+    """How many claims somebody asked for."""
+
+    asked = 0
+
+    def claim(self, key: Key) -> Object | None:
+        self.asked += 1
+        return super().claim(key)
+
+
+ASKED: dict[str, tuple[Pod, int]] = {
+    "as many claims as there may be": (referring(*["gpu"] * 1024), 1024),
+    "too many": (referring(*["gpu"] * 1025), 0),
+    "far too many": (referring(*["gpu"] * 20_000), 0),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), ASKED.values(), ids=ASKED)
+def test_nothing_is_asked_for_a_package_that_is_too_large(given: Pod, want: int) -> None:
+    lookup = CountingLookup(ML, CLAIM, GPU)
+    package.assemble(given, lookup)
+    assert lookup.asked == want
 
 
 def test_the_stand_in_is_the_generated_claim_but_for_the_unknown_members() -> None:

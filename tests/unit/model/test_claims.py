@@ -4,23 +4,36 @@ from typing import Any
 
 import pytest
 from builders import claim, device_class, pod, template
+from fakes import Watched
 
 from tollbar.model import claims, pods
 from tollbar.model.claims import Subrequest, Unresolved
 
-RESOLVED: dict[str, tuple[Any, str | Unresolved]] = {
-    "by name": (pod().claims("gpu"), "gpu"),
-    "from a template, not generated yet": (pod().templates("gpu"), Unresolved.NOT_CREATED),
-    "from a template, generated": (pod().templates("gpu").generated("gpu", "web-gpu-x"), "web-gpu-x"),
-    "from a template, another one generated": (pod().templates("gpu").generated("nic", "x"), Unresolved.NOT_CREATED),
-    "from a template, none needed": (pod().templates("gpu").generated("gpu", None), Unresolved.NOT_NEEDED),
-    "neither": (pod().but("spec.resourceClaims", [{"name": "gpu"}]), Unresolved.UNSUPPORTED),
+RESOLVED: dict[str, tuple[Any, list[str | Unresolved]]] = {
+    "no reference": (pod(), []),
+    "by name": (pod().claims("gpu"), ["gpu"]),
+    "from a template, not generated yet": (pod().templates("gpu"), [Unresolved.NOT_CREATED]),
+    "from a template, generated": (pod().templates("gpu").generated("gpu", "web-gpu-x"), ["web-gpu-x"]),
+    "from a template, another one generated": (pod().templates("gpu").generated("nic", "x"), [Unresolved.NOT_CREATED]),
+    "from a template, none needed": (pod().templates("gpu").generated("gpu", None), [Unresolved.NOT_NEEDED]),
+    "neither": (pod().but("spec.resourceClaims", [{"name": "gpu"}]), [Unresolved.UNSUPPORTED]),
+    "several, in their order": (
+        pod().templates("b", "a").claims("c").generated("a", "web-a-x").generated("b", "web-b-x"),
+        ["web-b-x", "web-a-x", "c"],
+    ),
 }
 
 
 @pytest.mark.parametrize(("given", "want"), RESOLVED.values(), ids=RESOLVED)
-def test_resolve(given: Any, want: str | Unresolved) -> None:
-    assert claims.resolve(given, given["spec"]["resourceClaims"][0]) == want
+def test_resolved(given: Any, want: list[str | Unresolved]) -> None:
+    references = pods.claim_references(given)
+    assert list(claims.resolved(given)) == list(zip(references, want, strict=True))
+
+
+def test_the_recorded_names_are_read_once_for_all_references() -> None:
+    recorded = Watched({"name": f"c{i}", "resourceClaimName": f"web-c{i}-x"} for i in range(9))
+    given = pod().templates(*(f"c{i}" for i in range(9))).but("status.resourceClaimStatuses", recorded)
+    assert ([name for _, name in claims.resolved(given)], recorded.walks) == ([f"web-c{i}-x" for i in range(9)], 1)
 
 
 CLASSES: dict[str, tuple[Any, list[Subrequest]]] = {

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from builders import claim, device_class, scheduling_gate, template
+from builders import claim, device_class, pod, scheduling_gate, template
 
-from tollbar.model.objects import Object
+from tollbar.model.objects import Key, Object
 from tollbar.views import indexers
 
 FULL: Object = {
@@ -30,7 +30,22 @@ def test_projections(project: Any, want: Object) -> None:
     assert project(FULL) == want
 
 
+SMALL = pod().claims("a", "b").templates("t").generated("t", "web-t-x").wants({"example.com/gpu": "1"})
+LARGE = SMALL.templates(*(f"t{i}" for i in range(1021))).gated()
+
 INDEXED: dict[str, tuple[Any, Any, list[Any]]] = {
+    "a Pod by its claims": (indexers.PODS["claim"], SMALL, [Key("ml", name) for name in ("a", "b", "web-t-x")]),
+    "a Pod by its templates": (indexers.PODS["template"], SMALL, [Key("ml", "t")]),
+    "a Pod by its extended resources": (indexers.PODS["extended-resource"], SMALL, ["example.com/gpu"]),
+    "a Pod whose package is too large not by its claims": (indexers.PODS["claim"], LARGE, []),
+    "nor by its templates": (indexers.PODS["template"], LARGE, []),
+    "nor by its extended resources": (indexers.PODS["extended-resource"], LARGE, []),
+    "but by its gate": (indexers.PODS["gate"], LARGE, ["tollbar.dev/tolerations"]),
+    "and its claims have it as a user": (
+        indexers.CLAIM_USERS["claim"],
+        LARGE,
+        [Key("ml", name) for name in ("a", "b", "web-t-x")],
+    ),
     "a claim by the classes of all its choices": (
         indexers.CLAIMS["class"],
         claim().request("a").request("b", "c").request("a"),

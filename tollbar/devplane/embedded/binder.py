@@ -77,8 +77,7 @@ class Binder:
     def _claims_of(self, pod: Object) -> list[Object] | None:
         """None when one of them is not there yet: there is nothing to say about such a Pod."""
         found = []
-        for reference in pods.claim_references(pod):
-            name = claims.resolve(pod, reference)
+        for _, name in claims.resolved(pod):
             if name is claims.Unresolved.NOT_NEEDED:
                 continue
             claim = self._writer.get(RESOURCE_CLAIMS, Key(key_of(pod).namespace, str(name)))
