@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from integration.following import settles, until_it_can_come_back, until_kubectl
 
 from tollbar.api.gates import shipped_gate
 from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.runtime import config
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 DEFAULT = MANIFESTS / "overlays" / "default"
@@ -42,6 +45,29 @@ def render(kubectl: Kubectl, tmp_path: Path) -> Render:
         return list(yaml.safe_load_all(kubectl("kustomize", str(overlay))))
 
     return rendered
+
+
+def test_the_overlay_with_a_configuration_file_that_the_page_shows(render: Render, tmp_path: Path) -> None:
+    page = (MANIFESTS.parent / "docs" / "tasks" / "install.md").read_text()
+    overlay, file, patches = map(textwrap.dedent, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    configuration = tmp_path / "manifests" / "overlays" / "tried" / "config.yaml"
+    configuration.write_text(file)
+    shown = render(overlay.replace("../manifests/overlays/default", "../default") + patches)
+    written = next(each["metadata"]["name"] for each in shown if each["kind"] == "ConfigMap")
+    found = {}
+    for pods in [each["spec"]["template"]["spec"] for each in shown if each["kind"] == "Deployment"]:
+        container = pods["containers"][0]
+        volumes = {each["name"]: each.get("configMap", {}).get("name") for each in pods["volumes"]}
+        mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+        found[container["name"]] = (container["image"], container["args"][-1], volumes["config"], mounts["config"])
+    as_shown = (
+        "registry.example.com/tollbar:0.1.0",
+        "--config=/etc/tollbar/config/config.yaml",
+        written,
+        "/etc/tollbar/config",
+    )
+    assert found == {"controllers": as_shown, "webhook": as_shown}
+    assert config.load(configuration, {}).managed_namespace_selector == {"matchLabels": {"devices": "shared"}}
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """From decoded JSON to a type, with field errors in the API server's words instead of exceptions.
 
-Used by `tollbar.api.rules` and `tollbar.api.gates`.  Null means absent, as it does to the API server; the status is
-not looked at, so that nothing a controller wrote can make an object invalid.
+Used by `tollbar.api.rules` and `tollbar.api.gates`.  Null means absent, as it does to the API server, save for a label
+of a selector: without it the selector would select more.  The status is not looked at, so that nothing a controller
+wrote can make an object invalid.
 """
 
 import difflib
@@ -40,7 +41,11 @@ def _without_nulls(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         return value
     if isinstance(value, dict):
-        return {key: _without_nulls(member, depth + 1) for key, member in value.items() if member is not None}
+        return {
+            key: member if key == "matchLabels" else _without_nulls(member, depth + 1)
+            for key, member in value.items()
+            if member is not None
+        }
     if isinstance(value, list):
         return [_without_nulls(member, depth + 1) for member in value]
     return value

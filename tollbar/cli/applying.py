@@ -3,8 +3,9 @@
 Used by `suite`.  Everything is applied on the server side under one field manager.  What was there before stays: a
 label marks the objects that did not exist, so that a run which was killed is cleaned up by the next one.
 
-Hazards: removing a CustomResourceDefinition that was not there before removes the rules that were made meanwhile, which
-is said; two runs against one cluster would fight over the webhook configurations, so the second one refuses.
+Hazards: removing a CustomResourceDefinition that was not there before removes the rules and WorkloadClaims that were
+made meanwhile, which is said; two runs against one cluster would fight over the webhook configurations, so the second
+one refuses.
 """
 
 import asyncio
@@ -49,6 +50,11 @@ _REMINDERS: Final = 20
 _SERVED_SECONDS: Final = 30.0
 
 
+def is_of_dev(obj: Object) -> bool:
+    """Whether a run of `tollbar dev` made this object."""
+    return labels_of(obj).get(_MANAGED_BY) == _MANAGER
+
+
 class Applied:
     """One cluster; each method adds something, `undo` removes what was added."""
 
@@ -64,7 +70,7 @@ class Applied:
             found = await self._find(resource, name)
             if found is None:
                 continue
-            if labels_of(found).get(_MANAGED_BY) != _MANAGER:
+            if not is_of_dev(found):
                 raise click.ClickException(
                     f"Tollbar is installed in this cluster: {resource.kind} {name} exists."
                     "  Use another cluster, or run `tollbar drain` first"
@@ -102,7 +108,7 @@ class Applied:
         user: str = review["status"]["userInfo"]["username"]
         wanted = gates.shipped_gate((gates.CONTROLLERS, user))
         found = await self._find(SCHEDULING_GATES, metadata(wanted)["name"])
-        if found is None or labels_of(found).get(_MANAGED_BY) == _MANAGER:
+        if found is None or is_of_dev(found):
             await self._apply(SCHEDULING_GATES, wanted)
         elif user not in spec(found).get("owners", ()):
             self._owners = list(spec(found).get("owners", ()))
@@ -159,17 +165,19 @@ class Applied:
         raise click.ClickException(f"CustomResourceDefinition {name} is still there, being deleted")
 
     async def _announce_losses(self) -> None:
-        if not any(metadata(obj)["name"].startswith(TOLERATION_RULES.plural) for _, obj in self._created):
-            return
-        with suppress(NotFound):
-            rules: Object = await READ(self._client.list, TOLERATION_RULES)
-            if names := [metadata(rule)["name"] for rule in rules["items"]]:
-                self._report(f"removing TolerationRules with their definition: {', '.join(names)}")
+        going = {metadata(obj)["name"] for resource, obj in self._created if resource is CUSTOM_RESOURCE_DEFINITIONS}
+        for resource, also in ((TOLERATION_RULES, ""), (WORKLOAD_CLAIMS, ", and the claims made for them")):
+            if f"{resource.plural}.{resource.group}" not in going:
+                continue
+            with suppress(NotFound):
+                found: Object = await READ(self._client.list, resource)
+                if names := [str(key_of(obj)) for obj in found["items"]]:
+                    self._report(f"removing {resource.kind}s with their definition{also}: {', '.join(names)}")
 
     async def _apply(self, resource: Resource, wanted: Object) -> None:
         name = metadata(wanted)["name"]
         before = await self._find(resource, name)
-        ours = before is None or labels_of(before).get(_MANAGED_BY) == _MANAGER
+        ours = before is None or is_of_dev(before)
         body = _labelled(wanted) if ours else wanted
         if ours:
             self._created.append((resource, body))  # first, so that an interrupted write is undone as well

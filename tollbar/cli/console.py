@@ -68,9 +68,8 @@ def emit(rows: Sequence[dict[str, Any]], data: object, output: Output) -> None:
     elif output == "yaml":
         click.echo(yaml.safe_dump(data, sort_keys=False).rstrip())
     elif rows:
-        click.echo(
-            _table([[head.upper() for head in rows[0]], *([str(value) for value in row.values()] for row in rows)])
-        )
+        table = _table([[head.upper() for head in rows[0]], *([str(value) for value in row.values()] for row in rows)])
+        click.echo(table.encode(errors="backslashreplace").decode())  # a lone surrogate is text, and no UTF-8
 
 
 def _table(rows: list[list[str]]) -> str:

@@ -205,7 +205,9 @@ def _look_further(tell: Narrator, plane: Plane, keep: bool) -> None:
                 *([(f"alias kubectl={kubectl}", "if you have none")] if kubectl.exists() else []),
                 ("kubectl describe pod pod-b", "its events tell the story"),
                 ("kubectl get tolerationrules,schedulinggates", "the rules, and who may remove the gate"),
-                (held, "who is held now: apply another pod-b"),
+                ("kubectl delete deviceclass/large-gpu.example.com pod/pod-b", "take away what pod-b waited for"),
+                (f"kubectl apply -f {locations.quickstart()}/pod-b.yaml", "and it waits again"),
+                (held, "who is held now"),
                 (f"tail -f {plane.layout.root}/logs/controllers.log", "all logs are there"),
             ]
         )

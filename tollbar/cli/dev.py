@@ -63,7 +63,8 @@ def command(kubeconfig: str, admission: str, claims: str) -> None:
 
     Applies the definitions and a SchedulingGate, makes certificates, starts both processes, and registers the webhook
     by URL on 127.0.0.1.  Ctrl-C stops gating, releases every Pod that waits, ends the processes and removes what was
-    applied: the definitions too, and with them TolerationRules made meanwhile, unless they were there before.
+    applied: the definitions too, unless they were there before, and with them TolerationRules and WorkloadClaims made
+    meanwhile. A claim that was made for a WorkloadClaim is deleted with it.
     """
     try:
         console.run(_dev(kubeconfig, admission, claims, Terminal(console.stderr())))
@@ -99,7 +100,7 @@ def _invite(terminal: Terminal, started: Suite, kubeconfig: str) -> None:
     files = locations.quickstart()
     terminal.say(f"ready: webhook at {started.webhook_url}.  Try it, in another terminal:")
     for line in (
-        f"export KUBECONFIG={locations.shown(Path(kubeconfig))}",
+        f"export KUBECONFIG={Path(kubeconfig).absolute()}",
         f"kubectl apply -f {files}/rule.yaml -f {files}/claim-templates.yaml -f {files}/pod-b.yaml",
         f"kubectl get pods -l {wellknown.LABEL_GATE}={wellknown.GATE_HELD}     # held: its device class is missing",
         f"kubectl apply -f {files}/late-device-class.yaml     # and released",

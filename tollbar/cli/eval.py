@@ -5,15 +5,19 @@ A line that is not a request ends the command; everything that is wrong with an 
 
 import json
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from tollbar.cel import COMPILE, DEVICE_ENV, RULE_ENV, CelEngine, CelError, Env, devices, encoding, engine
+from tollbar.model.fields import quoted
 from tollbar.model.objects import Object
 
 ENGINES: Final = ("compiled", "closures", "cel-python")
+_REQUEST: Final = ("id", "expression", "inputs", "variables", "device")
+_DEVICE: Final = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 
 
 class BadRequest(Exception):
@@ -39,16 +43,24 @@ def command(name: str) -> None:
         if not line.strip():
             continue
         try:
-            answered = answer(line, cel)
+            click.echo(_encoded(line, cel))
         except BadRequest as error:
             click.echo(f"Error: line {number}: {error}", err=True)
             raise click.exceptions.Exit(2) from None
-        click.echo(json.dumps(answered, ensure_ascii=False))
+
+
+def _encoded(line: str, cel: CelEngine) -> bytes:
+    try:
+        return json.dumps(answer(line, cel), ensure_ascii=False).encode()
+    except RecursionError:
+        raise BadRequest("nested too deeply") from None
+    except UnicodeEncodeError:
+        raise BadRequest("not Unicode: half of a surrogate pair") from None
 
 
 def answer(line: str, cel: CelEngine) -> Object:
-    """The answer to one request.  Raises BadRequest."""
-    request = _object(_decoded(line), "the request")
+    """The answer to one request.  Raises BadRequest, RecursionError, and UnicodeEncodeError for what is no text."""
+    request = _object(_decoded(line), "the request", _REQUEST)
     expression = request.get("expression")
     if not isinstance(expression, str):
         raise BadRequest("expression must be a string")
@@ -65,7 +77,7 @@ def answer(line: str, cel: CelEngine) -> Object:
 
 def _environment(request: Object) -> tuple[Env, Any]:
     if "device" in request:
-        device = _object(request["device"], "device")
+        device = _object(request["device"], "device", _DEVICE)
         try:
             prepared = devices.prepare(
                 str(device.get("driver") or ""),
@@ -90,7 +102,10 @@ def _decoded(line: str) -> Any:
         raise BadRequest("not JSON") from None
 
 
-def _object(value: Any, what: str) -> Object:
+def _object(value: Any, what: str, known: Collection[str] | None = None) -> Object:
     if not isinstance(value, dict):
         raise BadRequest(f"{what} must be an object")
+    unknown = [name for name in value if known is not None and name not in known]
+    if unknown:
+        raise BadRequest(f"unknown field {quoted(unknown[0])} of {what}")
     return value

@@ -1,7 +1,7 @@
 """`tollbar lint FILE...`: what the webhook would say about rules and gates, before anybody applies them.
 
-Needs no cluster.  Objects of other groups are passed over, so that whole manifests can be given; what a cluster alone
-knows, such as a gate that another object there declares, is not found here.
+Needs no cluster.  Objects of other groups and kinds are passed over, so that whole manifests can be given; what a
+cluster alone knows, such as a gate that another object there declares, is not found here.
 """
 
 import sys
@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass
 import click
 
 from tollbar import wellknown
+from tollbar.api.gates import SchedulingGate, parse_gate
 from tollbar.api.workloads import parse_workload_claim
 from tollbar.cel import CelEngine, engine
 from tollbar.cli import console, manifests
 from tollbar.cli.manifests import Located, Unreadable
 from tollbar.decide.validation import gate_errors, rule_errors
-from tollbar.model.fields import FieldError, required, unsupported
+from tollbar.model import names
+from tollbar.model.fields import FieldError, invalid, required, unsupported
 from tollbar.model.objects import Object
 
 _KINDS = ("TolerationRule", "SchedulingGate", "WorkloadClaim")
@@ -39,8 +41,9 @@ class Finding:
 def command(files: tuple[str, ...], output: console.Output) -> None:
     """Check rules and gates in manifest files, with the words of the admission webhook.
 
-    YAML or JSON, any number of documents; `-` reads standard input. Objects of other API groups are passed over. Exit
-    code 0: nothing found, 1: findings, 2: a file cannot be read.
+    YAML or JSON, any number of documents; `-` reads standard input. Objects of other API groups are passed over, unless
+    their kind is one of ours: then the group is misspelt. Exit code 0: nothing found, 1: findings, 2: a file cannot be
+    read.
     """
     found: list[Located] = []
     unreadable = 0
@@ -60,7 +63,7 @@ def command(files: tuple[str, ...], output: console.Output) -> None:
 
 def check(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
     """What is wrong with these objects of ours, in their order."""
-    gates = [located.obj for located in objects if located.obj.get("kind") == "SchedulingGate"]
+    gates = [located.obj for located in objects if isinstance(parse_gate(located.obj), SchedulingGate)]
     for located in objects:
         obj = located.obj
         meta = obj.get("metadata")
@@ -73,6 +76,8 @@ def check(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
 def _errors(obj: Object, name: object, cel: CelEngine, gates: Iterable[Object]) -> Iterator[FieldError]:
     if not name:
         yield required("metadata.name", "name is required")
+    for problem in names.dns_subdomain(name) if name and isinstance(name, str) else ():
+        yield invalid("metadata.name", name, problem)
     match obj.get("kind"):
         case "TolerationRule":
             yield from rule_errors(obj, cel)
@@ -86,7 +91,10 @@ def _errors(obj: Object, name: object, cel: CelEngine, gates: Iterable[Object]) 
 
 
 def _is_ours(obj: object) -> bool:
-    return isinstance(obj, dict) and str(obj.get("apiVersion", "")).partition("/")[0] == wellknown.GROUP
+    """By its group or by its kind: what has our kind and another group is misspelt."""
+    if not isinstance(obj, dict):
+        return False
+    return str(obj.get("apiVersion", "")).partition("/")[0] == wellknown.GROUP or obj.get("kind") in _KINDS
 
 
 def _count(number: int, thing: str) -> str:

@@ -1,6 +1,7 @@
 """What hints for a person call things by: this program, and the folders of a checkout, if there is one.
 
-Used by `dev` and `demo`.  Paths are relative to the current directory where that is shorter.
+Used by `dev` and `demo`.  Paths are relative to the current directory where that is shorter, but absolute where they
+are for another terminal.
 """
 
 import os
@@ -33,9 +34,10 @@ def folder(name: str) -> str | None:
     return shown(path) if path.is_dir() else None
 
 
-def quickstart() -> str:
-    """Where a user finds the quickstart's files."""
-    return folder("manifests/examples/quickstart") or shown(QUICKSTART)
+def quickstart() -> Path:
+    """Where a user finds the quickstart's files, in any terminal."""
+    path = _CHECKOUT / "manifests" / "examples" / "quickstart"
+    return path if path.is_dir() else QUICKSTART
 
 
 def shown(path: Path) -> str:

@@ -1,7 +1,9 @@
 """Objects in manifest files, with the lines that they are on.
 
 Called by `tollbar lint`.  YAML with any number of documents, JSON (which is YAML), and Lists of objects.  Nothing is
-imported from the files and no tag is run: the loader is PyYAML's safe one.
+imported from the files and no tag is run: the loader is PyYAML's safe one.  An unquoted date is text, as for kubectl.
+
+Hazard: a few lines of aliases may stand for more than any memory holds; they are counted before they are followed.
 """
 
 import re
@@ -16,6 +18,8 @@ from tollbar.model.objects import Object
 
 STDIN: Final = "-"
 _MAX_BYTES: Final = 16 * 1024 * 1024
+_MAX_VALUES: Final = 1_000_000
+"""Of one document, aliases written out."""
 _PARTS: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 
@@ -55,7 +59,9 @@ def read(name: str, stdin: Any) -> Iterator[Located]:
     if len(text) > _MAX_BYTES:
         raise Unreadable(f"{shown}: larger than 16 MiB")
     try:
-        for node in yaml.compose_all(text, Loader=yaml.SafeLoader):
+        for node in yaml.compose_all(text, Loader=_Loader):
+            if _size(node, {}) > _MAX_VALUES:
+                raise Unreadable(f"{shown}:{node.start_mark.line + 1}: more than {_MAX_VALUES:,} values")
             yield from _objects(shown, node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -84,8 +90,39 @@ def _objects(file: str, node: yaml.Node) -> Iterator[Located]:
         yield Located(file, value, node)
 
 
+class _Loader(yaml.SafeLoader):
+    """Says where a scalar is that its tag does not fit: PyYAML's constructors raise whatever comes."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"not a valid {kind}", node.start_mark) from error
+
+
+def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """How many values the node stands for.  Raises ComposerError when it contains itself."""
+    if node not in known:
+        known[node] = -1
+        members: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            members = [member for pair in node.value for member in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            members = node.value
+        known[node] = 1 + sum(_size(member, known) for member in members)
+    if known[node] < 0:
+        raise yaml.composer.ComposerError(None, None, "an alias to what contains it", node.start_mark)
+    return known[node]
+
+
 def _construct(node: yaml.Node) -> Object | Any:
-    loader = yaml.SafeLoader("")
+    loader = _Loader("")
     try:
         return loader.construct_document(node)
     finally:

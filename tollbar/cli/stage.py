@@ -28,7 +28,7 @@ PLAIN: Final = "plain"
 RESERVED: Final = "gpu"
 DRIVER: Final = "gpu.example.com"
 TAINT: Final[Object] = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 """How long a chapter waits for anything."""
 
 NOTEBOOKS: Final = Resource("example.com", "v1", "notebooks", "Notebook", namespaced=True)

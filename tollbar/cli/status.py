@@ -12,8 +12,9 @@ from typing import Any, Final
 import click
 
 from tollbar import wellknown
-from tollbar.api.gates import CONTROLLERS
 from tollbar.cli import console
+from tollbar.cli.applying import is_of_dev
+from tollbar.cli.drain import is_ours
 from tollbar.decide import claimsmode, draining
 from tollbar.model import claims, conditions, managers, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
@@ -26,10 +27,12 @@ from tollbar.runtime.errors import Forbidden, NotFound
 from tollbar.runtime.resources import (
     EVENTS,
     LEASES,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
     PODS,
     RESOURCE_CLAIMS,
     SCHEDULING_GATES,
     TOLERATION_RULES,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
     WORKLOAD_CLAIMS,
     Resource,
 )
@@ -43,27 +46,35 @@ _SAID_ANYWAY: Final = frozenset(
     {wellknown.PERMISSION_DENIED, wellknown.UPSTREAM_OSCILLATION, wellknown.UPSTREAM_TOO_OLD}
 )
 """Reasons of the leader's condition of which more can be seen from outside."""
+_UNREAD: Final = "unknown: the Lease may not be read"
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_NAMED: Final = 10
+"""As many reservations with a problem are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`mode` is empty when no Lease says it, `leader` None when there is no Lease.
+    """`mode` is empty when no Lease says it, `leader` None when there is no Lease, `of_dev` whether `tollbar dev` runs.
 
     `condition` is what the leader says of how the mode fits, None when it says nothing.  `generator` is the field
-    manager that made the newest claim of a Pod, empty when there is none.  `reservations`
-    counts by reason; `loops` and `refusals` are what Events said lately.
+    manager that made the newest claim of a Pod, empty when there is none.  `untrusted` are the webhook configurations
+    without a CA.  `reservations` counts by reason, `unreserved` names those that are not as they should be; `loops` and
+    `refusals` are what Events said lately.
     """
 
     server: str
     mode: str
     condition: Object | None
     leader: str | None
+    of_dev: bool
+    untrusted: tuple[str, ...]
     generator: str
     pod_groups: str
     may_bind: bool | None
     held_pods: int
     rules_not_ready: tuple[str, ...]
     reservations: dict[str, int]
+    unreserved: tuple[str, ...]
     loops: tuple[str, ...]
     refusals: tuple[str, ...]
 
@@ -71,11 +82,9 @@ class Status:
 def problems(found: Status) -> list[str]:
     """What somebody should look at, each in one line."""
     said = [f"rule {rule}" for rule in found.rules_not_ready]
-    said += [
-        f"{count} reservation{'s'[: count != 1]}: {reason}"
-        for reason, count in found.reservations.items()
-        if reason not in _FINE
-    ]
+    said += [f"reservation {each}" for each in found.unreserved[:_NAMED]]
+    if len(found.unreserved) > _NAMED:
+        said.append(f"{len(found.unreserved) - _NAMED} more reservations like these")
     said += [
         f"the entries of a finished Pod come and go on ResourceClaim {claim}: delete that Pod, or use claims: Replace"
         for claim in found.loops
@@ -88,43 +97,75 @@ def problems(found: Status) -> list[str]:
         said.append("the controllers may not update and patch resourceclaims/binding: no claim can be reserved")
     if found.leader == "":
         said.append("nobody holds the controllers' Lease")
+    if found.leader is None and not found.of_dev:
+        said.append("no controller has ever led: look at the Pods of the Deployment tollbar-controllers")
+    said += [f"{each} has no CA, nobody asks the webhook: run `tollbar certs --apply`" for each in found.untrusted]
     if found.mode == "Complement" and found.generator.startswith(wellknown.FIELD_MANAGER_PREFIX):
         said.append("claims: Complement, but the newest claim of a Pod was made by Tollbar")
     return said
 
 
 async def gather(client: Client, namespace: str, clock: Clock) -> Status:
-    """Raises ApiError when the API server does not answer or nothing may be read."""
-    lease = await _optional(client, LEASES, _LEASE, namespace)
-    gates = await _list(client, SCHEDULING_GATES)
-    around = await look_around(client, _controllers(gates))
+    """Raises ApiError when the API server does not answer or nothing may be read, ClickException without Tollbar."""
+    if not await READ(client.served, wellknown.API_VERSION):
+        raise click.ClickException("Tollbar is not installed in this cluster: tollbar.dev is not served")
+    lease = await _lease(client, namespace)
+    notes = annotations_of(lease or {})
+    configurations = [
+        configuration
+        for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
+        for configuration in await _list(client, resource)
+        if is_ours(configuration)
+    ]
+    of_dev = any(map(is_of_dev, configurations))
+    controllers = _controllers(await _list(client, SCHEDULING_GATES))
+    around = await look_around(client, controllers)
     found = await _list(client, RESOURCE_CLAIMS)
+    reserved = reservations(await _list(client, WORKLOAD_CLAIMS), found)
     return Status(
         server=around.version,
-        mode=annotations_of(lease).get(wellknown.ANNOTATION_CLAIMS, ""),
-        condition=claimsmode.read(annotations_of(lease).get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
-        leader=_leader(lease, clock.now()),
+        mode=notes.get(wellknown.ANNOTATION_CLAIMS, ""),
+        condition=claimsmode.read(notes.get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
+        leader=_UNREAD if lease is None else _leader(lease, clock.now()),
+        of_dev=of_dev,
+        untrusted=tuple(metadata(each)["name"] for each in configurations if _lacks_authority(each)),
         generator=_generator(found),
         pod_groups=around.pod_groups,
-        may_bind=around.may_bind,
+        may_bind=around.may_bind if controllers and not of_dev else None,
         held_pods=len([pod async for pod in _all(client, PODS, "spec.nodeName=") if pods.is_gated(pod)]),
         rules_not_ready=tuple(_not_ready(rule) for rule in await _list(client, TOLERATION_RULES) if _not_ready(rule)),
-        reservations=reservations(await _list(client, WORKLOAD_CLAIMS), found),
+        reservations=dict(sorted(Counter(each.reason for each in reserved).items())),
+        unreserved=tuple(str(each) for each in reserved if each.reason not in _FINE),
         loops=tuple(_regarding(await _told(client, wellknown.UPSTREAM_OSCILLATION, clock.now()))),
-        refusals=tuple(_notes(await _told(client, wellknown.CLAIMS_NOT_REPLACED, clock.now()))),
+        refusals=tuple(_notes(await _told(client, wellknown.CLAIMS_NOT_REPLACED, clock.now())) if lease else ()),
     )
 
 
-def reservations(asked: Sequence[Object], found: Sequence[Object]) -> dict[str, int]:
-    """How many stand how: WorkloadClaims as they say, annotated claims as can be seen of them."""
-    counts: Counter[str] = Counter()
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """How one stands: `name` is `namespace/name` of the WorkloadClaim, or of the claim that is annotated."""
+
+    name: str
+    reason: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.name, self.reason, self.message)))
+
+
+def reservations(asked: Sequence[Object], found: Sequence[Object]) -> list[Reservation]:
+    """WorkloadClaims as they say, annotated claims as can be seen of them."""
+    stand = []
     for each in asked:
-        reserved = conditions.find((each.get("status") or {}).get("conditions"), wellknown.CONDITION_RESERVED)
-        counts[str((reserved or {}).get("reason") or "Unknown")] += 1
-    for claim in found:
-        if intent_of(claim) is not None and not workload_claim_of(claim):
-            counts[_seen(claim)] += 1
-    return dict(sorted(counts.items()))
+        said = conditions.find((each.get("status") or {}).get("conditions"), wellknown.CONDITION_RESERVED) or {}
+        reason, message = str(said.get("reason") or "Unknown"), str(said.get("message") or "")
+        stand.append(Reservation(str(key_of(each)), reason, message))
+    stand += [
+        Reservation(str(key_of(claim)), _seen(claim))
+        for claim in found
+        if intent_of(claim) is not None and not workload_claim_of(claim)
+    ]
+    return stand
 
 
 def _seen(claim: Object) -> str:
@@ -134,12 +175,20 @@ def _seen(claim: Object) -> str:
 
 
 def _controllers(gates: Sequence[Object]) -> str:
-    """The user that the controllers are: the gate that they declare names it."""
+    """The service account that the controllers are: the gate that they declare names it.  Empty when none is named.
+
+    Of other users the groups are not known, which may give them their rights.
+    """
     for gate in gates:
         owners = spec(gate).get("owners") or ()
-        if spec(gate).get("gateName") == wellknown.GATE and owners:
-            return str(owners[0])
-    return CONTROLLERS
+        if spec(gate).get("gateName") == wellknown.GATE:
+            return next((str(owner) for owner in owners if str(owner).startswith(_SERVICE_ACCOUNT)), "")
+    return ""
+
+
+def _lacks_authority(configuration: Object) -> bool:
+    """Whether the API server cannot trust a webhook of it."""
+    return any(not (each.get("clientConfig") or {}).get("caBundle") for each in configuration.get("webhooks") or ())
 
 
 def _generator(found: Sequence[Object]) -> str:
@@ -188,12 +237,15 @@ def _notes(events: Sequence[Object]) -> list[str]:
     return sorted({str(event.get("note")) for event in events})
 
 
-async def _optional(client: Client, resource: Resource, name: str, namespace: str) -> Object:
-    """The object, or an empty one: not there, or not for us to see."""
+async def _lease(client: Client, namespace: str) -> Object | None:
+    """Empty when there is none, None when it may not be read, which is said."""
     try:
-        found: Object = await READ(client.get, resource, name, namespace)
-    except (NotFound, Forbidden):
+        found: Object = await READ(client.get, LEASES, _LEASE, namespace)
+    except NotFound:
         return {}
+    except Forbidden as error:
+        console.say(f"not looked at: {console.explain(error)}")
+        return None
     return found
 
 
@@ -263,7 +315,7 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
         "claims of Pods made by": found.generator or "nobody yet",
         "PodGroups": found.pod_groups or "not served",
         "resourceclaims/binding": {True: "permitted", False: "not permitted", None: "unknown"}[found.may_bind],
-        "leader": "no Lease" if found.leader is None else found.leader or "none",
+        "leader": _leading(found),
         "held Pods": found.held_pods,
         "rules not ready": len(found.rules_not_ready),
         "reservations": by_reason or "none",
@@ -271,6 +323,12 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
         **{f"problem {number}": problem for number, problem in enumerate(said, 1)},
     }
     return [{"what": name, "value": value} for name, value in rows.items()]
+
+
+def _leading(found: Status) -> str:
+    if found.leader is None:
+        return "no Lease: run by `tollbar dev`" if found.of_dev else "no Lease"
+    return found.leader or "none"
 
 
 def _standing(condition: Object | None) -> str:

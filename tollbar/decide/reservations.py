@@ -213,7 +213,7 @@ def _unreadable(case: _Case) -> ReservationPlan | None:
                 outcome=RetryAfter(SOON),
             )
         case Knowledge.UNKNOWN_KIND:
-            why = f"{reference}: the API server does not serve this kind"
+            why = f"{reference}: the API server does not serve this kind{_plural(case)}"
             return _blocked(case, wellknown.KIND_UNKNOWN, why)
         case Knowledge.FORBIDDEN:
             detail = workload.detail if workload is not None else ""
@@ -359,6 +359,12 @@ CHAIN: Final[Sequence[Callable[[_Case], ReservationPlan | None]]] = (  # order i
 
 def _reference(case: _Case) -> str:
     return str(case.intent.reference) if isinstance(case.intent, Intent) else ""
+
+
+def _plural(case: _Case) -> str:
+    """The usual mistake: `deployment`."""
+    resource = case.intent.reference.resource if isinstance(case.intent, Intent) else ""
+    return f"; `resource` is the plural: {resource}s" if resource and not resource.endswith("s") else ""
 
 
 def _names(found: Sequence[Object]) -> str:

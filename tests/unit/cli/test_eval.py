@@ -91,12 +91,24 @@ def test_answers_keep_the_order_and_the_ids_of_requests() -> None:
     assert [(each["id"], each["value"]) for each in found] == [("a", 1), (None, 2), ([3], 3)]
 
 
+_HALF = "not Unicode: half of a surrogate pair"
 BAD: dict[str, tuple[Any, str]] = {
     "no JSON": ("{", "not JSON"),
     "no object": ([1], "the request must be an object"),
     "no expression": ({"id": 1}, "expression must be a string"),
     "inputs that are none": ({"expression": "1", "inputs": [1]}, "inputs must be an object"),
     "variables that are none": ({"expression": "1", "variables": "x"}, "variables must be an object"),
+    "a misspelt field": ({"expression": "1", "input": {}}, 'unknown field "input" of the request'),
+    "a misspelt field of a device": (
+        {"expression": "1", "device": {"drivers": "a"}},
+        'unknown field "drivers" of device',
+    ),
+    "half a character": ({"expression": "x", "inputs": {"x": "\ud800"}, "variables": {"x": "dyn"}}, _HALF),
+    "half a character in the id": ({"expression": "1", "id": "\ud800"}, _HALF),
+    "a deep input": (
+        f'{{"expression": "x", "variables": {{"x": "dyn"}}, "inputs": {{"x": {"[" * 900}{"]" * 900}}}}}',
+        "nested too deeply",
+    ),
     "a device that is none": ({"expression": "1", "device": 1}, "device must be an object"),
     "a device with a wrong quantity": (
         {"expression": "true", "device": {"driver": "a", "capacity": {"m": {"value": "much"}}}},

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from tollbar.api.gates import shipped_gate
 from tollbar.cli import main
+from tollbar.model import names
 
 ROOT = Path(__file__).parents[3]
 GOOD = toleration_rule("gpu").cel("claims.size() > 0")
@@ -31,12 +32,36 @@ def findings(stdin: str) -> list[tuple[Any, ...]]:
     return [(each["line"], each["object"], each["field"], each["message"]) for each in found]
 
 
+RULE = """\
+apiVersion: tollbar.dev/v1alpha1
+kind: TolerationRule
+metadata:
+  name: gpu
+spec:
+  MODE
+  match:
+    type: CEL
+    cel:
+      expression: EXPRESSION
+  tolerations:
+  - {key: example.com/gpu, operator: Exists, effect: NoSchedule}
+"""
+
+
+def rule(expression: str = "claims.size() > 0", mode: str = "mode: Enforce") -> str:
+    return RULE.replace("EXPRESSION", expression).replace("MODE", mode)
+
+
 CLEAN: dict[str, str] = {
     "nothing": "",
     "only empty documents": "---\n---\n",
     "objects of other groups": written(CONFIG_MAP),
     "a rule among others": written(CONFIG_MAP, GOOD, CONFIG_MAP),
     "two gates of different names": written(scheduling_gate("a", "x/a"), scheduling_gate("b", "x/b")),
+    "a date, which is text to kubectl": rule().replace("  name: gpu\n", "  name: gpu\n  labels: {date: 2024-02-30}\n"),
+    "a value used twice": rule(mode="mode: &mode Enforce").replace(
+        "  name: gpu\n", "  name: gpu\n  labels: {mode: gpu}\n"
+    ),
     "JSON": json.dumps(GOOD),
     "a List": json.dumps({"apiVersion": "v1", "kind": "List", "items": [GOOD, CONFIG_MAP]}),
     "a WorkloadClaim": written(
@@ -57,26 +82,6 @@ CLEAN: dict[str, str] = {
 def test_what_is_right_is_passed(text: str) -> None:
     done = lint("-", stdin=text)
     assert (done.exit_code, done.stdout) == (0, ""), done.output
-
-
-RULE = """\
-apiVersion: tollbar.dev/v1alpha1
-kind: TolerationRule
-metadata:
-  name: gpu
-spec:
-  MODE
-  match:
-    type: CEL
-    cel:
-      expression: EXPRESSION
-  tolerations:
-  - {key: example.com/gpu, operator: Exists, effect: NoSchedule}
-"""
-
-
-def rule(expression: str = "claims.size() > 0", mode: str = "mode: Enforce") -> str:
-    return RULE.replace("EXPRESSION", expression).replace("MODE", mode)
 
 
 FOUND: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
@@ -131,6 +136,39 @@ FOUND: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
             )
         ],
     ),
+    "a group": (
+        rule().replace("tollbar.dev", "tolbar.dev"),
+        [
+            (
+                1,
+                "TolerationRule/gpu",
+                "apiVersion",
+                'Unsupported value: "tolbar.dev/v1alpha1": supported values: "tollbar.dev/v1alpha1"',
+            )
+        ],
+    ),
+    "a name that the API server refuses": (
+        rule().replace("name: gpu", "name: GPU_nodes"),
+        [
+            (
+                4,
+                "TolerationRule/GPU_nodes",
+                "metadata.name",
+                f'Invalid value: "GPU_nodes": {names.dns_subdomain("GPU_nodes")[0]}',
+            )
+        ],
+    ),
+    "a label without a value, which the API server drops without a word": (
+        rule(mode="namespaceSelector: {matchLabels: {team: }}"),
+        [
+            (
+                6,
+                "TolerationRule/gpu",
+                "spec.namespaceSelector.matchLabels[team]",
+                "Invalid value: null: must be a string",
+            )
+        ],
+    ),
     "a kind": (
         rule().replace("kind: TolerationRule", "kind: TolerationRules"),
         [
@@ -143,6 +181,14 @@ FOUND: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
                     ' "WorkloadClaim"'
                 ),
             )
+        ],
+    ),
+    "a gate beside one that is none": (
+        written(scheduling_gate("a", "x/y"), {**scheduling_gate("b", "x/y"), "metadata": "b", "spec": "x/y"}),
+        [
+            (12, "SchedulingGate", "metadata.name", "Required value: name is required"),
+            (12, "SchedulingGate", "metadata", 'Invalid value: "b": must be an object'),
+            (13, "SchedulingGate", "spec", 'Invalid value: "x/y": must be an object'),
         ],
     ),
     "the same gate twice": (
@@ -182,6 +228,16 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "a tag that would run something": ("!!python/object/apply:os.system ['true']", "could not determine a constructor"),
     "no text": (b"\xff\xfe\x00a", "not text in UTF-8"),
     "an alias to nothing": ("a: *b", "found undefined alias"),
+    "a number longer than any": ("a: " + "1" * 5000, ":1:4: not a valid int"),
+    "a tag that does not fit": ("a:\n- !!int b", ":2:3: not a valid int"),
+    "a tag for nothing": ('a: !!int ""', ":1:4: not a valid int"),
+    "a date that is none": ("a: !!timestamp b", ":1:4: not a valid timestamp"),
+    "a boolean that is none": ("a: !!bool b", ":1:4: not a valid bool"),
+    "an alias to what it is in": ("a: &a [*a]", ":1:4: an alias to what contains it"),
+    "more aliases than memory": (
+        "\n".join(f"x{n}: &x{n} [{', '.join(['a' if n == 0 else f'*x{n - 1}'] * 9)}]" for n in range(12)),
+        ":1: more than 1,000,000 values",
+    ),
     "deep nesting": ("[" * 5000, "nested too deeply"),
 }
 
@@ -199,6 +255,11 @@ def test_what_cannot_be_read_is_exit_code_2(tmp_path: Path, content: str | bytes
         "1 object checked, 0 findings",
         False,
     ), done.stderr
+
+
+def test_what_is_no_unicode_is_shown_as_it_is_written() -> None:
+    done = lint("-", stdin=rule().replace("key: example.com", r'"\ud800": x, key: example.com'))
+    assert (done.exit_code, r'spec.tolerations[0]: Invalid value: "\ud800"' in done.stdout) == (1, True), done.output
 
 
 def test_a_file_that_is_not_there_is_exit_code_2(tmp_path: Path) -> None:

@@ -55,10 +55,11 @@ def test_the_story_knows_the_notebooks() -> None:
 
 
 def test_hints_name_files_that_are_there(monkeypatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[3])
+    root = Path(__file__).parents[3]
+    monkeypatch.chdir(root)
 
     assert (locations.quickstart(), locations.folder("docs"), locations.folder("nowhere")) == (
-        "manifests/examples/quickstart",
+        root / "manifests" / "examples" / "quickstart",
         "docs",
         None,
     )

@@ -205,6 +205,13 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     ),
     # Not knowing is no reason to let go.
     "a kind that is not served": (facts(kept(), Knowledge.UNKNOWN_KIND), blocked("KindUnknown", UNSERVED)),
+    "a kind in the singular": (
+        facts(kept(**{"tollbar.dev/reserved-for": "deployment.apps/web"}), Knowledge.UNKNOWN_KIND),
+        blocked(
+            "KindUnknown",
+            "deployment.apps/web: the API server does not serve this kind; `resource` is the plural: deployments",
+        ),
+    ),
     "a kind that is not served any more": (
         facts(allocated(ENTRY, **OURS), Knowledge.UNKNOWN_KIND),
         blocked("KindUnknown", UNSERVED, reserved=True),

@@ -6,18 +6,18 @@ Called by the server.  Texts are left out: the schemas are those of `shapes`.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tollbar.devplane.embedded import errors, shapes
+from tollbar.devplane.embedded import shapes
 from tollbar.devplane.embedded.kinds import Kind, Kinds
 from tollbar.model.objects import Object
 from tollbar.runtime.client import PatchType
 
+V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""Of `/openapi/v2`, whose document is empty: kubectl looks there for kinds that v3 does not have, and must not fail."""
 _PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
 def answer(kinds: Kinds, path: str) -> Object | None:
-    """What is below `/openapi/`; None where nothing is.  Raises Refused (501)."""
-    if path == "/openapi/v2":
-        raise errors.not_implemented("OpenAPI v2: ask for /openapi/v3")
+    """What is below `/openapi/`; None where nothing is."""
     if path == "/openapi/v3":
         return _index(kinds)
     return _document(kinds, path.removeprefix("/openapi/v3/").partition("/")[2])
