@@ -89,7 +89,8 @@ class RealPlane(LocalPlane):
         argv = [*self._binaries.command(component), *arguments(component, self.layout, self._ports, self.options)]
         self._spawn(component, argv)
         if component == API_SERVER:
-            self._await(component, self.layout.authority.exists)
+            # The key is written after the certificate, which is whole by then.
+            self._await(component, self.layout.authority.with_suffix(".key").exists)
             self._write_kubeconfigs()
         self._await(component, self._probe(component))
         self._report(f"{component} is ready ({time.monotonic() - started:.1f} s)")
