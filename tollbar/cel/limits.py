@@ -40,7 +40,7 @@ MAX_VALUE_DEPTH: Final = 64
 CHARACTERS_PER_STEP: Final = 64
 CHARACTERS_MADE_PER_STEP: Final = 256
 ELEMENTS_MADE_PER_STEP: Final = 16
-PATTERN_WORK_PER_STEP: Final = 256
+PATTERN_WORK_PER_STEP: Final = 64
 """Characters times pattern instructions: what the slowest matcher of RE2 does in the time of a step."""
 PARSE_STEPS: Final = 20
 """For reading a quantity, version, timestamp or duration."""
