@@ -8,7 +8,7 @@ Errors: && || exists all absorb them, as CEL defines: a deciding term decides, w
 is never absorbed.  What is not known yet is an error that gives way to a decision, and comes before other errors.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tollbar.cel import operations
@@ -226,22 +226,7 @@ class _Builder:
         terms = tuple(self.truth(term, scope, node.operator) for term in node.terms)
         decisive: bool = node.operator == "||"
 
-        def logic(frame: Frame) -> Any:
-            failure: Exception | None = None
-            for term in terms:
-                try:
-                    if term(frame) is decisive:
-                        return decisive
-                except (CelError, Unsettled) as caught:
-                    failure = _absorbed(failure, caught)
-            if failure is None:
-                return not decisive
-            try:
-                raise failure
-            finally:
-                del failure  # or the exception and this frame would hold on to each other
-
-        return self.faulting(node, logic)
+        return self.faulting(node, lambda frame: _settled(decisive, terms, frame))
 
     def truth(self, node: Expr, scope: Scope, what: str) -> Evaluate:
         run = self.build(node, scope)
@@ -367,27 +352,29 @@ def _order(name: str) -> Callable[[Budget, Any, Any], bool]:
     return lambda budget, a, b: ordered(name, a, b, budget)
 
 
+def _settled(decisive: bool, terms: Iterable[Evaluate], frame: Frame) -> Any:
+    """The decisive value if any term has it, whatever others do; else the first failure, or else the other value."""
+    failure: Exception | None = None
+    for term in terms:
+        try:
+            if term(frame) is decisive:
+                return decisive
+        except (CelError, Unsettled) as caught:
+            failure = _absorbed(failure, caught)
+    if failure is None:
+        return not decisive
+    try:
+        raise failure
+    finally:
+        del failure  # or the exception and this frame would hold on to each other
+
+
 # The loops: each gets the rounds, the predicate and the value.
 
 
 def _quantified(decisive: bool) -> Callable[..., Evaluate]:
     def loop(rounds: Rounds, predicate: Evaluate, _: None) -> Evaluate:
-        def quantified(frame: Frame) -> Any:
-            failure: Exception | None = None
-            for _ in rounds(frame):
-                try:
-                    if predicate(frame) is decisive:
-                        return decisive
-                except (CelError, Unsettled) as caught:
-                    failure = _absorbed(failure, caught)
-            if failure is None:
-                return not decisive
-            try:
-                raise failure
-            finally:
-                del failure
-
-        return quantified
+        return lambda frame: _settled(decisive, (predicate for _ in rounds(frame)), frame)
 
     return loop
 

@@ -6,7 +6,7 @@ is immutable and an evaluation keeps its state to itself, so programs may be sha
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 from tollbar.cel import operations, schema
@@ -130,7 +130,7 @@ def closures(found: Checked) -> ClosureProgram:
         cost = operations.nodes(found.tree)
     except RecursionError:
         raise _too_deep() from None
-    asking = lru_cache(maxsize=1)(partial(_asking, found.tree, found.env))
+    asking = cache(partial(_asking, found.tree, found.env))
     return ClosureProgram(found.source, found.reads, found.tree, found.result, cost, variables, run, asking)
 
 
