@@ -17,7 +17,7 @@ from benchmarks.workload import Row, Sample, Workload, percentile
 from tollbar.api.webhooks import PODS_PATH
 from tollbar.model import pods
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import DEVICE_CLASSES, PODS
+from tollbar.model.resources import DEVICE_CLASSES, PODS
 
 WITHOUT, WITH, ADDED = COLUMNS = ("without the webhook", "with the webhook", "added")
 AT_ONCE: Final = (1, 8)

@@ -19,8 +19,8 @@ from tollbar.devplane.real.audit import COMPLETE, Record
 from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, metadata
+from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
 DEFAULT, RAISED, TOLLBAR = COLUMNS = (
     "kube-controller-manager, default limits",

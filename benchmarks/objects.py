@@ -6,8 +6,8 @@ from builders import claim, device_class, toleration_rule
 from cluster import RESERVED, a_pod, as_written
 
 from tollbar.api.gates import shipped_gate
-from tollbar.decide import tolerations
-from tollbar.decide.tolerations import Addition
+from tollbar.decide.pods import tolerations
+from tollbar.decide.pods.tolerations import Addition
 from tollbar.model.objects import Object, spec
 
 RULE: Final = "late"

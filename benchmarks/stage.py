@@ -19,9 +19,9 @@ from stack import Stack
 from tollbar.devplane.real.audit import AuditLog, Record, parse
 from tollbar.devplane.real.components import API_SERVER, Options
 from tollbar.model.objects import Object
+from tollbar.model.resources import NAMESPACES, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import NAMESPACES, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
 OPTIONS: Final = Options(scheduler=False)

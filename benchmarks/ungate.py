@@ -15,7 +15,7 @@ from benchmarks.workload import Row, Sample, Workload
 from tollbar.devplane.real.audit import COMPLETE, Record
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, key_of
-from tollbar.runtime.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
+from tollbar.model.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
 
 AT_ONCE: Final = 64
 LOOP, SILENT, TOLLBAR = COLUMNS = ("loop of patches", "Tollbar without Events", "Tollbar")

@@ -13,8 +13,8 @@ from benchmarks.stage import Stage
 from benchmarks.workload import Row, Sample, Workload, percentile
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, metadata
+from tollbar.model.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client
-from tollbar.runtime.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource
 
 LOOP, TOLLBAR = COLUMNS = ("watch and patch", "Tollbar")
 P50 = Row("from the class to the release, p50", "ms")

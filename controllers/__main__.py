@@ -28,9 +28,10 @@ from controllers.status import StatusWriter
 from controllers.watchdog import reconcile as watchdog
 from controllers.watchdog.declare import declare
 from tollbar import cel, wellknown
-from tollbar.decide.claimsmode import ModeFacts
+from tollbar.decide.claims.modes import ModeFacts
+from tollbar.model import resources
 from tollbar.model.objects import Key, Object, spec
-from tollbar.runtime import detection, options, process, resources
+from tollbar.runtime import detection, options, process
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration

@@ -10,12 +10,12 @@ answers is taken into the cache.  Errors are the client's: `outcome_of` says whi
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.deallocation import Deallocation
+from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model.objects import Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue
+from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
-from tollbar.runtime.resources import RESOURCE_CLAIMS
 from tollbar.runtime.store import Store
 
 STALE: Final = Requeue("StaleView")

@@ -1,6 +1,6 @@
 """How the leader looks after claims, and whether that fits: gathered now and then, said on the Lease.
 
-Used by `controllers.__main__`.  What is decided is `tollbar.decide.claimsmode`; it is also logged when it changes.
+Used by `controllers.__main__`.  What is decided is `tollbar.decide.claims.modes`; it is also logged when it changes.
 Hazard: none to others; behind, the Lease says what was true a moment ago.
 """
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide import claimsmode
-from tollbar.decide.claimsmode import Fit, Mode, ModeFacts
+from tollbar.decide.claims import modes
+from tollbar.decide.claims.modes import Fit, Mode, ModeFacts
 from tollbar.model import claims, managers, pods, timestamps
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Key, Object, key_of, metadata
@@ -42,7 +42,7 @@ class Standing:
         self._newest = ("", "")  # when the newest generated claim was created, and by whom
         self._before: Object = {}
         self.annotations: dict[str, str] = {wellknown.ANNOTATION_CLAIMS: mode}
-        self._say(claimsmode.fit(ModeFacts(mode)))
+        self._say(modes.fit(ModeFacts(mode)))
 
     def take_over(self, lease: Object) -> None:
         """The Lease as the last leader left it."""
@@ -50,7 +50,7 @@ class Standing:
 
     def handed_over(self) -> bool:
         """Whether the last leader generated claims until a moment ago."""
-        return claimsmode.was_generating(self._before, self._clock.now())
+        return modes.was_generating(self._before, self._clock.now())
 
     def watch(self, store: Store) -> None:
         """Take note of who generates the claims of this store."""
@@ -67,7 +67,7 @@ class Standing:
         while True:
             if self._clock.monotonic() - asked >= AROUND:
                 asked, facts = self._clock.monotonic(), await self._look_around(client, facts)
-            self._say(claimsmode.fit(known(replace(facts, generator=self._newest[1]))))
+            self._say(modes.fit(known(replace(facts, generator=self._newest[1]))))
             await self._clock.sleep(PERIOD)
 
     async def _look_around(self, client: Client, facts: ModeFacts) -> ModeFacts:
@@ -80,7 +80,7 @@ class Standing:
 
     def _say(self, found: Fit) -> None:
         name = wellknown.ANNOTATION_CLAIMS_CONDITION
-        self.annotations[name] = claimsmode.record(self.annotations.get(name, ""), found, self._clock.now())
+        self.annotations[name] = modes.record(self.annotations.get(name, ""), found, self._clock.now())
         if found != self._said:
             level = logging.WARNING if found.status == "False" else logging.INFO
             _log.log(

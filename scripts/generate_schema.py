@@ -23,7 +23,7 @@ SEEN = {
     "DeviceClass": ("metadata", "spec"),
     "Namespace": ("metadata",),
 }
-"""What a package has of its objects (tollbar.decide.package): more of them is not there, or not everywhere."""
+"""What a package has of its objects (tollbar.decide.pods.package): more of them is not there, or not everywhere."""
 UNSEEN = {"ObjectMeta": {"managedFields"}}
 SCALARS = {"str": "string", "datetime": "string", "int": "int", "float": "double", "bool": "bool", "object": "dyn"}
 DEVICE = {

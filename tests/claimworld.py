@@ -6,8 +6,8 @@ from typing import Any
 from fakes import FakeEngine
 
 from controllers.claims.view import View
+from tollbar.model import resources
 from tollbar.model.objects import Object
-from tollbar.runtime import resources
 from tollbar.runtime.clock import SystemClock
 from tollbar.views.caches import ClaimCaches
 

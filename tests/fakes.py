@@ -8,7 +8,7 @@ from typing import Any, Literal
 from builders import toleration
 
 from tollbar.cel import COMPILE, RUNTIME, UNKNOWN, CelError, Env, Purse
-from tollbar.decide.rules import Expression, Match, Rule
+from tollbar.decide.rules.rule import Expression, Match, Rule
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of
 

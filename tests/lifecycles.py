@@ -18,10 +18,7 @@ from recording import Change, Recorder
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import AlreadyExists, NotFound
-from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     DEVICE_CLASSES,
     NAMESPACES,
     PODS,
@@ -29,6 +26,9 @@ from tollbar.runtime.resources import (
     RESOURCE_CLAIMS,
     Resource,
 )
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.errors import AlreadyExists, NotFound
+from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.retry import READ, WRITE
 
 DEVICES: Final = 12

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tollbar.model.objects import Object, metadata, uid_of
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS, Resource
 
 _WATCH_SECONDS: Final = 600
 

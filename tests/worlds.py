@@ -31,11 +31,11 @@ from fakes import FakeEngine, FakeProgram, expression, failing, has_label, wants
 from hypothesis import strategies as st
 
 from tollbar import wellknown
-from tollbar.decide.admission import AdmissionFacts
-from tollbar.decide.facts import AdmissionMode
-from tollbar.decide.gates import GateFacts
-from tollbar.decide.package import assemble
-from tollbar.decide.rules import Rule
+from tollbar.decide.pods.admission import AdmissionFacts
+from tollbar.decide.pods.gates import GateFacts
+from tollbar.decide.pods.package import assemble
+from tollbar.decide.pods.scope import AdmissionMode
+from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
 from tollbar.views.caches import PodCaches
 

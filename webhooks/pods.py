@@ -1,18 +1,18 @@
 """Pods at their creation: tolerations, our gate, or nothing.
 
 Called by the server for every Pod that the API server's own prefilter lets through, and again when a later webhook
-changed it.  Reads the caches and no API; the decision itself is `tollbar.decide.admission`.  A dry run gets the same
-answer and is not counted.
+changed it.  Reads the caches and no API; the decision itself is `tollbar.decide.pods.admission`.  A dry run gets the
+same answer and is not counted.
 
 Hazards: while this process is down, or its caches are behind, Pods are created without a decision; the controllers
 add the tolerations late.  Replicas do not know of each other: each answers from its own caches.
 """
 
 from tollbar.cel import CelEngine
-from tollbar.decide import admission
-from tollbar.decide.admission import AdmissionFacts, AdmissionPlan
-from tollbar.decide.facts import AdmissionMode
-from tollbar.decide.package import assemble
+from tollbar.decide.pods import admission
+from tollbar.decide.pods.admission import AdmissionFacts, AdmissionPlan
+from tollbar.decide.pods.package import assemble
+from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.model.objects import Object, key_of, metadata
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Delta

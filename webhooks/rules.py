@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tollbar import wellknown
 from tollbar.cel import CelEngine
-from tollbar.decide.validation import gate_errors, rule_errors
+from tollbar.decide.rules.validation import gate_errors, rule_errors
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object
 from tollbar.views.caches import Caches

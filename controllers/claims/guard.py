@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 from tollbar import wellknown
 from tollbar.model import managers
 from tollbar.model.objects import Object, annotations_of, uid_of
+from tollbar.model.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.detection import may
 from tollbar.runtime.errors import AlreadyExists, ApiError, NotFound
-from tollbar.runtime.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES
 from tollbar.runtime.retry import READ, WRITE
 
 NAME: Final = "tollbar-claims-trial"

@@ -17,9 +17,9 @@ from typing import Final
 
 from controllers.claims.view import View
 from tollbar.model.objects import Object, metadata
+from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import pager
 from tollbar.runtime.client import Client
-from tollbar.runtime.resources import RESOURCE_CLAIMS
 from tollbar.runtime.retry import READ
 
 _NEVER: Final = float("inf")

@@ -23,13 +23,13 @@ from controllers.claims.view import View
 from tollbar import wellknown
 from tollbar.model.objects import Object
 from tollbar.model.plan import DONE, Event, Outcome
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.controller import Controller
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import PODS
 from tollbar.runtime.workqueue import WorkQueue
 from tollbar.views.caches import ClaimCaches
 

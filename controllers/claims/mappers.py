@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from controllers.claims.view import View
-from tollbar.decide.claims import claim_plan, is_done, references_to_clean
-from tollbar.decide.claimusers import user_plan
+from tollbar.decide.claims.claim import claim_plan, is_done, references_to_clean
+from tollbar.decide.claims.consumers import user_plan
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.store import Delta, Store
 from tollbar.runtime.workqueue import LIVE, RELIST, WorkQueue

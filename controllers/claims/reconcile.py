@@ -1,6 +1,6 @@
 """One key of the claims controller: a Pod or PodGroup (`users`), or a claim: free it, delete it if its Pod is done.
 
-Gather, decide, act: the decisions are `tollbar.decide.claims` and `tollbar.decide.claimusers`.
+Gather, decide, act: the decisions are `tollbar.decide.claims.claim` and `tollbar.decide.claims.consumers`.
 """
 
 import asyncio
@@ -9,12 +9,12 @@ from controllers import claimwrites
 from controllers.claims import users
 from controllers.claims.deps import Deps
 from controllers.claims.mappers import ClaimKey
-from tollbar.decide.claims import ClaimPlan, claim_plan, is_done
+from tollbar.decide.claims.claim import ClaimPlan, claim_plan, is_done
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.model.plan import DONE, Outcome
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 from tollbar.runtime.errors import ApiError, NotFound
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS
 from tollbar.runtime.retry import READ
 
 

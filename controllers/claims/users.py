@@ -5,14 +5,14 @@ from typing import Final
 from controllers import claimwrites
 from controllers.claims.deps import Deps
 from tollbar import wellknown
-from tollbar.decide.claimusers import Creation, Failure, UserPlan, statuses, user_plan
+from tollbar.decide.claims.consumers import Creation, Failure, UserPlan, statuses, user_plan
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, Terminal
+from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import pager
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.errors import ApiError, Invalid, NotFound, ServerError, Unreachable
-from tollbar.runtime.resources import RESOURCE_CLAIMS
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Store
 

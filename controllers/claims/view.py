@@ -9,7 +9,7 @@ from tollbar.views.createdclaims import CreatedClaims
 
 
 class View:
-    """Implements `tollbar.decide.claims.Lookup`.  Make it before anybody subscribes who asks it."""
+    """Implements `tollbar.decide.claims.claim.Lookup`.  Make it before anybody subscribes who asks it."""
 
     def __init__(self, caches: ClaimCaches, clock: Clock) -> None:
         self.caches = caches

@@ -6,13 +6,12 @@ from typing import Final
 
 from controllers.gates.refusals import Refusals
 from tollbar import wellknown
-from tollbar.decide import gates
-from tollbar.decide.gates import GateFacts, GatePlan
-from tollbar.decide.package import assemble
-from tollbar.model import timestamps
+from tollbar.decide.pods import gates
+from tollbar.decide.pods.gates import GateFacts, GatePlan
+from tollbar.decide.pods.package import assemble
+from tollbar.model import resources, timestamps
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.model.plan import DONE, Event, Outcome, Requeue
-from tollbar.runtime import resources
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound

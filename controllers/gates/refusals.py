@@ -4,7 +4,7 @@ The gates controller remembers and asks.  One entry at most for a held Pod of th
 goes with the Pod or with our gate.  Lost on restart, which costs one more refused patch for each such Pod.
 """
 
-from tollbar.decide.gates import Refusal
+from tollbar.decide.pods.gates import Refusal
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.runtime.store import Delta, Store

@@ -10,13 +10,13 @@ from controllers.reservations.states import States
 from controllers.reservations.workloads import Workloads, is_about
 from tollbar import wellknown
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
-from tollbar.decide import reservations
-from tollbar.decide.reservations import RECHECK, ReservationFacts, ReservationPlan, State
-from tollbar.model import claims, workloads
+from tollbar.decide.claims import reservations
+from tollbar.decide.claims.reservations import RECHECK, ReservationFacts, ReservationPlan, State
+from tollbar.model import claims, resources, workloads
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
 from tollbar.model.workloads import Intent
-from tollbar.runtime import pager, resources
+from tollbar.runtime import pager
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import ApiError, Invalid, NotFound
 from tollbar.runtime.events import Recorder

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.reservations import State
+from tollbar.decide.claims.reservations import State
 from tollbar.model.objects import Key
 from tollbar.runtime.metrics import Metrics
 

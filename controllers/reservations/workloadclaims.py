@@ -8,12 +8,12 @@ from controllers.reservations.states import States
 from controllers.status import StatusWriter
 from tollbar import wellknown
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
-from tollbar.decide import workloadclaims
-from tollbar.decide.reservations import RECHECK, State
-from tollbar.decide.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
+from tollbar.decide.claims import workloadclaims
+from tollbar.decide.claims.reservations import RECHECK, State
+from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
+from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
-from tollbar.runtime import resources
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from tollbar.decide.reservations import RECHECK, Knowledge, Workload
+from tollbar.decide.claims.reservations import RECHECK, Knowledge, Workload
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.resources import Resource
 from tollbar.model.workloads import Reference
 from tollbar.runtime import discovery
 from tollbar.runtime.client import Client
@@ -27,7 +28,6 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import Reflector
-from tollbar.runtime.resources import Resource
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Delta, Store
 from tollbar.views.deleted import DeletedUids

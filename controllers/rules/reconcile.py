@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from controllers.status import StatusWriter
-from tollbar.decide import statuses
-from tollbar.decide.rules import Problem
-from tollbar.decide.statuses import RuleFacts
+from tollbar.decide.rules import statuses
+from tollbar.decide.rules.rule import Problem
+from tollbar.decide.rules.statuses import RuleFacts
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.clock import Clock

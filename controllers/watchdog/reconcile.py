@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from controllers.status import StatusWriter
 from tollbar import wellknown
-from tollbar.decide import statuses
-from tollbar.decide.statuses import GateFacts
+from tollbar.decide.rules import statuses
+from tollbar.decide.rules.statuses import GateFacts
 from tollbar.model import timestamps
 from tollbar.model.objects import Key, metadata, spec
 from tollbar.model.plan import DONE, Outcome, RetryAfter

@@ -7,7 +7,7 @@ from builders import toleration_rule
 from cel.mistakes import MISTAKES, PLACE
 
 from tollbar.cel import CelEngine
-from tollbar.decide.validation import rule_errors
+from tollbar.decide.rules.validation import rule_errors
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -25,8 +25,8 @@ from planes import is_before
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.model.objects import Object
+from tollbar.model.resources import PODS, Resource
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import PODS, Resource
 
 PATIENCE = 45.0
 """Seconds for what happens by itself; generous, because the machine may be busy with other things."""

@@ -6,7 +6,7 @@ from contract.api import Answer
 from contract.objects import made
 
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import RESOURCE_CLAIMS
+from tollbar.model.resources import RESOURCE_CLAIMS
 
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}
 RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "pool", "device": "gpu-0"}

@@ -11,7 +11,7 @@ from contract.hooks import Hooks, serving
 from contract.objects import SERVICE_ACCOUNTS, made
 from planes import PLANES
 
-from tollbar.runtime.resources import NAMESPACES
+from tollbar.model.resources import NAMESPACES
 
 
 @pytest.fixture(scope="session", params=PLANES)

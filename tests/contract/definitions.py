@@ -8,7 +8,7 @@ from contract.api import Api, until
 from contract.objects import WIDGETS
 
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 _SPEC: Object = {
     "type": "object",

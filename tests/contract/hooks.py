@@ -19,7 +19,7 @@ from contract.api import Api, until
 from contract.objects import made, pod, resource_of
 
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import MUTATING_WEBHOOK_CONFIGURATIONS, Resource
+from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, Resource
 
 PROBE = "probe"
 CREATE_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}

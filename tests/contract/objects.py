@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from tollbar.model import resources
 from tollbar.model.objects import Object
-from tollbar.runtime import resources
-from tollbar.runtime.resources import Resource
+from tollbar.model.resources import Resource
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", namespaced=True)

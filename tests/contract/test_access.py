@@ -13,14 +13,14 @@ from contract.api import Api, Refusal, settings, told, until
 from contract.objects import ACCESS_REVIEWS, GPU, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, add, lease, made, pod, remove
 from contract.tables import Rows, last, rows
 
-from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     CONFIG_MAPS,
     LEASES,
     NODES,
     PODS,
     SELF_SUBJECT_REVIEWS,
 )
+from tollbar.runtime.client import PatchType
 
 NAME = "releaser"
 USER = f"system:serviceaccount:NAMESPACE:{NAME}"

@@ -11,13 +11,13 @@ from contract.objects import DEFAULTS, SERVICE_ACCOUNTS, made, pod, resource_of
 
 from tollbar.api import crds, webhooks
 from tollbar.model.objects import Object
-from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     NAMESPACES,
     PODS,
     SCHEDULING_GATES,
     TOLERATION_RULES,
 )
+from tollbar.runtime.client import PatchType
 from tollbar.wellknown import ANNOTATION_PROVENANCE, GATE, LABEL_SKIP
 
 OURS = webhooks.PODS_PATH[1:]

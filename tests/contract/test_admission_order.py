@@ -18,7 +18,7 @@ from contract.hooks import (
 from contract.objects import GPU, add
 
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import VALIDATING_WEBHOOK_CONFIGURATIONS
+from tollbar.model.resources import VALIDATING_WEBHOOK_CONFIGURATIONS
 
 GATE = "example.com/gate"
 

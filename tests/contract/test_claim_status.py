@@ -8,8 +8,8 @@ from contract.objects import check, made, remove
 from contract.tables import STALE, Rows, forbidden, invalid, last, newer, outdated, rows, wrong
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import RESOURCE_CLAIMS
 
 NAMED = 'ResourceClaim.resource.k8s.io "gpu"'
 

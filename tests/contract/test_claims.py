@@ -9,8 +9,8 @@ from contract.objects import pod as a_pod
 from contract.tables import Rows, invalid, last, newer, not_found, rows, wrong
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 
 IMMUTABLE = "field is immutable"
 ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"

@@ -8,10 +8,10 @@ import pytest
 from contract.api import PATIENCE, Api
 from contract.objects import GPU, add, check, config_map, lease, pod, put
 
+from tollbar.model.resources import CONFIG_MAPS, LEASES, PODS, Resource
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import CONFIG_MAPS, LEASES, PODS, Resource
 
 NO_SUCH = Resource("contract.example.com", "v9", "gadgets", "Gadget", namespaced=False)
 OTHER_UID = "00000000-0000-0000-0000-000000000000"

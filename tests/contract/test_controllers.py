@@ -12,7 +12,7 @@ from contract.objects import SERVICE_ACCOUNTS, lease, made, pod, remove
 from contract.tables import Rows, last, rows
 
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import EVENTS, LEASES, NAMESPACES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from tollbar.model.resources import EVENTS, LEASES, NAMESPACES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 
 A = "example.com/a"
 

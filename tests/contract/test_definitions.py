@@ -10,8 +10,8 @@ from contract.objects import WIDGETS, add, made, put
 from contract.tables import Rows, invalid, last, not_found, rows, wrong
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 NAMED = 'Widget.contract.example.com "w"'
 NOT_CHECKED = "some validation rules were not checked because the object was invalid"

@@ -7,8 +7,8 @@ from contract.objects import DEFAULTS, GPU, add, check, pod, put, remove
 from contract.tables import STALE, Rows, forbidden, invalid, last, not_found, rows
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import PODS
 
 A, B, C = "example.com/a", "example.com/b", "example.com/c"
 GATES = "/spec/schedulingGates"

@@ -15,9 +15,9 @@ from planes import unavailable
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.model.resources import EVENTS, LEASES
 from tollbar.model.timestamps import micro_time
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import EVENTS, LEASES
 
 OLDEST = 34
 """The minor version of the oldest kubectl whose words these are."""

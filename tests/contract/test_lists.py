@@ -8,8 +8,8 @@ from contract.objects import config_map, lease, pod
 from contract.tables import Rows, last, rows
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import CONFIG_MAPS, LEASES, PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import CONFIG_MAPS, LEASES, PODS
 
 LABELS: dict[str, Object] = {
     "a": {"tier": "web", "team": "ml"},

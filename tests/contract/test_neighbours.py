@@ -7,14 +7,14 @@ from contract.objects import ACCESS_REVIEWS, lease, made, pod
 from contract.tables import Rows, invalid, last, not_found, outdated, rows, wrong
 
 from tollbar.model.objects import Object
-from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     EVENTS,
     LEASES,
     PODS,
     RESOURCE_CLAIMS,
     SELF_SUBJECT_REVIEWS,
 )
+from tollbar.runtime.client import PatchType
 
 SEEN = "2026-01-01T00:00:00.000001Z"
 

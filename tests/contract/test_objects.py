@@ -7,8 +7,8 @@ from contract.objects import config_map, made, pod
 from contract.tables import Rows, forbidden, invalid, last, not_found, outdated, rows, wrong
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import CONFIG_MAPS, LEASES, PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import CONFIG_MAPS, LEASES, PODS
 
 FINALIZER = "contract.example.com/wait"
 HELD: Object = {"finalizers": [FINALIZER]}

@@ -7,8 +7,8 @@ from contract.objects import GPU, add, check, config_map, pod, put, remove
 from contract.tables import STALE, Rows, forbidden, invalid, last, not_found, outdated, rows, wrong
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import CONFIG_MAPS, PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import CONFIG_MAPS, PODS
 
 OTHER_UID = "00000000-0000-0000-0000-000000000000"
 OTHER = wrong("metadata.uid", '"UID"', "field is immutable")

@@ -7,8 +7,8 @@ from contract.objects import pod, remove
 from contract.tables import Rows, invalid, last, not_found, rows, wrong
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import PODS
 
 A = "example.com/a"
 GATES = "/spec/schedulingGates"

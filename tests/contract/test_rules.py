@@ -13,8 +13,8 @@ from tollbar.api import crds
 from tollbar.api.gates import SchedulingGate, parse_gate
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.model.objects import Object
+from tollbar.model.resources import SCHEDULING_GATES, TOLERATION_RULES
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import SCHEDULING_GATES, TOLERATION_RULES
 
 CEL = {"type": "CEL", "cel": {"expression": "true"}}
 NOT_CHECKED = "some validation rules were not checked because the object was invalid"

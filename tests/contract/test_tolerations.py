@@ -7,8 +7,8 @@ from contract.objects import DEFAULTS, GPU, NOT_READY, UNREACHABLE, add, pod, pu
 from contract.tables import Rows, forbidden, invalid, last, rows
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import PODS
 
 LIST = "/spec/tolerations"
 TEMPORARY = {"key": "example.com/a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}

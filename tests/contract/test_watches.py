@@ -8,8 +8,8 @@ from contract.objects import lease, pod, remove
 from contract.tables import Rows, rows
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import LEASES, PODS, Resource
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import LEASES, PODS, Resource
 
 GADGETS = Resource("other.example.com", "v1", "gadgets", "Gadget", namespaced=True)
 HELD: Object = {"labels": {"state": "held"}}

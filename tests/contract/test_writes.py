@@ -7,8 +7,8 @@ from contract.objects import GPU, add, config_map, pod, remove
 from contract.tables import Rows, invalid, last, not_found, rows
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import CONFIG_MAPS, PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import CONFIG_MAPS, PODS
 
 
 def applied(api: Api, manager: str, data: Object, **query: str) -> Answer:

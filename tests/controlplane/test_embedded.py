@@ -25,8 +25,8 @@ from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real import process, state
 from tollbar.devplane.real.build import DEFAULT_VERSION
 from tollbar.devplane.real.components import EMBEDDED, Layout
+from tollbar.model.resources import LEASES, NAMESPACES, PODS
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import LEASES, NAMESPACES, PODS
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 45.0

@@ -13,8 +13,8 @@ from tollbar.devplane.real.components import API_SERVER, SCHEDULER
 from tollbar.devplane.real.kubectl import Kubectl, KubectlError
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import LEASES, PODS
 from tollbar.runtime.client import Client
-from tollbar.runtime.resources import LEASES, PODS
 from tollbar.runtime.retry import READ
 
 pytestmark = pytest.mark.timeout(300)

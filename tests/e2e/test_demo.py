@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import PODS
 
 pytestmark = pytest.mark.timeout(240)
 

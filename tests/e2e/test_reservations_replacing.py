@@ -11,7 +11,7 @@ from replacing import namespace_of, restarted_with, start
 from stack import Stack, eventually
 from workloads import PINNED, Shared, deployment, for_web, job, workload_claim
 
-from tollbar.decide.reservations import RECHECK
+from tollbar.decide.claims.reservations import RECHECK
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.real.components import CONTROLLER_MANAGER
 from tollbar.model.objects import Key

@@ -4,8 +4,8 @@ from tollbar.api import crds
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.cli.applying import Applied
 from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.runtime.client import Client
-from tollbar.runtime.resources import SCHEDULING_GATES
 
 CRD = "customresourcedefinition.apiextensions.k8s.io"
 NAMES = [f"crd/{crd['metadata']['name']}" for crd in crds.all_crds()]

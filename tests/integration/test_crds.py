@@ -12,9 +12,9 @@ import pytest
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.model import tolerations
+from tollbar.model.resources import PODS, RESOURCE_SLICES, TOLERATION_RULES
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Invalid
-from tollbar.runtime.resources import PODS, RESOURCE_SLICES, TOLERATION_RULES
 
 GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 CEL = {"type": "CEL", "cel": {"expression": "true"}}

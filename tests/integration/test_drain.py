@@ -16,9 +16,9 @@ from tollbar.cli.drain import Drained, drain
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.model import pods
 from tollbar.model.objects import Object, labels_of, metadata
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError
-from tollbar.runtime.resources import PODS
 
 CLOSED = webhooks.at_url("https://127.0.0.1:9", b"no certificate")
 OURS = (webhooks.pods_configuration(CLOSED), webhooks.rules_configuration(CLOSED))

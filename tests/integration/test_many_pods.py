@@ -19,12 +19,12 @@ import pytest
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.embedded.storage import HISTORY
 from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client, PatchType, WatchEvent
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import Gone
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import Reflector
-from tollbar.runtime.resources import PODS
 from tollbar.runtime.store import Delta, Store
 
 pytestmark = pytest.mark.timeout(600)

@@ -8,9 +8,9 @@ import pytest
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.model.objects import Object
+from tollbar.model.resources import WORKLOAD_CLAIMS
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import ApiError, Invalid
-from tollbar.runtime.resources import WORKLOAD_CLAIMS
 
 WEB = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
 

@@ -18,8 +18,8 @@ from recording import Recorder
 
 from parity.fences import FINALIZER, Fences
 from tollbar.model.objects import Object, metadata, uid_of
+from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"

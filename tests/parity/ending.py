@@ -9,7 +9,7 @@ from parity.dsl import (
     owned_by,
     scenario,
 )
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 
 # The end of Pods.
 

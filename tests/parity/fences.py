@@ -14,8 +14,8 @@ from typing import Final
 from recording import Recorder
 
 from tollbar.model.objects import Object, metadata
+from tollbar.model.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client
-from tollbar.runtime.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
 NAMESPACE: Final = "fences"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"

@@ -4,7 +4,7 @@ from functools import partial
 
 from parity.dsl import GPU, POD_GROUPS, SOON, World, entry_of
 from parity.dsl import scenario as any_scenario
-from tollbar.runtime.resources import RESOURCE_CLAIMS
+from tollbar.model.resources import RESOURCE_CLAIMS
 
 scenario = partial(any_scenario, turn="groups")
 GROUP = "scheduling.k8s.io"

@@ -12,7 +12,7 @@ from parity.dsl import (
     owned_by,
     scenario,
 )
-from tollbar.runtime.resources import NAMESPACES, PODS
+from tollbar.model.resources import NAMESPACES, PODS
 
 # Generation.
 

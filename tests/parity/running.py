@@ -19,15 +19,15 @@ from tollbar.devplane import nodes
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.real.audit import Record
-from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError
-from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     DEVICE_CLASSES,
     EVENTS,
     NAMESPACES,
     NODES,
 )
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.errors import ApiError
+from tollbar.runtime.metrics import Metrics
 
 REGISTERED: Final = (making, using, ending, restarts, groups, loops)
 """Importing them registers their scenarios."""

@@ -10,7 +10,7 @@ from parity.dsl import (
     owned_by,
     scenario,
 )
-from tollbar.runtime.resources import RESOURCE_CLAIMS
+from tollbar.model.resources import RESOURCE_CLAIMS
 
 # Pods that were bound by somebody else.
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.claims.view import View
-from tollbar.decide.claims import claim_plan, is_done
-from tollbar.decide.claimusers import statuses, user_plan
+from tollbar.decide.claims.claim import claim_plan, is_done
+from tollbar.decide.claims.consumers import statuses, user_plan
 from tollbar.model import claims, names, pods
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of

@@ -24,9 +24,9 @@ from worlds import (
 
 from controllers.predicates import pod_matters
 from controllers.routes import ROUTES, Route
-from tollbar.decide import admission, gates
-from tollbar.decide.admission import AdmissionPlan
-from tollbar.decide.gates import GatePlan
+from tollbar.decide.pods import admission, gates
+from tollbar.decide.pods.admission import AdmissionPlan
+from tollbar.decide.pods.gates import GatePlan
 from tollbar.model import pods as pod_views
 from tollbar.model.objects import Key, Object, key_of, metadata, spec
 from tollbar.model.tolerations import Identity, identity

@@ -18,10 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import LEASES, Resource
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import LEASES, Resource
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000.0

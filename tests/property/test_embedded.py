@@ -12,7 +12,7 @@ from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.storage import Compacted, Storage
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.resources import LEASES, PODS
+from tollbar.model.resources import LEASES, PODS
 
 HISTORY = 8
 KEYS = [Key("m", "a"), Key("n", "a"), Key("n", "b"), Key("o", "c")]

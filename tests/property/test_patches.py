@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from worlds import TOLERATIONS, pods
 
 from tollbar import wellknown
-from tollbar.decide import tolerations
-from tollbar.decide.tolerations import Addition
+from tollbar.decide.pods import tolerations
+from tollbar.decide.pods.tolerations import Addition
 from tollbar.model import pods as pod_views
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata, spec

@@ -8,8 +8,15 @@ from drawing import pick
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollbar.decide import reservations
-from tollbar.decide.reservations import LIMIT, Knowledge, ReservationFacts, ReservationPlan, Workload, uid_on_record
+from tollbar.decide.claims import reservations
+from tollbar.decide.claims.reservations import (
+    LIMIT,
+    Knowledge,
+    ReservationFacts,
+    ReservationPlan,
+    Workload,
+    uid_on_record,
+)
 from tollbar.model import claims, managers, workloads
 from tollbar.model.objects import Object, annotations_of, metadata, uid_of
 

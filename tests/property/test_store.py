@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
-from tollbar.runtime import resources
 from tollbar.runtime.store import Delta, Store
 
 NAMES = ("a", "b")

@@ -1,7 +1,7 @@
 """Is this a valid TolerationRule?  The one answer for webhook, controllers and `tollbar lint`.
 
-Compiling the expression is not done here but in `tollbar.decide.rules`, which builds on this.  Never raises, for any
-JSON: a rule may have been stored by an older version, or while the API server's own checks were other ones.
+Compiling the expression is not done here but in `tollbar.decide.rules.rule`, which builds on this.  Never raises, for
+any JSON: a rule may have been stored by an older version, or while the API server's own checks were other ones.
 """
 
 from collections.abc import Iterator

@@ -22,10 +22,7 @@ from tollbar.api import crds, gates, webhooks
 from tollbar.cli.waiting import NotSeen, Selection, served, until
 from tollbar.model import conditions
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
-from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.errors import ApiError, Conflict, NotFound
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOK_CONFIGURATIONS,
     SCHEDULING_GATES,
@@ -35,6 +32,9 @@ from tollbar.runtime.resources import (
     WORKLOAD_CLAIMS,
     Resource,
 )
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.runtime.retry import READ, WRITE
 
 _MANAGER: Final = "tollbar-dev"

@@ -28,15 +28,15 @@ from tollbar.cli.drain import is_ours
 from tollbar.model import jsonpatch, timestamps
 from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, metadata
-from tollbar.runtime import certs
-from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import NotFound
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     MUTATING_WEBHOOK_CONFIGURATIONS,
     SECRETS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
+from tollbar.runtime import certs
+from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.errors import NotFound
 from tollbar.runtime.retry import READ, WRITE
 
 SECRET: Final = f"{webhooks.SERVICE_NAME}-tls"

@@ -26,7 +26,7 @@ from tollbar.cli.stage import (
 from tollbar.cli.waiting import Selection, Wanted, milestones, served
 from tollbar.model import claims, conditions, managers
 from tollbar.model.objects import Key, Object, controller_of, key_of, spec, uid_of
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 
 _KEPT: Final = "analysis-gpu"
 _UPSTREAM: Final = "kube-controller-manager"

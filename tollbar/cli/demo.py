@@ -32,10 +32,10 @@ from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real.build import Binaries, BuildError, locate
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object
+from tollbar.model.resources import NAMESPACES
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import NAMESPACES
 
 Plane: TypeAlias = RealPlane | EmbeddedPlane
 

@@ -22,19 +22,19 @@ import click
 from tollbar import wellknown
 from tollbar.cli import console, reservations
 from tollbar.cli.reservations import Swapped
-from tollbar.decide import tolerations
+from tollbar.decide.pods import tolerations
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
-from tollbar.runtime import pager
-from tollbar.runtime.client import Client
-from tollbar.runtime.clock import Clock, SystemClock
-from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     MUTATING_WEBHOOK_CONFIGURATIONS,
     PODS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
+from tollbar.runtime import pager
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.retry import READ, WRITE
 
 _GROUP: Final = "admissionregistration.k8s.io"

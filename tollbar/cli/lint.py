@@ -16,7 +16,7 @@ from tollbar.api.workloads import parse_workload_claim
 from tollbar.cel import CelEngine, engine
 from tollbar.cli import console, manifests
 from tollbar.cli.manifests import Located, Unreadable
-from tollbar.decide.validation import gate_errors, rule_errors
+from tollbar.decide.rules.validation import gate_errors, rule_errors
 from tollbar.model import names
 from tollbar.model.fields import FieldError, invalid, required, unsupported
 from tollbar.model.objects import Object

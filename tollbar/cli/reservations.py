@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from controllers import claimwrites
-from tollbar.decide import draining
+from tollbar.decide.claims import draining
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 from tollbar.runtime import pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Store
 

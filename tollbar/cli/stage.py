@@ -16,12 +16,11 @@ from tollbar.cli import tables
 from tollbar.cli.locations import EXAMPLES, QUICKSTART
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.waiting import Selection, Wanted, milestones
-from tollbar.model import pods
+from tollbar.model import pods, resources
 from tollbar.model.objects import Key, Object, metadata, spec
-from tollbar.runtime import resources
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.resources import Resource
 
 NAMESPACE: Final = "default"
 PLAIN: Final = "plain"

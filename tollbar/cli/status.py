@@ -15,16 +15,10 @@ from tollbar import wellknown
 from tollbar.cli import console
 from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
-from tollbar.decide import claimsmode, draining
+from tollbar.decide.claims import draining, modes
 from tollbar.model import claims, conditions, managers, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
-from tollbar.model.workloads import intent_of, workload_claim_of
-from tollbar.runtime import pager
-from tollbar.runtime.client import Client
-from tollbar.runtime.clock import Clock, SystemClock
-from tollbar.runtime.detection import look_around
-from tollbar.runtime.errors import Forbidden, NotFound
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     EVENTS,
     LEASES,
     MUTATING_WEBHOOK_CONFIGURATIONS,
@@ -36,6 +30,12 @@ from tollbar.runtime.resources import (
     WORKLOAD_CLAIMS,
     Resource,
 )
+from tollbar.model.workloads import intent_of, workload_claim_of
+from tollbar.runtime import pager
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.detection import look_around
+from tollbar.runtime.errors import Forbidden, NotFound
 from tollbar.runtime.retry import READ
 
 _LEASE: Final = "tollbar-controllers"
@@ -125,7 +125,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     return Status(
         server=around.version,
         mode=notes.get(wellknown.ANNOTATION_CLAIMS, ""),
-        condition=claimsmode.read(notes.get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
+        condition=modes.read(notes.get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
         leader=_UNREAD if lease is None else _leader(lease, clock.now()),
         of_dev=of_dev,
         untrusted=tuple(metadata(each)["name"] for each in configurations if _lacks_authority(each)),

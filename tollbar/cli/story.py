@@ -30,10 +30,9 @@ from tollbar.cli.stage import (
     show_pods,
 )
 from tollbar.cli.waiting import Selection, until
-from tollbar.decide.tolerations import provenance_of
-from tollbar.model import conditions, pods
+from tollbar.decide.pods.tolerations import provenance_of
+from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
-from tollbar.runtime import resources
 from tollbar.runtime.errors import Invalid
 
 _AGAIN_SECONDS: Final = 0.02

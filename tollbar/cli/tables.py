@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from tollbar.model.objects import labels_of
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client
-from tollbar.runtime.resources import Resource
 
 _AS_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _GAP: Final = "   "

@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 import click
 
 from tollbar.model.objects import Key, Object, metadata
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import Gone, NotFound, Unreachable
-from tollbar.runtime.resources import Resource
 from tollbar.runtime.retry import READ
 
 _WATCH_SECONDS: Final = 300

@@ -20,10 +20,10 @@ from typing import Final, Self
 from tollbar.devplane import nodes
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.resources import LEASES, NODES, PODS, RESOURCE_SLICES, Resource
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
-from tollbar.runtime.resources import LEASES, NODES, PODS, RESOURCE_SLICES, Resource
 from tollbar.runtime.retry import READ, WRITE
 
 _log: Final = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ import orjson
 from yarl import URL
 
 from tollbar.model.objects import Object, metadata
+from tollbar.model.resources import Resource
 from tollbar.runtime.access import Access
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import (
@@ -34,7 +35,6 @@ from tollbar.runtime.errors import (
 )
 from tollbar.runtime.limits import Pause, TokenBucket
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 
 CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 import orjson
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import POD_GROUPS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
-from tollbar.runtime.resources import POD_GROUPS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
 from tollbar.runtime.retry import READ
 
 _log: Final = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from typing import Final
 import orjson
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import NotFound
-from tollbar.runtime.resources import Resource
 
 _VERBS: Final = frozenset({"get", "list", "watch"})
 

@@ -23,12 +23,12 @@ from tollbar import wellknown
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, metadata
 from tollbar.model.plan import Event
+from tollbar.model.resources import EVENTS, Resource
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import NotFound
 from tollbar.runtime.limits import TokenBucket
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import EVENTS, Resource
 
 _log: Final = logging.getLogger(__name__)
 

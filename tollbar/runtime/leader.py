@@ -27,10 +27,10 @@ from typing import Any, Final, Protocol
 
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
+from tollbar.model.resources import LEASES, Resource
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, NotFound
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import LEASES, Resource
 
 _log: Final = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ list's first page.
 from collections.abc import AsyncGenerator
 
 from tollbar.model.objects import Object, metadata
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import Gone
-from tollbar.runtime.resources import Resource
 from tollbar.runtime.retry import READ
 
 

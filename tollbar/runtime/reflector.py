@@ -19,11 +19,11 @@ from typing import Final, Protocol
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Gone, NotFound, Unreachable
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 from tollbar.runtime.store import Store
 
 _log: Final = logging.getLogger(__name__)

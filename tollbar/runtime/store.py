@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
-from tollbar.runtime.resources import Resource
+from tollbar.model.resources import Resource
 
 _log: Final = logging.getLogger(__name__)
 _MISSING: Final = object()

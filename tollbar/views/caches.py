@@ -1,8 +1,8 @@
 """The caches of a process, and the questions that decisions ask them.
 
 The webhook has every kind but Pods; the controllers have the Pods that are not bound yet, too, and those of claims
-every Pod that uses claims.  Implements `tollbar.decide.package.Lookup`.  Nothing here awaits; an answer is as old as
-the watches are (`synced` says whether there is one at all).
+every Pod that uses claims.  Implements `tollbar.decide.pods.package.Lookup`.  Nothing here awaits; an answer is as old
+as the watches are (`synced` says whether there is one at all).
 """
 
 from functools import partial
@@ -12,11 +12,10 @@ from tollbar.api.gates import parse_gate
 from tollbar.api.types import SchedulingGate
 from tollbar.api.webhooks import DEVICES
 from tollbar.cel import CelEngine
-from tollbar.decide.facts import SHIPPED_GATE_POLICY, GatePolicy
-from tollbar.model import claims, conditions, pods, selectors
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.model import claims, conditions, pods, resources, selectors
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
-from tollbar.runtime import resources
-from tollbar.runtime.resources import Resource
+from tollbar.model.resources import Resource
 from tollbar.runtime.store import Store
 from tollbar.views import indexers
 from tollbar.views.claimusers import ClaimUsers

@@ -9,9 +9,8 @@ node leaves; here every Pod is projected to `indexers.claim_user`.  Both are syn
 
 from collections.abc import Collection, Iterator
 
-from tollbar.model import pods
+from tollbar.model import pods, resources
 from tollbar.model.objects import Key, Object, key_of
-from tollbar.runtime import resources
 from tollbar.runtime.store import Store
 from tollbar.views import indexers
 

@@ -6,7 +6,7 @@ An index function answers from the object alone, so that a cached object is alwa
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Final
 
-from tollbar.decide.package import is_too_large
+from tollbar.decide.pods.package import is_too_large
 from tollbar.model import claims, managers, pods
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec
 from tollbar.runtime.store import Indexer, drop_managed_fields

@@ -14,7 +14,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from tollbar.runtime import resources
+from tollbar.model import resources
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.detection import pod_groups
 from tollbar.runtime.metrics import Metrics

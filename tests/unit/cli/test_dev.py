@@ -13,8 +13,8 @@ from tollbar.cli import applying
 from tollbar.cli.applying import Applied
 from tollbar.cli.dev import Terminal
 from tollbar.model.objects import Object
+from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from tollbar.runtime.errors import NotFound
-from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 
 def test_every_line_names_its_source() -> None:

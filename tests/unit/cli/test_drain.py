@@ -13,8 +13,8 @@ from tollbar import wellknown
 from tollbar.cli.drain import Drained, Refusal, drain, is_ours
 from tollbar.devplane.real import kubeconfig
 from tollbar.model.objects import Object
+from tollbar.model.resources import PODS, Resource
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Gone, Invalid, NotFound
-from tollbar.runtime.resources import PODS, Resource
 
 STALE = Invalid(422, "Invalid", "the server rejected our request", {})
 REFUSED = Invalid(422, "Invalid", "not now", {"causes": [{"message": "not now"}]})

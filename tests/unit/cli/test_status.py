@@ -15,9 +15,9 @@ from tollbar.api.gates import CONTROLLERS
 from tollbar.cli.status import Reservation, Status, gather, problems, reservations
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
+from tollbar.model.resources import LEASES, Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden, NotFound
-from tollbar.runtime.resources import LEASES, Resource
 
 NOW = CREATED + 1000
 FINE = Status(

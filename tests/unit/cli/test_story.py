@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tollbar.cli import claimstory, locations, stage, story
 from tollbar.cli.locations import EXAMPLES, QUICKSTART
-from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS
+from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests" / "examples"
 NOT_PLAYED = {"notebook/rights.yaml"}

@@ -8,9 +8,9 @@ import pytest
 
 from tollbar.cli.waiting import NotSeen, Selection, milestones, until
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.errors import Gone, Unreachable
-from tollbar.runtime.resources import PODS
 
 POD = Selection.named(PODS, Key("ns", "web"))
 

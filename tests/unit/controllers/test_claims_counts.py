@@ -3,9 +3,9 @@
 from builders import claim, pod
 
 from controllers.claims.counts import ClaimCounts
+from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import RESOURCE_CLAIMS
 from tollbar.runtime.store import Store
 
 ADMIN = [{"name": "r", "exactly": {"deviceClassName": "gpu", "adminAccess": True}}]

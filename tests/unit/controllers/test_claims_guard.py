@@ -17,16 +17,16 @@ from controllers.claims.guard import NAME, RIGHTS, Problem, problem
 from controllers.claims.rivals import LONGEST, SHORTEST, Rivals, other_generator_of
 from tollbar.model.objects import Object
 from tollbar.model.plan import Event
-from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     SELF_SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from tollbar.runtime.metrics import Metrics
 
 MANIFEST = Path(__file__).parents[3] / "manifests/components/claims-replace/rights.yaml"
 ALL = sum(len(verbs) for _, _, verbs in RIGHTS)

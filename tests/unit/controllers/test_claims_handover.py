@@ -12,8 +12,8 @@ from controllers.claims.mappers import ClaimKey
 from controllers.claims.reconcile import reconcile
 from tollbar.model.objects import Object
 from tollbar.model.plan import DONE
+from tollbar.model.resources import Resource
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 
 WEB = pod().templates("gpu")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu")

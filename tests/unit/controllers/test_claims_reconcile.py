@@ -14,9 +14,9 @@ from tollbar import wellknown
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
+from tollbar.model.resources import Resource
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError, Unreachable
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")

@@ -9,11 +9,11 @@ from builders import SchedulingGate, scheduling_gate
 from controllers.watchdog.declare import RETRY, declare
 from tollbar import wellknown
 from tollbar.api.gates import shipped_gate
+from tollbar.model import resources
 from tollbar.model.objects import Object
-from tollbar.runtime import resources
+from tollbar.model.resources import Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from tollbar.runtime.resources import Resource
 from tollbar.runtime.store import Store
 from tollbar.views import indexers
 

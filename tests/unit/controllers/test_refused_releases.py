@@ -10,11 +10,11 @@ from fakes import FakeEngine, has_label
 
 from controllers.gates.reconcile import Deps, reconcile
 from controllers.gates.refusals import Refusals
-from tollbar.decide.gates import Refusal
+from tollbar.decide.pods.gates import Refusal
+from tollbar.model import resources
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Event, Outcome, Terminal
-from tollbar.runtime import resources
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.metrics import Metrics

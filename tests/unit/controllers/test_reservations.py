@@ -9,15 +9,15 @@ from fakes import FakeEngine
 
 from controllers.reservations.reconcile import Deps, gather, reconcile
 from controllers.reservations.states import States
-from tollbar.decide.reservations import RECHECK, Knowledge, State, Workload
+from tollbar.decide.claims.reservations import RECHECK, Knowledge, State, Workload
+from tollbar.model import resources
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Event, Outcome, Requeue, RetryAfter
-from tollbar.runtime import resources
+from tollbar.model.resources import Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 from tollbar.views.caches import ClaimCaches
 from tollbar.views.oscillations import Oscillations
 

@@ -11,7 +11,7 @@ from claimworld import view_of
 
 from controllers import standing
 from controllers.standing import AROUND, PERIOD, Standing, waiting
-from tollbar.decide.claimsmode import RECENTLY, Fit, ModeFacts, record
+from tollbar.decide.claims.modes import RECENTLY, Fit, ModeFacts, record
 from tollbar.model import timestamps
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden

@@ -9,13 +9,13 @@ from fakes import FakeEngine
 from controllers.reservations.states import States
 from controllers.reservations.workloadclaims import Deps, reconcile
 from controllers.status import StatusWriter
-from tollbar.decide.reservations import RECHECK, State
+from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
+from tollbar.model.resources import Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 from tollbar.views.caches import ClaimCaches
 
 KEY = Key("ml", "web-gpu")

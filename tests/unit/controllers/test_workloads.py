@@ -11,14 +11,14 @@ import orjson
 import pytest
 
 from controllers.reservations.workloads import Workloads, essence
-from tollbar.decide.reservations import RECHECK, Knowledge, Workload
+from tollbar.decide.claims.reservations import RECHECK, Knowledge, Workload
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import Resource
 from tollbar.model.workloads import Reference
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 
 WEB = Reference("apps", "deployments", "web")
 CLAIM = Key("ml", "gpu")

@@ -10,10 +10,10 @@ from builders import Pod, claim, device_class, namespace, pod, template, tolerat
 from fakes import FakeEngine, FakeLookup, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar import wellknown
-from tollbar.decide import admission, package
-from tollbar.decide.admission import AdmissionFacts, AdmissionPlan
-from tollbar.decide.rules import ExtendedResources, Rule
-from tollbar.decide.tolerations import Addition
+from tollbar.decide.pods import admission, package
+from tollbar.decide.pods.admission import AdmissionFacts, AdmissionPlan
+from tollbar.decide.pods.tolerations import Addition
+from tollbar.decide.rules.rule import ExtendedResources, Rule
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object
 

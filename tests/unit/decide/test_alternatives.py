@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from builders import claim, device_class
 
-from tollbar.decide import alternatives
-from tollbar.decide.alternatives import Alternative
+from tollbar.decide.pods import alternatives
+from tollbar.decide.pods.alternatives import Alternative
 
 CLASSES = {name: device_class(name) for name in ("big", "small", "nic")}
 

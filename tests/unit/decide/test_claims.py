@@ -6,8 +6,8 @@ import pytest
 from builders import claim, pod, pod_group
 from claimworld import view_of
 
-from tollbar.decide.claims import ClaimPlan, claim_plan
-from tollbar.decide.deallocation import Deallocation
+from tollbar.decide.claims.claim import ClaimPlan, claim_plan
+from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
 

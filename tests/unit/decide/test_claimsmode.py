@@ -6,7 +6,7 @@ import orjson
 import pytest
 from builders import CREATED
 
-from tollbar.decide.claimsmode import RECENTLY, Fit, ModeFacts, fit, read, record, was_generating
+from tollbar.decide.claims.modes import RECENTLY, Fit, ModeFacts, fit, read, record, was_generating
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
 

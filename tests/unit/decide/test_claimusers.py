@@ -7,7 +7,7 @@ from builders import claim, pod, pod_group, template
 from claimworld import view_of
 
 from tollbar import wellknown
-from tollbar.decide.claimusers import Creation, Failure, Reservation, UserPlan, new_claim, statuses, user_plan
+from tollbar.decide.claims.consumers import Creation, Failure, Reservation, UserPlan, new_claim, statuses, user_plan
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from builders import claim
 
-from tollbar.decide import deallocation
-from tollbar.decide.deallocation import Deallocation
+from tollbar.decide.claims import deallocation
+from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model.objects import Object
 
 

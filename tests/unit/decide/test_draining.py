@@ -3,8 +3,8 @@
 import pytest
 from builders import Claim, claim, pod
 
-from tollbar.decide.deallocation import Deallocation
-from tollbar.decide.draining import swap
+from tollbar.decide.claims.deallocation import Deallocation
+from tollbar.decide.claims.draining import swap
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
 

@@ -11,11 +11,11 @@ from builders import CREATED, Pod, claim, device_class, namespace, pod, template
 from fakes import FakeEngine, FakeLookup, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar import wellknown
-from tollbar.decide import gates, package
-from tollbar.decide.facts import SHIPPED_GATE_POLICY, GatePolicy
-from tollbar.decide.gates import GateFacts, GatePlan, Refusal
-from tollbar.decide.rules import Rule
-from tollbar.decide.tolerations import Addition
+from tollbar.decide.pods import gates, package
+from tollbar.decide.pods.gates import GateFacts, GatePlan, Refusal
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.pods.tolerations import Addition
+from tollbar.decide.rules.rule import Rule
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter, Terminal

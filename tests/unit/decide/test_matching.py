@@ -8,10 +8,10 @@ from builders import claim, device_class, namespace, pod
 from fakes import FakeEngine, FakeProgram, Watched, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar.cel import COMPILE, UNKNOWN, CelError, Purse
-from tollbar.decide import matching
-from tollbar.decide.matching import Allowance, Judge, Judgement, Truth, Verdict
-from tollbar.decide.package import Missing, Package
-from tollbar.decide.rules import Expression, ExtendedResources, Match, Prototypes, Rule
+from tollbar.decide.pods import matching
+from tollbar.decide.pods.matching import Allowance, Judge, Judgement, Truth, Verdict
+from tollbar.decide.pods.package import Missing, Package
+from tollbar.decide.rules.rule import Expression, ExtendedResources, Match, Prototypes, Rule
 from tollbar.model import claims
 from tollbar.model.objects import Object
 

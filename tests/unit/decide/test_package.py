@@ -7,8 +7,8 @@ import pytest
 from builders import Claim, Pod, claim, device_class, namespace, pod, template
 from fakes import FakeLookup
 
-from tollbar.decide import package
-from tollbar.decide.package import Missing, Package
+from tollbar.decide.pods import package
+from tollbar.decide.pods.package import Missing, Package
 from tollbar.model.objects import Key, Object
 
 ML = namespace()

@@ -6,8 +6,8 @@ import pytest
 from builders import Built, Claim, claim, pod
 
 from tollbar import wellknown
-from tollbar.decide.deallocation import Deallocation
-from tollbar.decide.reservations import (
+from tollbar.decide.claims.deallocation import Deallocation
+from tollbar.decide.claims.reservations import (
     LIMIT,
     RECHECK,
     SOON,

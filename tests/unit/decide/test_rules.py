@@ -7,7 +7,7 @@ from builders import TolerationRule, namespace, toleration, toleration_rule
 from fakes import FakeEngine, FakeProgram, expression, rule
 
 from tollbar.cel import CelError, devices
-from tollbar.decide.rules import (
+from tollbar.decide.rules.rule import (
     Expression,
     ExtendedResources,
     Problem,

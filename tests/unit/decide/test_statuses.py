@@ -7,10 +7,10 @@ import pytest
 from builders import CREATED, scheduling_gate, toleration_rule
 from fakes import expression, has_label, rule, wants_class
 
-from tollbar.decide import statuses
-from tollbar.decide.facts import SHIPPED_GATE_POLICY, GatePolicy
-from tollbar.decide.rules import ExtendedResources, Problem
-from tollbar.decide.statuses import GateFacts, RuleFacts, StatusPlan
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.rules import statuses
+from tollbar.decide.rules.rule import ExtendedResources, Problem
+from tollbar.decide.rules.statuses import GateFacts, RuleFacts, StatusPlan
 from tollbar.model.objects import Object
 from tollbar.model.plan import Event, RetryAfter
 

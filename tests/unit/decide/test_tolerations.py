@@ -8,9 +8,9 @@ from builders import Pod, pod, toleration
 from fakes import expression, rule
 
 from tollbar import wellknown
-from tollbar.decide import tolerations
-from tollbar.decide.rules import Rule
-from tollbar.decide.tolerations import Addition
+from tollbar.decide.pods import tolerations
+from tollbar.decide.pods.tolerations import Addition
+from tollbar.decide.rules.rule import Rule
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object
 

@@ -20,11 +20,11 @@ from builders import (
 
 from controllers import predicates
 from tollbar.cel import engine
-from tollbar.decide import admission, gates
-from tollbar.decide.admission import AdmissionFacts
-from tollbar.decide.facts import SHIPPED_GATE_POLICY
-from tollbar.decide.gates import GateFacts
-from tollbar.decide.package import assemble
+from tollbar.decide.pods import admission, gates
+from tollbar.decide.pods.admission import AdmissionFacts
+from tollbar.decide.pods.gates import GateFacts
+from tollbar.decide.pods.package import assemble
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY
 from tollbar.model.objects import Object
 from tollbar.runtime.store import Delta
 from tollbar.views.caches import PodCaches

@@ -13,8 +13,8 @@ from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import DEVICE_CLASSES, NAMESPACES, PODS, Resource
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.resources import DEVICE_CLASSES, NAMESPACES, PODS, Resource
 
 KINDS = Kinds()
 

@@ -18,9 +18,7 @@ from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.nodes import NodeSpec, node, slices
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.client import PatchType
-from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.resources import (
+from tollbar.model.resources import (
     DEVICE_CLASSES,
     NODES,
     PODS,
@@ -29,6 +27,8 @@ from tollbar.runtime.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from tollbar.runtime.client import PatchType
+from tollbar.runtime.clock import SystemClock
 
 # Both read files the first time, which the event loop is not to do.
 shapes.definitions()

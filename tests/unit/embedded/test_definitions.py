@@ -7,7 +7,7 @@ import pytest
 from tollbar.devplane.embedded.definitions import kinds_of
 from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS
+from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 ROOT = "spec.validation.openAPIV3Schema"
 

@@ -13,8 +13,8 @@ from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.embedded.validation import definitions, others
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import PODS
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.resources import PODS
 
 BODIES: dict[str, Callable[[], Any]] = {
     "JSON without an end": lambda: decoding.parse_object(b'{"a":' * 100_000),

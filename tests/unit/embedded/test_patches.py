@@ -8,7 +8,7 @@ from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.patches import merge_patch, strategic_merge
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import PODS
+from tollbar.model.resources import PODS
 
 POD = Kinds().at(PODS).shape
 

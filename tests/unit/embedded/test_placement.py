@@ -10,7 +10,7 @@ from tollbar.devplane.embedded.placement import place
 from tollbar.devplane.embedded.world import DeviceId, Placement, World
 from tollbar.devplane.nodes import NodeSpec, node
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tollbar.model.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
 TAINT = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
 DRIVER = "gpu.example.com"

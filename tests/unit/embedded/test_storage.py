@@ -12,8 +12,8 @@ from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.storage import Clash, Compacted, Storage, position, token
 from tollbar.devplane.embedded.watches import Watch
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import LEASES
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.resources import LEASES
 
 KIND = Kinds().at(LEASES)
 

@@ -9,7 +9,7 @@ import pytest
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import NAMESPACES, NODES, PODS, Resource
+from tollbar.model.resources import NAMESPACES, NODES, PODS, Resource
 
 POD: Object = {
     "metadata": {"name": "web", "labels": {"a": "b"}, "finalizers": ["example.com/wait"], "generation": 1},

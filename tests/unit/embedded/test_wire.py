@@ -10,7 +10,7 @@ from tollbar.devplane.embedded.access import Action
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import CONFIG_MAPS
+from tollbar.model.resources import CONFIG_MAPS
 
 PATHS: dict[str, tuple[str, str, Mapping[str, str], Action]] = {
     "a list": ("GET", "/api/v1/pods", {}, Action("list", "", "pods")),

@@ -32,11 +32,11 @@ from faultproxy import (
 )
 from faultproxy.request import parse
 
+from tollbar.model.resources import PODS
 from tollbar.runtime import certs
 from tollbar.runtime.client import CALL_TIMEOUT, INACTIVITY, Client
 from tollbar.runtime.errors import ApiError, Unreachable
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import PODS
 
 EVENTS = tuple({"type": "ADDED", "object": {"metadata": {"name": f"p{n}"}}} for n in range(3))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from unit.runtime_core.answers import status
 
-from tollbar.runtime import resources
+from tollbar.model import resources
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import (
     AlreadyExists,

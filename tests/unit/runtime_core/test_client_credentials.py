@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.runtime import resources
+from tollbar.model import resources
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import KubeconfigError, Unauthorized
 from tollbar.runtime.metrics import Metrics

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from unit.runtime_core.answers import added, bookmark, deleted, modified, status
 
-from tollbar.runtime import resources
+from tollbar.model import resources
 from tollbar.runtime.client import INACTIVITY
 from tollbar.runtime.errors import ApiError, Forbidden, Gone, ServerError, Unreachable
 

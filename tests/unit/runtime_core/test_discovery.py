@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from tollbar.model.objects import Object
+from tollbar.model.resources import Resource
 from tollbar.runtime.discovery import find
 from tollbar.runtime.errors import ApiError, NotFound, ServerError
-from tollbar.runtime.resources import Resource
 
 VERBS = ["create", "get", "list", "watch"]
 DEPLOYMENTS = {"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": VERBS}

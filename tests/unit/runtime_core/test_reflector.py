@@ -24,12 +24,12 @@ from unit.runtime_core.answers import (
     stream,
 )
 
+from tollbar.model import resources
 from tollbar.model.objects import Object, key_of, uid_of
-from tollbar.runtime import resources
+from tollbar.model.resources import Resource
 from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import RECHECK, RECHECK_OURS, Reflector
-from tollbar.runtime.resources import Resource
 from tollbar.runtime.store import Delta, Store
 
 Script = list[dict[str, Any]]

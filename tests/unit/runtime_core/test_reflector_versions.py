@@ -8,13 +8,13 @@ from typing import Any
 
 from unit.runtime_core.answers import pod
 
+from tollbar.model import resources
 from tollbar.model.objects import Object
-from tollbar.runtime import resources
+from tollbar.model.resources import Resource
 from tollbar.runtime.detection import pod_groups
 from tollbar.runtime.errors import NotFound
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import RECHECK_MANY, Reflector
-from tollbar.runtime.resources import Resource
 from tollbar.runtime.store import Store
 
 

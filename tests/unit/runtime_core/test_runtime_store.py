@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
-from tollbar.runtime import resources
 from tollbar.runtime.store import Delta, Store, drop_managed_fields
 
 

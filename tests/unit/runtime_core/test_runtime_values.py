@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tenacity import AsyncRetrying
 
-from tollbar.runtime import resources, retry
+from tollbar.model import resources
+from tollbar.runtime import retry
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import (
     ApiError,

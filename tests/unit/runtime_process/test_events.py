@@ -11,12 +11,12 @@ import pytest
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.model.plan import Event
+from tollbar.model.resources import EVENTS, Resource
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import EVENTS, Resource
 
 pytestmark = pytest.mark.looptime
 

@@ -11,11 +11,11 @@ import pytest
 
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
+from tollbar.model.resources import LEASES, Resource
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import AlreadyExists, Conflict, NotFound, ServerError
 from tollbar.runtime.leader import Elector, LeadershipLost
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import LEASES, Resource
 
 pytestmark = pytest.mark.looptime
 

@@ -7,7 +7,7 @@ from builders import CREATED, claim, device_class, namespace, pod, scheduling_ga
 from fakes import FakeEngine
 
 from tollbar import wellknown
-from tollbar.decide.facts import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.model.objects import Key, Object
 from tollbar.views.caches import PodCaches
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from builders import Pod, claim, pod
 
+from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of
-from tollbar.runtime import resources
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.store import Store
 from tollbar.views import createdclaims, indexers

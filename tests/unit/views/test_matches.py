@@ -2,8 +2,8 @@
 
 from builders import pod
 
+from tollbar.model import resources
 from tollbar.model.objects import Key
-from tollbar.runtime import resources
 from tollbar.runtime.store import Store
 from tollbar.views.matches import Matches
 

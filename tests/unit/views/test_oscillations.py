@@ -7,8 +7,8 @@ from builders import claim, pod
 
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.resources import RESOURCE_CLAIMS
 from tollbar.runtime.store import Store
 from tollbar.views.oscillations import RETURNS, WINDOW, Oscillations
 

@@ -4,8 +4,8 @@ from builders import TolerationRule, toleration_rule
 from fakes import FakeEngine, FakeProgram
 
 from tollbar.cel import CelError
-from tollbar.decide.rules import Problem, Rule
-from tollbar.runtime import resources
+from tollbar.decide.rules.rule import Problem, Rule
+from tollbar.model import resources
 from tollbar.runtime.store import Store
 from tollbar.views.ruleset import RuleSet
 

@@ -8,7 +8,7 @@ from builders import claim, device_class, namespace, template, toleration_rule
 from unit.webhooks.reviews import GPU_CLAIM
 
 from tollbar.cel import CelEngine, engine
-from tollbar.decide.facts import AdmissionMode
+from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.runtime.metrics import Metrics
 from tollbar.views.caches import Caches
 from webhooks.pods import PodHandler

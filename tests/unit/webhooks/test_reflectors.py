@@ -10,10 +10,10 @@ from builders import namespace
 
 from tollbar.cel import CelEngine
 from tollbar.model.objects import Object
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.resources import Resource
 from tollbar.views.caches import Caches, ClaimCaches, PodCaches
 from tollbar.views.reflectors import Reflectors, listed
 

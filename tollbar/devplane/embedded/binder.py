@@ -19,7 +19,7 @@ from tollbar.devplane.embedded.world import Placement, World
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import claims, conditions, pods
 from tollbar.model.objects import Key, Object, key_of, metadata, spec
-from tollbar.runtime.resources import PODS, RESOURCE_CLAIMS, Resource
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
 
 NAME: Final = "default-scheduler"
 

@@ -10,7 +10,7 @@ from tollbar.devplane.embedded.namespaces import SYSTEM_NAMESPACES
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.requests import AUTHENTICATED, MASTERS, Options, Write
 from tollbar.model.objects import Key
-from tollbar.runtime.resources import NAMESPACES, Resource
+from tollbar.model.resources import NAMESPACES, Resource
 
 _EVERYTHING: Final = [
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},

@@ -9,11 +9,10 @@ from tollbar.devplane.embedded import defaults
 from tollbar.devplane.embedded.errors import not_implemented
 from tollbar.devplane.embedded.strategies import Strategy
 from tollbar.devplane.embedded.validation import claims, definitions, metadata, others, pods, podupdates
-from tollbar.model import names
+from tollbar.model import names, resources
 from tollbar.model import pods as views
 from tollbar.model.objects import Object, spec
-from tollbar.runtime import resources
-from tollbar.runtime.resources import Resource
+from tollbar.model.resources import Resource
 
 _RBAC: Final = ("rbac.authorization.k8s.io", "v1")
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)

@@ -12,22 +12,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.claims import ClaimPlan, claim_plan, references_to_clean
-from tollbar.decide.claimusers import Failure, statuses, user_plan
+from tollbar.decide.claims.claim import ClaimPlan, claim_plan, references_to_clean
+from tollbar.decide.claims.consumers import Failure, statuses, user_plan
 from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.garbage import without_finalizer
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import claims, pods, timestamps
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
-from tollbar.runtime.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
+from tollbar.model.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
 _MANAGER: Final = "ResourceClaimController"
 _Item = tuple[Resource, Key]
 
 
 class Claiming:
-    """Implements `tollbar.decide.claims.Lookup`."""
+    """Implements `tollbar.decide.claims.claim.Lookup`."""
 
     def __init__(self, registry: Registry) -> None:
         self._writer = Writer(registry, _MANAGER)

@@ -19,7 +19,7 @@ from tollbar.devplane.embedded.garbage import Garbage
 from tollbar.devplane.embedded.namespaces import Namespaces
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.writes import Writer
-from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 _log: Final = logging.getLogger(__name__)
 

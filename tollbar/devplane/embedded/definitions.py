@@ -20,8 +20,8 @@ from tollbar.devplane.embedded.strategies import Strategy
 from tollbar.model import conditions
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Key, Object, spec
+from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 _CONDITIONS: Final = (
     ("NamesAccepted", "NoConflicts", "no conflicts found"),

@@ -17,7 +17,7 @@ from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Clash, Entry
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import NAMESPACES, PODS
+from tollbar.model.resources import NAMESPACES, PODS
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

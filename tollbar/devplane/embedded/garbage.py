@@ -11,7 +11,7 @@ from tollbar.devplane.embedded.deletion import FOREGROUND, ORPHAN
 from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
-from tollbar.runtime.resources import Resource
+from tollbar.model.resources import Resource
 
 _Place = tuple[Resource, Key]
 

@@ -11,7 +11,7 @@ from tollbar.devplane.embedded.builtin import BUILTIN
 from tollbar.devplane.embedded.shapes import Shape, described
 from tollbar.devplane.embedded.strategies import Strategy
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import Resource
+from tollbar.model.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)

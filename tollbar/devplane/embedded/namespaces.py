@@ -13,7 +13,7 @@ from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, metadata, spec
-from tollbar.runtime.resources import NAMESPACES, NODES, PODS, Resource
+from tollbar.model.resources import NAMESPACES, NODES, PODS, Resource
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 

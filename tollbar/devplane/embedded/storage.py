@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from tollbar.model.objects import Key, Object, key_of
-from tollbar.runtime.resources import Resource
+from tollbar.model.resources import Resource
 
 HISTORY: Final = 10_000
 """Changes kept per resource, at least; at most twice as many."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tollbar.devplane.embedded.following import Seen
 from tollbar.model import claims, pods, quantity
 from tollbar.model.objects import Key, Object, key_of, spec
-from tollbar.runtime.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from tollbar.model.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 
 
 class DeviceId(NamedTuple):

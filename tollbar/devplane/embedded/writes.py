@@ -12,8 +12,8 @@ from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.registry import Outcome, Registry
 from tollbar.devplane.embedded.requests import Options, Write
 from tollbar.model.objects import Key, Object, key_of, uid_of
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import PatchType
-from tollbar.runtime.resources import Resource
 
 _log: Final = logging.getLogger(__name__)
 

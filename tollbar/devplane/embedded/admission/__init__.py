@@ -14,7 +14,7 @@ from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 
 _EXEMPT = frozenset({MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS})
 """Kinds about which no webhook is asked, so that a broken one can be removed."""

@@ -12,7 +12,7 @@ from tollbar.devplane.embedded.storage import Storage
 from tollbar.model import pods
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Key, Object, spec
-from tollbar.runtime.resources import NAMESPACES, PODS
+from tollbar.model.resources import NAMESPACES, PODS
 
 _KEPT: Final = frozenset({"default", "kube-public", "kube-system"})
 _EVICTED_AFTER: Final = 300

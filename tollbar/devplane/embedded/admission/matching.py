@@ -14,7 +14,7 @@ from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.embedded.validation.others import CONDITION_ENV
 from tollbar.model import selectors
 from tollbar.model.objects import Key, Object, labels_of
-from tollbar.runtime.resources import NAMESPACES
+from tollbar.model.resources import NAMESPACES
 
 
 def selected(storage: Storage, webhook: Object, about: Write, new: Object, old: Object | None) -> bool:

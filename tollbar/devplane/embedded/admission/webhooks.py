@@ -19,7 +19,7 @@ from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model.objects import Object
-from tollbar.runtime.resources import MUTATING_WEBHOOK_CONFIGURATIONS, Resource
+from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, Resource
 
 
 class Webhooks:

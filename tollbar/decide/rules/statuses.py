@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.facts import GatePolicy
-from tollbar.decide.rules import Problem, Rule
+from tollbar.decide.pods.scope import GatePolicy
+from tollbar.decide.rules.rule import Problem, Rule
 from tollbar.model import conditions
 from tollbar.model.objects import Object, metadata
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter

@@ -19,8 +19,8 @@ from functools import cached_property
 from typing import Final, Literal
 
 from tollbar import wellknown
-from tollbar.decide import deallocation
-from tollbar.decide.deallocation import Deallocation
+from tollbar.decide.claims import deallocation
+from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model import claims, managers, pods, workloads
 from tollbar.model.objects import Object, annotations_of, metadata, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tollbar import wellknown
-from tollbar.decide.claims import Lookup
+from tollbar.decide.claims.claim import Lookup
 from tollbar.model import claims, names, pods
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of

@@ -15,9 +15,9 @@ from itertools import chain
 from typing import Any, Final
 
 from tollbar.cel import UNKNOWN, CelEngine, CelError, Program, Purse
-from tollbar.decide import alternatives
-from tollbar.decide.package import Package
-from tollbar.decide.rules import Expression, ExtendedResources, Prototypes, Rule
+from tollbar.decide.pods import alternatives
+from tollbar.decide.pods.package import Package
+from tollbar.decide.rules.rule import Expression, ExtendedResources, Prototypes, Rule
 from tollbar.model import pods
 from tollbar.model.claims import requests_of
 from tollbar.model.objects import Object, key_of, spec

@@ -16,12 +16,12 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.cel import CelEngine
-from tollbar.decide import matching, tolerations
-from tollbar.decide.facts import NAMESPACE_NOT_MANAGED, GatePolicy, hands_off
-from tollbar.decide.matching import Judgement, SelectorCompiler
-from tollbar.decide.package import Package
-from tollbar.decide.rules import Rule
-from tollbar.decide.tolerations import Addition, Via
+from tollbar.decide.pods import matching, tolerations
+from tollbar.decide.pods.matching import Judgement, SelectorCompiler
+from tollbar.decide.pods.package import Package
+from tollbar.decide.pods.scope import NAMESPACE_NOT_MANAGED, GatePolicy, hands_off
+from tollbar.decide.pods.tolerations import Addition, Via
+from tollbar.decide.rules.rule import Rule
 from tollbar.model import pods, timestamps
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, labels_of, metadata, spec

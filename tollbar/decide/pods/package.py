@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tollbar import wellknown
-from tollbar.decide import alternatives
+from tollbar.decide.pods import alternatives
 from tollbar.model import claims as claim_model
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, metadata, spec

@@ -12,7 +12,7 @@ from tollbar import wellknown
 from tollbar.api.gates import SchedulingGate, parse_gate
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.cel import CelEngine
-from tollbar.decide.rules import Problem, compile_rule
+from tollbar.decide.rules.rule import Problem, compile_rule
 from tollbar.model.fields import FieldError, duplicate, invalid, quoted
 from tollbar.model.objects import Object, key_of
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tollbar.decide import deallocation
-from tollbar.decide.deallocation import Deallocation
+from tollbar.decide.claims import deallocation
+from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model import claims, pods
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, uid_of
 

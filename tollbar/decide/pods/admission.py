@@ -13,12 +13,12 @@ from typing import Final, Literal
 
 from tollbar import wellknown
 from tollbar.cel import CelEngine
-from tollbar.decide import matching, tolerations
-from tollbar.decide.facts import AdmissionMode, hands_off
-from tollbar.decide.matching import Judgement, SelectorCompiler
-from tollbar.decide.package import Package
-from tollbar.decide.rules import Rule
-from tollbar.decide.tolerations import Addition
+from tollbar.decide.pods import matching, tolerations
+from tollbar.decide.pods.matching import Judgement, SelectorCompiler
+from tollbar.decide.pods.package import Package
+from tollbar.decide.pods.scope import AdmissionMode, hands_off
+from tollbar.decide.pods.tolerations import Addition
+from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, annotations_of, metadata, spec

@@ -10,9 +10,9 @@ is being deleted; never more entries than the API server takes.
 
 from collections.abc import Iterable
 
-from tollbar.decide import deallocation
-from tollbar.decide.deallocation import Deallocation
-from tollbar.decide.reservations import uid_on_record
+from tollbar.decide.claims import deallocation
+from tollbar.decide.claims.deallocation import Deallocation
+from tollbar.decide.claims.reservations import uid_on_record
 from tollbar.model import claims, managers, pods
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.workloads import Intent, intent_of

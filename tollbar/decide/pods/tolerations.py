@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tollbar import wellknown
-from tollbar.decide.rules import Rule
+from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Operation, Patch, pointer
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata, spec, uid_of

@@ -1,8 +1,8 @@
 """What a WorkloadClaim wants of its ResourceClaim: that it exists, and says whom it is kept for; and the status.
 
-The reservation itself is decided about the claim (`tollbar.decide.reservations`), whoever asks for it: here it is only
-reported.  Invariants: a claim that somebody else made or asked for is never changed; a claim is made at most once for
-each WorkloadClaim; nothing that is already there is written again.
+The reservation itself is decided about the claim (`tollbar.decide.claims.reservations`), whoever asks for it: here it
+is only reported.  Invariants: a claim that somebody else made or asked for is never changed; a claim is made at most
+once for each WorkloadClaim; nothing that is already there is written again.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.api.workloads import WorkloadClaim
-from tollbar.decide.reservations import State, uid_on_record
-from tollbar.decide.statuses import StatusPlan, status_plan
+from tollbar.decide.claims.reservations import State, uid_on_record
+from tollbar.decide.rules.statuses import StatusPlan, status_plan
 from tollbar.model import claims, conditions
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, uid_of

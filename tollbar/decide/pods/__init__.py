@@ -1,0 +1,1 @@
+"""Decisions about Pods: at admission, while our gate holds them, and late."""

@@ -1,0 +1,1 @@
+"""TolerationRules and SchedulingGates: compiled, validated, and what their status says."""
