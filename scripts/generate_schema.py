@@ -1,4 +1,4 @@
-"""Writes tollbar/cel/schema.json: the fields and types of what rules see of API objects.
+"""Writes tollbar/cel/core/schema.json: the fields and types of what rules see of API objects.
 
 The source is the Kubernetes client's generated models.  `--check` writes nothing and fails when the file is not what
 would be written.  The file is data of tollbar.cel, which imports no Kubernetes client.
@@ -76,4 +76,4 @@ def generate() -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main({"tollbar/cel/schema.json": generate()}, __doc__ or ""))
+    raise SystemExit(main({"tollbar/cel/core/schema.json": generate()}, __doc__ or ""))

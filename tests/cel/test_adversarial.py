@@ -6,7 +6,7 @@ import pytest
 from cel.adversaries import ADVERSARIES, ENV, Adversary
 
 from tollbar.cel import BUDGET, CelEngine, CelError, Purse, engine
-from tollbar.cel.limits import MAX_STEPS
+from tollbar.cel.core.limits import MAX_STEPS
 
 ALLOWED_BYTES = 24 * 1024 * 1024
 """Beyond the inputs: the parse tree of 10 KiB, what the rule makes, one regular expression."""

@@ -15,8 +15,8 @@ import pytest
 from cel.generator import VARIABLES, Case, cases, inputs
 
 from tollbar.cel import UNKNOWN, CelEngine, CelError, Env, Program
+from tollbar.cel.analysis.reads import project
 from tollbar.cel.encoding import with_kinds
-from tollbar.cel.reads import project
 
 PAIRS: Final = int(os.environ.get("TOLLBAR_CEL_PAIRS", "4000"))
 MUTATIONS: Final = 8

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, Env, Program, engine
-from tollbar.cel.compiled import CompiledProgram, CompilingEngine
-from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS, Budget
-from tollbar.cel.program import ClosuresEngine
-from tollbar.cel.reads import project
+from tollbar.cel.analysis.reads import project
+from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS, Budget
+from tollbar.cel.engines.compiled import CompiledProgram, CompilingEngine
+from tollbar.cel.engines.program import ClosuresEngine
 
 ENGINE = engine()
 ANYTHING = Env(variables=(("x", "dyn"), ("y", "dyn")))
@@ -157,7 +157,7 @@ def test_evaluation_is_total_bounded_and_repeatable(source: str, x: Any, y: Any)
 def both(source: str, env: Env, inputs: Any, spare: int) -> tuple[Any, Any]:
     """What the engines answer, and what it took, when they may spend so many steps on what the nodes do."""
     compiled, closures = CompilingEngine().compile(source, env), ClosuresEngine().compile(source, env)
-    with patch("tollbar.cel.limits.MAX_STEPS", closures.cost + spare):
+    with patch("tollbar.cel.core.limits.MAX_STEPS", closures.cost + spare):
         return compiled.measure(inputs), closures.measure(inputs)
 
 

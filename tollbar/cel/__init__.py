@@ -20,7 +20,7 @@ Used by decisions through the names below.  Importing this package loads no CEL 
 Hazard: expressions and objects both come from users, so every limit here protects the process (see limits).
 """
 
-from tollbar.cel.interface import (
+from tollbar.cel.core.interface import (
     BUDGET,
     COMPILE,
     DEVICE_ENV,
@@ -60,15 +60,15 @@ def engine(name: str = "compiled") -> CelEngine:
     """
     match name:
         case "compiled":
-            from tollbar.cel.compiled import CompilingEngine
+            from tollbar.cel.engines.compiled import CompilingEngine
 
             return CompilingEngine()
         case "closures":
-            from tollbar.cel.program import ClosuresEngine
+            from tollbar.cel.engines.program import ClosuresEngine
 
             return ClosuresEngine()
         case "cel-python":
-            from tollbar.cel.upstream import UpstreamEngine
+            from tollbar.cel.engines.celpython import UpstreamEngine
 
             return UpstreamEngine()
         case _:

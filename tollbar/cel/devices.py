@@ -6,9 +6,9 @@ The shape is that of Kubernetes' own selectors: domain, then name.  Called once 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tollbar.cel.interface import Inputs
-from tollbar.cel.kubernetes import read_quantity, read_semver
-from tollbar.cel.values import Domains
+from tollbar.cel.core.interface import Inputs
+from tollbar.cel.core.values import Domains
+from tollbar.cel.library.quantities import read_quantity, read_semver
 from tollbar.model.quantity import Quantity
 
 _TYPES: Final = {"string": str, "int": int, "bool": bool, "version": str}

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from tollbar.cel.values import kind
+from tollbar.cel.core.values import kind
 
 _NANOS: Final = 10**9
 _EXACT: Final = 2**53

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tollbar.cel import CelEngine, CelError, Program
-from tollbar.cel.memo import Memo
+from tollbar.cel.cache import Memo
 from tollbar.decide.rules.rule import Problem, Rule, compile_rule, compile_selector
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.runtime.store import Delta, Store

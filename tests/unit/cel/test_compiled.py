@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tollbar.cel import RULE_ENV, CelError, Env, Purse
-from tollbar.cel.compiled import CompiledProgram, CompilingEngine
-from tollbar.cel.limits import Budget
-from tollbar.cel.program import ClosureProgram, ClosuresEngine
+from tollbar.cel.core.limits import Budget
+from tollbar.cel.engines.compiled import CompiledProgram, CompilingEngine
+from tollbar.cel.engines.program import ClosureProgram, ClosuresEngine
 
 DYN = Env(variables=(("x", "dyn"),))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tollbar.cel.functions import library, overload
-from tollbar.cel.library import LIBRARY
+from tollbar.cel.library.functions import library, overload
+from tollbar.cel.library.table import LIBRARY
 
 RESULTS: dict[str, tuple[str, tuple[str, ...], str | None]] = {
     "a plain signature": ("string.charAt(int) -> string", ("string", "int"), "string"),

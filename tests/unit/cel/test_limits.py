@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tollbar.cel import BUDGET, COMPILE, RUNTIME, CelEngine, CelError, Env
-from tollbar.cel.limits import MAX_ALLOCATION, MAX_STEPS
-from tollbar.cel.program import Measured
+from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS
+from tollbar.cel.engines.program import Measured
 
 DYN = Env(variables=(("x", "dyn"),))
 

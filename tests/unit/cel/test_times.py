@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.cel.values import Duration, Timestamp
+from tollbar.cel.core.values import Duration, Timestamp
 
 X: dict[str, Any] = {"s": "abc", "long": "9" * 70 + "h", "day": "2024-02-30T00:00:00Z", "path": "../../etc/passwd"}
 T = 'timestamp("2024-03-05T06:07:08.009Z")'

@@ -1,0 +1,358 @@
+"""The values of an evaluation: their kinds, equality and order.
+
+JSON stays JSON: null, bool, int, float, str, list and dict are the CEL values that they look like, so that nothing
+is converted and any number of programs may read one object.  What JSON lacks has a class here, in tollbar.model or in
+ipaddress.  Equality and order are those of cel-go: numbers compare across types, values of different kinds are
+unequal, a bool is never a number, NaN has no order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from operator import ge, gt, le, lt
+from typing import Any, Final
+
+from tollbar.cel.core.interface import BUDGET
+from tollbar.cel.core.limits import CHARACTERS_PER_STEP, MAX_VALUE_DEPTH, Budget, Fault
+from tollbar.model.quantity import Quantity
+from tollbar.model.semver import Version
+
+
+class Uint(int):
+    """An unsigned integer."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A moment, in nanoseconds since 1970 UTC; `offset` (minutes east of UTC) only shows when it is printed."""
+
+    nanos: int
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time in nanoseconds, 64 bits signed."""
+
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL by its parts; equal when `text`, its normal form, is."""
+
+    text: str
+    scheme: str = field(default="", compare=False)
+    host: str = field(default="", compare=False)
+    path: str = field(default="", compare=False)
+    query: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFormat:
+    """A format that strings can be held against, see formats."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CelType:
+    """A type as a value, the answer of type()."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A literal regular expression, compiled with the expression that contains it.
+
+    `size` is that of RE2's program, what matching costs for each character; `remembered` tells whether it is found in a
+    short text, from memory when it was asked before.
+    """
+
+    regexp: Any
+    size: int = field(compare=False)
+    remembered: Callable[[str], bool] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be absent; ABSENT is the one that is.  Compared with equal(), never with ==."""
+
+    value: Any
+    present: bool = True
+
+
+ABSENT: Final = Optional(None, present=False)
+
+
+class Domains(dict[str, Any]):
+    """Device attributes or capacities by domain: a domain without entries is an empty map, though not `in` this one."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: object) -> dict[str, Any]:
+        return {}
+
+
+class Flag:
+    """What stands for a bool among the keys of a dict, where Python would take True for 1."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bool) -> None:
+        self.value = value
+
+
+_FLAGS: Final = {True: Flag(True), False: Flag(False)}
+
+
+def _stored(key: Any) -> Any:
+    return _FLAGS[key] if type(key) is bool else key
+
+
+def _shown(key: Any) -> Any:
+    return key.value if type(key) is Flag else key
+
+
+class BoolKeys(dict[Any, Any]):
+    """A map that has bools among its keys; to its readers they are bools.  Made by `keyed`."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_stored(key), value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(_stored(key))
+
+    def __contains__(self, key: Any) -> bool:
+        return super().__contains__(_stored(key))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(_shown, super().__iter__())
+
+    def keys(self) -> Any:
+        return list(self)
+
+    def items(self) -> Any:
+        return [(_shown(key), value) for key, value in super().items()]
+
+
+def keyed(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The map of these keys (strings, integers, bools) and values; of equal keys the last one counts."""
+    pairs = list(pairs)
+    if any(type(key) is bool for key, _ in pairs):
+        return BoolKeys((_stored(key), value) for key, value in pairs)
+    return dict(pairs)
+
+
+KINDS: Final[dict[type, str]] = {
+    type(None): "null_type",
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    Domains: "map",
+    BoolKeys: "map",
+    Timestamp: "timestamp",
+    Duration: "duration",
+    Quantity: "quantity",
+    Version: "semver",
+    Url: "url",
+    IPv4Address: "ip",
+    IPv6Address: "ip",
+    IPv4Interface: "cidr",
+    IPv6Interface: "cidr",
+    NamedFormat: "format",
+    CelType: "type",
+    Pattern: "pattern",
+    Optional: "optional_type",
+}
+TYPE_NAMES: Final = {kind: kind for kind in KINDS.values()} | {
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+    "quantity": "kubernetes.Quantity",
+    "semver": "kubernetes.Semver",
+    "url": "kubernetes.URL",
+    "format": "kubernetes.NamedFormat",
+    "ip": "net.IP",
+    "cidr": "net.CIDR",
+    "pattern": "string",
+}
+"""What type() calls the kinds, and CEL's own messages."""
+NUMERIC: Final = frozenset({"int", "uint", "double"})
+ORDERED: Final = frozenset({"string", "bytes", "bool", "timestamp", "duration"})
+KUBERNETES: Final = frozenset({"quantity", "semver", "url", "format", "ip", "cidr"})
+"""Kinds that refuse to be compared with another one, when they stand on the left of == or !=."""
+_NESTED: Final = frozenset({"list", "map", "optional_type"})
+KEYS: Final = frozenset({"string", "int", "uint", "double", "bool"})
+"""Kinds that a map may be looked up with; numbers by value, so that 1, 1u and 1.0 are one key."""
+ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {"_<_": lt, "_<=_": le, "_>_": gt, "_>=_": ge}
+RELATIONS: Final = frozenset({"_==_", "_!=_", "_in_", *ORDER})
+"""Operators that are defined for all kinds at once, and not in the library's table."""
+
+
+def kind(value: object) -> str:
+    """The name of the value's kind.  A Fault for something that is neither JSON nor ours."""
+    try:
+        return KINDS[type(value)]
+    except KeyError:
+        raise Fault("input is not JSON") from None
+
+
+def no_overload(name: str, *values: object) -> Fault:
+    """The error of an operation that these kinds do not have."""
+    return Fault(no_overload_of(name, map(kind, values)))
+
+
+def no_overload_of(name: str, kinds: Iterable[str]) -> str:
+    """Its message; `_+_` is how the tree calls the operator +, and a compiled pattern was written as a string."""
+    named = ("string" if kind == "pattern" else kind for kind in kinds)
+    return f"no such overload: {name.strip('_')}({', '.join(named)})"
+
+
+def equal(a: Any, b: Any, budget: Budget) -> bool:
+    """a == b; costs a step for each element and the length of strings.  a != b is `not same(a, b)`: it never fails."""
+    if type(a) is str and type(b) is str:
+        budget.read(min(len(a), len(b)))
+        return bool(a == b)
+    if kind(a) in KUBERNETES and kind(a) != kind(b) and b is not None:
+        raise no_overload("==", a, b)
+    return same(a, b, budget)
+
+
+def same(a: Any, b: Any, budget: Budget, depth: int = 0) -> bool:
+    """Whether two values are equal where cel-go counts a refusal to compare as unequal: within lists, for `in`."""
+    if type(a) is str and type(b) is str:
+        budget.read(min(len(a), len(b)))
+        return bool(a == b)
+    kind_a, kind_b = kind(a), kind(b)
+    if kind_a in NUMERIC and kind_b in NUMERIC:
+        return bool(a == b) if type(a) is type(b) else _number(a, b) == _number(b, a)
+    if kind_a != kind_b:
+        return False
+    if kind_a == "bytes":
+        budget.read(min(len(a), len(b)))
+    elif kind_a in _NESTED:
+        if depth > MAX_VALUE_DEPTH:
+            raise Fault("values are nested too deeply to compare", BUDGET)
+        return _same_items(a, b, budget, depth + 1)
+    return bool(a == b)
+
+
+def _same_items(a: Any, b: Any, budget: Budget, depth: int) -> bool:
+    if isinstance(a, Optional):
+        return a.present == b.present and (not a.present or same(a.value, b.value, budget, depth))
+    if len(a) != len(b):
+        return False
+    budget.spend(len(a))
+    if isinstance(a, list):
+        return all(same(x, y, budget, depth) for x, y in zip(a, b, strict=True))
+    return all(has_key(b, key) and same(value, b[key], budget, depth) for key, value in a.items())
+
+
+def has_key(container: dict[Any, Any], key: Any) -> bool:
+    """Whether a map has the key; a key of a kind that cannot be one is in no map."""
+    if type(key) is str:
+        return key in container
+    return kind(key) in KEYS and (type(key) is not bool or type(container) is BoolKeys) and key in container
+
+
+def _number(value: Any, other: Any) -> Any:
+    """The number as cel-go compares it with the other one: a double is compared with doubles."""
+    if type(other) is not float or type(value) is float:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def compare(a: Any, b: Any, budget: Budget) -> int:
+    """-1, 0 or 1; a Fault for kinds that have no order, and for NaN."""
+    kind_a, kind_b = kind(a), kind(b)
+    if kind_a in NUMERIC and kind_b in NUMERIC:
+        a, b = _number(a, b), _number(b, a)
+        if a != a or b != b:
+            raise Fault("NaN values cannot be ordered")
+    elif kind_a != kind_b or kind_a not in ORDERED:
+        raise no_overload("<", a, b)
+    elif kind_a == "string" or kind_a == "bytes":
+        budget.read(min(len(a), len(b)))
+    return bool(a > b) - bool(a < b)
+
+
+def ordered(operator: str, a: Any, b: Any, budget: Budget) -> bool:
+    """a < b and the like."""
+    if type(a) is int and type(b) is int:
+        return ORDER[operator](a, b)
+    kind_a, kind_b = kind(a), kind(b)
+    if not (kind_a in NUMERIC and kind_b in NUMERIC) and (kind_a != kind_b or kind_a not in ORDERED):
+        raise no_overload(operator, a, b)
+    return ORDER[operator](compare(a, b, budget), 0)
+
+
+def contains(item: Any, container: Any, budget: Budget) -> bool:
+    """item in container: an equal element of a list, a key of a map."""
+    match kind(container):
+        case "list":
+            budget.spend(len(container))
+            if type(item) is str and len(item) < CHARACTERS_PER_STEP:
+                return item in container
+            return any(same(item, element, budget) for element in container)
+        case "map":
+            return has_key(container, item)
+        case _:
+            raise no_overload("in", item, container)
+
+
+def lookup(container: Any, index: Any) -> Any:
+    """container[index].  The error does not say which index: it may be data."""
+    if type(container) is dict and type(index) is str and index in container:
+        return container[index]
+    if (key := _key(container, index)) is not None:
+        return container[key]
+    raise Fault("no such key" if kind(container) == "map" else "index out of bounds")
+
+
+def find(container: Any, index: Any) -> Optional:
+    """container[?index].  What has neither fields nor elements has none of them; Fault for an impossible index."""
+    if kind(container) in ("map", "list"):
+        key = _key(container, index)
+        if key is not None:
+            return Optional(container[key])
+    return ABSENT
+
+
+def _key(container: Any, index: Any) -> Any:
+    """The index as Python takes it; None if there is no such element."""
+    match kind(container), kind(index):
+        case "map", _:
+            found = has_key(container, index) or (type(container) is Domains and kind(index) in KEYS)
+            return index if found else None
+        case "list", "int" | "uint":
+            return index if 0 <= index < len(container) else None
+        case "list", "double" if float(index).is_integer():
+            return int(index) if 0 <= index < len(container) else None
+        case _:
+            raise no_overload("[]", container, index)
+
+
+def elements(container: Any, macro: str) -> Any:
+    """What a macro runs over: the elements of a list, the keys of a map."""
+    if kind(container) in ("list", "map"):
+        return container
+    raise no_overload(macro, container)

@@ -1,0 +1,113 @@
+"""Kubernetes' CEL types ip and cidr, on the standard library's addresses.
+
+Refused, as in Kubernetes: zones, IPv4 addresses in IPv6 notation (`::ffff:1.2.3.4`), leading zeros.  A cidr keeps the
+bits of its address behind the prefix; masked() clears them.
+"""
+
+import ipaddress
+import re
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Any, Final, TypeAlias
+
+from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, Budget, Fault
+from tollbar.cel.library.functions import overload
+from tollbar.cel.library.quantities import parses
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Block: TypeAlias = IPv4Interface | IPv6Interface
+
+_BLOCK: Final = re.compile(r"(?P<address>[^/%]+)/(?P<length>0|[1-9][0-9]{0,2})")
+_BROADCAST: Final = IPv4Address("255.255.255.255")
+_LOCAL_MULTICAST_4: Final = ipaddress.ip_network("224.0.0.0/24")
+_LOCAL_MULTICAST_6: Final = 0xFF02
+_LINK_LOCAL: Final = {4: ipaddress.ip_network("169.254.0.0/16"), 6: ipaddress.ip_network("fe80::/10")}
+
+
+def to_ip(budget: Budget, text: str) -> Address:
+    budget.spend(PARSE_STEPS)
+    if len(text) > MAX_NUMBER or "%" in text:
+        raise Fault("not an IP address")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise Fault("not an IP address") from None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        raise Fault("IPv4-mapped IPv6 address is not allowed")
+    return address
+
+
+def to_cidr(budget: Budget, text: str) -> Block:
+    form = _BLOCK.fullmatch(text) if len(text) <= MAX_NUMBER else None
+    if form is None:
+        raise Fault("not a CIDR")
+    budget.spend(PARSE_STEPS)
+    to_ip(budget, form["address"])
+    try:
+        return ipaddress.ip_interface(text)
+    except ValueError:
+        raise Fault("not a CIDR") from None
+
+
+def _is_canonical(budget: Budget, text: str) -> bool:
+    return str(to_ip(budget, text)) == text
+
+
+def _is_link_local_multicast(_: Budget, address: Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return address in _LOCAL_MULTICAST_4
+    return int(address) >> 112 & 0xFF0F == _LOCAL_MULTICAST_6
+
+
+def _is_link_local(_: Budget, address: Address) -> bool:
+    return address in _LINK_LOCAL[address.version]
+
+
+def _is_global_unicast(budget: Budget, address: Address) -> bool:
+    return not (
+        address.is_unspecified
+        or address == _BROADCAST
+        or address.is_loopback
+        or address.is_multicast
+        or _is_link_local(budget, address)
+    )
+
+
+def _contains_ip(budget: Budget, block: Block, other: Any) -> bool:
+    address = to_ip(budget, other) if type(other) is str else other
+    return address in block.network
+
+
+def _contains_cidr(budget: Budget, block: Block, other: Any) -> bool:
+    budget.spend(PARSE_STEPS)
+    inner = to_cidr(budget, other) if type(other) is str else other
+    longer = block.network.prefixlen <= inner.network.prefixlen
+    return bool(block.version == inner.version and longer and inner.network.network_address in block.network)
+
+
+def _masked(budget: Budget, block: Block) -> Block:
+    budget.spend(PARSE_STEPS)
+    return ipaddress.ip_interface(block.network)
+
+
+OVERLOADS: Final = (
+    overload("ip(string) -> ip", to_ip),
+    overload("isIP(string) -> bool", parses(to_ip)),
+    overload(".ip.isCanonical(string) -> bool", _is_canonical),
+    overload("ip.family() -> int", lambda _, address: address.version),
+    overload("ip.isUnspecified() -> bool", lambda _, address: address.is_unspecified),
+    overload("ip.isLoopback() -> bool", lambda _, address: address.is_loopback),
+    overload("ip.isLinkLocalMulticast() -> bool", _is_link_local_multicast),
+    overload("ip.isLinkLocalUnicast() -> bool", _is_link_local),
+    overload("ip.isGlobalUnicast() -> bool", _is_global_unicast),
+    overload("string(ip) -> string", lambda _, address: str(address)),
+    overload("cidr(string) -> cidr", to_cidr),
+    overload("isCIDR(string) -> bool", parses(to_cidr)),
+    overload("cidr.containsIP(string) -> bool", _contains_ip),
+    overload("cidr.containsIP(ip) -> bool", _contains_ip),
+    overload("cidr.containsCIDR(string) -> bool", _contains_cidr),
+    overload("cidr.containsCIDR(cidr) -> bool", _contains_cidr),
+    overload("cidr.ip() -> ip", lambda _, block: block.ip),
+    overload("cidr.prefixLength() -> int", lambda _, block: block.network.prefixlen),
+    overload("cidr.masked() -> cidr", _masked),
+    overload("string(cidr) -> string", lambda _, block: str(block)),
+)

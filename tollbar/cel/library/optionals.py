@@ -1,0 +1,87 @@
+"""Optional values: the functions of cel-go's optional library, and what the optional syntax means.
+
+Called by the engines.  or() and orValue() must not evaluate their argument when there is a value: engines do that
+themselves, the overloads here serve their types.  A field or an index of an optional is optional.
+"""
+
+from typing import Any, Final
+
+from tollbar.cel.core.limits import Budget, Fault
+from tollbar.cel.core.values import ABSENT, Optional, find, kind
+from tollbar.cel.library.functions import overload
+
+__all__ = ["ABSENT", "OVERLOADS", "Optional", "get_value", "maybe", "unwrap"]
+
+_NEVER_ZERO: Final = frozenset({"type", "optional_type", "quantity", "semver", "url", "ip", "cidr", "format"})
+
+
+def get_value(optional: Optional) -> Any:
+    """The value that is there; Fault if there is none."""
+    if not optional.present:
+        raise Fault("optional.none() dereference")
+    return optional.value
+
+
+def maybe(container: Any, key: Any) -> Optional:
+    """container.?key and container[?key]; also container.key and container[key] when the container is optional.
+
+    Fault if a list is indexed with what cannot be an index.
+    """
+    if type(container) is Optional:
+        return maybe(container.value, key) if container.present else ABSENT
+    return find(container, key)
+
+
+def unwrap(budget: Budget, items: list[Any]) -> list[Any]:
+    """The values of those that are present."""
+    budget.new_list(len(items))
+    if any(type(item) is not Optional for item in items):
+        raise Fault("value is not optional")
+    return [item.value for item in items if item.present]
+
+
+def is_zero(value: Any) -> bool:
+    """Whether optional.ofNonZeroValue() takes the value for none: null, false, 0, and what is empty."""
+    kind_ = kind(value)
+    if kind_ == "timestamp":
+        return bool(value.nanos == _YEAR_ONE)
+    if kind_ == "duration":
+        return bool(value.nanos == 0)
+    return kind_ not in _NEVER_ZERO and not value
+
+
+def _or(_: Budget, optional: Optional, other: Any) -> Any:
+    return optional if optional.present else other
+
+
+def _or_value(_: Budget, optional: Optional, other: Any) -> Any:
+    return optional.value if optional.present else other
+
+
+def _first(_: Budget, items: list[Any]) -> Optional:
+    return Optional(items[0]) if items else ABSENT
+
+
+def _last(_: Budget, items: list[Any]) -> Optional:
+    return Optional(items[-1]) if items else ABSENT
+
+
+_YEAR_ONE: Final = -62_135_596_800 * 10**9
+"""0001-01-01T00:00:00Z, the zero of Go's times."""
+
+OVERLOADS: Final = (
+    overload(".optional.of(A) -> optional_type<A>", lambda _, value: Optional(value)),
+    overload(
+        ".optional.ofNonZeroValue(A) -> optional_type<A>",
+        lambda _, value: ABSENT if is_zero(value) else Optional(value),
+    ),
+    overload(".optional.none() -> optional_type<A>", lambda _: ABSENT),
+    overload(".optional.unwrap(list<optional_type<A>>) -> list<A>", unwrap),
+    overload("list<optional_type<A>>.unwrapOpt() -> list<A>", unwrap),
+    overload("optional_type<A>.hasValue() -> bool", lambda _, optional: optional.present),
+    overload("optional_type<A>.value() -> A", lambda _, optional: get_value(optional)),
+    overload("optional_type<A>.or(optional_type<A>) -> optional_type<A>", _or),
+    overload("optional_type<A>.orValue(A) -> A", _or_value),
+    overload("list<A>.first() -> optional_type<A>", _first),
+    overload("list<A>.last() -> optional_type<A>", _last),
+)

@@ -1,0 +1,130 @@
+"""Regular expressions: matches(), and Kubernetes' find() and findAll().
+
+Patterns are RE2: one search is linear in the text, whatever the pattern; how far it looks beyond what it finds is not
+known, so all that is left of the text is paid for before each.  A pattern that is a literal is compiled with the
+expression (Pattern); others are compiled at each call, and paid for.
+"""
+
+import re
+from functools import lru_cache, partial
+from typing import Any, Final
+
+import re2
+
+from tollbar.cel.core.limits import (
+    INSTRUCTIONS_PER_STEP,
+    MATCH_STEPS,
+    MAX_PATTERN,
+    PATTERN_MEMORY,
+    PATTERN_STEPS,
+    PATTERN_STEPS_PER_CHARACTER,
+    PATTERN_STEPS_PER_CLASS,
+    PATTERN_WORK_PER_STEP,
+    Budget,
+    Fault,
+)
+from tollbar.cel.core.values import Pattern
+from tollbar.cel.library.functions import overload
+
+_BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
+"""`\\C`, one byte of a character: Go's expressions do not have it."""
+_REMEMBERED: Final = 256
+_SHORT: Final = 128
+"""Characters of a text that is remembered: the way into RE2 takes longer than most matches."""
+
+
+def compiled(text: str) -> Pattern:
+    """A pattern; Fault if it is none, too long, or too large when compiled."""
+    if len(text) > MAX_PATTERN:
+        raise Fault(f"regular expression is longer than {MAX_PATTERN} characters")
+    if _BYTE.search(text):
+        raise Fault("invalid regular expression")
+    options = re2.Options()
+    options.max_mem = PATTERN_MEMORY
+    options.never_capture = True
+    options.log_errors = False  # RE2 would write the pattern to standard error
+    try:
+        regexp = re2.compile(text, options)
+    except (re2.error, UnicodeError):
+        raise Fault("invalid regular expression") from None
+    return Pattern(regexp, regexp.programsize, lru_cache(maxsize=_REMEMBERED)(partial(_found, regexp)))
+
+
+def _found(regexp: Any, text: str) -> bool:
+    return regexp.search(text) is not None
+
+
+def _prepared(budget: Budget, pattern: Pattern | str) -> Pattern:
+    if isinstance(pattern, Pattern):
+        return pattern
+    classes = pattern.count(r"\p") + pattern.count(r"\P")
+    budget.spend(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern) + PATTERN_STEPS_PER_CLASS * classes)
+    found = compiled(pattern)
+    budget.spend(found.size // INSTRUCTIONS_PER_STEP)
+    return found
+
+
+def _pay(budget: Budget, length: int, pattern: Pattern) -> None:
+    """For one search in a text of so many bytes."""
+    budget.spend(MATCH_STEPS + length * pattern.size // PATTERN_WORK_PER_STEP)
+
+
+def _searched(budget: Budget, text: str, pattern: Pattern) -> int:
+    """Pays for the first search in the text; its length in UTF-8, which is what RE2 reads."""
+    _pay(budget, len(text), pattern)
+    if text.isascii():
+        return len(text)
+    try:
+        length = len(text.encode())
+    except UnicodeError:
+        raise Fault("string is not valid Unicode") from None
+    budget.spend((length - len(text)) * pattern.size // PATTERN_WORK_PER_STEP)
+    return length
+
+
+def matches(budget: Budget, text: str, pattern: Pattern | str) -> bool:
+    pattern = _prepared(budget, pattern)
+    _searched(budget, text, pattern)
+    return pattern.remembered(text) if len(text) <= _SHORT else _found(pattern.regexp, text)
+
+
+def find(budget: Budget, text: str, pattern: Pattern | str) -> str:
+    pattern = _prepared(budget, pattern)
+    _searched(budget, text, pattern)
+    found = pattern.regexp.search(text)
+    return found[0] if found else ""
+
+
+def find_all(budget: Budget, text: str, pattern: Pattern | str, limit: int = -1) -> list[str]:
+    """All matches; like in Go, an empty match right behind another match is none."""
+    pattern = _prepared(budget, pattern)
+    rest = _searched(budget, text, pattern)
+    searches = pattern.regexp.finditer(text)
+    found: list[str] = []
+    end = 0
+    while not 0 <= limit <= len(found) and (match := next(searches, None)) is not None:
+        rest -= len(text[end : match.end()].encode())
+        behind, end = end, match.end()
+        _pay(budget, rest, pattern)
+        if found and match.start() == end == behind:
+            continue
+        budget.new_list(1)
+        budget.new_string(len(match[0]))
+        found.append(match[0])
+    return found
+
+
+OVERLOADS: Final = (
+    overload("string.matches(string) -> bool", matches),
+    overload("string.matches(pattern) -> bool", matches),
+    overload("matches(string, string) -> bool", matches),
+    overload("matches(string, pattern) -> bool", matches),
+    overload("string.find(string) -> string", find),
+    overload("string.find(pattern) -> string", find),
+    overload("string.findAll(string) -> list<string>", find_all),
+    overload("string.findAll(pattern) -> list<string>", find_all),
+    overload("string.findAll(string, int) -> list<string>", find_all),
+    overload("string.findAll(pattern, int) -> list<string>", find_all),
+)
+PATTERN_ARGUMENT: Final = frozenset({"matches", "find", "findAll"})
+"""Functions whose second argument, when a literal, is compiled with the expression."""

@@ -1,0 +1,118 @@
+"""Kubernetes' own CEL types quantity and semver."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final
+
+from tollbar.cel.core.interface import BUDGET
+from tollbar.cel.core.limits import PARSE_STEPS, Budget, Fault
+from tollbar.cel.library.functions import Overload, overload
+from tollbar.model import quantity, semver
+from tollbar.model.quantity import Quantity
+from tollbar.model.semver import Version
+
+_SHORT: Final = 64
+"""Characters of a text that is remembered: data has few different quantities and versions."""
+_CHARACTERS_READ_PER_STEP: Final = 4
+read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)
+read_semver: Final = lru_cache(maxsize=4096)(semver.parse)
+
+
+def to_quantity(budget: Budget, text: str) -> Quantity:
+    budget.spend(PARSE_STEPS)
+    try:
+        return read_quantity(text) if len(text) <= _SHORT else quantity.read(text)
+    except ValueError:
+        raise Fault("not a quantity") from None
+
+
+def to_semver(budget: Budget, text: str, normalize: bool = False) -> Version:
+    budget.spend(PARSE_STEPS + min(len(text), semver.MAX_LENGTH) // _CHARACTERS_READ_PER_STEP)
+    try:
+        read = read_semver if len(text) <= _SHORT else semver.parse
+        return read(text, normalize=normalize)
+    except ValueError:
+        raise Fault("not a semantic version") from None
+
+
+def parses(parse: Callable[..., object]) -> Callable[..., bool]:
+    """The function that tells whether the parser takes the text."""
+
+    def check(budget: Budget, *arguments: Any) -> bool:
+        try:
+            parse(budget, *arguments)
+        except Fault as fault:
+            if fault.kind == BUDGET:
+                raise
+            return False
+        return True
+
+    return check
+
+
+def _as_integer(_: Budget, value: Quantity) -> int:
+    found = value.as_int64()
+    if found is None:
+        raise Fault("cannot convert value to integer")
+    return found
+
+
+def _as_float(budget: Budget, value: Quantity) -> float:
+    budget.spend(PARSE_STEPS)
+    return value.as_float()
+
+
+def _sum(sign: int) -> Callable[[Budget, Quantity, Quantity | int], Quantity]:
+    def add(budget: Budget, a: Quantity, b: Quantity | int) -> Quantity:
+        budget.spend(PARSE_STEPS)
+        return a.plus(b if isinstance(b, Quantity) else quantity.integer(b), sign)
+
+    return add
+
+
+def _sign(_: Budget, value: Quantity) -> int:
+    return (value.nanos > 0) - (value.nanos < 0)
+
+
+def _part(value: int) -> int:
+    """A part of a version; those beyond 63 bits wrap around, as in Kubernetes."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _comparisons(kind: str, attribute: str) -> tuple[Overload, ...]:
+    """The three ways to compare values by an attribute."""
+    rank = attrgetter(attribute)
+
+    def compare(_: Budget, a: Any, b: Any) -> int:
+        first, second = rank(a), rank(b)
+        return 0 if first == second else 1 if first > second else -1
+
+    return (
+        overload(f"{kind}.compareTo({kind}) -> int", compare),
+        overload(f"{kind}.isGreaterThan({kind}) -> bool", lambda _, a, b: rank(a) > rank(b)),
+        overload(f"{kind}.isLessThan({kind}) -> bool", lambda _, a, b: rank(a) < rank(b)),
+    )
+
+
+OVERLOADS: Final = (
+    overload("quantity(string) -> quantity", to_quantity),
+    overload("isQuantity(string) -> bool", parses(to_quantity)),
+    overload("quantity.isInteger() -> bool", lambda _, value: value.as_int64() is not None),
+    overload("quantity.asInteger() -> int", _as_integer),
+    overload("quantity.asApproximateFloat() -> double", _as_float),
+    overload("quantity.add(quantity) -> quantity", _sum(1)),
+    overload("quantity.add(int) -> quantity", _sum(1)),
+    overload("quantity.sub(quantity) -> quantity", _sum(-1)),
+    overload("quantity.sub(int) -> quantity", _sum(-1)),
+    overload("sign(quantity) -> int", _sign),
+    *_comparisons("quantity", "nanos"),
+    overload("semver(string) -> semver", to_semver),
+    overload("semver(string, bool) -> semver", to_semver),
+    overload("isSemver(string) -> bool", parses(to_semver)),
+    overload("isSemver(string, bool) -> bool", parses(to_semver)),
+    overload("semver.major() -> int", lambda _, value: _part(value.major)),
+    overload("semver.minor() -> int", lambda _, value: _part(value.minor)),
+    overload("semver.patch() -> int", lambda _, value: _part(value.patch)),
+    *_comparisons("semver", "rank"),
+)

@@ -1,0 +1,254 @@
+"""string.format(): the clauses of version 2 of cel-go's strings extension, in its en_US locale.
+
+%f groups thousands and %e has superscripts, as there; the precision of %e is a width, as there.  Called through the
+library, and by the static checks with the kinds of the arguments of a literal template.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tollbar.cel.core.limits import MAX_VALUE_DEPTH, PARSE_STEPS, Budget, Fault
+from tollbar.cel.core.values import KINDS, KUBERNETES, TYPE_NAMES, kind
+from tollbar.cel.library.conversions import decode
+from tollbar.cel.library.functions import overload
+from tollbar.cel.library.numbers import shortest
+from tollbar.cel.library.strings import go_quoted
+from tollbar.cel.library.times import duration_text, timestamp_text
+
+MAX_PRECISION: Final = 100
+_DEFAULT_PRECISION: Final = 6
+_CHARACTERS_QUOTED_PER_STEP: Final = 2
+_CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?P<precision>\.[0-9]*)?(?P<verb>.)?)", re.DOTALL)
+_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "+")
+
+_TEXT: Final = frozenset(TYPE_NAMES) - KUBERNETES - {"pattern", "optional_type"}
+_TEXT_NAMES: Final = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+_TAKES: Final[dict[str, tuple[frozenset[str], str]]] = {
+    "s": (_TEXT, f"string clause can only be used on {_TEXT_NAMES}"),
+    "d": (frozenset({"int", "uint"}), "decimal clause can only be used on integers"),
+    "f": (frozenset({"double", "string"}), "fixed-point clause can only be used on doubles"),
+    "e": (frozenset({"double", "string"}), "scientific clause can only be used on doubles"),
+    "b": (frozenset({"int", "uint", "bool"}), "only integers and bools can be formatted as binary"),
+    "x": (
+        frozenset({"int", "uint", "string", "bytes"}),
+        "only integers, byte buffers, and strings can be formatted as hex",
+    ),
+    "o": (frozenset({"int", "uint"}), "octal clause can only be used on integers"),
+}
+_TAKES["X"] = _TAKES["x"]
+"""Kinds that a clause takes, and what it says of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One `%...` of a template, at `start` to `end`; the verb is empty for a literal percent sign."""
+
+    start: int
+    end: int
+    verb: str
+    precision: int
+
+
+def clauses(template: str) -> Iterator[Clause]:
+    """The clauses of a template; Fault at the first that is none."""
+    for found in _CLAUSE.finditer(template):
+        verb, precision = found["verb"] or "", found["precision"]
+        if found["percent"]:
+            yield Clause(found.start(), found.end(), "", 0)
+            continue
+        if not verb and precision is None:
+            raise Fault("unexpected end of string")
+        if not verb or precision == "." or len(precision or "") > len(str(MAX_PRECISION)) + 1:
+            raise Fault("could not parse formatting clause: error while parsing precision")
+        places = int(precision[1:]) if precision else _DEFAULT_PRECISION
+        if places > MAX_PRECISION:
+            raise Fault("could not parse formatting clause: error while parsing precision")
+        if verb not in _TAKES:
+            raise Fault("could not parse formatting clause: unrecognized formatting clause")
+        yield Clause(found.start(), found.end(), verb, places)
+
+
+def check(template: str, kinds: list[str]) -> str | None:
+    """What is wrong with a literal template for arguments of these kinds (`dyn` fits everywhere), or None."""
+    try:
+        verbs = [clause.verb for clause in clauses(template) if clause.verb]
+    except Fault as fault:
+        return fault.message
+    for position, verb in enumerate(verbs):
+        if position >= len(kinds):
+            return f"index {position} out of range"
+        if kinds[position] != "dyn" and kinds[position] not in _TAKES[verb][0]:
+            return _refusal(verb, kinds[position])
+    if len(kinds) > len(verbs):
+        return f"too many arguments supplied to string.format (expected {len(verbs)}, got {len(kinds)})"
+    return None
+
+
+def format_(budget: Budget, template: str, arguments: list[Any]) -> str:
+    """The template with its clauses replaced; arguments beyond them are ignored."""
+    budget.read(len(template))
+    pieces: list[str] = []
+    last = used = 0
+    for clause in clauses(template):
+        budget.spend(PARSE_STEPS)
+        pieces.append(template[last : clause.start])
+        last = clause.end
+        if not clause.verb:
+            pieces.append("%")
+            continue
+        if used >= len(arguments):
+            raise Fault(f"index {used} out of range")
+        pieces.append(_formatted(budget, clause, arguments[used]))
+        used += 1
+    pieces.append(template[last:])
+    budget.new_string(sum(map(len, pieces)))
+    return "".join(pieces)
+
+
+def _formatted(budget: Budget, clause: Clause, value: Any) -> str:
+    kind_ = kind(value)
+    if kind_ not in _TAKES[clause.verb][0]:
+        raise Fault(_refusal(clause.verb, kind_))
+    return _VERBS[clause.verb](budget, value, clause)
+
+
+def _refusal(verb: str, kind_: str) -> str:
+    return f"error during formatting: {_TAKES[verb][1]}, was given {TYPE_NAMES.get(kind_, kind_)}"
+
+
+def _decimal(_: Budget, value: int, __: Clause) -> str:
+    return int.__str__(value)
+
+
+def _double(value: Any, verb: str) -> float:
+    """The argument of %f or %e; three words stand for what has no literal."""
+    if type(value) is str:
+        if value not in _WORDS:
+            raise Fault(_refusal(verb, "string"))
+        return _WORDS[value]
+    return float(value) or 0.0  # no negative zero
+
+
+def _infinite(value: float) -> str | None:
+    if math.isfinite(value):
+        return None
+    return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+
+
+def _fixed(budget: Budget, value: Any, clause: Clause) -> str:
+    budget.new_string(600)  # what the largest double takes
+    number = _double(value, "f")
+    return _infinite(number) or f"{number:,.{clause.precision}f}"
+
+
+def _scientific(_: Budget, value: Any, clause: Clause) -> str:
+    number = _double(value, "e")
+    text = _infinite(number)
+    if text is None:
+        mantissa, _e, exponent = f"{number:.{_DEFAULT_PRECISION}e}".partition("e")
+        text = f"{mantissa}×10{exponent.translate(_SUPERSCRIPT)}"
+    return text.rjust(clause.precision)
+
+
+def _binary(_: Budget, value: int, __: Clause) -> str:
+    return f"{int(value):b}"
+
+
+def _octal(_: Budget, value: int, __: Clause) -> str:
+    return f"{int(value):o}"
+
+
+def _hexadecimal(budget: Budget, value: Any, clause: Clause) -> str:
+    if isinstance(value, str | bytes):
+        budget.new_string(2 * len(value))
+        text = (value.encode(errors="replace") if isinstance(value, str) else value).hex()
+    else:
+        text = f"{value:x}"
+    return text.upper() if clause.verb == "X" else text
+
+
+def _string(budget: Budget, value: Any, _: Clause) -> str:
+    return text_of(budget, value)
+
+
+_VERBS: Final[dict[str, Callable[[Budget, Any, Clause], str]]] = {
+    "s": _string,
+    "d": _decimal,
+    "f": _fixed,
+    "e": _scientific,
+    "b": _binary,
+    "x": _hexadecimal,
+    "X": _hexadecimal,
+    "o": _octal,
+}
+
+
+def text_of(budget: Budget, value: Any, depth: int = 0) -> str:
+    """What %s makes of a value."""
+    match kind(value):
+        case "string":
+            text = str(value)
+        case "bytes":
+            text = decode(budget, value)
+        case "bool":
+            text = "true" if value else "false"
+        case "null_type":
+            text = "null"
+        case "int" | "uint":
+            text = int.__str__(value)
+        case "double":
+            text = shortest(value)
+        case "timestamp":
+            text = timestamp_text(value)
+        case "duration":
+            text = duration_text(value)
+        case "type":
+            text = value.name
+        case "list":
+            text = f"[{', '.join(_items(budget, value, depth))}]"
+        case "map":
+            text = f"{{{', '.join(_entries(budget, value, depth))}}}"
+        case other:
+            raise Fault(_refusal("s", other))
+    budget.new_string(len(text))
+    return text
+
+
+def _items(budget: Budget, items: list[Any], depth: int) -> list[str]:
+    budget.new_list(len(items))
+    return [_literal(budget, item, depth) for item in items]
+
+
+def _entries(budget: Budget, entries: dict[Any, Any], depth: int) -> list[str]:
+    """Sorted by the text of the key."""
+    budget.new_list(len(entries))
+    pairs = sorted((_literal(budget, key, depth), _literal(budget, value, depth)) for key, value in entries.items())
+    return [f"{key}:{value}" for key, value in pairs]
+
+
+def _literal(budget: Budget, value: Any, depth: int) -> str:
+    """The value as it stands within a list or a map: a literal of CEL, nearly."""
+    if depth > MAX_VALUE_DEPTH:
+        raise Fault("values are nested too deeply to format")
+    budget.spend(1)
+    if type(value) is float:
+        return f'"{shortest(value)}"' if not math.isfinite(value) else f"{value:.{_DEFAULT_PRECISION}f}"
+    text = text_of(budget, value, depth + 1)
+    budget.new_string(2 * len(text) + 2)
+    budget.spend(len(text) // _CHARACTERS_QUOTED_PER_STEP)
+    match KINDS[type(value)]:
+        case "string":
+            return go_quoted(text)
+        case "bytes":
+            return f"b{go_quoted(text)}"
+        case "timestamp" | "duration" as name:
+            return f'{name}("{text}")'
+        case _:
+            return text
+
+
+OVERLOADS: Final = (overload("string.format(list<dyn>) -> string", format_),)

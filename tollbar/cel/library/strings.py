@@ -1,0 +1,186 @@
+"""The string functions: those of CEL and of version 2 of cel-go's strings extension.
+
+Positions count characters (code points).  format() is in formatting, regular expressions are in patterns.
+"""
+
+import re
+from typing import Any, Final
+
+from tollbar.cel.core.limits import Budget, Fault
+from tollbar.cel.library.functions import overload
+
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_SHORT: Final = 32
+_NAIVE: Final = 128
+ESCAPES: Final = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\\": r"\\",
+    '"': r"\"",
+}
+"""Escapes with a letter of their own, which string literals of CEL and Go have in common."""
+_ESCAPED: Final = str.maketrans(ESCAPES)
+_SPECIAL: Final = re.compile(r'["\\]|[^\x20-\x7e]')
+_CHARACTERS_ESCAPED_PER_STEP: Final = 8
+
+
+def contains(budget: Budget, text: str, part: str) -> bool:
+    _search(budget, text, part)
+    return part in text
+
+
+def starts_with(budget: Budget, text: str, prefix: str) -> bool:
+    budget.read(len(prefix))
+    return text.startswith(prefix)
+
+
+def ends_with(budget: Budget, text: str, suffix: str) -> bool:
+    budget.read(len(suffix))
+    return text.endswith(suffix)
+
+
+def index_of(budget: Budget, text: str, part: str, start: int = 0) -> int:
+    _search(budget, text, part)
+    _no_negative(start)
+    return text.find(part, start) if part else min(start, len(text))
+
+
+def last_index_of(budget: Budget, text: str, part: str, start: int | None = None) -> int:
+    _search(budget, text, part)
+    if start is None:
+        return _last(text, part)
+    _no_negative(start)
+    if not part:
+        return min(start, len(text))
+    return _last(text[: start + len(part)], part) if start < len(text) else -1
+
+
+def _last(text: str, part: str) -> int:
+    """text.rfind(part), which Python does in quadratic time, from the other end."""
+    if len(part) < _SHORT:
+        return text.rfind(part)
+    found = text[::-1].find(part[::-1])
+    return found if found < 0 else len(text) - found - len(part)
+
+
+def _search(budget: Budget, text: str, part: str) -> None:
+    """Pays for a search; up to some hundred characters of the part Python compares naively."""
+    budget.read(len(text) * (1 + min(len(part), _NAIVE) // _SHORT))
+
+
+def _no_negative(index: int) -> None:
+    if index < 0:
+        raise Fault("index out of range")
+
+
+def substring(budget: Budget, text: str, start: int, end: int | None = None) -> str:
+    if end is None:
+        end = len(text)
+    elif start > end:
+        raise Fault("invalid substring range")
+    if not 0 <= start <= end <= len(text):
+        raise Fault("index out of range")
+    budget.new_string(end - start)
+    return text[start:end]
+
+
+def char_at(_: Budget, text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise Fault("index out of range")
+    return text[index : index + 1]
+
+
+def replace(budget: Budget, text: str, old: str, new: str, limit: int = -1) -> str:
+    _search(budget, text, old)
+    count = text.count(old) if limit < 0 else min(limit, text.count(old))
+    budget.new_string(len(text) + count * (len(new) - len(old)))
+    return text.replace(old, new, count)
+
+
+def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    _search(budget, text, separator)
+    count = text.count(separator) + 1 if separator else max(len(text), 1)
+    pieces = count if limit < 0 else min(count, limit)
+    budget.new_list(pieces)
+    budget.new_string(len(text))
+    if separator:
+        return text.split(separator, pieces - 1)
+    return [*text[: pieces - 1], text[pieces - 1 :]] if text else []
+
+
+def join(budget: Budget, parts: list[Any], separator: str = "") -> str:
+    budget.spend(len(parts))
+    if any(type(part) is not str for part in parts):
+        raise Fault("join() takes a list of strings")
+    budget.new_string(sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0))
+    return separator.join(parts)
+
+
+def quote(budget: Budget, text: str) -> str:
+    """The text as a string literal of CEL, except that only the escapes with a letter of their own are used."""
+    budget.new_string(2 * len(text) + 2)
+    budget.spend(len(text) // _CHARACTERS_ESCAPED_PER_STEP)
+    return f'"{text.translate(_ESCAPED)}"'
+
+
+def go_quoted(text: str) -> str:
+    """The text as a string literal of Go; %q.  A surrogate escape stands for a byte that is not UTF-8."""
+    return f'"{_SPECIAL.sub(_go_escaped, text)}"'
+
+
+def _go_escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if character in ESCAPES:
+        return ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80 or 0xDC80 <= code < 0xDD00:
+        return f"\\x{code & 0xFF:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def lower_ascii(budget: Budget, text: str) -> str:
+    budget.new_string(len(text))
+    return text.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
+
+
+def upper_ascii(budget: Budget, text: str) -> str:
+    budget.new_string(len(text))
+    return text.encode(errors="surrogatepass").upper().decode(errors="surrogatepass")
+
+
+def _trim(budget: Budget, text: str) -> str:
+    budget.new_string(len(text))
+    return text.strip(_SPACE)
+
+
+OVERLOADS: Final = (
+    overload("string.startsWith(string) -> bool", starts_with),
+    overload("string.endsWith(string) -> bool", ends_with),
+    overload("string.contains(string) -> bool", contains),
+    overload("string.indexOf(string) -> int", index_of),
+    overload("string.indexOf(string, int) -> int", index_of),
+    overload("string.lastIndexOf(string) -> int", last_index_of),
+    overload("string.lastIndexOf(string, int) -> int", last_index_of),
+    overload("string.substring(int) -> string", substring),
+    overload("string.substring(int, int) -> string", substring),
+    overload("string.charAt(int) -> string", char_at),
+    overload("string.replace(string, string) -> string", replace),
+    overload("string.replace(string, string, int) -> string", replace),
+    overload("string.split(string) -> list<string>", split),
+    overload("string.split(string, int) -> list<string>", split),
+    overload("list<string>.join() -> string", join),
+    overload("list<string>.join(string) -> string", join),
+    overload("string.lowerAscii() -> string", lower_ascii),
+    overload("string.upperAscii() -> string", upper_ascii),
+    overload("string.trim() -> string", _trim),
+    overload(".strings.quote(string) -> string", quote),
+)

@@ -1,0 +1,259 @@
+"""timestamp(), duration() and their fields, in nanoseconds.
+
+Readings are those of Go's time package: what its parser takes is taken, digits beyond nanoseconds are cut off, and a
+duration with a fraction has Go's rounding.  Timestamps lie in the years 1 to 9999, as in protobuf; a time zone may
+show them in the year before or after.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, ZONE_STEPS, Budget, Fault
+from tollbar.cel.core.values import Duration, Timestamp
+from tollbar.cel.library.functions import Overload, overload
+from tollbar.cel.library.numbers import plain, to_int
+
+SECOND: Final = 10**9
+_MIN: Final = -62_135_596_800 * SECOND
+_MAX: Final = 253_402_300_800 * SECOND - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = 86_400
+_TERM_STEPS: Final = 4
+"""For a number with its unit in a duration."""
+_TINY: Final = 40
+"""Zeros after the point beyond which no digit amounts to a nanosecond."""
+_ERA: Final = 146_097
+"""Days in 400 years, after which the calendar repeats."""
+
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_TERM: Final = re.compile(r"([0-9]*+)(?:(\.)([0-9]*+))?(ns|us|µs|μs|ms|s|m|h)")
+_UNITS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+}
+_OFFSET: Final = re.compile(r"(?P<hours>[+-]?[0-9]+):(?P<minutes>[+-]?[0-9]+)")
+_ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+
+
+def in_range(nanos: int, offset: int = 0) -> Timestamp:
+    if _MIN <= nanos <= _MAX:
+        return Timestamp(nanos, offset)
+    raise Fault("timestamp overflow")
+
+
+def to_timestamp(budget: Budget, text: str) -> Timestamp:
+    """RFC 3339, with Go's leniencies."""
+    budget.spend(PARSE_STEPS)
+    budget.read(len(text))
+    form = _TIMESTAMP.fullmatch(text)
+    if form is None:
+        raise _no_timestamp()
+    year, month, day, hour, minute, second = map(int, form.groups()[:6])
+    fraction, sign = form[7] or "", form[8]
+    hours, minutes = int(form[9] or 0), int(form[10] or 0)
+    try:
+        days = date(year, month, day).toordinal() - 719_163
+    except ValueError:
+        raise _no_timestamp() from None
+    if hour > 23 or minute > 59 or second > 59 or hours > 24 or minutes > 60:
+        raise _no_timestamp()
+    offset = (hours * 60 + minutes) * (-1 if sign == "-" else 1)
+    seconds = days * _DAY + hour * 3600 + (minute - offset) * 60 + second
+    return in_range(seconds * SECOND + int(fraction[:9].ljust(9, "0")), offset)
+
+
+def _no_timestamp() -> Fault:
+    return Fault("type conversion error from 'string' to 'google.protobuf.Timestamp'")
+
+
+def of_seconds(_: Budget, seconds: int) -> Timestamp:
+    return in_range(seconds * SECOND)
+
+
+def to_duration(budget: Budget, text: str) -> Duration:
+    """Go's durations: `1h30m`, `-1.5s`, `0`.  Linear in the text."""
+    budget.spend(PARSE_STEPS)
+    budget.read(len(text))
+    negative = text.startswith("-")
+    at = 1 if text[:1] in ("+", "-") else 0
+    if text[at:] == "0":
+        return Duration(0)
+    total = 0
+    while at < len(text) or not text:
+        term = _TERM.match(text, at)
+        if term is None or not (term[1] or term[3]):
+            raise _no_duration()
+        budget.spend(_TERM_STEPS)
+        total += _nanos(term[1], term[3] or "", _UNITS[term[4]])
+        if total > 2**63:
+            raise _no_duration()
+        at = term.end()
+    if (not total and at < 2) or total > 2**63 - (not negative):
+        raise _no_duration()
+    return Duration(-total if negative else total)
+
+
+def _nanos(whole: str, fraction: str, unit: int) -> int:
+    """One number with its unit.  The fraction is a double, as in Go, so that it is rounded in the same way."""
+    digits = whole.lstrip("0")
+    if len(digits) > 19:
+        raise _no_duration()
+    found = int(digits or 0) * unit
+    significant = fraction.lstrip("0")
+    places = len(fraction) - len(significant)
+    if significant and places < _TINY:
+        kept = significant[:19] if int(significant[:19]) <= 2**63 else significant[:18]
+        found += int(float(int(kept)) * (float(unit) / float(10 ** (places + len(kept)))))
+    if found > 2**63:
+        raise _no_duration()
+    return found
+
+
+def _no_duration() -> Fault:
+    return Fault("type conversion error from 'string' to 'google.protobuf.Duration'")
+
+
+def plus(time: Timestamp, nanos: int) -> Timestamp:
+    return in_range(time.nanos + nanos, time.offset)
+
+
+def minus(a: Timestamp, b: Timestamp) -> Duration:
+    return Duration(to_int(a.nanos - b.nanos))
+
+
+def timestamp_text(time: Timestamp) -> str:
+    """RFC 3339 at the offset that it was written with, with as many digits as needed."""
+    seconds, nanos = divmod(time.nanos + time.offset * 60 * SECOND, SECOND)
+    days, second = divmod(seconds, _DAY)
+    year, month, day = _civil(days)
+    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
+    clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+    hours, minutes = divmod(abs(time.offset), 60)
+    zone = f"{'-' if time.offset < 0 else '+'}{hours:02d}:{minutes:02d}" if time.offset else "Z"
+    return f"{year:04d}-{month:02d}-{day:02d}T{clock}{fraction}{zone}"
+
+
+def duration_text(duration: Duration) -> str:
+    return f"{plain(_float(duration.nanos, SECOND))}s"
+
+
+def _float(nanos: int, unit: int) -> float:
+    """A duration in a unit, with Go's rounding: whole units and the rest are converted apart."""
+    whole, rest = divmod(abs(nanos), unit)
+    value = float(whole) + float(rest) / float(unit)
+    return -value if nanos < 0 else value
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days since 1970, in the calendar without end."""
+    eras, rest = divmod(days + 719_162, _ERA)
+    day = date.fromordinal(rest + 1)
+    return day.year + eras * 400, day.month, day.day
+
+
+def _local(budget: Budget, time: Timestamp, zone: str) -> tuple[int, int]:
+    """Seconds since 1970 and nanoseconds, as the clocks of the zone show them."""
+    seconds, nanos = divmod(time.nanos, SECOND)
+    if zone in ("", "UTC", "Local"):
+        return seconds, nanos
+    if len(zone) > MAX_NUMBER:
+        raise Fault("not a time zone")
+    if ":" in zone:
+        form = _OFFSET.fullmatch(zone)
+        if form is None:
+            raise Fault("not a time zone")
+        hours, minutes = int(form["hours"]), int(form["minutes"])
+        return seconds + (hours * 60 + (-minutes if zone[0] == "-" else minutes)) * 60, nanos
+    budget.spend(2 * ZONE_STEPS)
+    return seconds + _offset(seconds, zone), nanos
+
+
+# There are some 600 zones of 3 kB; reading one takes half a millisecond.
+_zone = lru_cache(maxsize=1024)(ZoneInfo)
+
+
+def _offset(seconds: int, zone: str) -> int:
+    """Seconds east of UTC at a moment."""
+    if not _ZONE.fullmatch(zone):
+        raise Fault("unknown time zone")
+    # Python's calendar ends where CEL's does, so a zone's first and last days are asked for from within it.
+    inside = min(max(seconds, _MIN // SECOND + 2 * _DAY), _MAX // SECOND - 2 * _DAY)
+    try:
+        offset = (_EPOCH + timedelta(seconds=inside)).astimezone(_zone(zone)).utcoffset()
+    except (KeyError, ValueError, OSError):
+        raise Fault("unknown time zone") from None
+    return int(offset.total_seconds()) if offset is not None else 0
+
+
+_OF_TIMESTAMP: Final[dict[str, Callable[[int, int], int]]] = {
+    "getFullYear": lambda seconds, _: _civil(seconds // _DAY)[0],
+    "getMonth": lambda seconds, _: _civil(seconds // _DAY)[1] - 1,
+    "getDate": lambda seconds, _: _civil(seconds // _DAY)[2],
+    "getDayOfMonth": lambda seconds, _: _civil(seconds // _DAY)[2] - 1,
+    "getDayOfWeek": lambda seconds, _: (seconds // _DAY + 4) % 7,
+    "getDayOfYear": lambda seconds, _: _day_of_year(seconds // _DAY),
+    "getHours": lambda seconds, _: seconds // 3600 % 24,
+    "getMinutes": lambda seconds, _: seconds // 60 % 60,
+    "getSeconds": lambda seconds, _: seconds % 60,
+    "getMilliseconds": lambda _, nanos: nanos // 10**6,
+}
+_OF_DURATION: Final[dict[str, Callable[[int], int]]] = {
+    "getHours": lambda nanos: int(_float(nanos, 3600 * SECOND)),
+    "getMinutes": lambda nanos: int(_float(nanos, 60 * SECOND)),
+    "getSeconds": lambda nanos: int(_float(nanos, SECOND)),
+    "getMilliseconds": lambda nanos: abs(nanos) // 10**6 * (-1 if nanos < 0 else 1),
+}
+
+
+def _day_of_year(days: int) -> int:
+    first = date.fromordinal((days + 719_162) % _ERA + 1)
+    return first.timetuple().tm_yday - 1
+
+
+def _field(compute: Callable[[int, int], int]) -> Callable[..., int]:
+    def get(budget: Budget, time: Timestamp, zone: str = "") -> int:
+        return to_int(compute(*_local(budget, time, zone)))
+
+    return get
+
+
+def _fields() -> tuple[Overload, ...]:
+    return (
+        *(overload(f"timestamp.{name}() -> int", _field(compute)) for name, compute in _OF_TIMESTAMP.items()),
+        *(overload(f"timestamp.{name}(string) -> int", _field(compute)) for name, compute in _OF_TIMESTAMP.items()),
+        *(overload(f"duration.{name}() -> int", _of(compute)) for name, compute in _OF_DURATION.items()),
+    )
+
+
+def _of(compute: Callable[[int], int]) -> Callable[[Budget, Duration], int]:
+    return lambda _, duration: compute(duration.nanos)
+
+
+def _same(_: Budget, value: Any) -> Any:
+    return value
+
+
+OVERLOADS: Final = (
+    overload("timestamp(string) -> timestamp", to_timestamp),
+    overload("timestamp(int) -> timestamp", of_seconds),
+    overload("timestamp(timestamp) -> timestamp", _same),
+    overload("duration(string) -> duration", to_duration),
+    overload("duration(duration) -> duration", _same),
+    overload("int(timestamp) -> int", lambda _, time: time.nanos // SECOND),
+    overload("int(duration) -> int", lambda _, duration: duration.nanos),
+    overload("string(timestamp) -> string", lambda _, time: timestamp_text(time)),
+    overload("string(duration) -> string", lambda _, duration: duration_text(duration)),
+    *_fields(),
+)
