@@ -7,8 +7,7 @@ what the rules read is compared path by path.  Most updates of a pending Pod, a 
 from collections.abc import Callable
 from typing import Any
 
-from tollbar.cel import RULE_ENV
-from tollbar.cel.analysis.reads import project
+from tollbar.cel import RULE_ENV, project
 from tollbar.model import pods
 from tollbar.model.objects import Object, controller_of, key_of, labels_of, metadata, spec
 from tollbar.runtime.store import Delta

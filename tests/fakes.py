@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from builders import toleration
 
-from tollbar.cel import COMPILE, RUNTIME, UNKNOWN, CelError, Env, Purse
+from tollbar.cel import COMPILE, RUNTIME, UNKNOWN, CelError, CostBudget, Env
 from tollbar.decide.rules.rule import Expression, Match, Rule
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of
@@ -24,19 +24,21 @@ class FakeProgram:
     source: str = ""
     steps: int = 1
 
-    def evaluate(self, inputs: Mapping[str, Any], purse: Purse | None = None) -> Any:
-        if purse is not None:
-            purse.steps -= self.steps
+    def evaluate(self, inputs: Mapping[str, Any], budget: CostBudget | None = None) -> Any:
+        if budget is not None:
+            budget.steps -= self.steps
         try:
             return self.says(inputs)
         except Exception as error:
             return CelError(str(error), 1, 1, RUNTIME)
 
-    def evaluate_partial(self, inputs: Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None) -> Any:
+    def evaluate_partial(
+        self, inputs: Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None = None
+    ) -> Any:
         return (
             UNKNOWN
             if any(_overlap(path, read) for path in unknown for read in self.reads)
-            else self.evaluate(inputs, purse)
+            else self.evaluate(inputs, budget)
         )
 
 

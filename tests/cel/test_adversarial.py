@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 from cel.adversaries import ADVERSARIES, ENV, Adversary
 
-from tollbar.cel import BUDGET, CelEngine, CelError, Purse, engine
+from tollbar.cel import BUDGET, CelEngine, CelError, CostBudget, engine
 from tollbar.cel.core.limits import MAX_STEPS
 
 ALLOWED_BYTES = 24 * 1024 * 1024
@@ -24,24 +24,24 @@ CASES = {
 @pytest.mark.parametrize(("name", "adversary"), CASES.values(), ids=CASES)
 def test_an_adversary_gets_an_error_and_nothing_else(name: str, adversary: Adversary) -> None:
     inputs = {"x": adversary.x()}
-    purse = Purse(0)
+    budget = CostBudget(0)
     tracemalloc.start()
     try:
-        found = attempt(engine(name), adversary.expression, inputs, purse)
+        found = attempt(engine(name), adversary.expression, inputs, budget)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert (
         isinstance(found, CelError) or adversary.harmless,
         clear(found) if isinstance(found, CelError) else True,
-        over_budget(found) or -purse.steps <= MAX_STEPS,
+        over_budget(found) or -budget.steps <= MAX_STEPS,
         peak <= ALLOWED_BYTES,
-    ) == (True, True, True, True), (found, purse.steps, peak)
+    ) == (True, True, True, True), (found, budget.steps, peak)
 
 
-def attempt(cel: CelEngine, expression: str, inputs: dict[str, object], purse: Purse) -> object:
+def attempt(cel: CelEngine, expression: str, inputs: dict[str, object], budget: CostBudget) -> object:
     try:
-        return cel.compile(expression, ENV).evaluate(inputs, purse)
+        return cel.compile(expression, ENV).evaluate(inputs, budget)
     except CelError as error:
         return error
 

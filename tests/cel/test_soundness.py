@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 from cel.generator import VARIABLES, Case, cases, inputs
 
-from tollbar.cel import UNKNOWN, CelEngine, CelError, Env, Program
-from tollbar.cel.analysis.reads import project
+from tollbar.cel import UNKNOWN, CelEngine, CelError, Env, Program, project
 from tollbar.cel.encoding import with_kinds
 
 PAIRS: Final = int(os.environ.get("TOLLBAR_CEL_PAIRS", "4000"))

@@ -8,11 +8,10 @@ from drawing import pick
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, Env, Program, engine
-from tollbar.cel.analysis.reads import project
-from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS, Budget
+from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, Env, Program, engine, project
+from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS, CostTracker
+from tollbar.cel.engines.closures import ClosuresEngine
 from tollbar.cel.engines.compiled import CompiledProgram, CompilingEngine
-from tollbar.cel.engines.program import ClosuresEngine
 
 ENGINE = engine()
 ANYTHING = Env(variables=(("x", "dyn"), ("y", "dyn")))
@@ -157,7 +156,7 @@ def test_evaluation_is_total_bounded_and_repeatable(source: str, x: Any, y: Any)
 def both(source: str, env: Env, inputs: Any, spare: int) -> tuple[Any, Any]:
     """What the engines answer, and what it took, when they may spend so many steps on what the nodes do."""
     compiled, closures = CompilingEngine().compile(source, env), ClosuresEngine().compile(source, env)
-    with patch("tollbar.cel.core.limits.MAX_STEPS", closures.cost + spare):
+    with patch("tollbar.cel.core.limits.MAX_STEPS", closures.fixed_cost + spare):
         return compiled.measure(inputs), closures.measure(inputs)
 
 
@@ -404,4 +403,4 @@ def test_the_compiled_function_has_every_value_itself(source: str, package: Any)
     program = CompilingEngine().compile(source, RULE_ENV)
     assert isinstance(program, CompiledProgram)
     answer = program.slow.evaluate(package)
-    assert isinstance(answer, CelError) or program.run(package, Budget()) == answer
+    assert isinstance(answer, CelError) or program.run(package, CostTracker()) == answer

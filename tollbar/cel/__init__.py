@@ -1,25 +1,18 @@
-"""CEL: the expressions of rules and device selectors, compiled, checked and evaluated within bounds.
+"""CEL: the expressions of rules and device selectors are checked, compiled and evaluated within limits.
 
-How an expression travels from its text to an answer, by the modules that it passes:
+The rooms of this package, each of which imports only from those below it:
 
-    text      lexing      limits of the source; strings are taken out and decoded
-              parser      cel-python's grammar, then our tree (syntax); macros are resolved
-              constants   quantities, times, patterns of literals alone are computed
-              check       types against schema, with hints; schema.json is the Kubernetes API
-              reads       the paths that it depends on, and where it does
-    program   program     all of the above in order, and evaluation by closures, also when inputs are unknown
-              compiled    evaluation by a Python function (emit, loops, writer, pycode), closures where that fails
-    answer    operations, values    what selection, ==, `in` and literals do to values, and what values there are
-              library     the table of functions: functions says how one is declared; operators, conversions (numbers),
-                          strings, formatting, patterns, lists, optionals, times, kubernetes, network, urls, formats
+    engines            compiled (Python functions), closures, celpython (that library's evaluator, for comparison)
+    analysis           constant folding, type check, read sets
+    syntax | library   from text to tree | the functions, methods and operators
+    core               interface, limits and costs, values and their equality, static types, schema of the API
 
-Beside the way: interface is what others may know, limits what an evaluation may spend, devices makes the input of
-selectors, encoding prints values, memo keeps programs, upstream is cel-python's evaluator for comparison.
-
-Used by decisions through the names below.  Importing this package loads no CEL library; making an engine does.
-Hazard: expressions and objects both come from users, so every limit here protects the process (see limits).
+Beside them stand `devices` (inputs of device selectors), `encoding` (values as JSON) and `cache` (compiled programs).
+Importing this package loads no CEL library; making an engine does.
 """
 
+from tollbar.cel.analysis.reads import project
+from tollbar.cel.cache import ProgramCache
 from tollbar.cel.core.interface import (
     BUDGET,
     COMPILE,
@@ -29,10 +22,10 @@ from tollbar.cel.core.interface import (
     UNKNOWN,
     CelEngine,
     CelError,
+    CostBudget,
     Env,
     Inputs,
     Program,
-    Purse,
 )
 
 __all__ = [
@@ -44,19 +37,20 @@ __all__ = [
     "UNKNOWN",
     "CelEngine",
     "CelError",
+    "CostBudget",
     "Env",
     "Inputs",
     "Program",
-    "Purse",
+    "ProgramCache",
     "engine",
+    "project",
 ]
 
 
 def engine(name: str = "compiled") -> CelEngine:
     """The engine of that name; ValueError if there is none.
 
-    `compiled` and `closures` answer the same and are for production; `cel-python` is a second opinion, for one
-    expression at a time (`tollbar.cel.upstream`).
+    `compiled` and `closures` give the same answers and are for production; `cel-python` is for comparison.
     """
     match name:
         case "compiled":
@@ -64,12 +58,12 @@ def engine(name: str = "compiled") -> CelEngine:
 
             return CompilingEngine()
         case "closures":
-            from tollbar.cel.engines.program import ClosuresEngine
+            from tollbar.cel.engines.closures import ClosuresEngine
 
             return ClosuresEngine()
         case "cel-python":
-            from tollbar.cel.engines.celpython import UpstreamEngine
+            from tollbar.cel.engines.celpython import CelPythonEngine
 
-            return UpstreamEngine()
+            return CelPythonEngine()
         case _:
-            raise ValueError(f"no CEL engine is called {name}")
+            raise ValueError(f"there is no CEL engine named {name}")

@@ -1,7 +1,6 @@
-"""Programs that are kept while they are in use, within a bound on the memory that they may take together.
+"""A cache of compiled programs that is bounded by the memory that they take together.
 
-Called by the rule set for device selectors, which claims bring: as many, and as large, as their authors like.  What
-is left out is compiled again when it is asked for again.  Not for threads: one dictionary, no lock.
+It is for device selectors: claims bring as many, and as long ones, as their authors like.
 """
 
 from collections.abc import Callable
@@ -11,20 +10,20 @@ from tollbar.cel.core.interface import CelError, Program
 from tollbar.cel.core.limits import MAX_PATTERNS, PATTERN_MEMORY
 
 MEMORY: Final = 64 * 1024 * 1024
-"""Bytes that all programs of a memo may take: some hundred thousand characters of selectors."""
-_A_CHARACTER: Final = 512
-"""Bytes that a program takes for each of its source, at most: `1==2||` becomes a tree and a closure for each node."""
+"""Bytes for all programs of a cache: some hundred thousand characters of selectors."""
+_BYTES_PER_CHARACTER: Final = 512
+"""The most that a program takes for a character of its source: `1==2||` becomes a tree and a closure for each node."""
 _PATTERN_FUNCTIONS: Final = ("matches", "find")
 
 
 def size(source: str) -> int:
-    """Bytes that a program may take, or the error of a source that is none: an estimate from above."""
+    """An upper bound of the bytes that the program takes, or the error of an expression that does not compile."""
     patterns = min(sum(map(source.count, _PATTERN_FUNCTIONS)), MAX_PATTERNS)
-    return len(source) * _A_CHARACTER + patterns * PATTERN_MEMORY
+    return len(source) * _BYTES_PER_CHARACTER + patterns * PATTERN_MEMORY
 
 
-class Memo:
-    """Programs, or why there is none, by source; those used last are kept."""
+class ProgramCache:
+    """Programs, or compile errors, by source; the least recently used are dropped first.  Not safe for threads."""
 
     def __init__(self, compile_: Callable[[str], Program | CelError], memory: int = MEMORY) -> None:
         self._compile = compile_
@@ -37,7 +36,7 @@ class Memo:
         if found is None:
             found = _bare(self._compile(source))
             self._taken += size(source)
-        self._kept[source] = found  # behind all others
+        self._kept[source] = found  # now the most recently used
         while self._taken > self._memory:
             oldest = next(iter(self._kept))
             del self._kept[oldest]
@@ -46,5 +45,5 @@ class Memo:
 
 
 def _bare(found: Program | CelError) -> Program | CelError:
-    """An error without its traceback, which would keep all that the compiler had made so far."""
+    """An error without its traceback, which holds on to everything that the compiler had made."""
     return CelError(found.message, found.line, found.column, found.kind) if isinstance(found, CelError) else found

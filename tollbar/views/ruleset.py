@@ -8,8 +8,7 @@ ever taken out at run time.  Hazard: compiling costs milliseconds on the event l
 from collections.abc import Mapping
 from functools import partial
 
-from tollbar.cel import CelEngine, CelError, Program
-from tollbar.cel.cache import Memo
+from tollbar.cel import CelEngine, CelError, Program, ProgramCache
 from tollbar.decide.rules.rule import Problem, Rule, compile_rule, compile_selector
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.runtime.store import Delta, Store
@@ -23,7 +22,7 @@ class RuleSet:
         self._compiled: dict[str, Rule | Problem] = {}
         self._rules: tuple[Rule, ...] = ()
         self._reads: frozenset[str] = frozenset()
-        self._selectors = Memo(partial(compile_selector, engine=engine))
+        self._selectors = ProgramCache(partial(compile_selector, engine=engine))
         store.subscribe(self._on_delta)
 
     @property

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tollbar.cel import CelError, Env
+from tollbar.cel.engines.closures import ClosuresEngine, Measured
 from tollbar.cel.engines.compiled import CompilingEngine
-from tollbar.cel.engines.program import ClosuresEngine, Measured
 
 ANYTHING = Env(variables=(("x", "dyn"), ("y", "dyn")))
 

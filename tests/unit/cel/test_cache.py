@@ -1,4 +1,4 @@
-"""Which programs a memo keeps."""
+"""Which programs the cache keeps."""
 
 import gc
 import tracemalloc
@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from tollbar.cel import COMPILE, DEVICE_ENV, CelError, Program, engine
-from tollbar.cel.cache import Memo, size
+from tollbar.cel.cache import ProgramCache, size
 
 ENGINE = engine()
 LONG = "1 == 1 || " * 100 + "true"
@@ -53,14 +53,14 @@ ASKED: dict[str, tuple[int, list[str], list[str]]] = {
 @pytest.mark.parametrize(("memory", "asked", "compiled"), ASKED.values(), ids=ASKED)
 def test_compiled(memory: int, asked: list[str], compiled: list[str]) -> None:
     compile_ = Counting()
-    memo = Memo(compile_, memory)
-    answers = [memo.get(source) for source in asked]
+    cache = ProgramCache(compile_, memory)
+    answers = [cache.get(source) for source in asked]
     errors = [isinstance(answer, CelError) for answer in answers]
     assert (compile_.compiled, errors) == (compiled, [source == "1 == " for source in asked])
 
 
 def test_an_error_does_not_hold_on_to_what_was_compiled() -> None:
-    found = Memo(Counting()).get("1 == 2 || zz")
+    found = ProgramCache(Counting()).get("1 == 2 || zz")
     assert (found, getattr(found, "__traceback__", "no error")) == (
         CelError("undefined variable 'zz'", 1, 11, COMPILE),
         None,
@@ -81,11 +81,11 @@ SIZES = {
 
 @pytest.mark.parametrize("source", SIZES.values(), ids=SIZES)
 def test_no_program_takes_more_than_its_size(source: str) -> None:
-    memo = Memo(Counting())
-    memo.get("true")
+    cache = ProgramCache(Counting())
+    cache.get("true")
     tracemalloc.start()
     try:
-        memo.get(source)
+        cache.get(source)
         gc.collect()
         taken, _ = tracemalloc.get_traced_memory()
     finally:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, Env, Purse, engine
-from tollbar.cel.core.limits import Budget
+from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, CostBudget, Env, engine
+from tollbar.cel.core.limits import CostTracker
 from tollbar.cel.core.values import Uint
 from tollbar.cel.library.times import to_duration, to_timestamp
 
 ANYTHING = Env(variables=(("x", "dyn"),))
 NO_VALUE = (RUNTIME, "cel-python: no value")
-TOO_MUCH = (BUDGET, "evaluation is too much for cel-python")
+TOO_MUCH = (BUDGET, "evaluation exceeds the limits set for cel-python")
 
 ANSWERS: dict[str, tuple[str, Any, Any]] = {
     "fields and macros": ('x.a == "b" && x.l.exists(i, i == 2)', {"a": "b", "l": [1, 2]}, True),
@@ -34,7 +34,7 @@ ANSWERS: dict[str, tuple[str, Any, Any]] = {
     ),
     "an error with large values": ("x.exists(i, i + 1 == 2)", ["y" * 100_000] * 500, TOO_MUCH),
     "a pattern of 100 kB": ("'a'.matches(x)", "a" * 100_000, NO_VALUE),
-    "syntax that it lacks": ("x.?a.hasValue()", {}, (COMPILE, "cel-python does not know this syntax")),
+    "syntax that it lacks": ("x.?a.hasValue()", {}, (COMPILE, "cel-python does not support this syntax")),
     "what ours refuses": ("y == 1", {}, (COMPILE, "undefined variable 'y'")),
     "a result that is not bool": ("x", "text", (RUNTIME, "must evaluate to bool")),
 }
@@ -58,8 +58,8 @@ def test_answer(source: str, x: Any, want: Any) -> None:
 VALUES: dict[str, Any] = {
     "[x, x + 1, -1, 2u, 1.5, null, true]": [2, 3, -1, Uint(2), 1.5, None, True],
     '{"a": x, "b": "c", "d": b"e"}': {"a": 2, "b": "c", "d": b"e"},
-    'timestamp("2024-01-02T03:04:05Z")': to_timestamp(Budget(), "2024-01-02T03:04:05Z"),
-    'duration("1h")': to_duration(Budget(), "1h"),
+    'timestamp("2024-01-02T03:04:05Z")': to_timestamp(CostTracker(), "2024-01-02T03:04:05Z"),
+    'duration("1h")': to_duration(CostTracker(), "1h"),
 }
 
 
@@ -70,9 +70,9 @@ def test_values_are_those_of_ours(source: str, want: Any) -> None:
 
 
 def test_a_purse_pays_for_visits() -> None:
-    purse = Purse(1_000)
-    engine("cel-python").compile("x == 1", ANYTHING).evaluate({"x": 1}, purse)
-    assert 0 < purse.steps < 1_000
+    budget = CostBudget(1_000)
+    engine("cel-python").compile("x == 1", ANYTHING).evaluate({"x": 1}, budget)
+    assert 0 < budget.steps < 1_000
 
 
 @pytest.mark.parametrize(("unknown", "want"), [("pod.metadata.name", UNKNOWN), ("pod.spec", True)])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tollbar.cel import RULE_ENV, CelError, Env, Purse
-from tollbar.cel.core.limits import Budget
+from tollbar.cel import RULE_ENV, CelError, CostBudget, Env
+from tollbar.cel.core.limits import CostTracker
+from tollbar.cel.engines.closures import ClosureProgram, ClosuresEngine
 from tollbar.cel.engines.compiled import CompiledProgram, CompilingEngine
-from tollbar.cel.engines.program import ClosureProgram, ClosuresEngine
 
 DYN = Env(variables=(("x", "dyn"),))
 
@@ -43,10 +43,12 @@ FAILURES = {
 @pytest.mark.parametrize(("source", "x"), FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_that_of_closures(source: str, x: Any) -> None:
     compiled, closures = (engine.compile(source, DYN) for engine in (CompilingEngine(), ClosuresEngine()))
-    purses = Purse(10**6), Purse(10**6)
-    answers = [program.evaluate({"x": x}, purse) for program, purse in zip((compiled, closures), purses, strict=True)]
+    budgets = CostBudget(10**6), CostBudget(10**6)
+    answers = [
+        program.evaluate({"x": x}, budget) for program, budget in zip((compiled, closures), budgets, strict=True)
+    ]
     assert isinstance(answers[0], CelError)
-    assert (answers[0], purses[0]) == (answers[1], purses[1])
+    assert (answers[0], budgets[0]) == (answers[1], budgets[1])
 
 
 @pytest.mark.parametrize("x", [1, "text", True, None, {"a": 1}, [1]], ids=str)
@@ -83,13 +85,13 @@ def test_the_function_does_not_fail_where_a_term_absorbs() -> None:
     assert isinstance(program, CompiledProgram)
     requests = [{"firstAvailable": []}, {"exactly": {"deviceClassName": "gpu"}}]
     inputs = {"claims": [{}, {"spec": {"devices": {"requests": requests}}}]}
-    assert program.run(inputs, Budget()) is True
+    assert program.run(inputs, CostTracker()) is True
 
 
 TEXT_THAT_IS_CODE = {
     "a name of Python": "[1].exists(print, print == 1)",
     "names of ours": "[1].exists(t1, [1].exists(K0, t1 == K0))",
-    "names of the function": "[1].exists(budget, [budget].exists(inputs, inputs == 1))",
+    "names of the function": "[1].exists(cost, [cost].exists(inputs, inputs == 1))",
     "a dunder name": "[{'a': 1}].exists(__class__, __class__.a == 1)",
     "a field in backticks": "{'x.__class__': 1}.`x.__class__` == 1",
     "code in a string": "'\\'; import os #' != \"__import__('os')\"",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tollbar.cel import BUDGET, CelError
-from tollbar.cel.engines.program import Measured
+from tollbar.cel.engines.closures import Measured
 
 LONG = "a" * 60_000
 LIST = list(range(9_000))

@@ -10,7 +10,7 @@ import pytest
 
 from tollbar.cel import BUDGET, COMPILE, RUNTIME, CelEngine, CelError, Env
 from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS
-from tollbar.cel.engines.program import Measured
+from tollbar.cel.engines.closures import Measured
 
 DYN = Env(variables=(("x", "dyn"),))
 
@@ -79,7 +79,7 @@ def test_source(measured: Callable[..., Measured], source: str, kind: Any, messa
     assert (described(found.answer), found.steps <= MAX_STEPS) == (want, True)
 
 
-TOO_MANY = (BUDGET, "evaluation needs too many steps")
+TOO_MANY = (BUDGET, "evaluation exceeds the cost limit of 10000 steps")
 TOO_LARGE = (BUDGET, "string becomes too large")
 NO_DURATION = (RUNTIME, "type conversion error from 'string' to 'google.protobuf.Duration'")
 TEN = "[0,1,2,3,4,5,6,7,8,9]"

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.cel import DEVICE_ENV, RULE_ENV, UNKNOWN, CelEngine, CelError, Env
-from tollbar.cel.analysis.reads import project
+from tollbar.cel import DEVICE_ENV, RULE_ENV, UNKNOWN, CelEngine, CelError, Env, project
 
 READS: dict[str, tuple[str, set[str]]] = {
     "nothing": ("1 == 1", set()),

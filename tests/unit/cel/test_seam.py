@@ -18,11 +18,11 @@ POD = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": {"containe
 def test_engines_by_name() -> None:
     names = [None, "compiled", "closures", "cel-python"]
     found = [type(engine(name) if name else engine()).__name__ for name in names]
-    assert found == ["CompilingEngine", "CompilingEngine", "ClosuresEngine", "UpstreamEngine"]
+    assert found == ["CompilingEngine", "CompilingEngine", "ClosuresEngine", "CelPythonEngine"]
 
 
 def test_an_engine_that_does_not_exist() -> None:
-    with pytest.raises(ValueError, match="no CEL engine is called cel-go"):
+    with pytest.raises(ValueError, match="there is no CEL engine named cel-go"):
         engine("cel-go")
 
 

@@ -7,7 +7,7 @@ import pytest
 from builders import claim, device_class, namespace, pod
 from fakes import FakeEngine, FakeProgram, Watched, expression, failing, has_label, no_selector, rule, wants_class
 
-from tollbar.cel import COMPILE, UNKNOWN, CelError, Purse
+from tollbar.cel import COMPILE, UNKNOWN, CelError, CostBudget
 from tollbar.decide.pods import matching
 from tollbar.decide.pods.matching import Allowance, Judge, Judgement, Truth, Verdict
 from tollbar.decide.pods.package import Missing, Package
@@ -40,8 +40,8 @@ class SaysTheClass:
     source = ""
     reads = frozenset({"claims.spec.devices.requests.exactly.deviceClassName"})
 
-    def evaluate_partial(self, inputs: Mapping[str, Any], _unknown: frozenset[str], purse: Purse) -> Any:
-        purse.steps -= 1
+    def evaluate_partial(self, inputs: Mapping[str, Any], _unknown: frozenset[str], budget: CostBudget) -> Any:
+        budget.steps -= 1
         name = inputs["claims"][0]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"]
         answers = {"yes": True, "no": False, "unknown": UNKNOWN, "error": CelError("no such key", 1, 1, "RUNTIME")}
         return answers[name]

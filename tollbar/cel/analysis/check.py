@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from tollbar.cel.core import schema
 from tollbar.cel.core.interface import COMPILE, CelError, Env
 from tollbar.cel.core.limits import MAX_QUOTED, quoted
+from tollbar.cel.core.schema import Types
 from tollbar.cel.core.values import KEYS, NUMERIC, ORDER, ORDERED, RELATIONS, no_overload_of
 from tollbar.cel.core.values import kind as kind_of
 from tollbar.cel.library import string_format
@@ -35,9 +36,6 @@ from tollbar.cel.syntax.tree import (
     Select,
     path_of,
 )
-
-Types = dict[int, str]
-"""The static type of every node, by id(): valid while the tree lives."""
 
 _EQUALITY: Final = frozenset({"_==_", "_!=_"})
 _INDEXES: Final = {

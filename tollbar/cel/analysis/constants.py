@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from tollbar.cel.core.interface import COMPILE, CelError
-from tollbar.cel.core.limits import MAX_INSTRUCTIONS, MAX_PATTERNS, Budget, Fault
+from tollbar.cel.core.limits import MAX_INSTRUCTIONS, MAX_PATTERNS, CostTracker, Fault
 from tollbar.cel.core.values import Pattern
 from tollbar.cel.library.conversions import TYPES
 from tollbar.cel.library.patterns import PATTERN_ARGUMENT, compiled
@@ -116,7 +116,7 @@ def _constant(call: Call) -> Expr:
             implementation = LIBRARY.exact[call.function, False].get(tuple(map(type, values)))
             if implementation is None or len(values) < len(call.arguments):
                 return call
-            compute = partial(implementation, Budget(), *values)
+            compute = partial(implementation, CostTracker(), *values)
             return Literal(call.line, call.column, _attempt(compute, call, _WANTED.get(call.function)))
         case _:
             return call

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tollbar.cel.analysis.check import Types
 from tollbar.cel.core import schema
 from tollbar.cel.core.interface import Env
+from tollbar.cel.core.schema import Types
 from tollbar.cel.syntax.tree import Bind, Comprehension, Expr, Index, Literal, Name, Select, children
 
 Path: TypeAlias = tuple[str | None, ...]

@@ -1,8 +1,8 @@
-"""The seam of the CEL engine: what the rest of the suite may know about it.
+"""The interface of the CEL engines: environments, programs, errors and cost budgets.
 
-An engine compiles an expression for an environment into a program; a program says what it may read and answers
-true, false or an error.  Errors are values here: nothing in this package raises at evaluation, and compiling raises
-CelError alone.  No library is imported, so that decisions can name these types at no cost.
+An engine compiles an expression for an environment into a program; a program says which inputs it may read and
+evaluates to true, false or an error.  Errors are values: evaluation never raises, and compiling raises CelError alone.
+No CEL library is imported here.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ Kind: TypeAlias = Literal["COMPILE", "RUNTIME", "BUDGET"]
 
 
 class CelError(Exception):
-    """Why an expression has no value: both an exception (from compile) and a value (from evaluate).
+    """Why an expression has no value: an exception of `compile`, a value of `evaluate`.
 
     `line` and `column` are 1-based and point into the expression; `message` is one short line that never contains
-    input data.  `kind` is COMPILE (the expression is wrong), RUNTIME (it failed on this input) or BUDGET (it needed
-    more work than one evaluation may do).  Equal by value.
+    input data.  `kind` is COMPILE (the expression is wrong), RUNTIME (it failed on this input) or BUDGET (it exceeded
+    a limit of one evaluation).  Equal by value.
     """
 
     def __init__(self, message: str, line: int, column: int, kind: Kind) -> None:
@@ -51,16 +51,16 @@ UNKNOWN: Final = Unknown.UNKNOWN
 """A result that depends, or may depend, on an input that is not known yet."""
 
 Inputs = NewType("Inputs", Mapping[str, Any])
-"""Variables ready for any number of evaluations; made by `CelEngine.prepare`, read by nobody else."""
+"""Variables prepared for any number of evaluations; opaque outside of this package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """The variables of an expression, with their types, and the type that the expression itself must have.
+    """The variables of an expression with their types, and the type that the expression itself must have.
 
     Types are written as in schema.json: `string`, `int`, `bool`, `double`, `quantity`, `semver`, `dyn`, `list<T>`,
     `map<T>` (keys are strings), or the name of an API type.  Variables hold plain JSON values.  A program whose result
-    is not `bool` answers with the value itself; `dyn` takes any.
+    is not `bool` evaluates to the value itself; `dyn` allows any.
     """
 
     variables: tuple[tuple[str, str], ...]
@@ -75,24 +75,25 @@ RULE_ENV: Final = Env(
         ("namespaceObject", "Namespace"),
     )
 )
-"""What a TolerationRule sees: the Pod, its claims, the classes that they name, the namespace."""
+"""The variables of a TolerationRule: the Pod, its claims, the DeviceClasses that they name, the Namespace."""
 
 DEVICE_ENV: Final = Env(variables=(("device", "Device"),))
-"""What a device selector sees; the value comes from `tollbar.cel.devices.prepare`."""
+"""The variable of a device selector; its value comes from `tollbar.cel.devices.prepare`."""
 
 
 @dataclass(slots=True)
-class Purse:
-    """What a series of evaluations may cost together, in steps (`tollbar.cel.limits`); each takes out what it took.
+class CostBudget:
+    """The cost, in steps, that a series of evaluations may still have together; each is charged against it.
 
-    One evaluation is bounded by itself; a purse that is empty, or below, says that there should not be another one.
+    One evaluation has a cost limit of its own (`tollbar.cel.core.limits`), so the last one may leave less than zero.
+    With nothing left, the caller should not start another one.
     """
 
     steps: int
 
 
 class Program(Protocol):
-    """A compiled expression.  Immutable, shareable between threads."""
+    """A compiled expression.  Immutable, may be shared between threads."""
 
     @property
     def source(self) -> str: ...
@@ -102,35 +103,38 @@ class Program(Protocol):
         """Dotted input paths that the value can depend on; never too few.
 
         `claims.spec.devices` means that field of every claim, `deviceClasses.metadata.labels` that field of every
-        class: lists and the map of classes are transparent.  A path stands for everything below it.
+        class: paths have no step for elements of lists and of the map of classes.  A path covers everything below it.
         """
         ...
 
-    def evaluate(self, inputs: Inputs | Mapping[str, Any], purse: Purse | None = None) -> bool | CelError:
-        """True, false (the value, if the environment's result is not bool), or why not.
+    def evaluate(self, inputs: Inputs | Mapping[str, Any], budget: CostBudget | None = None) -> bool | CelError:
+        """True, false (the value, if the environment's result is not bool), or an error.
 
         Never raises; bounded in time and memory whatever the inputs are.
         """
         ...
 
     def evaluate_partial(
-        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None = None
     ) -> bool | CelError | Literal[Unknown.UNKNOWN]:
         """Like evaluate, while what is at, above or below a path of `unknown` is not known yet.
 
-        UNKNOWN if the answer can depend on it; any other answer is the one that evaluate gives whatever the values
-        turn out to be, but for a budget that they spend.
+        UNKNOWN if the answer can depend on it.  Any other answer is the one that evaluate gives whatever the unknown
+        values turn out to be, unless evaluation then exceeds its cost limit.
         """
         ...
 
 
 class CelEngine(Protocol):
-    """Compiles expressions.  Holds no state that an evaluation changes."""
+    """Compiles expressions.  Stateless."""
 
     def compile(self, source: str, env: Env) -> Program:
         """Raises CelError of kind COMPILE, and nothing else, for any string."""
         ...
 
     def prepare(self, inputs: Mapping[str, Any]) -> Inputs:
-        """Whatever can be done once for all programs that will see these inputs."""
-        ...
+        """Does whatever can be done once for all programs that are evaluated with these inputs.
+
+        By default that is nothing: evaluation reads JSON in place.
+        """
+        return Inputs(dict(inputs))

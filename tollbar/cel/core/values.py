@@ -13,7 +13,7 @@ from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from tollbar.cel.core.interface import BUDGET
-from tollbar.cel.core.limits import CHARACTERS_PER_STEP, MAX_VALUE_DEPTH, Budget, Fault
+from tollbar.cel.core.limits import CHARACTERS_PER_STEP, MAX_VALUE_DEPTH, CostTracker, Fault
 from tollbar.model.quantity import Quantity
 from tollbar.model.semver import Version
 
@@ -224,20 +224,20 @@ def no_overload_of(name: str, kinds: Iterable[str]) -> str:
     return f"no such overload: {name.strip('_')}({', '.join(named)})"
 
 
-def equal(a: Any, b: Any, budget: Budget) -> bool:
+def equal(a: Any, b: Any, cost: CostTracker) -> bool:
     """a == b; costs a step for each element and the length of strings.  a != b is `not same(a, b)`: it never fails."""
     if type(a) is str and type(b) is str:
-        budget.read(min(len(a), len(b)))
+        cost.read(min(len(a), len(b)))
         return bool(a == b)
     if kind(a) in KUBERNETES and kind(a) != kind(b) and b is not None:
         raise no_overload("==", a, b)
-    return same(a, b, budget)
+    return same(a, b, cost)
 
 
-def same(a: Any, b: Any, budget: Budget, depth: int = 0) -> bool:
+def same(a: Any, b: Any, cost: CostTracker, depth: int = 0) -> bool:
     """Whether two values are equal where cel-go counts a refusal to compare as unequal: within lists, for `in`."""
     if type(a) is str and type(b) is str:
-        budget.read(min(len(a), len(b)))
+        cost.read(min(len(a), len(b)))
         return bool(a == b)
     kind_a, kind_b = kind(a), kind(b)
     if kind_a in NUMERIC and kind_b in NUMERIC:
@@ -245,23 +245,23 @@ def same(a: Any, b: Any, budget: Budget, depth: int = 0) -> bool:
     if kind_a != kind_b:
         return False
     if kind_a == "bytes":
-        budget.read(min(len(a), len(b)))
+        cost.read(min(len(a), len(b)))
     elif kind_a in _NESTED:
         if depth > MAX_VALUE_DEPTH:
             raise Fault("values are nested too deeply to compare", BUDGET)
-        return _same_items(a, b, budget, depth + 1)
+        return _same_items(a, b, cost, depth + 1)
     return bool(a == b)
 
 
-def _same_items(a: Any, b: Any, budget: Budget, depth: int) -> bool:
+def _same_items(a: Any, b: Any, cost: CostTracker, depth: int) -> bool:
     if isinstance(a, Optional):
-        return a.present == b.present and (not a.present or same(a.value, b.value, budget, depth))
+        return a.present == b.present and (not a.present or same(a.value, b.value, cost, depth))
     if len(a) != len(b):
         return False
-    budget.spend(len(a))
+    cost.charge(len(a))
     if isinstance(a, list):
-        return all(same(x, y, budget, depth) for x, y in zip(a, b, strict=True))
-    return all(has_key(b, key) and same(value, b[key], budget, depth) for key, value in a.items())
+        return all(same(x, y, cost, depth) for x, y in zip(a, b, strict=True))
+    return all(has_key(b, key) and same(value, b[key], cost, depth) for key, value in a.items())
 
 
 def has_key(container: dict[Any, Any], key: Any) -> bool:
@@ -281,7 +281,7 @@ def _number(value: Any, other: Any) -> Any:
         return float("inf") if value > 0 else float("-inf")
 
 
-def compare(a: Any, b: Any, budget: Budget) -> int:
+def compare(a: Any, b: Any, cost: CostTracker) -> int:
     """-1, 0 or 1; a Fault for kinds that have no order, and for NaN."""
     kind_a, kind_b = kind(a), kind(b)
     if kind_a in NUMERIC and kind_b in NUMERIC:
@@ -291,28 +291,28 @@ def compare(a: Any, b: Any, budget: Budget) -> int:
     elif kind_a != kind_b or kind_a not in ORDERED:
         raise no_overload("<", a, b)
     elif kind_a == "string" or kind_a == "bytes":
-        budget.read(min(len(a), len(b)))
+        cost.read(min(len(a), len(b)))
     return bool(a > b) - bool(a < b)
 
 
-def ordered(operator: str, a: Any, b: Any, budget: Budget) -> bool:
+def ordered(operator: str, a: Any, b: Any, cost: CostTracker) -> bool:
     """a < b and the like."""
     if type(a) is int and type(b) is int:
         return ORDER[operator](a, b)
     kind_a, kind_b = kind(a), kind(b)
     if not (kind_a in NUMERIC and kind_b in NUMERIC) and (kind_a != kind_b or kind_a not in ORDERED):
         raise no_overload(operator, a, b)
-    return ORDER[operator](compare(a, b, budget), 0)
+    return ORDER[operator](compare(a, b, cost), 0)
 
 
-def contains(item: Any, container: Any, budget: Budget) -> bool:
+def contains(item: Any, container: Any, cost: CostTracker) -> bool:
     """item in container: an equal element of a list, a key of a map."""
     match kind(container):
         case "list":
-            budget.spend(len(container))
+            cost.charge(len(container))
             if type(item) is str and len(item) < CHARACTERS_PER_STEP:
                 return item in container
-            return any(same(item, element, budget) for element in container)
+            return any(same(item, element, cost) for element in container)
         case "map":
             return has_key(container, item)
         case _:

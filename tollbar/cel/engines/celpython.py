@@ -1,13 +1,12 @@
-"""cel-python's own evaluator, held on a short lead: a second opinion on one expression, for people and tests.
+"""cel-python's own evaluator within limits, as a second opinion on one expression for people and tests.
 
-Not for production: see docs/decisions/0008-cel-engines.md.  It answers as cel-python does where it answers at all
-(docs/reference/cel.md says where the two differ); libraries and syntax that it lacks are errors.
+It is not for production: see docs/decisions/0008-cel-engines.md.  It answers as cel-python does where that has an
+answer (docs/reference/cel.md tells where the two differ); libraries and syntax that it does not have are errors.
 
-What ours checks is checked first, so that cel-python sees no undeclared name and no unterminated string, and its lexer
-sees no string at all.  Then: a small number of visited nodes, inputs, sums and patterns of bounded size, && || exists
-all that keep one error instead of chaining texts, durations and timestamps by our parsers.  Its error texts, which
-quote inputs, are dropped.  Objects are converted for every evaluation, which alone takes a hundred times what an engine
-of ours does.
+Expressions pass the checks of the other engines first, so that cel-python sees no undeclared name and its lexer no
+string at all.  Then limited are: visited nodes, inputs, sums, and patterns.  && || exists all keep one error instead of
+chaining the texts of all; durations and timestamps are parsed by our own parsers; error texts, which quote inputs, are
+dropped.  Objects are converted for every evaluation, which alone takes a hundred times as long as one of our engines.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,35 +20,46 @@ from celpy.adapter import json_to_cel
 from celpy.celparser import CELParseError, CELParser
 from celpy.evaluation import Activation, CELEvalError, CELSyntaxError, CELUnsupportedError, Evaluator, base_functions
 
+from tollbar.cel.analysis.checked import checked
 from tollbar.cel.analysis.reads import touches
-from tollbar.cel.core.interface import BUDGET, COMPILE, RUNTIME, UNKNOWN, CelError, Env, Inputs, Purse, Unknown
-from tollbar.cel.core.limits import MAX_PATTERN, MAX_STRING, Budget, Fault
+from tollbar.cel.core.interface import (
+    BUDGET,
+    COMPILE,
+    RUNTIME,
+    UNKNOWN,
+    CelEngine,
+    CelError,
+    CostBudget,
+    Env,
+    Inputs,
+    Unknown,
+)
+from tollbar.cel.core.limits import MAX_PATTERN, MAX_STRING, CostTracker, Fault
 from tollbar.cel.core.values import Uint
-from tollbar.cel.engines.program import checked
 from tollbar.cel.library.times import to_duration, to_timestamp
 from tollbar.cel.syntax.lexing import scan
 
 MAX_VISITS: Final = 1_000
-"""Nodes of the parse tree, each of which takes tens of microseconds."""
+"""Visits of nodes of the parse tree, each of which takes tens of microseconds."""
 MAX_INPUT: Final = 10_000
-"""Values in all inputs together, each with as many characters as CHARACTERS."""
+"""Values in all inputs together; a string counts once more for every CHARACTERS characters."""
 CHARACTERS: Final = 100
 
 _ERRORS: Final = (CELEvalError, CELSyntaxError, CELUnsupportedError)
 
 
-class _Spent(Exception):
-    pass
+class _LimitExceeded(Exception):
+    """Ends an evaluation."""
 
 
 @dataclass(slots=True)
 class _Visits:
     left: int = MAX_VISITS
 
-    def pay(self, visits: int = 1) -> None:
+    def charge(self, visits: int = 1) -> None:
         self.left -= visits
         if self.left < 0:
-            raise _Spent
+            raise _LimitExceeded
 
 
 class _Evaluator(Evaluator):
@@ -64,7 +74,7 @@ class _Evaluator(Evaluator):
         return _Evaluator(ast, self.activation, self.strings, self.visits)
 
     def visit(self, tree: lark.Tree[Any]) -> Any:
-        self.visits.pay()
+        self.visits.charge()
         return super().visit(tree)
 
     def literal(self, tree: lark.Tree[Any]) -> Any:
@@ -102,13 +112,13 @@ def _deciding(decisive: bool) -> Callable[[Any, Any], Any]:
     return decide
 
 
-def _text(parse: Callable[[Budget, str], Any], make: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A constructor from text that ours accepts: cel-python's patterns take exponential time on some others."""
+def _text(parse: Callable[[CostTracker, str], Any], make: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """A constructor that fails on what our parser refuses: cel-python's patterns take exponential time on some texts."""
 
     def construct(value: Any) -> Any:
         if isinstance(value, celtypes.StringType):
             try:
-                parse(Budget(), str(value))
+                parse(CostTracker(), str(value))
             except Fault:
                 return CELEvalError("not a time")
         return make(value)
@@ -117,11 +127,11 @@ def _text(parse: Callable[[Budget, str], Any], make: Callable[[str], Any]) -> Ca
 
 
 def _joined(visits: _Visits) -> Callable[[Any, Any], Any]:
-    """a + b, of which a string or list costs visits by its length."""
+    """a + b; strings, bytes and lists are charged by their length, as visits."""
 
     def add(a: Any, b: Any) -> Any:
         if isinstance(a, str | bytes | list) and isinstance(b, str | bytes | list):
-            visits.pay((len(a) + len(b)) // CHARACTERS)
+            visits.charge((len(a) + len(b)) // CHARACTERS)
         return base_functions["_+_"](a, b)
 
     return add
@@ -134,7 +144,7 @@ def _matches(text: Any, pattern: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The value as ours would answer it; ValueError if it is one of cel-python's own."""
+    """The value as our engines represent it; ValueError for a type that only cel-python has."""
     match value:
         case celtypes.BoolType():
             return bool(value)
@@ -145,9 +155,9 @@ def _plain(value: Any) -> Any:
         case dict():
             return {_plain(key): _plain(item) for key, item in value.items()}
         case celtypes.TimestampType():
-            return to_timestamp(Budget(), str(value))
+            return to_timestamp(CostTracker(), str(value))
         case celtypes.DurationType():
-            return to_duration(Budget(), str(value))
+            return to_duration(CostTracker(), str(value))
         case None:
             return None
     kinds: tuple[Any, ...] = (int, float, str, bytes)
@@ -168,25 +178,25 @@ _FUNCTIONS: Final[Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamProgram:
+class CelPythonProgram:
     source: str
     reads: frozenset[str]
     result: str = field(repr=False)
     tree: Any = field(repr=False)
     strings: Mapping[int, str | bytes] = field(repr=False)
 
-    def evaluate(self, inputs: Inputs | Mapping[str, Any], purse: Purse | None = None) -> Any:
+    def evaluate(self, inputs: Inputs | Mapping[str, Any], budget: CostBudget | None = None) -> Any:
         visits = _Visits()
         answer = self._answer(inputs, visits)
-        if purse is not None:
-            purse.steps -= MAX_VISITS - max(visits.left, 0)
+        if budget is not None:
+            budget.steps -= MAX_VISITS - max(visits.left, 0)
         return answer
 
     def evaluate_partial(
-        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], purse: Purse | None = None
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None = None
     ) -> Any | CelError | Literal[Unknown.UNKNOWN]:
-        """UNKNOWN whenever something unknown is read, needed or not."""
-        return UNKNOWN if touches(unknown, self.reads) else self.evaluate(inputs, purse)
+        """UNKNOWN whenever the expression may read something unknown, whether or not the answer depends on it."""
+        return UNKNOWN if touches(unknown, self.reads) else self.evaluate(inputs, budget)
 
     def _answer(self, inputs: Mapping[str, Any], visits: _Visits) -> Any:
         try:
@@ -194,8 +204,8 @@ class UpstreamProgram:
             activation = Activation(functions={**_FUNCTIONS, "_+_": _joined(visits)})
             evaluator = _Evaluator(self.tree, activation, self.strings, visits)
             value = _plain(evaluator.evaluate({name: json_to_cel(value) for name, value in inputs.items()}))
-        except (_Spent, RecursionError):
-            return CelError("evaluation is too much for cel-python", 1, 1, BUDGET)
+        except (_LimitExceeded, RecursionError):
+            return CelError("evaluation exceeds the limits set for cel-python", 1, 1, BUDGET)
         except _ERRORS as error:
             return CelError("cel-python: no value", error.line or 1, error.column or 1, RUNTIME)
         except Exception as error:
@@ -211,24 +221,21 @@ def _bounded(inputs: Mapping[str, Any]) -> None:
         value = pending.pop()
         left -= 1 + (len(value) // CHARACTERS if isinstance(value, str) else 0)
         if left < 0:
-            raise _Spent
+            raise _LimitExceeded
         if isinstance(value, dict | list):
             pending += value.values() if isinstance(value, dict) else value
 
 
-class UpstreamEngine:
-    """Compiles for cel-python.  Stateless."""
+class CelPythonEngine(CelEngine):
+    """Compiles for cel-python."""
 
-    def compile(self, source: str, env: Env) -> UpstreamProgram:
+    def compile(self, source: str, env: Env) -> CelPythonProgram:
         found = checked(source, env)
         scanned = scan(source)
         try:
             tree = CELParser(tree_class=lark.Tree).parse(scanned.text)
         except CELParseError as error:
             raise CelError(
-                "cel-python does not know this syntax", error.line or 1, error.column or 1, COMPILE
+                "cel-python does not support this syntax", error.line or 1, error.column or 1, COMPILE
             ) from None
-        return UpstreamProgram(source, found.reads, found.result, tree, scanned.strings)
-
-    def prepare(self, inputs: Mapping[str, Any]) -> Inputs:
-        return Inputs(dict(inputs))
+        return CelPythonProgram(source, found.reads, found.result, tree, scanned.strings)

@@ -1,21 +1,26 @@
-"""Evaluation by closures: each node becomes a function of a frame, once, when the expression is compiled.
+"""Evaluation by closures: when an expression is compiled, each node becomes a function of a frame.
 
-Called by the engines: as an engine of its own, as what the compiled engine falls back to for errors, and for partial
-evaluation.  A frame is a list made for one evaluation (budget, inputs, unknown paths, then variables by depth), so
-programs are shared between threads; inputs are only read.
+A frame is a list made for one evaluation: its cost tracker, the inputs, the unknown paths, then variables by depth.
+So programs are shared between threads, and inputs are only read.
 
-Errors: && || exists all absorb them, as CEL defines: a deciding term decides, whatever else failed.  A spent budget
-is never absorbed.  What is not known yet is an error that gives way to a decision, and comes before other errors.
+&& || exists all absorb failures, as CEL defines: a deciding term decides, whatever other terms failed with.  Exceeding
+a limit of the evaluation is never absorbed.  In partial evaluation, touching an unknown input is a failure as well: it
+is absorbed in the same way, and otherwise takes precedence over errors.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Literal as OneOf
 
-from tollbar.cel.analysis.check import Types
-from tollbar.cel.analysis.reads import Site, touched
-from tollbar.cel.core.interface import BUDGET, CelError
-from tollbar.cel.core.limits import Budget, Fault, quoted
-from tollbar.cel.core.values import ORDER, Optional, elements, equal, no_overload, ordered, same
+from tollbar.cel.analysis.check import check
+from tollbar.cel.analysis.checked import Checked, checked, too_deep
+from tollbar.cel.analysis.reads import Site, reads_of, touched, touches
+from tollbar.cel.core.interface import BUDGET, RUNTIME, UNKNOWN, CelEngine, CelError, CostBudget, Env, Inputs, Unknown
+from tollbar.cel.core.limits import MAX_ALLOCATION, CostTracker, Fault, quoted
+from tollbar.cel.core.schema import Types
+from tollbar.cel.core.values import ORDER, Optional, elements, equal, kind, no_overload, ordered, same
 from tollbar.cel.engines import operations
 from tollbar.cel.syntax.tree import (
     Bind,
@@ -36,7 +41,7 @@ Frame: TypeAlias = list[Any]
 Evaluate: TypeAlias = Callable[[Frame], Any]
 Scope: TypeAlias = dict[str, int]
 
-_BUDGET: Final = 0
+_COST: Final = 0
 _INPUTS: Final = 1
 _UNKNOWN: Final = 2
 _VARIABLES: Final = 3
@@ -47,20 +52,115 @@ class Unsettled(Exception):
 
 
 class _Broken(NamedTuple):
-    """What a bound variable has instead of a value after its first use failed: another attempt would be for free."""
+    """What a bound variable holds after its first use failed: a second attempt would not be charged."""
 
     error: type[Exception]
     arguments: tuple[Any, ...]
 
 
-def frame(budget: Budget, inputs: Any, unknown: frozenset[str], variables: int) -> Frame:
-    return [budget, inputs, unknown, *(None,) * variables]
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An answer and what it cost: steps, and bytes allocated."""
+
+    answer: Any
+    steps: int
+    allocated: int
 
 
-def closure(tree: Expr, types: Types, sites: dict[int, Site] | None = None) -> tuple[Evaluate, int]:
+@dataclass(frozen=True, slots=True)
+class ClosureProgram:
+    """`fixed_cost` is the cost of the nodes outside of loops, which is charged in advance.
+
+    `partial_run` makes the function for partial evaluation at its first use: it takes as much memory as `run` again,
+    and most programs are never evaluated partially.
+    """
+
+    source: str
+    reads: frozenset[str]
+    tree: Expr = field(repr=False)
+    result: str = field(repr=False)
+    fixed_cost: int = field(repr=False)
+    variables: int = field(repr=False)
+    run: Evaluate = field(repr=False)
+    partial_run: Callable[[], Evaluate] = field(repr=False)
+
+    def evaluate(self, inputs: Inputs | Mapping[str, Any], budget: CostBudget | None = None) -> Any:
+        return self.answer(self.run, inputs, frozenset(), CostTracker(self.fixed_cost), budget)
+
+    def evaluate_partial(
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None = None
+    ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
+        if not unknown or not touches(unknown, self.reads):
+            return self.evaluate(inputs, budget)
+        return self.answer(
+            lambda frame: self.partial_run()(frame), inputs, unknown, CostTracker(self.fixed_cost), budget
+        )
+
+    def measure(self, inputs: Inputs | Mapping[str, Any]) -> Measured:
+        """evaluate, with its cost."""
+        cost = CostTracker(self.fixed_cost)
+        answer = self.answer(self.run, inputs, frozenset(), cost)
+        return Measured(answer, cost.charged, MAX_ALLOCATION - cost.bytes_left)
+
+    def answer(
+        self,
+        run: Evaluate,
+        inputs: Inputs | Mapping[str, Any],
+        unknown: frozenset[str],
+        cost: CostTracker,
+        budget: CostBudget | None = None,
+    ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
+        tree = self.tree
+        try:
+            value = run([cost, inputs, unknown, *(None,) * self.variables])
+            found = self.result if self.result == "dyn" else kind(value)
+        except Unsettled:
+            return UNKNOWN
+        except CelError as error:
+            return CelError(error.message, error.line, error.column, error.kind)  # without its traceback
+        except Fault as fault:  # the value is of no kind that CEL has
+            return placed(tree, fault)
+        except RecursionError:
+            return CelError("evaluation is nested too deeply", tree.line, tree.column, BUDGET)
+        except Exception as error:  # evaluate never raises: a bug here is an error of this rule alone
+            return CelError(f"internal error: {type(error).__name__}", tree.line, tree.column, RUNTIME)
+        finally:
+            if budget is not None:
+                budget.steps -= cost.charged
+        if found != self.result:
+            return CelError(f"must evaluate to {self.result} but is {found}", tree.line, tree.column, RUNTIME)
+        return value
+
+
+class ClosuresEngine(CelEngine):
+    """Compiles to closures."""
+
+    def compile(self, source: str, env: Env) -> ClosureProgram:
+        return closures(checked(source, env))
+
+
+def closures(found: Checked) -> ClosureProgram:
+    """Raises CelError if the remaining stack is too small for the expression."""
+    try:
+        run, variables = _closure(found.tree, found.types)
+        cost = operations.nodes(found.tree)
+    except RecursionError:
+        raise too_deep() from None
+    partial_run = cache(partial(_partial_run, found.tree, found.env))
+    return ClosureProgram(found.source, found.reads, found.tree, found.result, cost, variables, run, partial_run)
+
+
+def _partial_run(tree: Expr, env: Env) -> Evaluate:
+    """Types and sites are computed again: keeping them for all programs would take more memory than it saves time."""
+    types = check(tree, env)
+    _, sites = reads_of(tree, types, env)
+    return _closure(tree, types, sites)[0]
+
+
+def _closure(tree: Expr, types: Types, sites: dict[int, Site] | None = None) -> tuple[Evaluate, int]:
     """The function of the whole tree, and how many variables its frames need.
 
-    It raises CelError, and with `sites` Unsettled where one of them (by id() of its node) touches an unknown path.
+    It raises CelError, and Unsettled at a site (by id() of its node) that touches an unknown path.
     """
     builder = _Builder(types, sites or {})
     return builder.build(tree, {}), builder.variables
@@ -75,13 +175,13 @@ class _Builder:
         """How to compute the bound variable in that place of the frame."""
 
     def build(self, node: Expr, scope: Scope) -> Evaluate:
-        """The function of the node; `scope` tells where in a frame the variables of macros are."""
+        """The function of the node; `scope` maps the variables of macros to their places in a frame."""
         run: Evaluate = _BUILD[type(node)](self, node, scope)
         site = self.sites.get(id(node))
         return run if site is None else _guarded(run, site)
 
     def slot(self, scope: Scope, name: str) -> Scope:
-        """The scope with one more variable; no two have the same place, because bound ones are computed late."""
+        """The scope with one more variable; each has a place of its own, because bound ones are computed late."""
         self.variables += 1
         return {**scope, name: _VARIABLES + self.variables - 1}
 
@@ -122,7 +222,7 @@ class _Builder:
         return first_use
 
     def faulting(self, node: Expr, run: Evaluate) -> Evaluate:
-        """The function, with the faults of its own work placed at the node."""
+        """The function, with its faults as errors at the node."""
 
         def placing(frame: Frame) -> Any:
             try:
@@ -135,7 +235,7 @@ class _Builder:
     def select(self, node: Select, scope: Scope) -> Evaluate:
         operand, field = self.build(node.operand, scope), node.field
         if node.optional:
-            return self.faulting(node, lambda frame: operations.optional_index(frame[_BUDGET], operand(frame), field))
+            return self.faulting(node, lambda frame: operations.optional_index(frame[_COST], operand(frame), field))
         if node.test:
             return self.faulting(node, lambda frame: operations.has(operand(frame), field))
         return self.faulting(node, lambda frame: operations.select(operand(frame), field))
@@ -144,11 +244,11 @@ class _Builder:
         operand, index = self.build(node.operand, scope), self.build(node.index, scope)
         if node.optional:
             return self.faulting(
-                node, lambda frame: operations.optional_index(frame[_BUDGET], operand(frame), index(frame))
+                node, lambda frame: operations.optional_index(frame[_COST], operand(frame), index(frame))
             )
         literal = isinstance(node.index, Literal)
         return self.faulting(
-            node, lambda frame: operations.index(frame[_BUDGET], operand(frame), index(frame), literal=literal)
+            node, lambda frame: operations.index(frame[_COST], operand(frame), index(frame), literal=literal)
         )
 
     # Operators and functions.
@@ -168,19 +268,19 @@ class _Builder:
                 implementation = found[tuple(map(type, values))]
             except KeyError:
                 raise no_overload(name, *values) from None
-            return implementation(frame[_BUDGET], *values)
+            return implementation(frame[_COST], *values)
 
         return self.faulting(node, call)
 
     def relation(self, node: Call, left: Evaluate, right: Evaluate) -> Evaluate:
-        """Comparisons; those that the compiled engine does in place cost nothing here either."""
+        """Comparisons; those that the compiled engine does in place are not charged here either."""
         name, (a, b) = node.function, node.arguments
         if name in ("_==_", "_!=_") and (operations.plain_literal(a) or operations.plain_literal(b)):
             return self.compared(node, a, right) if operations.plain_literal(a) else self.compared(node, b, left)
         if name == "_in_" and (strings := operations.constant_strings(b)) is not None:
             return lambda frame: left(frame) in strings
         compare = _RELATIONS[name]
-        return self.faulting(node, lambda frame: compare(frame[_BUDGET], left(frame), right(frame)))
+        return self.faulting(node, lambda frame: compare(frame[_COST], left(frame), right(frame)))
 
     def compared(self, node: Call, literal: Any, run: Evaluate) -> Evaluate:
         wanted, equals = literal.value, operations.equals_plain
@@ -247,7 +347,7 @@ class _Builder:
         items = tuple(self.build(element, scope) for element in node.elements)
         optional = node.optional
         return self.faulting(
-            node, lambda frame: operations.make_list(frame[_BUDGET], [item(frame) for item in items], optional)
+            node, lambda frame: operations.make_list(frame[_COST], [item(frame) for item in items], optional)
         )
 
     def map_literal(self, node: MapLiteral, scope: Scope) -> Evaluate:
@@ -256,7 +356,7 @@ class _Builder:
         return self.faulting(
             node,
             lambda frame: operations.make_map(
-                frame[_BUDGET], [(key(frame), value(frame)) for key, value in entries], optional
+                frame[_COST], [(key(frame), value(frame)) for key, value in entries], optional
             ),
         )
 
@@ -292,20 +392,20 @@ class _Builder:
         return inner if node.second is None else self.slot(inner, node.second)
 
     def rounds(self, node: Comprehension, scope: Scope, inner: Scope) -> "Rounds":
-        """Sets the variables for one element after the other, and pays for what is done with it."""
+        """Sets the variables to one element after the other, and charges for what is done with it."""
         range_, macro = self.build(node.range, scope), node.macro
-        cost = operations.repeated(node)
+        per_round = operations.repeated(node)
         first, sized = inner[node.variable], macro in operations.SIZED
 
         if node.second is None:
 
             def one(frame: Frame) -> Iterator[Any]:
                 items = elements(range_(frame), macro)
-                budget = frame[_BUDGET]
+                cost = frame[_COST]
                 if sized:
-                    budget.new_list(len(items))
+                    cost.new_list(len(items))
                 for item in items:
-                    budget.spend(cost)
+                    cost.charge(per_round)
                     frame[first] = item
                     yield item
 
@@ -314,11 +414,11 @@ class _Builder:
 
         def two(frame: Frame) -> Iterator[Any]:
             items = elements(range_(frame), macro)
-            budget = frame[_BUDGET]
+            cost = frame[_COST]
             if sized:
-                budget.new_list(len(items))
+                cost.new_list(len(items))
             for key, item in operations.pairs(items, macro):
-                budget.spend(cost)
+                cost.charge(per_round)
                 frame[first], frame[second] = key, item
                 yield key
 
@@ -342,14 +442,14 @@ def placed(node: Expr, fault: Fault) -> CelError:
 
 
 def _absorbed(failure: Exception | None, caught: Exception) -> Exception:
-    """The failure to keep of two: the first error, but rather what is not known; a spent budget ends everything."""
+    """Which of two failures to keep: an unknown input, or else the first error.  An exceeded limit is raised again."""
     if isinstance(caught, CelError) and caught.kind == BUDGET:
         raise caught
     return caught if failure is None or (isinstance(caught, Unsettled) and isinstance(failure, CelError)) else failure
 
 
-def _order(name: str) -> Callable[[Budget, Any, Any], bool]:
-    return lambda budget, a, b: ordered(name, a, b, budget)
+def _order(name: str) -> Callable[[CostTracker, Any, Any], bool]:
+    return lambda cost, a, b: ordered(name, a, b, cost)
 
 
 def _settled(decisive: bool, terms: Iterable[Evaluate], frame: Frame) -> Any:
@@ -369,7 +469,7 @@ def _settled(decisive: bool, terms: Iterable[Evaluate], frame: Frame) -> Any:
         del failure  # or the exception and this frame would hold on to each other
 
 
-# The loops: each gets the rounds, the predicate and the value.
+# The loops of macros, of their rounds, predicate and value.
 
 
 def _quantified(decisive: bool) -> Callable[..., Evaluate]:
@@ -404,7 +504,7 @@ def _transform_entries(rounds: Rounds, predicate: Evaluate | None, value: Evalua
         result: dict[Any, Any] = {}
         for _ in rounds(frame):
             if predicate is None or predicate(frame):
-                operations.insert_all(frame[_BUDGET], result, value(frame))
+                operations.insert_all(frame[_COST], result, value(frame))
         return operations.as_map(result)
 
     return transform
@@ -421,9 +521,9 @@ _LOOPS: Final[dict[str, Callable[..., Evaluate]]] = {
     "transformMap": _transform_map,
     "transformMapEntry": _transform_entries,
 }
-_RELATIONS: Final[dict[str, Callable[[Budget, Any, Any], bool]]] = {
-    "_==_": lambda budget, a, b: equal(a, b, budget),
-    "_!=_": lambda budget, a, b: not same(a, b, budget),
+_RELATIONS: Final[dict[str, Callable[[CostTracker, Any, Any], bool]]] = {
+    "_==_": lambda cost, a, b: equal(a, b, cost),
+    "_!=_": lambda cost, a, b: not same(a, b, cost),
     "_in_": operations.contains,
     **{name: _order(name) for name in ORDER},
 }

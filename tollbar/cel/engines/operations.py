@@ -8,8 +8,8 @@ engine knows the place.
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from tollbar.cel.analysis.check import Types
-from tollbar.cel.core.limits import CHARACTERS_PER_STEP, Budget, Fault, shortened
+from tollbar.cel.core.limits import CHARACTERS_PER_STEP, CostTracker, Fault, shortened
+from tollbar.cel.core.schema import Types
 from tollbar.cel.core.values import KINDS, KUBERNETES, Optional, elements, keyed, kind, lookup, no_overload
 from tollbar.cel.core.values import contains as _contains
 from tollbar.cel.library.optionals import maybe
@@ -109,17 +109,17 @@ def has(container: Any, field: str) -> bool:
     return bool(maybe(container, field).present)
 
 
-def optional_index(budget: Budget, container: Any, key: Any) -> Optional:
+def optional_index(cost: CostTracker, container: Any, key: Any) -> Optional:
     """container[?key] and container.?key"""
     if type(key) is str:
-        budget.read(len(key))
+        cost.read(len(key))
     return maybe(container, key)
 
 
-def index(budget: Budget, container: Any, key: Any, *, literal: bool = False) -> Any:
+def index(cost: CostTracker, container: Any, key: Any, *, literal: bool = False) -> Any:
     """container[key].  An error names the key when the expression does; any other may be data."""
     if type(key) is str:
-        budget.read(len(key))
+        cost.read(len(key))
         if isinstance(container, dict):
             try:
                 return container[key]
@@ -128,27 +128,27 @@ def index(budget: Budget, container: Any, key: Any, *, literal: bool = False) ->
     return maybe(container, key) if type(container) is Optional else lookup(container, key)
 
 
-def contains(budget: Budget, item: Any, container: Any) -> bool:
+def contains(cost: CostTracker, item: Any, container: Any) -> bool:
     """item in container"""
     if type(item) is str and KINDS.get(type(container)) == "map":
         if len(item) >= CHARACTERS_PER_STEP:
-            budget.read(len(item))
+            cost.read(len(item))
         if type(container) is dict:
             return item in container
-    return _contains(item, container, budget)
+    return _contains(item, container, cost)
 
 
-def make_list(budget: Budget, items: list[Any], optional: Iterable[int] = ()) -> list[Any]:
+def make_list(cost: CostTracker, items: list[Any], optional: Iterable[int] = ()) -> list[Any]:
     """[items]; the items at the positions in `optional` are optionals, and left out when they are absent."""
-    budget.new_list(len(items))
+    cost.new_list(len(items))
     if not optional:
         return items
     return [value for position, item in enumerate(items) for value in _given(item, position in optional)]
 
 
-def make_map(budget: Budget, pairs: list[tuple[Any, Any]], optional: Iterable[int] = ()) -> dict[Any, Any]:
+def make_map(cost: CostTracker, pairs: list[tuple[Any, Any]], optional: Iterable[int] = ()) -> dict[Any, Any]:
     """{pairs}, in the same way; the last of equal keys wins."""
-    budget.new_list(len(pairs))
+    cost.new_list(len(pairs))
     return keyed(
         (_key(key), found)
         for position, (key, value) in enumerate(pairs)
@@ -175,11 +175,11 @@ def _key(key: Any) -> Any:
     return key
 
 
-def insert_all(budget: Budget, result: dict[Any, Any], entry: Any) -> None:
+def insert_all(cost: CostTracker, result: dict[Any, Any], entry: Any) -> None:
     """What transformMapEntry() does with the map that it is given for each element."""
     if kind(entry) != "map":
         raise no_overload("transformMapEntry", entry)
-    budget.new_list(len(entry))
+    cost.new_list(len(entry))
     if not result.keys().isdisjoint(entry):
         raise Fault("map key is repeated")
     result.update(entry)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tollbar.cel.core.limits import PARSE_STEPS, Budget, Fault
+from tollbar.cel.core.limits import PARSE_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import TYPE_NAMES, CelType, Uint, kind
 from tollbar.cel.library import numbers
 from tollbar.cel.library.functions import overload
@@ -15,51 +15,51 @@ _BOOLS: Final = {
 }
 
 
-def _to_int(_: Budget, value: float) -> int:
+def _to_int(_: CostTracker, value: float) -> int:
     if not -(2.0**63) < value < 2.0**63:
         raise Fault("integer overflow")
     return int(value)
 
 
-def _to_uint(_: Budget, value: float) -> Uint:
+def _to_uint(_: CostTracker, value: float) -> Uint:
     if not 0 <= value < 2.0**64:
         raise Fault("unsigned integer overflow")
     return Uint(value)
 
 
-def _bool(_: Budget, text: str) -> bool:
+def _bool(_: CostTracker, text: str) -> bool:
     try:
         return _BOOLS[text]
     except KeyError:
         raise Fault("type conversion error from 'string' to 'bool'") from None
 
 
-def encode(budget: Budget, text: str) -> bytes:
-    budget.new_string(len(text))
+def encode(cost: CostTracker, text: str) -> bytes:
+    cost.new_string(len(text))
     try:
         return text.encode()
     except UnicodeError:
         raise Fault("string is not valid Unicode") from None
 
 
-def decode(budget: Budget, data: bytes) -> str:
-    budget.new_string(len(data))
+def decode(cost: CostTracker, data: bytes) -> str:
+    cost.new_string(len(data))
     try:
         return data.decode()
     except UnicodeError:
         raise Fault("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-def _double_text(budget: Budget, value: float) -> str:
-    budget.spend(PARSE_STEPS)
+def _double_text(cost: CostTracker, value: float) -> str:
+    cost.charge(PARSE_STEPS)
     return numbers.shortest(value)
 
 
-def _same(_: Budget, value: Any) -> Any:
+def _same(_: CostTracker, value: Any) -> Any:
     return value
 
 
-def type_of(_: Budget, value: Any) -> CelType:
+def type_of(_: CostTracker, value: Any) -> CelType:
     return CelType(TYPE_NAMES[kind(value)])
 
 

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import Any, Final
 
 from tollbar.cel.core.interface import BUDGET
-from tollbar.cel.core.limits import Budget, Fault
+from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.core.values import NUMERIC, ORDERED, Duration, Uint, compare, contains, kind, no_overload, same
 from tollbar.cel.library import operators
 from tollbar.cel.library.functions import library, overload
@@ -21,28 +21,28 @@ _HASHED: Final = frozenset({str, bytes, bool, int})
 """Types whose values, among themselves, are equal when Python says so."""
 
 
-def size(_: Budget, value: Any) -> int:
+def size(_: CostTracker, value: Any) -> int:
     return len(value)
 
 
-def index_of(budget: Budget, items: list[Any], wanted: Any) -> int:
-    budget.spend(len(items))
-    return next((index for index, item in enumerate(items) if same(item, wanted, budget)), -1)
+def index_of(cost: CostTracker, items: list[Any], wanted: Any) -> int:
+    cost.charge(len(items))
+    return next((index for index, item in enumerate(items) if same(item, wanted, cost)), -1)
 
 
-def last_index_of(budget: Budget, items: list[Any], wanted: Any) -> int:
-    budget.spend(len(items))
-    return next((index for index in reversed(range(len(items))) if same(items[index], wanted, budget)), -1)
+def last_index_of(cost: CostTracker, items: list[Any], wanted: Any) -> int:
+    cost.charge(len(items))
+    return next((index for index in reversed(range(len(items))) if same(items[index], wanted, cost)), -1)
 
 
-def includes(budget: Budget, value: Any, wanted: Any) -> bool:
+def includes(cost: CostTracker, value: Any, wanted: Any) -> bool:
     """Whether a list has the element; a value that is no list includes itself, so that an attribute may be either."""
-    return contains(wanted, value, budget) if type(value) is list else same(value, wanted, budget)
+    return contains(wanted, value, cost) if type(value) is list else same(value, wanted, cost)
 
 
-def total(budget: Budget, items: list[Any], zero: Any = _ZEROS["int"]) -> Any:
+def total(cost: CostTracker, items: list[Any], zero: Any = _ZEROS["int"]) -> Any:
     """The sum; `zero` for an empty list, the int if its element type is not known."""
-    budget.spend(len(items))
+    cost.charge(len(items))
     if not items:
         return zero
     first = kind(items[0])
@@ -52,53 +52,53 @@ def total(budget: Budget, items: list[Any], zero: Any = _ZEROS["int"]) -> Any:
     for item in items:
         if kind(item) != first:
             raise no_overload("+", found, item)
-        found = _ADD[type(found), type(item)](budget, found, item)
+        found = _ADD[type(found), type(item)](cost, found, item)
     return found
 
 
-def least(budget: Budget, items: list[Any]) -> Any:
-    return _extreme(budget, items, "min", 1)
+def least(cost: CostTracker, items: list[Any]) -> Any:
+    return _extreme(cost, items, "min", 1)
 
 
-def greatest(budget: Budget, items: list[Any]) -> Any:
-    return _extreme(budget, items, "max", -1)
+def greatest(cost: CostTracker, items: list[Any]) -> Any:
+    return _extreme(cost, items, "max", -1)
 
 
-def _extreme(budget: Budget, items: list[Any], name: str, worse: int) -> Any:
-    budget.spend(len(items))
+def _extreme(cost: CostTracker, items: list[Any], name: str, worse: int) -> Any:
+    cost.charge(len(items))
     if not items:
         raise Fault(f"{name} called on empty list")
     best = items[0]
     for item in items:
-        if _compared(best, item, budget, name) == worse:
+        if _compared(best, item, cost, name) == worse:
             best = item
     return best
 
 
-def is_sorted(budget: Budget, items: list[Any]) -> bool:
-    budget.spend(len(items))
-    return all(_compared(a, b, budget, "isSorted") != 1 for a, b in pairwise(chain(items[:1], items)))
+def is_sorted(cost: CostTracker, items: list[Any]) -> bool:
+    cost.charge(len(items))
+    return all(_compared(a, b, cost, "isSorted") != 1 for a, b in pairwise(chain(items[:1], items)))
 
 
-def _compared(a: Any, b: Any, budget: Budget, name: str) -> int | None:
+def _compared(a: Any, b: Any, cost: CostTracker, name: str) -> int | None:
     """As compare(), None if the two have no order; a Fault if the second has none with anything."""
     if kind(b) not in _COMPARABLE:
         raise no_overload(name, b)
     try:
-        return compare(a, b, budget)
+        return compare(a, b, cost)
     except Fault as fault:
         if fault.kind == BUDGET:
             raise
         return None
 
 
-def sort(budget: Budget, items: list[Any]) -> list[Any]:
-    return sort_by(budget, items, items)
+def sort(cost: CostTracker, items: list[Any]) -> list[Any]:
+    return sort_by(cost, items, items)
 
 
-def sort_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
+def sort_by(cost: CostTracker, items: list[Any], keys: list[Any]) -> list[Any]:
     """The items in the order of their keys; what the macro sortBy() comes to.  Equal keys keep their order."""
-    budget.new_list(len(items))
+    cost.new_list(len(items))
     if not items:
         return []
     kinds = {kind(key) for key in keys}
@@ -109,13 +109,13 @@ def sort_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
     if len(keys) > 1 and any(key != key for key in keys):
         raise Fault("NaN values cannot be ordered")
     rounds = len(keys).bit_length()
-    budget.spend(len(keys) * rounds)
+    cost.charge(len(keys) * rounds)
     if kinds <= {"string", "bytes"}:
-        budget.read(rounds * sum(map(len, keys)))
+        cost.read(rounds * sum(map(len, keys)))
     return [items[index] for index in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
-def cut(budget: Budget, items: list[Any], start: int, end: int) -> list[Any]:
+def cut(cost: CostTracker, items: list[Any], start: int, end: int) -> list[Any]:
     """slice()"""
     if start < 0 or end < 0:
         raise Fault("cannot slice: negative indexes not supported")
@@ -123,11 +123,11 @@ def cut(budget: Budget, items: list[Any], start: int, end: int) -> list[Any]:
         raise Fault("cannot slice: start index must be less than or equal to end index")
     if end > len(items):
         raise Fault("cannot slice: end index is beyond the list")
-    budget.new_list(end - start)
+    cost.new_list(end - start)
     return items[start:end]
 
 
-def flatten(budget: Budget, items: list[Any], depth: int = 1) -> list[Any]:
+def flatten(cost: CostTracker, items: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise Fault("level must be non-negative")
     found: list[Any] = []
@@ -135,70 +135,70 @@ def flatten(budget: Budget, items: list[Any], depth: int = 1) -> list[Any]:
     while open_:
         rest, below = open_[-1]
         for item in rest:
-            budget.spend(1)
+            cost.charge(1)
             if type(item) is list and below:
                 open_.append((iter(item), below - 1))
                 break
-            budget.new_list(1)
+            cost.new_list(1)
             found.append(item)
         else:
             open_.pop()
     return found
 
 
-def distinct(budget: Budget, items: list[Any]) -> list[Any]:
+def distinct(cost: CostTracker, items: list[Any]) -> list[Any]:
     """The first of each set of equal elements."""
-    budget.new_list(len(items))
-    if _hashable(budget, items):
+    cost.new_list(len(items))
+    if _hashable(cost, items):
         return list(dict.fromkeys(items))
     found: list[Any] = []
     for item in items:
-        budget.spend(1 + len(found))
-        if not any(same(item, other, budget) for other in found):
+        cost.charge(1 + len(found))
+        if not any(same(item, other, cost) for other in found):
             found.append(item)
     return found
 
 
-def _hashable(budget: Budget, items: list[Any]) -> bool:
+def _hashable(cost: CostTracker, items: list[Any]) -> bool:
     """Whether a set of these elements works; then their hashing is paid for."""
-    budget.spend(len(items))
+    cost.charge(len(items))
     types = set(map(type, items))
     if len(types) > 1 or not types <= _HASHED:
         return False
     if types <= {str, bytes}:
-        budget.read(sum(map(len, items)))
+        cost.read(sum(map(len, items)))
     return True
 
 
-def reverse(budget: Budget, items: list[Any]) -> list[Any]:
-    budget.new_list(len(items))
+def reverse(cost: CostTracker, items: list[Any]) -> list[Any]:
+    cost.new_list(len(items))
     return items[::-1]
 
 
-def numbers_to(budget: Budget, count: int) -> list[Any]:
+def numbers_to(cost: CostTracker, count: int) -> list[Any]:
     """lists.range()"""
     if count < 0:
         raise Fault("lists.range: size must be non-negative")
-    budget.new_list(count)
+    cost.new_list(count)
     return list(range(count))
 
 
-def set_contains(budget: Budget, items: list[Any], wanted: list[Any]) -> bool:
-    if _hashable(budget, items):
+def set_contains(cost: CostTracker, items: list[Any], wanted: list[Any]) -> bool:
+    if _hashable(cost, items):
         known, type_ = set(items), type(items[0]) if items else None
         if all(type(item) is type_ for item in wanted):
-            return _hashable(budget, wanted) and known.issuperset(wanted)
-    return all(contains(item, items, budget) for item in wanted)
+            return _hashable(cost, wanted) and known.issuperset(wanted)
+    return all(contains(item, items, cost) for item in wanted)
 
 
-def set_equivalent(budget: Budget, a: list[Any], b: list[Any]) -> bool:
-    return set_contains(budget, a, b) and set_contains(budget, b, a)
+def set_equivalent(cost: CostTracker, a: list[Any], b: list[Any]) -> bool:
+    return set_contains(cost, a, b) and set_contains(cost, b, a)
 
 
-def set_intersects(budget: Budget, a: list[Any], b: list[Any]) -> bool:
-    if a and b and type(a[0]) is type(b[0]) and _hashable(budget, a) and _hashable(budget, b):
+def set_intersects(cost: CostTracker, a: list[Any], b: list[Any]) -> bool:
+    if a and b and type(a[0]) is type(b[0]) and _hashable(cost, a) and _hashable(cost, b):
         return not set(a).isdisjoint(b)
-    return any(contains(item, b, budget) for item in a)
+    return any(contains(item, b, cost) for item in a)
 
 
 OVERLOADS: Final = (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Final
 
-from tollbar.cel.core.limits import PARSE_STEPS, Budget
+from tollbar.cel.core.limits import PARSE_STEPS, CostTracker
 from tollbar.cel.core.values import ABSENT, NamedFormat, Optional
 from tollbar.cel.library import urls
 from tollbar.cel.library.functions import overload
@@ -97,19 +97,19 @@ _MOST: Final = 2048
 """Characters of what validate() can answer, without a text that it repeats."""
 
 
-def validate(budget: Budget, format_: NamedFormat, text: str) -> Optional:
-    budget.spend(PARSE_STEPS + len(text))
-    budget.new_string(_MOST + 10 * len(text))
-    budget.new_list(3)
+def validate(cost: CostTracker, format_: NamedFormat, text: str) -> Optional:
+    cost.charge(PARSE_STEPS + len(text))
+    cost.new_string(_MOST + 10 * len(text))
+    cost.new_list(3)
     problems = FORMATS[format_.name](text)
     return Optional(problems) if problems else ABSENT
 
 
-def _named(_: Budget, name: str) -> Optional:
+def _named(_: CostTracker, name: str) -> Optional:
     return Optional(NamedFormat(name)) if name in FORMATS else ABSENT
 
 
-def _constant(name: str) -> Callable[[Budget], NamedFormat]:
+def _constant(name: str) -> Callable[[CostTracker], NamedFormat]:
     return lambda _: NamedFormat(name)
 
 

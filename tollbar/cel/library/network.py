@@ -9,7 +9,7 @@ import re
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final, TypeAlias
 
-from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, Budget, Fault
+from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, CostTracker, Fault
 from tollbar.cel.library.functions import overload
 from tollbar.cel.library.quantities import parses
 
@@ -23,8 +23,8 @@ _LOCAL_MULTICAST_6: Final = 0xFF02
 _LINK_LOCAL: Final = {4: ipaddress.ip_network("169.254.0.0/16"), 6: ipaddress.ip_network("fe80::/10")}
 
 
-def to_ip(budget: Budget, text: str) -> Address:
-    budget.spend(PARSE_STEPS)
+def to_ip(cost: CostTracker, text: str) -> Address:
+    cost.charge(PARSE_STEPS)
     if len(text) > MAX_NUMBER or "%" in text:
         raise Fault("not an IP address")
     try:
@@ -36,56 +36,56 @@ def to_ip(budget: Budget, text: str) -> Address:
     return address
 
 
-def to_cidr(budget: Budget, text: str) -> Block:
+def to_cidr(cost: CostTracker, text: str) -> Block:
     form = _BLOCK.fullmatch(text) if len(text) <= MAX_NUMBER else None
     if form is None:
         raise Fault("not a CIDR")
-    budget.spend(PARSE_STEPS)
-    to_ip(budget, form["address"])
+    cost.charge(PARSE_STEPS)
+    to_ip(cost, form["address"])
     try:
         return ipaddress.ip_interface(text)
     except ValueError:
         raise Fault("not a CIDR") from None
 
 
-def _is_canonical(budget: Budget, text: str) -> bool:
-    return str(to_ip(budget, text)) == text
+def _is_canonical(cost: CostTracker, text: str) -> bool:
+    return str(to_ip(cost, text)) == text
 
 
-def _is_link_local_multicast(_: Budget, address: Address) -> bool:
+def _is_link_local_multicast(_: CostTracker, address: Address) -> bool:
     if isinstance(address, IPv4Address):
         return address in _LOCAL_MULTICAST_4
     return int(address) >> 112 & 0xFF0F == _LOCAL_MULTICAST_6
 
 
-def _is_link_local(_: Budget, address: Address) -> bool:
+def _is_link_local(_: CostTracker, address: Address) -> bool:
     return address in _LINK_LOCAL[address.version]
 
 
-def _is_global_unicast(budget: Budget, address: Address) -> bool:
+def _is_global_unicast(cost: CostTracker, address: Address) -> bool:
     return not (
         address.is_unspecified
         or address == _BROADCAST
         or address.is_loopback
         or address.is_multicast
-        or _is_link_local(budget, address)
+        or _is_link_local(cost, address)
     )
 
 
-def _contains_ip(budget: Budget, block: Block, other: Any) -> bool:
-    address = to_ip(budget, other) if type(other) is str else other
+def _contains_ip(cost: CostTracker, block: Block, other: Any) -> bool:
+    address = to_ip(cost, other) if type(other) is str else other
     return address in block.network
 
 
-def _contains_cidr(budget: Budget, block: Block, other: Any) -> bool:
-    budget.spend(PARSE_STEPS)
-    inner = to_cidr(budget, other) if type(other) is str else other
+def _contains_cidr(cost: CostTracker, block: Block, other: Any) -> bool:
+    cost.charge(PARSE_STEPS)
+    inner = to_cidr(cost, other) if type(other) is str else other
     longer = block.network.prefixlen <= inner.network.prefixlen
     return bool(block.version == inner.version and longer and inner.network.network_address in block.network)
 
 
-def _masked(budget: Budget, block: Block) -> Block:
-    budget.spend(PARSE_STEPS)
+def _masked(cost: CostTracker, block: Block) -> Block:
+    cost.charge(PARSE_STEPS)
     return ipaddress.ip_interface(block.network)
 
 

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from tollbar.cel.core.limits import Budget, Fault
+from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.core.values import Duration, Uint
 from tollbar.cel.library.functions import overload
 from tollbar.cel.library.numbers import to_int
@@ -22,11 +22,11 @@ def to_uint(value: int) -> Uint:
     raise Fault("unsigned integer overflow")
 
 
-def _int(compute: Callable[[int, int], int]) -> Callable[[Budget, int, int], int]:
+def _int(compute: Callable[[int, int], int]) -> Callable[[CostTracker, int, int], int]:
     return lambda _, a, b: to_int(compute(a, b))
 
 
-def _uint(compute: Callable[[int, int], int]) -> Callable[[Budget, Uint, Uint], Uint]:
+def _uint(compute: Callable[[int, int], int]) -> Callable[[CostTracker, Uint, Uint], Uint]:
     return lambda _, a, b: to_uint(compute(int(a), int(b)))
 
 
@@ -45,21 +45,21 @@ def _remainder(a: int, b: int) -> int:
     return abs(a) % abs(b) * (-1 if a < 0 else 1)
 
 
-def _divide_double(_: Budget, a: float, b: float) -> float:
+def _divide_double(_: CostTracker, a: float, b: float) -> float:
     if b:
         return a / b
     return math.nan if math.isnan(a) or a == 0 else math.copysign(math.inf, a) * math.copysign(1, b)
 
 
-def _join(allocate: Callable[[Budget, int], None]) -> Callable[[Budget, Any, Any], Any]:
-    def concatenate(budget: Budget, a: Any, b: Any) -> Any:
-        allocate(budget, len(a) + len(b))
+def _join(allocate: Callable[[CostTracker, int], None]) -> Callable[[CostTracker, Any, Any], Any]:
+    def concatenate(cost: CostTracker, a: Any, b: Any) -> Any:
+        allocate(cost, len(a) + len(b))
         return a + b
 
     return concatenate
 
 
-def _double(compute: Callable[[float, float], float]) -> Callable[[Budget, float, float], float]:
+def _double(compute: Callable[[float, float], float]) -> Callable[[CostTracker, float, float], float]:
     return lambda _, a, b: compute(a, b)
 
 
@@ -77,9 +77,9 @@ OVERLOADS: Final = (
     overload("_-_(double, double) -> double", _double(operator.sub)),
     overload("_*_(double, double) -> double", _double(operator.mul)),
     overload("_/_(double, double) -> double", _divide_double),
-    overload("_+_(string, string) -> string", _join(Budget.new_string)),
-    overload("_+_(bytes, bytes) -> bytes", _join(Budget.new_string)),
-    overload("_+_(list<A>, list<A>) -> list<A>", _join(Budget.new_list)),
+    overload("_+_(string, string) -> string", _join(CostTracker.new_string)),
+    overload("_+_(bytes, bytes) -> bytes", _join(CostTracker.new_string)),
+    overload("_+_(list<A>, list<A>) -> list<A>", _join(CostTracker.new_list)),
     overload("_+_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, b.nanos)),
     overload("_+_(duration, timestamp) -> timestamp", lambda _, a, b: plus(b, a.nanos)),
     overload("_+_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos + b.nanos))),

@@ -6,7 +6,7 @@ themselves, the overloads here serve their types.  A field or an index of an opt
 
 from typing import Any, Final
 
-from tollbar.cel.core.limits import Budget, Fault
+from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.core.values import ABSENT, Optional, find, kind
 from tollbar.cel.library.functions import overload
 
@@ -32,9 +32,9 @@ def maybe(container: Any, key: Any) -> Optional:
     return find(container, key)
 
 
-def unwrap(budget: Budget, items: list[Any]) -> list[Any]:
+def unwrap(cost: CostTracker, items: list[Any]) -> list[Any]:
     """The values of those that are present."""
-    budget.new_list(len(items))
+    cost.new_list(len(items))
     if any(type(item) is not Optional for item in items):
         raise Fault("value is not optional")
     return [item.value for item in items if item.present]
@@ -50,19 +50,19 @@ def is_zero(value: Any) -> bool:
     return kind_ not in _NEVER_ZERO and not value
 
 
-def _or(_: Budget, optional: Optional, other: Any) -> Any:
+def _or(_: CostTracker, optional: Optional, other: Any) -> Any:
     return optional if optional.present else other
 
 
-def _or_value(_: Budget, optional: Optional, other: Any) -> Any:
+def _or_value(_: CostTracker, optional: Optional, other: Any) -> Any:
     return optional.value if optional.present else other
 
 
-def _first(_: Budget, items: list[Any]) -> Optional:
+def _first(_: CostTracker, items: list[Any]) -> Optional:
     return Optional(items[0]) if items else ABSENT
 
 
-def _last(_: Budget, items: list[Any]) -> Optional:
+def _last(_: CostTracker, items: list[Any]) -> Optional:
     return Optional(items[-1]) if items else ABSENT
 
 

@@ -20,7 +20,7 @@ from tollbar.cel.core.limits import (
     PATTERN_STEPS_PER_CHARACTER,
     PATTERN_STEPS_PER_CLASS,
     PATTERN_WORK_PER_STEP,
-    Budget,
+    CostTracker,
     Fault,
 )
 from tollbar.cel.core.values import Pattern
@@ -54,62 +54,62 @@ def _found(regexp: Any, text: str) -> bool:
     return regexp.search(text) is not None
 
 
-def _prepared(budget: Budget, pattern: Pattern | str) -> Pattern:
+def _prepared(cost: CostTracker, pattern: Pattern | str) -> Pattern:
     if isinstance(pattern, Pattern):
         return pattern
     classes = pattern.count(r"\p") + pattern.count(r"\P")
-    budget.spend(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern) + PATTERN_STEPS_PER_CLASS * classes)
+    cost.charge(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern) + PATTERN_STEPS_PER_CLASS * classes)
     found = compiled(pattern)
-    budget.spend(found.size // INSTRUCTIONS_PER_STEP)
+    cost.charge(found.size // INSTRUCTIONS_PER_STEP)
     return found
 
 
-def _pay(budget: Budget, length: int, pattern: Pattern) -> None:
+def _pay(cost: CostTracker, length: int, pattern: Pattern) -> None:
     """For one search in a text of so many bytes."""
-    budget.spend(MATCH_STEPS + length * pattern.size // PATTERN_WORK_PER_STEP)
+    cost.charge(MATCH_STEPS + length * pattern.size // PATTERN_WORK_PER_STEP)
 
 
-def _searched(budget: Budget, text: str, pattern: Pattern) -> int:
+def _searched(cost: CostTracker, text: str, pattern: Pattern) -> int:
     """Pays for the first search in the text; its length in UTF-8, which is what RE2 reads."""
-    _pay(budget, len(text), pattern)
+    _pay(cost, len(text), pattern)
     if text.isascii():
         return len(text)
     try:
         length = len(text.encode())
     except UnicodeError:
         raise Fault("string is not valid Unicode") from None
-    budget.spend((length - len(text)) * pattern.size // PATTERN_WORK_PER_STEP)
+    cost.charge((length - len(text)) * pattern.size // PATTERN_WORK_PER_STEP)
     return length
 
 
-def matches(budget: Budget, text: str, pattern: Pattern | str) -> bool:
-    pattern = _prepared(budget, pattern)
-    _searched(budget, text, pattern)
+def matches(cost: CostTracker, text: str, pattern: Pattern | str) -> bool:
+    pattern = _prepared(cost, pattern)
+    _searched(cost, text, pattern)
     return pattern.remembered(text) if len(text) <= _SHORT else _found(pattern.regexp, text)
 
 
-def find(budget: Budget, text: str, pattern: Pattern | str) -> str:
-    pattern = _prepared(budget, pattern)
-    _searched(budget, text, pattern)
+def find(cost: CostTracker, text: str, pattern: Pattern | str) -> str:
+    pattern = _prepared(cost, pattern)
+    _searched(cost, text, pattern)
     found = pattern.regexp.search(text)
     return found[0] if found else ""
 
 
-def find_all(budget: Budget, text: str, pattern: Pattern | str, limit: int = -1) -> list[str]:
+def find_all(cost: CostTracker, text: str, pattern: Pattern | str, limit: int = -1) -> list[str]:
     """All matches; like in Go, an empty match right behind another match is none."""
-    pattern = _prepared(budget, pattern)
-    rest = _searched(budget, text, pattern)
+    pattern = _prepared(cost, pattern)
+    rest = _searched(cost, text, pattern)
     searches = pattern.regexp.finditer(text)
     found: list[str] = []
     end = 0
     while not 0 <= limit <= len(found) and (match := next(searches, None)) is not None:
         rest -= len(text[end : match.end()].encode())
         behind, end = end, match.end()
-        _pay(budget, rest, pattern)
+        _pay(cost, rest, pattern)
         if found and match.start() == end == behind:
             continue
-        budget.new_list(1)
-        budget.new_string(len(match[0]))
+        cost.new_list(1)
+        cost.new_string(len(match[0]))
         found.append(match[0])
     return found
 

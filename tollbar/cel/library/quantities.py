@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from tollbar.cel.core.interface import BUDGET
-from tollbar.cel.core.limits import PARSE_STEPS, Budget, Fault
+from tollbar.cel.core.limits import PARSE_STEPS, CostTracker, Fault
 from tollbar.cel.library.functions import Overload, overload
 from tollbar.model import quantity, semver
 from tollbar.model.quantity import Quantity
@@ -19,16 +19,16 @@ read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)
 read_semver: Final = lru_cache(maxsize=4096)(semver.parse)
 
 
-def to_quantity(budget: Budget, text: str) -> Quantity:
-    budget.spend(PARSE_STEPS)
+def to_quantity(cost: CostTracker, text: str) -> Quantity:
+    cost.charge(PARSE_STEPS)
     try:
         return read_quantity(text) if len(text) <= _SHORT else quantity.read(text)
     except ValueError:
         raise Fault("not a quantity") from None
 
 
-def to_semver(budget: Budget, text: str, normalize: bool = False) -> Version:
-    budget.spend(PARSE_STEPS + min(len(text), semver.MAX_LENGTH) // _CHARACTERS_READ_PER_STEP)
+def to_semver(cost: CostTracker, text: str, normalize: bool = False) -> Version:
+    cost.charge(PARSE_STEPS + min(len(text), semver.MAX_LENGTH) // _CHARACTERS_READ_PER_STEP)
     try:
         read = read_semver if len(text) <= _SHORT else semver.parse
         return read(text, normalize=normalize)
@@ -39,9 +39,9 @@ def to_semver(budget: Budget, text: str, normalize: bool = False) -> Version:
 def parses(parse: Callable[..., object]) -> Callable[..., bool]:
     """The function that tells whether the parser takes the text."""
 
-    def check(budget: Budget, *arguments: Any) -> bool:
+    def check(cost: CostTracker, *arguments: Any) -> bool:
         try:
-            parse(budget, *arguments)
+            parse(cost, *arguments)
         except Fault as fault:
             if fault.kind == BUDGET:
                 raise
@@ -51,27 +51,27 @@ def parses(parse: Callable[..., object]) -> Callable[..., bool]:
     return check
 
 
-def _as_integer(_: Budget, value: Quantity) -> int:
+def _as_integer(_: CostTracker, value: Quantity) -> int:
     found = value.as_int64()
     if found is None:
         raise Fault("cannot convert value to integer")
     return found
 
 
-def _as_float(budget: Budget, value: Quantity) -> float:
-    budget.spend(PARSE_STEPS)
+def _as_float(cost: CostTracker, value: Quantity) -> float:
+    cost.charge(PARSE_STEPS)
     return value.as_float()
 
 
-def _sum(sign: int) -> Callable[[Budget, Quantity, Quantity | int], Quantity]:
-    def add(budget: Budget, a: Quantity, b: Quantity | int) -> Quantity:
-        budget.spend(PARSE_STEPS)
+def _sum(sign: int) -> Callable[[CostTracker, Quantity, Quantity | int], Quantity]:
+    def add(cost: CostTracker, a: Quantity, b: Quantity | int) -> Quantity:
+        cost.charge(PARSE_STEPS)
         return a.plus(b if isinstance(b, Quantity) else quantity.integer(b), sign)
 
     return add
 
 
-def _sign(_: Budget, value: Quantity) -> int:
+def _sign(_: CostTracker, value: Quantity) -> int:
     return (value.nanos > 0) - (value.nanos < 0)
 
 
@@ -84,7 +84,7 @@ def _comparisons(kind: str, attribute: str) -> tuple[Overload, ...]:
     """The three ways to compare values by an attribute."""
     rank = attrgetter(attribute)
 
-    def compare(_: Budget, a: Any, b: Any) -> int:
+    def compare(_: CostTracker, a: Any, b: Any) -> int:
         first, second = rank(a), rank(b)
         return 0 if first == second else 1 if first > second else -1
 

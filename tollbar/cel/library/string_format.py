@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tollbar.cel.core.limits import MAX_VALUE_DEPTH, PARSE_STEPS, Budget, Fault
+from tollbar.cel.core.limits import MAX_VALUE_DEPTH, PARSE_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import KINDS, KUBERNETES, TYPE_NAMES, kind
 from tollbar.cel.library.conversions import decode
 from tollbar.cel.library.functions import overload
@@ -88,13 +88,13 @@ def check(template: str, kinds: list[str]) -> str | None:
     return None
 
 
-def format_(budget: Budget, template: str, arguments: list[Any]) -> str:
+def format_(cost: CostTracker, template: str, arguments: list[Any]) -> str:
     """The template with its clauses replaced; arguments beyond them are ignored."""
-    budget.read(len(template))
+    cost.read(len(template))
     pieces: list[str] = []
     last = used = 0
     for clause in clauses(template):
-        budget.spend(PARSE_STEPS)
+        cost.charge(PARSE_STEPS)
         pieces.append(template[last : clause.start])
         last = clause.end
         if not clause.verb:
@@ -102,25 +102,25 @@ def format_(budget: Budget, template: str, arguments: list[Any]) -> str:
             continue
         if used >= len(arguments):
             raise Fault(f"index {used} out of range")
-        pieces.append(_formatted(budget, clause, arguments[used]))
+        pieces.append(_formatted(cost, clause, arguments[used]))
         used += 1
     pieces.append(template[last:])
-    budget.new_string(sum(map(len, pieces)))
+    cost.new_string(sum(map(len, pieces)))
     return "".join(pieces)
 
 
-def _formatted(budget: Budget, clause: Clause, value: Any) -> str:
+def _formatted(cost: CostTracker, clause: Clause, value: Any) -> str:
     kind_ = kind(value)
     if kind_ not in _TAKES[clause.verb][0]:
         raise Fault(_refusal(clause.verb, kind_))
-    return _VERBS[clause.verb](budget, value, clause)
+    return _VERBS[clause.verb](cost, value, clause)
 
 
 def _refusal(verb: str, kind_: str) -> str:
     return f"error during formatting: {_TAKES[verb][1]}, was given {TYPE_NAMES.get(kind_, kind_)}"
 
 
-def _decimal(_: Budget, value: int, __: Clause) -> str:
+def _decimal(_: CostTracker, value: int, __: Clause) -> str:
     return int.__str__(value)
 
 
@@ -139,13 +139,13 @@ def _infinite(value: float) -> str | None:
     return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
 
 
-def _fixed(budget: Budget, value: Any, clause: Clause) -> str:
-    budget.new_string(600)  # what the largest double takes
+def _fixed(cost: CostTracker, value: Any, clause: Clause) -> str:
+    cost.new_string(600)  # what the largest double takes
     number = _double(value, "f")
     return _infinite(number) or f"{number:,.{clause.precision}f}"
 
 
-def _scientific(_: Budget, value: Any, clause: Clause) -> str:
+def _scientific(_: CostTracker, value: Any, clause: Clause) -> str:
     number = _double(value, "e")
     text = _infinite(number)
     if text is None:
@@ -154,28 +154,28 @@ def _scientific(_: Budget, value: Any, clause: Clause) -> str:
     return text.rjust(clause.precision)
 
 
-def _binary(_: Budget, value: int, __: Clause) -> str:
+def _binary(_: CostTracker, value: int, __: Clause) -> str:
     return f"{int(value):b}"
 
 
-def _octal(_: Budget, value: int, __: Clause) -> str:
+def _octal(_: CostTracker, value: int, __: Clause) -> str:
     return f"{int(value):o}"
 
 
-def _hexadecimal(budget: Budget, value: Any, clause: Clause) -> str:
+def _hexadecimal(cost: CostTracker, value: Any, clause: Clause) -> str:
     if isinstance(value, str | bytes):
-        budget.new_string(2 * len(value))
+        cost.new_string(2 * len(value))
         text = (value.encode(errors="replace") if isinstance(value, str) else value).hex()
     else:
         text = f"{value:x}"
     return text.upper() if clause.verb == "X" else text
 
 
-def _string(budget: Budget, value: Any, _: Clause) -> str:
-    return text_of(budget, value)
+def _string(cost: CostTracker, value: Any, _: Clause) -> str:
+    return text_of(cost, value)
 
 
-_VERBS: Final[dict[str, Callable[[Budget, Any, Clause], str]]] = {
+_VERBS: Final[dict[str, Callable[[CostTracker, Any, Clause], str]]] = {
     "s": _string,
     "d": _decimal,
     "f": _fixed,
@@ -187,13 +187,13 @@ _VERBS: Final[dict[str, Callable[[Budget, Any, Clause], str]]] = {
 }
 
 
-def text_of(budget: Budget, value: Any, depth: int = 0) -> str:
+def text_of(cost: CostTracker, value: Any, depth: int = 0) -> str:
     """What %s makes of a value."""
     match kind(value):
         case "string":
             text = str(value)
         case "bytes":
-            text = decode(budget, value)
+            text = decode(cost, value)
         case "bool":
             text = "true" if value else "false"
         case "null_type":
@@ -209,37 +209,37 @@ def text_of(budget: Budget, value: Any, depth: int = 0) -> str:
         case "type":
             text = value.name
         case "list":
-            text = f"[{', '.join(_items(budget, value, depth))}]"
+            text = f"[{', '.join(_items(cost, value, depth))}]"
         case "map":
-            text = f"{{{', '.join(_entries(budget, value, depth))}}}"
+            text = f"{{{', '.join(_entries(cost, value, depth))}}}"
         case other:
             raise Fault(_refusal("s", other))
-    budget.new_string(len(text))
+    cost.new_string(len(text))
     return text
 
 
-def _items(budget: Budget, items: list[Any], depth: int) -> list[str]:
-    budget.new_list(len(items))
-    return [_literal(budget, item, depth) for item in items]
+def _items(cost: CostTracker, items: list[Any], depth: int) -> list[str]:
+    cost.new_list(len(items))
+    return [_literal(cost, item, depth) for item in items]
 
 
-def _entries(budget: Budget, entries: dict[Any, Any], depth: int) -> list[str]:
+def _entries(cost: CostTracker, entries: dict[Any, Any], depth: int) -> list[str]:
     """Sorted by the text of the key."""
-    budget.new_list(len(entries))
-    pairs = sorted((_literal(budget, key, depth), _literal(budget, value, depth)) for key, value in entries.items())
+    cost.new_list(len(entries))
+    pairs = sorted((_literal(cost, key, depth), _literal(cost, value, depth)) for key, value in entries.items())
     return [f"{key}:{value}" for key, value in pairs]
 
 
-def _literal(budget: Budget, value: Any, depth: int) -> str:
+def _literal(cost: CostTracker, value: Any, depth: int) -> str:
     """The value as it stands within a list or a map: a literal of CEL, nearly."""
     if depth > MAX_VALUE_DEPTH:
         raise Fault("values are nested too deeply to format")
-    budget.spend(1)
+    cost.charge(1)
     if type(value) is float:
         return f'"{shortest(value)}"' if not math.isfinite(value) else f"{value:.{_DEFAULT_PRECISION}f}"
-    text = text_of(budget, value, depth + 1)
-    budget.new_string(2 * len(text) + 2)
-    budget.spend(len(text) // _CHARACTERS_QUOTED_PER_STEP)
+    text = text_of(cost, value, depth + 1)
+    cost.new_string(2 * len(text) + 2)
+    cost.charge(len(text) // _CHARACTERS_QUOTED_PER_STEP)
     match KINDS[type(value)]:
         case "string":
             return go_quoted(text)

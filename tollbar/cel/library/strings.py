@@ -6,7 +6,7 @@ Positions count characters (code points).  format() is in formatting, regular ex
 import re
 from typing import Any, Final
 
-from tollbar.cel.core.limits import Budget, Fault
+from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.library.functions import overload
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -29,29 +29,29 @@ _SPECIAL: Final = re.compile(r'["\\]|[^\x20-\x7e]')
 _CHARACTERS_ESCAPED_PER_STEP: Final = 8
 
 
-def contains(budget: Budget, text: str, part: str) -> bool:
-    _search(budget, text, part)
+def contains(cost: CostTracker, text: str, part: str) -> bool:
+    _search(cost, text, part)
     return part in text
 
 
-def starts_with(budget: Budget, text: str, prefix: str) -> bool:
-    budget.read(len(prefix))
+def starts_with(cost: CostTracker, text: str, prefix: str) -> bool:
+    cost.read(len(prefix))
     return text.startswith(prefix)
 
 
-def ends_with(budget: Budget, text: str, suffix: str) -> bool:
-    budget.read(len(suffix))
+def ends_with(cost: CostTracker, text: str, suffix: str) -> bool:
+    cost.read(len(suffix))
     return text.endswith(suffix)
 
 
-def index_of(budget: Budget, text: str, part: str, start: int = 0) -> int:
-    _search(budget, text, part)
+def index_of(cost: CostTracker, text: str, part: str, start: int = 0) -> int:
+    _search(cost, text, part)
     _no_negative(start)
     return text.find(part, start) if part else min(start, len(text))
 
 
-def last_index_of(budget: Budget, text: str, part: str, start: int | None = None) -> int:
-    _search(budget, text, part)
+def last_index_of(cost: CostTracker, text: str, part: str, start: int | None = None) -> int:
+    _search(cost, text, part)
     if start is None:
         return _last(text, part)
     _no_negative(start)
@@ -68,9 +68,9 @@ def _last(text: str, part: str) -> int:
     return found if found < 0 else len(text) - found - len(part)
 
 
-def _search(budget: Budget, text: str, part: str) -> None:
+def _search(cost: CostTracker, text: str, part: str) -> None:
     """Pays for a search; up to some hundred characters of the part Python compares naively."""
-    budget.read(len(text) * (1 + min(len(part), _NAIVE) // _SHORT))
+    cost.read(len(text) * (1 + min(len(part), _NAIVE) // _SHORT))
 
 
 def _no_negative(index: int) -> None:
@@ -78,55 +78,55 @@ def _no_negative(index: int) -> None:
         raise Fault("index out of range")
 
 
-def substring(budget: Budget, text: str, start: int, end: int | None = None) -> str:
+def substring(cost: CostTracker, text: str, start: int, end: int | None = None) -> str:
     if end is None:
         end = len(text)
     elif start > end:
         raise Fault("invalid substring range")
     if not 0 <= start <= end <= len(text):
         raise Fault("index out of range")
-    budget.new_string(end - start)
+    cost.new_string(end - start)
     return text[start:end]
 
 
-def char_at(_: Budget, text: str, index: int) -> str:
+def char_at(_: CostTracker, text: str, index: int) -> str:
     if not 0 <= index <= len(text):
         raise Fault("index out of range")
     return text[index : index + 1]
 
 
-def replace(budget: Budget, text: str, old: str, new: str, limit: int = -1) -> str:
-    _search(budget, text, old)
+def replace(cost: CostTracker, text: str, old: str, new: str, limit: int = -1) -> str:
+    _search(cost, text, old)
     count = text.count(old) if limit < 0 else min(limit, text.count(old))
-    budget.new_string(len(text) + count * (len(new) - len(old)))
+    cost.new_string(len(text) + count * (len(new) - len(old)))
     return text.replace(old, new, count)
 
 
-def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
+def split(cost: CostTracker, text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
-    _search(budget, text, separator)
+    _search(cost, text, separator)
     count = text.count(separator) + 1 if separator else max(len(text), 1)
     pieces = count if limit < 0 else min(count, limit)
-    budget.new_list(pieces)
-    budget.new_string(len(text))
+    cost.new_list(pieces)
+    cost.new_string(len(text))
     if separator:
         return text.split(separator, pieces - 1)
     return [*text[: pieces - 1], text[pieces - 1 :]] if text else []
 
 
-def join(budget: Budget, parts: list[Any], separator: str = "") -> str:
-    budget.spend(len(parts))
+def join(cost: CostTracker, parts: list[Any], separator: str = "") -> str:
+    cost.charge(len(parts))
     if any(type(part) is not str for part in parts):
         raise Fault("join() takes a list of strings")
-    budget.new_string(sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0))
+    cost.new_string(sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0))
     return separator.join(parts)
 
 
-def quote(budget: Budget, text: str) -> str:
+def quote(cost: CostTracker, text: str) -> str:
     """The text as a string literal of CEL, except that only the escapes with a letter of their own are used."""
-    budget.new_string(2 * len(text) + 2)
-    budget.spend(len(text) // _CHARACTERS_ESCAPED_PER_STEP)
+    cost.new_string(2 * len(text) + 2)
+    cost.charge(len(text) // _CHARACTERS_ESCAPED_PER_STEP)
     return f'"{text.translate(_ESCAPED)}"'
 
 
@@ -147,18 +147,18 @@ def _go_escaped(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def lower_ascii(budget: Budget, text: str) -> str:
-    budget.new_string(len(text))
+def lower_ascii(cost: CostTracker, text: str) -> str:
+    cost.new_string(len(text))
     return text.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
 
 
-def upper_ascii(budget: Budget, text: str) -> str:
-    budget.new_string(len(text))
+def upper_ascii(cost: CostTracker, text: str) -> str:
+    cost.new_string(len(text))
     return text.encode(errors="surrogatepass").upper().decode(errors="surrogatepass")
 
 
-def _trim(budget: Budget, text: str) -> str:
-    budget.new_string(len(text))
+def _trim(cost: CostTracker, text: str) -> str:
+    cost.new_string(len(text))
     return text.strip(_SPACE)
 
 

@@ -38,6 +38,8 @@ LIBRARY: Final[Library] = library(
         *named_formats.OVERLOADS,
     )
 )
+NAMESPACED: Final = frozenset(name for name, _ in LIBRARY.groups if "." in name)
+"""Functions whose names have a namespace, such as `optional.of`."""
 _BASIC: Final = frozenset({"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"})
 CONSTRUCTORS: Final = _BASIC | {"quantity", "semver", "url", "ip", "cidr"}
 """Functions of literals alone that are computed, and refused, when the expression is compiled."""

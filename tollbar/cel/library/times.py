@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, ZONE_STEPS, Budget, Fault
+from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, ZONE_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import Duration, Timestamp
 from tollbar.cel.library.functions import Overload, overload
 from tollbar.cel.library.numbers import plain, to_int
@@ -53,10 +53,10 @@ def in_range(nanos: int, offset: int = 0) -> Timestamp:
     raise Fault("timestamp overflow")
 
 
-def to_timestamp(budget: Budget, text: str) -> Timestamp:
+def to_timestamp(cost: CostTracker, text: str) -> Timestamp:
     """RFC 3339, with Go's leniencies."""
-    budget.spend(PARSE_STEPS)
-    budget.read(len(text))
+    cost.charge(PARSE_STEPS)
+    cost.read(len(text))
     form = _TIMESTAMP.fullmatch(text)
     if form is None:
         raise _no_timestamp()
@@ -78,14 +78,14 @@ def _no_timestamp() -> Fault:
     return Fault("type conversion error from 'string' to 'google.protobuf.Timestamp'")
 
 
-def of_seconds(_: Budget, seconds: int) -> Timestamp:
+def of_seconds(_: CostTracker, seconds: int) -> Timestamp:
     return in_range(seconds * SECOND)
 
 
-def to_duration(budget: Budget, text: str) -> Duration:
+def to_duration(cost: CostTracker, text: str) -> Duration:
     """Go's durations: `1h30m`, `-1.5s`, `0`.  Linear in the text."""
-    budget.spend(PARSE_STEPS)
-    budget.read(len(text))
+    cost.charge(PARSE_STEPS)
+    cost.read(len(text))
     negative = text.startswith("-")
     at = 1 if text[:1] in ("+", "-") else 0
     if text[at:] == "0":
@@ -95,7 +95,7 @@ def to_duration(budget: Budget, text: str) -> Duration:
         term = _TERM.match(text, at)
         if term is None or not (term[1] or term[3]):
             raise _no_duration()
-        budget.spend(_TERM_STEPS)
+        cost.charge(_TERM_STEPS)
         total += _nanos(term[1], term[3] or "", _UNITS[term[4]])
         if total > 2**63:
             raise _no_duration()
@@ -163,7 +163,7 @@ def _civil(days: int) -> tuple[int, int, int]:
     return day.year + eras * 400, day.month, day.day
 
 
-def _local(budget: Budget, time: Timestamp, zone: str) -> tuple[int, int]:
+def _local(cost: CostTracker, time: Timestamp, zone: str) -> tuple[int, int]:
     """Seconds since 1970 and nanoseconds, as the clocks of the zone show them."""
     seconds, nanos = divmod(time.nanos, SECOND)
     if zone in ("", "UTC", "Local"):
@@ -176,7 +176,7 @@ def _local(budget: Budget, time: Timestamp, zone: str) -> tuple[int, int]:
             raise Fault("not a time zone")
         hours, minutes = int(form["hours"]), int(form["minutes"])
         return seconds + (hours * 60 + (-minutes if zone[0] == "-" else minutes)) * 60, nanos
-    budget.spend(2 * ZONE_STEPS)
+    cost.charge(2 * ZONE_STEPS)
     return seconds + _offset(seconds, zone), nanos
 
 
@@ -223,8 +223,8 @@ def _day_of_year(days: int) -> int:
 
 
 def _field(compute: Callable[[int, int], int]) -> Callable[..., int]:
-    def get(budget: Budget, time: Timestamp, zone: str = "") -> int:
-        return to_int(compute(*_local(budget, time, zone)))
+    def get(cost: CostTracker, time: Timestamp, zone: str = "") -> int:
+        return to_int(compute(*_local(cost, time, zone)))
 
     return get
 
@@ -237,11 +237,11 @@ def _fields() -> tuple[Overload, ...]:
     )
 
 
-def _of(compute: Callable[[int], int]) -> Callable[[Budget, Duration], int]:
+def _of(compute: Callable[[int], int]) -> Callable[[CostTracker, Duration], int]:
     return lambda _, duration: compute(duration.nanos)
 
 
-def _same(_: Budget, value: Any) -> Any:
+def _same(_: CostTracker, value: Any) -> Any:
     return value
 
 

@@ -8,7 +8,7 @@ import ipaddress
 import re
 from typing import Any, Final
 
-from tollbar.cel.core.limits import PARSE_STEPS, Budget, Fault
+from tollbar.cel.core.limits import PARSE_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import Url
 from tollbar.cel.library.functions import overload
 from tollbar.cel.library.quantities import parses
@@ -39,9 +39,9 @@ class NotUrl(Exception):
     """Why a text is no URL, in Go's words."""
 
 
-def to_url(budget: Budget, text: str) -> Url:
+def to_url(cost: CostTracker, text: str) -> Url:
     """The URL; a fragment is allowed where Go's ParseRequestURI takes it for a part of path or query."""
-    _checked(budget, text)
+    _checked(cost, text)
     whole, _, fragment = text.partition("#")
     try:
         return read(whole, fragment, request=False)
@@ -49,10 +49,10 @@ def to_url(budget: Budget, text: str) -> Url:
         raise Fault("not a URL") from None
 
 
-def _checked(budget: Budget, text: str) -> None:
-    budget.spend(PARSE_STEPS)
-    budget.spend(len(text) // _BYTES_PER_STEP)
-    budget.new_string(3 * len(text))
+def _checked(cost: CostTracker, text: str) -> None:
+    cost.charge(PARSE_STEPS)
+    cost.charge(len(text) // _BYTES_PER_STEP)
+    cost.new_string(3 * len(text))
     try:
         read(text)
     except NotUrl:
@@ -212,11 +212,11 @@ def host_and_port(host: str) -> tuple[str, str]:
     return (name[1:-1] if name.startswith("[") and name.endswith("]") else name), port
 
 
-def query_of(budget: Budget, url: Url) -> dict[str, Any]:
+def query_of(cost: CostTracker, url: Url) -> dict[str, Any]:
     """The parameters, each with its values; what cannot be read is left out."""
     result: dict[str, Any] = {}
     for part in url.query.split("&"):
-        budget.spend(_PARAMETER_STEPS + len(part) // _BYTES_PER_STEP)
+        cost.charge(_PARAMETER_STEPS + len(part) // _BYTES_PER_STEP)
         if not part or ";" in part:
             continue
         key, _, value = part.partition("=")
@@ -224,8 +224,8 @@ def query_of(budget: Budget, url: Url) -> dict[str, Any]:
             name, text = (_text(_unescaped(side.replace("+", " "))) for side in (key, value))
         except NotUrl:
             continue
-        budget.new_list(2)
-        budget.new_string(len(part))
+        cost.new_list(2)
+        cost.new_string(len(part))
         result.setdefault(name, []).append(text)
     return result
 

@@ -11,7 +11,7 @@ Called by the engine.  Raises CelError of kind COMPILE.
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -23,7 +23,6 @@ import lark
 from tollbar.cel.core.interface import COMPILE, CelError
 from tollbar.cel.core.limits import MAX_DEPTH, quoted
 from tollbar.cel.core.values import Uint
-from tollbar.cel.library.table import LIBRARY
 from tollbar.cel.syntax.lexing import Scanned, place, scan
 from tollbar.cel.syntax.tree import (
     MACROS,
@@ -106,15 +105,15 @@ _INT: Final = range(-(2**63), 2**63)
 _UINT: Final = range(2**64)
 
 
-def parse(source: str) -> Expr:
-    """The tree of the expression."""
+def parse(source: str, namespaced: Container[str]) -> Expr:
+    """The tree of the expression; `namespaced` are the functions whose names have a namespace (`optional.of`)."""
     scanned = scan(source)
     try:
         with _PARSING:
             tree = _grammar().parse(scanned.text)
     except lark.exceptions.UnexpectedInput as error:
         raise _syntax_error(source, error) from None
-    return _Lowering(scanned).lower(tree, 0)
+    return _Lowering(scanned, namespaced).lower(tree, 0)
 
 
 @cache
@@ -172,8 +171,9 @@ def _marked(trees: list[Any], rule: str) -> frozenset[int]:
 
 
 class _Lowering:
-    def __init__(self, scanned: Scanned) -> None:
+    def __init__(self, scanned: Scanned, namespaced: Container[str]) -> None:
         self.strings = scanned.strings
+        self.namespaced = namespaced
 
     def refuse(self, message: str, at: tuple[int, int]) -> NoReturn:
         raise CelError(message, *at, COMPILE)
@@ -269,7 +269,7 @@ class _Lowering:
         if name in _DERIVED and len(arguments) == 2:
             return _DERIVED[name](self, at, receiver, *arguments)
         qualified = f"{path_of(receiver)}.{name}"
-        if (qualified, False) in LIBRARY.groups:
+        if qualified in self.namespaced:
             return Call(*at, qualified, arguments)
         return Call(*at, str(name), (receiver, *arguments), method=True)
 

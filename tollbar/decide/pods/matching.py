@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
-from tollbar.cel import UNKNOWN, CelEngine, CelError, Program, Purse
+from tollbar.cel import UNKNOWN, CelEngine, CelError, CostBudget, Program
 from tollbar.decide.pods import alternatives
 from tollbar.decide.pods.package import Package
 from tollbar.decide.rules.rule import Expression, ExtendedResources, Prototypes, Rule
@@ -142,7 +142,7 @@ class Judge:
         self._engine = engine
         self._selector = selector
         self._allowance = allowance
-        self._purse = Purse(allowance.steps)
+        self._budget = CostBudget(allowance.steps)
         self._prepared: dict[int, Any] = {}
         self._selectors: dict[str, Program | CelError] = {}
         self._selected: dict[tuple[str, int], bool] = {}
@@ -176,9 +176,9 @@ class Judge:
 
     def _pay(self, steps: int) -> None:
         """For what is about to be done."""
-        if self._purse.steps < steps:
+        if self._budget.steps < steps:
             raise _AllowanceSpent
-        self._purse.steps -= steps
+        self._budget.steps -= steps
 
     def _missing_for(self, rule: Rule) -> str:
         """What is missing of all that such a rule reads; said once for all rules of its kind."""
@@ -230,7 +230,7 @@ class Judge:
 
     def _evaluate(self, program: Program, index: int) -> Verdict:
         self._pay(1)
-        result = program.evaluate_partial(self._inputs(index), self._package.unknown, self._purse)
+        result = program.evaluate_partial(self._inputs(index), self._package.unknown, self._budget)
         if result is UNKNOWN:
             return Verdict(Truth.UNKNOWN, self._unknown_to(program))
         if isinstance(result, CelError):
@@ -276,7 +276,7 @@ class Judge:
         key = (source, id(device))
         if key not in self._selected:
             program = self._compiled(source)
-            self._selected[key] = not isinstance(program, CelError) and program.evaluate(device, self._purse) is True
+            self._selected[key] = not isinstance(program, CelError) and program.evaluate(device, self._budget) is True
         return self._selected[key]
 
     def _compiled(self, source: str) -> Program | CelError:
