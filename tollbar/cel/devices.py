@@ -1,6 +1,6 @@
 """Devices of resource.k8s.io/v1 as input of device selectors.
 
-The shape is that of Kubernetes' own selectors: domain, then name.  Called once for each device, by the allocator.
+As in Kubernetes, attributes and capacities are by domain, then by name.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tollbar.model.quantity import Quantity
 
 _TYPES: Final = {"string": str, "int": int, "bool": bool, "version": str}
 _LISTS: Final = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
-"""Fields of an attribute that hold many values, and the field that holds one (feature gate DRAListTypeAttributes)."""
+"""Fields of an attribute with a list of values, and the field with one value (feature gate DRAListTypeAttributes)."""
 
 
 def prepare(
@@ -27,8 +27,8 @@ def prepare(
 
     `attributes` are DeviceAttributes by qualified name ({"string": ...}, {"int": ...}, {"bool": ...}, {"version": ...}
     or one of the lists {"strings": [...]}, {"ints": ...}, {"bools": ...}, {"versions": ...}), `capacity`
-    DeviceCapacities ({"value": "80Gi"}).  A name without domain belongs to the driver's.  ValueError if a value is
-    none of these; the API server admits no such device.
+    DeviceCapacities ({"value": "80Gi"}).  A name without a domain belongs to the driver's domain.  ValueError for
+    any other value, which the API server does not admit.
     """
     device = {
         "driver": driver,

@@ -1,7 +1,7 @@
-"""Values of an evaluation as JSON: for `tollbar eval`, and for comparing engines with one another.
+"""Values of an evaluation as JSON: `plain` for people, `with_kinds` without loss for comparing engines.
 
-Called by the command line and tests.  JSON has fewer kinds than CEL: whole numbers that a double cannot hold are
-strings, as is everything that JSON has no form for.  `with_kinds` loses nothing.
+JSON has fewer kinds than CEL: whole numbers that a double does not represent exactly are strings, as are values of
+kinds that JSON does not have.
 """
 
 import base64
@@ -15,7 +15,7 @@ from tollbar.cel.core.values import kind
 
 _NANOS: Final = 10**9
 _EXACT: Final = 2**53
-"""Up to here a double holds every whole number."""
+"""Up to here a double represents every whole number exactly."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,7 +52,7 @@ def with_kinds(value: Any) -> list[Any]:
 
 
 def name(value: Any) -> str:
-    """The kind of the value, as `tollbar eval` calls it."""
+    """The kind of the value as text for people."""
     return kind(value).removesuffix("_type") if kind(value) == "optional_type" else kind(value)
 
 
@@ -68,7 +68,7 @@ def _double(value: float) -> str:
 
 
 def _timestamp(value: Any) -> str:
-    """RFC 3339 in UTC, with as many digits as it takes."""
+    """RFC 3339 in UTC, with as many digits as needed."""
     seconds, nanos = divmod(value.nanos, _NANOS)
     moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
     return f"{moment.isoformat()}{_fraction(nanos)}Z"

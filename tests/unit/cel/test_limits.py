@@ -35,7 +35,7 @@ SOURCES = {
     "60 parentheses": ("(" * 60 + "true" + ")" * 60, True, None),
     "200 lists": ("[" * 200 + "]" * 200 + " == []", COMPILE, "brackets are nested deeper than 60"),
     "9000 opening brackets": ("(" * 9000, COMPILE, "brackets are nested deeper than 60"),
-    "9000 closing brackets": (")" * 9000, COMPILE, "expression has more than 4000 words and signs"),
+    "9000 closing brackets": (")" * 9000, COMPILE, "expression has more than 4000 tokens"),
     "3000 closing brackets": (")" * 3000, COMPILE, "unexpected ')'"),
     "9000 negations": ("!" * 9000 + "true", COMPILE, "operations are nested deeper than 60"),
     "3000 negations": ("!" * 3000 + "true", COMPILE, "operations are nested deeper than 60"),

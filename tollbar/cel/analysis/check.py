@@ -1,10 +1,8 @@
-"""The types of an expression: what can be known to be wrong before it sees an object.
+"""The type check of an expression.
 
-Unknown variables, functions, fields and numbers of arguments, operands that no overload takes, comparisons of what
-can never be equal, a result of the wrong type: what cel-go's checker refuses in an environment of the same types,
-Kubernetes' options included.  `dyn` is never refused.  Functions are those of the table in `library`.  Called by the
-engines; raises CelError of kind COMPILE at the first finding.  The types found on the way tell `reads` which values
-are lists, and the compiler what it need not ask at run time.
+It refuses what cel-go's checker, with Kubernetes' options, refuses in an environment of the same types: unknown
+variables, functions, fields and numbers of arguments, operands that no overload takes, comparisons of values that can
+never be equal, a result of the wrong type.  `dyn` is never refused.  The check ends at the first error.
 """
 
 import difflib
@@ -47,7 +45,7 @@ _MAP_KEYS: Final = frozenset({"string", "int", "uint", "bool", "dyn"})
 
 
 def check(tree: Expr, env: Env) -> Types:
-    """The types of all nodes; raises CelError."""
+    """The types of all nodes.  Raises CelError of kind COMPILE."""
     checker = _Checker()
     result = checker.infer(tree, dict(env.variables))
     if result != "dyn" and not schema.alike(result, env.result):
@@ -56,7 +54,7 @@ def check(tree: Expr, env: Env) -> Types:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing.  Words of three letters resemble too many others."""
+    """`; did you mean 'x'?`, or nothing.  Words of up to three letters resemble too many others."""
     known = sorted(set(known))
     alike = [each for each in known if each.lower() == word.lower()]
     close = alike or (difflib.get_close_matches(word, known, n=1) if 3 < len(word) <= MAX_QUOTED else [])
@@ -69,7 +67,7 @@ class _Checker:
     def __init__(self) -> None:
         self.types: Types = {}
         self.mixing = False
-        """Whether what is being looked at is the list of format(), which may hold anything."""
+        """Whether the node is within the arguments of format(), which may be of several types."""
 
     def infer(self, node: Expr, scope: Mapping[str, str]) -> str:
         found = self.types[id(node)] = self.type_of(node, scope)
@@ -145,7 +143,7 @@ class _Checker:
         hint = suggestion(field, known)
         path = path_of(node.operand)
         for name, type_ in known.items():
-            # A field that moved one level down between API versions.
+            # A field that moved down one level between API versions.
             if not hint and field in (schema.fields(type_) or ()):
                 hint = f"; did you mean '{f'{path}.' if path else ''}{name}.{field}'?"
         if not hint and "metadata" in known:
@@ -166,7 +164,7 @@ class _Checker:
         return f"optional_type<{found}>" if optional or node.optional else found
 
     def has_string_keys(self, node: Expr) -> bool:
-        """Whether the value is a map of the API: those of literals may have other keys."""
+        """Whether the value is a map of the API; maps of literals may have other keys."""
         return isinstance(node, Select) and schema.kind(self.types[id(node)]) == "map" and not node.optional
 
     # Operators and functions.
@@ -231,7 +229,7 @@ class _Checker:
         return f"map<{self.element(tuple(value for _, value in node.entries), node.optional, 'map', scope)}>"
 
     def element(self, nodes: tuple[Expr, ...], optional: frozenset[int], what: str, scope: Mapping[str, str]) -> str:
-        """The type of what a literal holds; all of it must be of one."""
+        """The common type of the elements of a literal; raises CelError if there is none."""
         joined = ""
         for position, node in enumerate(nodes):
             found = self.infer(node, scope)
@@ -273,7 +271,7 @@ class _Checker:
 
 
 def _unwrapped(type_: str) -> tuple[str, bool]:
-    """What an optional holds, and whether it is one."""
+    """The type without optional_type<>, and whether it had one."""
     return (schema.element(type_), True) if type_.startswith("optional_type") else (type_, False)
 
 

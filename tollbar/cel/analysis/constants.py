@@ -1,7 +1,6 @@
-"""Computes what an expression computes from literals alone: quantities, versions, times, patterns, type names.
+"""Constant folding: quantities, versions, times and patterns of literals are computed, type names resolved.
 
-Done once when an expression is compiled, so that evaluation does not parse "80Gi" for every Pod, and so that a
-wrong literal is refused then.  Called by the engine between parsing and checking.
+Evaluation then does not parse "80Gi" for every Pod, and a wrong literal is refused when the expression is compiled.
 """
 
 from collections.abc import Iterable
@@ -12,7 +11,7 @@ from typing import Any, Final, NoReturn
 from tollbar.cel.core.interface import COMPILE, CelError
 from tollbar.cel.core.limits import MAX_INSTRUCTIONS, MAX_PATTERNS, CostTracker, Fault
 from tollbar.cel.core.values import Pattern
-from tollbar.cel.library.conversions import TYPES
+from tollbar.cel.library.basics import TYPES
 from tollbar.cel.library.patterns import PATTERN_ARGUMENT, compiled
 from tollbar.cel.library.table import CONSTRUCTORS, LIBRARY
 from tollbar.cel.syntax.tree import (
@@ -33,11 +32,14 @@ from tollbar.cel.syntax.tree import (
 )
 
 _WANTED: Final = {"duration": "not a duration", "timestamp": "not an RFC 3339 timestamp"}
-"""Words for whoever wrote the literal, where those of the library are about any text."""
+"""Messages for a wrong literal, where those of the library are less clear."""
 
 
 def fold(tree: Expr, names: Iterable[str]) -> Expr:
-    """The tree with its constants computed; `names` are the variables, which hide type names."""
+    """The tree with its constants computed; `names` are the variables, which shadow type names.
+
+    Raises CelError of kind COMPILE.
+    """
     calls = _pattern_calls(tree)
     if len(calls) > MAX_PATTERNS:
         _refuse(f"expression has more than {MAX_PATTERNS} regular expressions", calls[MAX_PATTERNS])
@@ -106,7 +108,7 @@ def _all(nodes: tuple[Expr, ...], names: frozenset[str]) -> tuple[Expr, ...]:
 
 
 def _constant(call: Call) -> Expr:
-    """The call itself, or the literal that it comes to, or the call with its literal pattern compiled."""
+    """The literal that the call evaluates to, or the call, with its literal pattern compiled."""
     match call.arguments:
         case (_, Literal(value=str(pattern)) as literal, *rest) if call.function in PATTERN_ARGUMENT:
             computed = replace(literal, value=_attempt(lambda: compiled(pattern), literal))

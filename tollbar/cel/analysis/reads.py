@@ -1,9 +1,8 @@
-"""Which parts of its inputs an expression can depend on.
+"""The read set of an expression: the parts of its inputs that its value can depend on.
 
-A conservative scan of the tree: chains of fields are followed through lists, the map of classes, macros' variables
-and literal keys; whatever is not understood counts as read whole.  Sound: inputs with equal projections give equal
-answers, provided that lists and maps are where the API has them.  Called by the engine; `project` by whoever filters
-events by what a rule reads.
+Selections of fields are followed through lists, the map of classes, variables of macros and literal keys; any other
+use of a value reads all of it.  The read set is sound: inputs with equal projections give equal answers, provided that
+lists and maps are where the API has them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,8 +19,10 @@ Paths: TypeAlias = frozenset[Path]
 
 
 class Site(NamedTuple):
-    """A node that makes a value of the inputs matter: where the value is, and whether all of it does or only that,
-    and how often, it is there."""
+    """A node whose evaluation needs a value of the inputs: its paths, and whether all of it is needed.
+
+    If not, only its presence and, for a list, its length are needed.
+    """
 
     paths: frozenset[str]
     whole: bool
@@ -33,7 +34,7 @@ _NOWHERE: Final[Paths] = frozenset()
 
 
 def reads_of(tree: Expr, types: Types, env: Env) -> tuple[frozenset[str], dict[int, Site]]:
-    """Dotted paths, shortest only (`claims.spec` covers everything below it), and the sites by id() of their nodes."""
+    """The read set as dotted paths, without those below another one, and the sites by id() of their nodes."""
     scan = _Scan(types, env)
     scan.use(tree, {name: frozenset({(name,)}) for name, _ in env.variables})
     dotted = frozenset(map(_dotted, scan.found))
@@ -56,17 +57,17 @@ def covers(path: str, other: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def touches(unknown: frozenset[str], reads: frozenset[str]) -> bool:
-    """Whether a value at one of the unknown paths can matter to an expression with these reads."""
+    """Whether an expression with this read set can depend on a value at one of the unknown paths."""
     return any(covers(path, read) or covers(read, path) for path in unknown for read in reads)
 
 
 def touched(site: Site, unknown: frozenset[str]) -> bool:
-    """Whether what the site looks at is not known."""
+    """Whether the site needs something that is not known."""
     return any(covers(path, seen) or (site.whole and covers(seen, path)) for path in unknown for seen in site.paths)
 
 
 def project(inputs: Mapping[str, Any], reads: Iterable[str], env: Env) -> dict[str, Any]:
-    """The inputs with everything left out that the paths do not name; presence and lengths of lists stay."""
+    """The inputs without everything that is not at or below the paths; presence, and lengths of lists, stay."""
     wanted: dict[str, Any] = {}
     for path in sorted(reads, reverse=True):
         branch = wanted
@@ -102,11 +103,11 @@ class _Scan:
         self.sites: dict[int, Site] = {}
 
     def use(self, node: Expr, scope: Mapping[str, Paths]) -> None:
-        """The value of the node matters as a whole."""
+        """Reads all of the value of the node."""
         self.read(node, self.paths(node, scope))
 
     def read(self, node: Expr, paths: Iterable[Path], *, whole: bool = True) -> None:
-        """Before the node is evaluated, these have to be known."""
+        """These paths have to be known before the node is evaluated."""
         paths = frozenset(paths)
         if whole:
             self.found |= paths
@@ -115,7 +116,7 @@ class _Scan:
             self.sites[id(node)] = Site(seen.paths | frozenset(map(_dotted, paths)), seen.whole or whole)
 
     def paths(self, node: Expr, scope: Mapping[str, Paths]) -> Paths:
-        """Where in the inputs the value of the node comes from, if that is known; all else it needs is used."""
+        """The paths that the value of the node comes from, if these are known; whatever else it needs is read."""
         match node:
             case Name(name=name):
                 return scope[name]
@@ -149,7 +150,7 @@ class _Scan:
         match node.index:
             case Literal(value=str(key)) if key and "." not in key:
                 return frozenset(self.below(path, key) for path in paths)
-        # Of a map only the map of classes is known to have values with fields of their own.
+        # Only the map of classes is known to have values with fields.
         found = frozenset((*path, _ANY) for path in paths if len(path) == 1 and path[0] in self.roots)
         self.read(node, {path for path in paths if (*path, _ANY) not in found})
         return found
@@ -169,7 +170,7 @@ class _Scan:
         for part in (node.predicate, node.value):
             if part is not None:
                 self.use(part, inner)
-        # Without a read inside the elements, the number of elements is what is read.
+        # If nothing within the elements is read, their number is.
         unread = {path for path in paths if not any(read[: len(path) + 1] == (*path, _ANY) for read in self.found)}
         self.found |= outer | unread
         return paths if node.macro == "filter" else _NOWHERE

@@ -1,8 +1,8 @@
-"""The values of an evaluation: their kinds, equality and order.
+"""The values of an evaluation: their kinds, equality, order and elements.
 
-JSON stays JSON: null, bool, int, float, str, list and dict are the CEL values that they look like, so that nothing
-is converted and any number of programs may read one object.  What JSON lacks has a class here, in tollbar.model or in
-ipaddress.  Equality and order are those of cel-go: numbers compare across types, values of different kinds are
+JSON is not converted: null, bool, int, float, str, list and dict are the CEL values that they look like, so that any
+number of programs can read one object.  Kinds that JSON does not have are classes of this module, of tollbar.model or
+of ipaddress.  Equality and order are those of cel-go: numbers compare across types, values of different kinds are
 unequal, a bool is never a number, NaN has no order.
 """
 
@@ -26,7 +26,7 @@ class Uint(int):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A moment, in nanoseconds since 1970 UTC; `offset` (minutes east of UTC) only shows when it is printed."""
+    """A moment in nanoseconds since 1970 UTC; `offset`, in minutes east of UTC, is for printing only."""
 
     nanos: int
     offset: int = field(default=0, compare=False)
@@ -55,7 +55,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """A format that strings can be held against, see formats."""
+    """A named format that strings can be validated against."""
 
     name: str
 
@@ -74,18 +74,18 @@ class CelType:
 class Pattern:
     """A literal regular expression, compiled with the expression that contains it.
 
-    `size` is that of RE2's program, what matching costs for each character; `remembered` tells whether it is found in a
-    short text, from memory when it was asked before.
+    `size` is the number of instructions of RE2's program, the cost of matching for each character; `found_in_short`
+    tells whether a short text contains a match, and caches the results.
     """
 
     regexp: Any
     size: int = field(compare=False)
-    remembered: Callable[[str], bool] = field(compare=False)
+    found_in_short: Callable[[str], bool] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value that may be absent; ABSENT is the one that is.  Compared with equal(), never with ==."""
+    """A value that may be absent; ABSENT is the only absent one.  Compared with equal(), never with ==."""
 
     value: Any
     present: bool = True
@@ -95,7 +95,7 @@ ABSENT: Final = Optional(None, present=False)
 
 
 class Domains(dict[str, Any]):
-    """Device attributes or capacities by domain: a domain without entries is an empty map, though not `in` this one."""
+    """Device attributes or capacities by domain: an unknown domain is an empty map, though it is not `in` this one."""
 
     __slots__ = ()
 
@@ -104,7 +104,7 @@ class Domains(dict[str, Any]):
 
 
 class Flag:
-    """What stands for a bool among the keys of a dict, where Python would take True for 1."""
+    """Replaces a bool among the keys of a dict, where True would be the same key as 1."""
 
     __slots__ = ("value",)
 
@@ -124,7 +124,7 @@ def _shown(key: Any) -> Any:
 
 
 class BoolKeys(dict[Any, Any]):
-    """A map that has bools among its keys; to its readers they are bools.  Made by `keyed`."""
+    """A map with bools among its keys, stored as Flags but read as bools.  Made by `keyed`."""
 
     __slots__ = ()
 
@@ -192,21 +192,21 @@ TYPE_NAMES: Final = {kind: kind for kind in KINDS.values()} | {
     "cidr": "net.CIDR",
     "pattern": "string",
 }
-"""What type() calls the kinds, and CEL's own messages."""
+"""The names of the kinds in type() and in CEL's own messages."""
 NUMERIC: Final = frozenset({"int", "uint", "double"})
 ORDERED: Final = frozenset({"string", "bytes", "bool", "timestamp", "duration"})
 KUBERNETES: Final = frozenset({"quantity", "semver", "url", "format", "ip", "cidr"})
-"""Kinds that refuse to be compared with another one, when they stand on the left of == or !=."""
+"""Kinds whose values fail on the left of == with a value of another kind."""
 _NESTED: Final = frozenset({"list", "map", "optional_type"})
 KEYS: Final = frozenset({"string", "int", "uint", "double", "bool"})
 """Kinds that a map may be looked up with; numbers by value, so that 1, 1u and 1.0 are one key."""
 ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {"_<_": lt, "_<=_": le, "_>_": gt, "_>=_": ge}
 RELATIONS: Final = frozenset({"_==_", "_!=_", "_in_", *ORDER})
-"""Operators that are defined for all kinds at once, and not in the library's table."""
+"""Operators that are defined for all kinds at once and are not in the table of the library."""
 
 
 def kind(value: object) -> str:
-    """The name of the value's kind.  A Fault for something that is neither JSON nor ours."""
+    """The name of the value's kind; Fault if it is neither JSON nor of a kind of CEL."""
     try:
         return KINDS[type(value)]
     except KeyError:
@@ -214,18 +214,18 @@ def kind(value: object) -> str:
 
 
 def no_overload(name: str, *values: object) -> Fault:
-    """The error of an operation that these kinds do not have."""
+    """The error of an operation that is not defined for the kinds of these values."""
     return Fault(no_overload_of(name, map(kind, values)))
 
 
 def no_overload_of(name: str, kinds: Iterable[str]) -> str:
-    """Its message; `_+_` is how the tree calls the operator +, and a compiled pattern was written as a string."""
+    """Its message.  The operator + is named `_+_` in the tree, and a compiled pattern was a string in the source."""
     named = ("string" if kind == "pattern" else kind for kind in kinds)
     return f"no such overload: {name.strip('_')}({', '.join(named)})"
 
 
 def equal(a: Any, b: Any, cost: CostTracker) -> bool:
-    """a == b; costs a step for each element and the length of strings.  a != b is `not same(a, b)`: it never fails."""
+    """a == b, charged for each element and the length of strings.  a != b is `not same(a, b)`, which never fails."""
     if type(a) is str and type(b) is str:
         cost.read(min(len(a), len(b)))
         return bool(a == b)
@@ -235,7 +235,7 @@ def equal(a: Any, b: Any, cost: CostTracker) -> bool:
 
 
 def same(a: Any, b: Any, cost: CostTracker, depth: int = 0) -> bool:
-    """Whether two values are equal where cel-go counts a refusal to compare as unequal: within lists, for `in`."""
+    """Whether two values are equal where cel-go counts a failed comparison as unequal: within lists, and for `in`."""
     if type(a) is str and type(b) is str:
         cost.read(min(len(a), len(b)))
         return bool(a == b)
@@ -265,14 +265,14 @@ def _same_items(a: Any, b: Any, cost: CostTracker, depth: int) -> bool:
 
 
 def has_key(container: dict[Any, Any], key: Any) -> bool:
-    """Whether a map has the key; a key of a kind that cannot be one is in no map."""
+    """Whether a map has the key; False for values of kinds that cannot be keys."""
     if type(key) is str:
         return key in container
     return kind(key) in KEYS and (type(key) is not bool or type(container) is BoolKeys) and key in container
 
 
 def _number(value: Any, other: Any) -> Any:
-    """The number as cel-go compares it with the other one: a double is compared with doubles."""
+    """The number as cel-go compares it with the other one: as a double if the other one is a double."""
     if type(other) is not float or type(value) is float:
         return value
     try:
@@ -282,7 +282,7 @@ def _number(value: Any, other: Any) -> Any:
 
 
 def compare(a: Any, b: Any, cost: CostTracker) -> int:
-    """-1, 0 or 1; a Fault for kinds that have no order, and for NaN."""
+    """-1, 0 or 1; Fault for kinds that have no order, and for NaN."""
     kind_a, kind_b = kind(a), kind(b)
     if kind_a in NUMERIC and kind_b in NUMERIC:
         a, b = _number(a, b), _number(b, a)
@@ -320,7 +320,7 @@ def contains(item: Any, container: Any, cost: CostTracker) -> bool:
 
 
 def lookup(container: Any, index: Any) -> Any:
-    """container[index].  The error does not say which index: it may be data."""
+    """container[index].  The error does not quote the index, which may be data."""
     if type(container) is dict and type(index) is str and index in container:
         return container[index]
     if (key := _key(container, index)) is not None:
@@ -329,7 +329,7 @@ def lookup(container: Any, index: Any) -> Any:
 
 
 def find(container: Any, index: Any) -> Optional:
-    """container[?index].  What has neither fields nor elements has none of them; Fault for an impossible index."""
+    """container[?index]; absent for values without fields or elements, Fault for an index of a wrong kind."""
     if kind(container) in ("map", "list"):
         key = _key(container, index)
         if key is not None:
@@ -338,7 +338,7 @@ def find(container: Any, index: Any) -> Optional:
 
 
 def _key(container: Any, index: Any) -> Any:
-    """The index as Python takes it; None if there is no such element."""
+    """The key or index in Python; None if there is no such element."""
     match kind(container), kind(index):
         case "map", _:
             found = has_key(container, index) or (type(container) is Domains and kind(index) in KEYS)
@@ -352,7 +352,7 @@ def _key(container: Any, index: Any) -> Any:
 
 
 def elements(container: Any, macro: str) -> Any:
-    """What a macro runs over: the elements of a list, the keys of a map."""
+    """What a macro iterates over: the elements of a list, the keys of a map."""
     if kind(container) in ("list", "map"):
         return container
     raise no_overload(macro, container)

@@ -1,8 +1,7 @@
-"""What the nodes of a tree do to values, for every engine alike; also how much of the budget they take.
+"""What nodes of the tree do with values, in closures and compiled functions alike, and what nodes cost.
 
-An engine pays for the nodes of a stretch of code that has no loop when it enters it (`nodes`), so a program without
-loops pays once, in advance; data is paid for here and in the library, by its length.  Everything raises Fault: the
-engine knows the place.
+A program is charged in advance for all nodes outside of loops (`nodes`), and for those of a loop at every round
+(`repeated`).  Work on data is charged by its length, here and in the library.  Failures are Faults.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,22 +16,22 @@ from tollbar.cel.library.table import LIBRARY
 from tollbar.cel.syntax.tree import Call, Comprehension, Expr, ListLiteral, Literal, children
 
 SHORT: Final = CHARACTERS_PER_STEP
-"""Characters below which comparing with a literal string costs nothing, so that engines may do it in place."""
+"""Comparing with a literal string of fewer characters is not charged, so that engines may do it in place."""
 MANY: Final = 64
-"""Literals in a list that `in` may search in place."""
+"""The most literals of a list that `in` may search in place."""
 _EXACT: Final = 2**53
-"""Integers below it are exact as doubles, which numbers of different types are compared as."""
+"""Integers below it are exact as doubles; numbers of different types are compared as doubles."""
 OR_ELSE: Final = frozenset({"or", "orValue"})
 """Methods of an optional whose argument is evaluated only when there is no value."""
 
 SIZED: Final = frozenset({"filter", "map", "transformList", "transformMap"})
-"""Macros that make a list, or a map, of at most as many elements as they look at."""
+"""Macros that make a list, or a map, of at most as many elements as their range has."""
 UNSET: Final = object()
 """The value of a bound variable before its first use."""
 
 
 def nodes(node: Expr | None) -> int:
-    """How many nodes are evaluated, at most, when the node is, without what loops repeat."""
+    """How many nodes an evaluation of this one visits at most, without those that a loop repeats."""
     if node is None:
         return 0
     if isinstance(node, Comprehension):
@@ -41,12 +40,12 @@ def nodes(node: Expr | None) -> int:
 
 
 def repeated(node: Comprehension) -> int:
-    """The same for each round of a loop, with what a round itself takes, and an error that it may end in."""
+    """The same for a round of a loop; the round itself, and an error that it may end in, count as nodes."""
     return 2 + nodes(node.predicate) + nodes(node.value)
 
 
 def constant_list(node: Expr) -> list[Any] | None:
-    """What a list of literals holds, which nobody may change; None for any other node."""
+    """The elements of a list of literals, which must not be changed; None for any other node."""
     if not isinstance(node, ListLiteral) or node.optional:
         return None
     values = [element.value for element in node.elements if isinstance(element, Literal)]
@@ -54,7 +53,7 @@ def constant_list(node: Expr) -> list[Any] | None:
 
 
 def constant_strings(node: Expr) -> tuple[str, ...] | None:
-    """What a list of a few short literal strings holds; None for any other node."""
+    """The elements of a list of a few short literal strings; None for any other node."""
     values = constant_list(node)
     if values is None or len(values) > MANY or any(type(value) is not str or len(value) >= SHORT for value in values):
         return None
@@ -62,7 +61,7 @@ def constant_strings(node: Expr) -> tuple[str, ...] | None:
 
 
 def plain_literal(node: Expr) -> bool:
-    """Whether == with this node is decided by Python's ==, for JSON at no cost; see also `refused`."""
+    """Whether == with this literal may be Python's == on JSON, which is not charged; see also `refused`."""
     if not isinstance(node, Literal):
         return False
     value = node.value
@@ -72,28 +71,28 @@ def plain_literal(node: Expr) -> bool:
 
 
 def equals_plain(value: Any, literal: Any) -> bool:
-    """value == literal, for a plain literal: a bool is never a number, whatever Python says."""
+    """value == literal for a plain literal: unlike in Python, a bool is never a number."""
     if type(literal) is bool or literal is None:
         return value is literal
     return type(value) is not bool and bool(value == literal)
 
 
 def refused(value: Any, literal: Any) -> bool:
-    """False, for a value on the left of == that does not equal the plain literal; Fault for a kind that minds."""
+    """False for a value that does not equal the plain literal on its right; Fault for kinds that cannot be compared."""
     if literal is not None and KINDS.get(type(value)) in KUBERNETES:
         raise no_overload("==", value, literal)
     return False
 
 
 def implementations(call: Call, types: Types) -> dict[tuple[type, ...], Any]:
-    """What may be called, by the types of the arguments; static types tell what an empty list does not."""
+    """The implementations by the types of the arguments; static types tell the overload for an empty list."""
     if call.function == "sum":
         return LIBRARY.typed(call.function, call.method, tuple(types[id(argument)] for argument in call.arguments))
     return LIBRARY.exact[call.function, call.method]
 
 
 def select(container: Any, field: str) -> Any:
-    """container.field; subclasses of dict are maps here because Python's own selection knows no better."""
+    """container.field; subclasses of dict count as maps, as in the compiled engine's selections."""
     if isinstance(container, dict):
         try:
             return container[field]
@@ -105,7 +104,7 @@ def select(container: Any, field: str) -> Any:
 
 
 def has(container: Any, field: str) -> bool:
-    """has(container.field): what has no fields does not have this one."""
+    """has(container.field); false for values without fields."""
     return bool(maybe(container, field).present)
 
 
@@ -117,7 +116,7 @@ def optional_index(cost: CostTracker, container: Any, key: Any) -> Optional:
 
 
 def index(cost: CostTracker, container: Any, key: Any, *, literal: bool = False) -> Any:
-    """container[key].  An error names the key when the expression does; any other may be data."""
+    """container[key].  An error quotes the key only if it is a literal; any other may be data."""
     if type(key) is str:
         cost.read(len(key))
         if isinstance(container, dict):
@@ -139,7 +138,7 @@ def contains(cost: CostTracker, item: Any, container: Any) -> bool:
 
 
 def make_list(cost: CostTracker, items: list[Any], optional: Iterable[int] = ()) -> list[Any]:
-    """[items]; the items at the positions in `optional` are optionals, and left out when they are absent."""
+    """[items]; items at the positions in `optional` are optionals, which are left out if they are absent."""
     cost.new_list(len(items))
     if not optional:
         return items
@@ -147,7 +146,7 @@ def make_list(cost: CostTracker, items: list[Any], optional: Iterable[int] = ())
 
 
 def make_map(cost: CostTracker, pairs: list[tuple[Any, Any]], optional: Iterable[int] = ()) -> dict[Any, Any]:
-    """{pairs}, in the same way; the last of equal keys wins."""
+    """{pairs}, with optionals in the same way; the last of equal keys wins."""
     cost.new_list(len(pairs))
     return keyed(
         (_key(key), found)
@@ -157,7 +156,7 @@ def make_map(cost: CostTracker, pairs: list[tuple[Any, Any]], optional: Iterable
 
 
 def as_map(result: dict[Any, Any]) -> dict[Any, Any]:
-    """What a macro collected, as a value: of its keys, bools are no integers."""
+    """The map that a macro made, with keys of which bools are not integers."""
     return keyed(result.items()) if any(type(key) is bool for key in result) else result
 
 
@@ -176,7 +175,7 @@ def _key(key: Any) -> Any:
 
 
 def insert_all(cost: CostTracker, result: dict[Any, Any], entry: Any) -> None:
-    """What transformMapEntry() does with the map that it is given for each element."""
+    """Adds the map that transformMapEntry() got for an element."""
     if kind(entry) != "map":
         raise no_overload("transformMapEntry", entry)
     cost.new_list(len(entry))
@@ -186,6 +185,6 @@ def insert_all(cost: CostTracker, result: dict[Any, Any], entry: Any) -> None:
 
 
 def pairs(container: Any, macro: str) -> Iterator[tuple[Any, Any]]:
-    """What a macro with two variables runs over: indices, or keys, and elements."""
+    """What a macro with two variables iterates over: indices, or keys, and elements."""
     found = elements(container, macro)
     return iter(found.items()) if kind(found) == "map" else enumerate(found)

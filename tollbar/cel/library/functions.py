@@ -1,11 +1,11 @@
-"""What a function of the CEL library is, and how the library's modules declare theirs.
+"""How functions of the library are declared: a signature in CEL's own terms, and an implementation.
 
-A declaration is a signature in CEL's own terms and its implementation, which gets the budget and the arguments:
-`overload("list<A>.first() -> optional_type<A>", first)`.  An implementation pays before it works, and fails with
-Fault.  The same table drives evaluation, arity checks, result types and suggestions.
+For example `overload("list<A>.first() -> optional_type<A>", first)`.  The implementation is called with the cost
+tracker of the evaluation and the arguments; it charges before it does the work, and fails with Fault.  Evaluation, type
+checks and suggestions all use the same declarations.
 
-Types in signatures are those of `schema`: a kind, `list<T>`, `map<T>` (of any keys), `optional_type<T>`; a single
-capital letter stands for any type, the same one wherever it occurs; `any` takes every type and is remembered nowhere.
+Types in signatures are those of `tollbar.cel.core.schema`: a kind, `list<T>`, `map<T>` (with any keys),
+`optional_type<T>`.  A single capital letter is a type variable; `any` accepts every type without binding a variable.
 A dot after a type makes a method; a name in a namespace starts with a dot: `.ip.isCanonical(string) -> bool`.
 """
 
@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any, Final, TypeAlias
 
 from tollbar.cel.core import schema
+from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.core.values import KINDS
 
 Implementation: TypeAlias = Callable[..., Any]
@@ -52,24 +53,24 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Overloads by (name, is method); implementations by that and the Python types of the arguments."""
+    """Overloads by (name, is a method), and implementations by that and the Python types of the arguments."""
 
     groups: dict[tuple[str, bool], tuple[Overload, ...]]
     exact: dict[tuple[str, bool], dict[tuple[type, ...], Implementation]]
 
     def names(self) -> list[str]:
-        """Of functions and methods, without the operators."""
+        """The names of functions and methods, without the operators."""
         return sorted({name for name, _ in self.groups if name[0].isalpha()})
 
     def result_type(self, name: str, method: bool, types: tuple[str, ...]) -> str | None:
-        """The type of a call with arguments of these static types; None if no overload takes them."""
+        """The type of a call with arguments of these static types; None if no overload fits, dyn if several do."""
         found = {item.result_for(types) for item in self.groups.get((name, method), ())} - {None}
         return (found.pop() if len(found) == 1 else "dyn") if found else None
 
     def typed(self, name: str, method: bool, types: tuple[str, ...]) -> dict[tuple[type, ...], Implementation]:
-        """`exact` without the overloads that arguments of these static types rule out.
+        """`exact` for arguments of these static types.
 
-        It matters where a value does not tell its type: the sum of an empty list of doubles is 0.0.
+        It matters where values do not tell their types: the sum of an empty list of doubles is 0.0.
         """
         fitting = [item for item in self.groups[name, method] if item.result_for(types) is not None]
         return library(fitting).exact.get((name, method), {})
@@ -91,6 +92,21 @@ def overload(signature: str, implementation: Implementation) -> Overload:
     )
 
 
+def parses(parse: Callable[..., object]) -> Callable[..., bool]:
+    """The function that tells whether the parser accepts its arguments."""
+
+    def check(cost: CostTracker, *arguments: Any) -> bool:
+        try:
+            parse(cost, *arguments)
+        except Fault as fault:
+            if fault.final:
+                raise
+            return False
+        return True
+
+    return check
+
+
 def library(overloads: Iterable[Overload]) -> Library:
     groups: dict[tuple[str, bool], tuple[Overload, ...]] = {}
     exact: dict[tuple[str, bool], dict[tuple[type, ...], Implementation]] = {}
@@ -108,7 +124,7 @@ def _types(parameter: str) -> list[type]:
 
 
 def _binder(bound: dict[str, str]) -> Callable[[str, str], bool]:
-    """Whether a type fits a declared one; remembers in `bound` what the variables stand for."""
+    """A function that tells whether a type fits a declared one, and binds type variables in `bound`."""
 
     def fits(declared: str, given: str) -> bool:
         if _VARIABLE.fullmatch(declared):
@@ -127,7 +143,7 @@ def _binder(bound: dict[str, str]) -> Callable[[str, str], bool]:
 
 
 def _alike(a: str, b: str) -> bool:
-    """Whether two static types can be one; what is not known can be anything."""
+    """Whether two static types can be the same; `dyn` can be anything."""
     if a == b or "dyn" in (a, b):
         return True
     return a.endswith(">") and schema.kind(a) == schema.kind(b) and _alike(schema.element(a), schema.element(b))

@@ -1,24 +1,23 @@
-"""size(), Kubernetes' lists library, cel-go's lists extension (version 3) and sets.
+"""size(), Kubernetes' lists library, cel-go's lists extension (version 3), and sets.
 
-Lists of `dyn` may hold many kinds: comparable elements of different kinds then count as neither smaller nor larger than
-each other, as in Kubernetes.
+A list of `dyn` may hold many kinds: min, max and isSorted then treat comparable elements of different kinds as neither
+smaller nor larger than each other, as Kubernetes does.
 """
 
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any, Final
 
-from tollbar.cel.core.interface import BUDGET
 from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.core.values import NUMERIC, ORDERED, Duration, Uint, compare, contains, kind, no_overload, same
-from tollbar.cel.library import operators
+from tollbar.cel.library import basics, times
 from tollbar.cel.library.functions import library, overload
 
-_ADD: Final = library(operators.OVERLOADS).exact["_+_", False]
+_ADD: Final = library((*basics.OVERLOADS, *times.OVERLOADS)).exact["_+_", False]
 _ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 _COMPARABLE: Final = sorted(NUMERIC | ORDERED)
 _HASHED: Final = frozenset({str, bytes, bool, int})
-"""Types whose values, among themselves, are equal when Python says so."""
+"""Types whose values are equal to each other exactly when they are equal in Python."""
 
 
 def size(_: CostTracker, value: Any) -> int:
@@ -36,12 +35,12 @@ def last_index_of(cost: CostTracker, items: list[Any], wanted: Any) -> int:
 
 
 def includes(cost: CostTracker, value: Any, wanted: Any) -> bool:
-    """Whether a list has the element; a value that is no list includes itself, so that an attribute may be either."""
+    """Whether a list has the element; any other value includes itself, so that an attribute may be either."""
     return contains(wanted, value, cost) if type(value) is list else same(value, wanted, cost)
 
 
 def total(cost: CostTracker, items: list[Any], zero: Any = _ZEROS["int"]) -> Any:
-    """The sum; `zero` for an empty list, the int if its element type is not known."""
+    """The sum; `zero` for an empty list, which is the int if the type of its elements is not known."""
     cost.charge(len(items))
     if not items:
         return zero
@@ -81,13 +80,13 @@ def is_sorted(cost: CostTracker, items: list[Any]) -> bool:
 
 
 def _compared(a: Any, b: Any, cost: CostTracker, name: str) -> int | None:
-    """As compare(), None if the two have no order; a Fault if the second has none with anything."""
+    """As compare(); None if the two cannot be ordered; Fault if the second is of a kind without order."""
     if kind(b) not in _COMPARABLE:
         raise no_overload(name, b)
     try:
         return compare(a, b, cost)
     except Fault as fault:
-        if fault.kind == BUDGET:
+        if fault.final:
             raise
         return None
 
@@ -97,7 +96,7 @@ def sort(cost: CostTracker, items: list[Any]) -> list[Any]:
 
 
 def sort_by(cost: CostTracker, items: list[Any], keys: list[Any]) -> list[Any]:
-    """The items in the order of their keys; what the macro sortBy() comes to.  Equal keys keep their order."""
+    """The items in the order of their keys, for the macro sortBy().  Stable."""
     cost.new_list(len(items))
     if not items:
         return []
@@ -160,7 +159,7 @@ def distinct(cost: CostTracker, items: list[Any]) -> list[Any]:
 
 
 def _hashable(cost: CostTracker, items: list[Any]) -> bool:
-    """Whether a set of these elements works; then their hashing is paid for."""
+    """Whether the elements may be put into a Python set; their hashing is charged."""
     cost.charge(len(items))
     types = set(map(type, items))
     if len(types) > 1 or not types <= _HASHED:

@@ -1,7 +1,4 @@
-"""Kubernetes' format.<name>(): named formats that strings are held against.
-
-validate() answers none, or an optional list of what is wrong, in the API server's own texts.
-"""
+"""Kubernetes' named formats: format.<name>(), and validate(), whose errors have the API server's own texts."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +25,7 @@ _CLOCK: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[^\n][0-9]+)?(?:
 
 
 def _characters(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """The older wording of the length limit, which these formats still have."""
+    """The check with the older wording of the length limit, which these formats still have."""
     return lambda text: [problem.replace(" bytes", " characters") for problem in check(text)]
 
 
@@ -38,7 +35,7 @@ def _dns_1035(text: str) -> list[str]:
 
 
 def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """A name that will get more characters may end with a dash; it and the character before it are not looked at."""
+    """The check of a prefix of a name, which may end with a dash; the character before that is not checked either."""
     return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -92,14 +89,14 @@ FORMATS: Final[dict[str, Callable[[str], list[str]]]] = {
     "date": _matching(_is_date, "invalid date"),
     "datetime": _matching(_is_datetime, "invalid datetime"),
 }
-"""What is wrong with a text, by the name of the format."""
-_MOST: Final = 2048
-"""Characters of what validate() can answer, without a text that it repeats."""
+"""The check of each format: it returns the problems of a text."""
+_LONGEST: Final = 2048
+"""Characters of the longest problems of a text, apart from the text itself."""
 
 
 def validate(cost: CostTracker, format_: NamedFormat, text: str) -> Optional:
     cost.charge(PARSE_STEPS + len(text))
-    cost.new_string(_MOST + 10 * len(text))
+    cost.new_string(_LONGEST + 10 * len(text))
     cost.new_list(3)
     problems = FORMATS[format_.name](text)
     return Optional(problems) if problems else ABSENT

@@ -1,7 +1,7 @@
-"""Kubernetes' CEL types ip and cidr, on the standard library's addresses.
+"""Kubernetes' CEL types ip and cidr, as addresses of the standard library.
 
-Refused, as in Kubernetes: zones, IPv4 addresses in IPv6 notation (`::ffff:1.2.3.4`), leading zeros.  A cidr keeps the
-bits of its address behind the prefix; masked() clears them.
+As in Kubernetes, zones, IPv4 addresses in IPv6 notation (`::ffff:1.2.3.4`) and leading zeros are refused, and a cidr
+keeps the bits of its address after the prefix; masked() clears them.
 """
 
 import ipaddress
@@ -10,8 +10,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final, TypeAlias
 
 from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, CostTracker, Fault
-from tollbar.cel.library.functions import overload
-from tollbar.cel.library.quantities import parses
+from tollbar.cel.library.functions import overload, parses
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Block: TypeAlias = IPv4Interface | IPv6Interface

@@ -1,7 +1,7 @@
-"""Optional values: the functions of cel-go's optional library, and what the optional syntax means.
+"""Optional values: the functions of cel-go's optional library, and the selection of optional fields and elements.
 
-Called by the engines.  or() and orValue() must not evaluate their argument when there is a value: engines do that
-themselves, the overloads here serve their types.  A field or an index of an optional is optional.
+or() and orValue() must not evaluate their argument when there is a value, so engines implement them; the overloads here
+are for the type check.
 """
 
 from typing import Any, Final
@@ -10,22 +10,20 @@ from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.core.values import ABSENT, Optional, find, kind
 from tollbar.cel.library.functions import overload
 
-__all__ = ["ABSENT", "OVERLOADS", "Optional", "get_value", "maybe", "unwrap"]
-
 _NEVER_ZERO: Final = frozenset({"type", "optional_type", "quantity", "semver", "url", "ip", "cidr", "format"})
 
 
 def get_value(optional: Optional) -> Any:
-    """The value that is there; Fault if there is none."""
+    """The value; Fault if it is absent."""
     if not optional.present:
         raise Fault("optional.none() dereference")
     return optional.value
 
 
 def maybe(container: Any, key: Any) -> Optional:
-    """container.?key and container[?key]; also container.key and container[key] when the container is optional.
+    """container.?key and container[?key]; also container.key and container[key] if the container is an optional.
 
-    Fault if a list is indexed with what cannot be an index.
+    Fault if a list is indexed with a value that cannot be an index.
     """
     if type(container) is Optional:
         return maybe(container.value, key) if container.present else ABSENT
@@ -33,7 +31,7 @@ def maybe(container: Any, key: Any) -> Optional:
 
 
 def unwrap(cost: CostTracker, items: list[Any]) -> list[Any]:
-    """The values of those that are present."""
+    """The values of the optionals that are present."""
     cost.new_list(len(items))
     if any(type(item) is not Optional for item in items):
         raise Fault("value is not optional")
@@ -41,7 +39,7 @@ def unwrap(cost: CostTracker, items: list[Any]) -> list[Any]:
 
 
 def is_zero(value: Any) -> bool:
-    """Whether optional.ofNonZeroValue() takes the value for none: null, false, 0, and what is empty."""
+    """Whether optional.ofNonZeroValue() is absent for the value: null, false, 0, and empty values."""
     kind_ = kind(value)
     if kind_ == "timestamp":
         return bool(value.nanos == _YEAR_ONE)
@@ -67,7 +65,7 @@ def _last(_: CostTracker, items: list[Any]) -> Optional:
 
 
 _YEAR_ONE: Final = -62_135_596_800 * 10**9
-"""0001-01-01T00:00:00Z, the zero of Go's times."""
+"""0001-01-01T00:00:00Z, the zero value of Go's time."""
 
 OVERLOADS: Final = (
     overload(".optional.of(A) -> optional_type<A>", lambda _, value: Optional(value)),

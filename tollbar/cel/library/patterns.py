@@ -1,8 +1,8 @@
 """Regular expressions: matches(), and Kubernetes' find() and findAll().
 
-Patterns are RE2: one search is linear in the text, whatever the pattern; how far it looks beyond what it finds is not
-known, so all that is left of the text is paid for before each.  A pattern that is a literal is compiled with the
-expression (Pattern); others are compiled at each call, and paid for.
+The engine is RE2, where one search takes time linear in the text, whatever the pattern.  How far a search looks beyond
+its match is not known, so each is charged for all that is left of the text.  A literal pattern is compiled with the
+expression (Pattern); any other is compiled, and charged, at each call.
 """
 
 import re
@@ -27,14 +27,14 @@ from tollbar.cel.core.values import Pattern
 from tollbar.cel.library.functions import overload
 
 _BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
-"""`\\C`, one byte of a character: Go's expressions do not have it."""
-_REMEMBERED: Final = 256
+"""`\\C`, one byte of a character: Go's regular expressions do not have it."""
+_CACHED: Final = 256
 _SHORT: Final = 128
-"""Characters of a text that is remembered: the way into RE2 takes longer than most matches."""
+"""Characters of a text whose result is cached: calling RE2 takes longer than most matches."""
 
 
 def compiled(text: str) -> Pattern:
-    """A pattern; Fault if it is none, too long, or too large when compiled."""
+    """The pattern; Fault if it is invalid, too long, or too large when compiled."""
     if len(text) > MAX_PATTERN:
         raise Fault(f"regular expression is longer than {MAX_PATTERN} characters")
     if _BYTE.search(text):
@@ -47,7 +47,7 @@ def compiled(text: str) -> Pattern:
         regexp = re2.compile(text, options)
     except (re2.error, UnicodeError):
         raise Fault("invalid regular expression") from None
-    return Pattern(regexp, regexp.programsize, lru_cache(maxsize=_REMEMBERED)(partial(_found, regexp)))
+    return Pattern(regexp, regexp.programsize, lru_cache(maxsize=_CACHED)(partial(_found, regexp)))
 
 
 def _found(regexp: Any, text: str) -> bool:
@@ -64,14 +64,14 @@ def _prepared(cost: CostTracker, pattern: Pattern | str) -> Pattern:
     return found
 
 
-def _pay(cost: CostTracker, length: int, pattern: Pattern) -> None:
-    """For one search in a text of so many bytes."""
+def _charge(cost: CostTracker, length: int, pattern: Pattern) -> None:
+    """Charges for one search in a text of so many bytes."""
     cost.charge(MATCH_STEPS + length * pattern.size // PATTERN_WORK_PER_STEP)
 
 
 def _searched(cost: CostTracker, text: str, pattern: Pattern) -> int:
-    """Pays for the first search in the text; its length in UTF-8, which is what RE2 reads."""
-    _pay(cost, len(text), pattern)
+    """Charges for the first search in the text, and returns its length in UTF-8, which is what RE2 reads."""
+    _charge(cost, len(text), pattern)
     if text.isascii():
         return len(text)
     try:
@@ -85,7 +85,7 @@ def _searched(cost: CostTracker, text: str, pattern: Pattern) -> int:
 def matches(cost: CostTracker, text: str, pattern: Pattern | str) -> bool:
     pattern = _prepared(cost, pattern)
     _searched(cost, text, pattern)
-    return pattern.remembered(text) if len(text) <= _SHORT else _found(pattern.regexp, text)
+    return pattern.found_in_short(text) if len(text) <= _SHORT else _found(pattern.regexp, text)
 
 
 def find(cost: CostTracker, text: str, pattern: Pattern | str) -> str:
@@ -96,7 +96,7 @@ def find(cost: CostTracker, text: str, pattern: Pattern | str) -> str:
 
 
 def find_all(cost: CostTracker, text: str, pattern: Pattern | str, limit: int = -1) -> list[str]:
-    """All matches; like in Go, an empty match right behind another match is none."""
+    """All matches; as in Go, an empty match directly after another match does not count."""
     pattern = _prepared(cost, pattern)
     rest = _searched(cost, text, pattern)
     searches = pattern.regexp.finditer(text)
@@ -105,7 +105,7 @@ def find_all(cost: CostTracker, text: str, pattern: Pattern | str, limit: int = 
     while not 0 <= limit <= len(found) and (match := next(searches, None)) is not None:
         rest -= len(text[end : match.end()].encode())
         behind, end = end, match.end()
-        _pay(cost, rest, pattern)
+        _charge(cost, rest, pattern)
         if found and match.start() == end == behind:
             continue
         cost.new_list(1)
@@ -127,4 +127,4 @@ OVERLOADS: Final = (
     overload("string.findAll(pattern, int) -> list<string>", find_all),
 )
 PATTERN_ARGUMENT: Final = frozenset({"matches", "find", "findAll"})
-"""Functions whose second argument, when a literal, is compiled with the expression."""
+"""Functions whose second argument is compiled with the expression if it is a literal."""

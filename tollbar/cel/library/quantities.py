@@ -1,19 +1,18 @@
-"""Kubernetes' own CEL types quantity and semver."""
+"""Kubernetes' CEL types quantity and semver."""
 
 from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
 
-from tollbar.cel.core.interface import BUDGET
 from tollbar.cel.core.limits import PARSE_STEPS, CostTracker, Fault
-from tollbar.cel.library.functions import Overload, overload
+from tollbar.cel.library.functions import Overload, overload, parses
 from tollbar.model import quantity, semver
 from tollbar.model.quantity import Quantity
 from tollbar.model.semver import Version
 
 _SHORT: Final = 64
-"""Characters of a text that is remembered: data has few different quantities and versions."""
+"""Characters of a text whose value is cached: data has few different quantities and versions."""
 _CHARACTERS_READ_PER_STEP: Final = 4
 read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)
 read_semver: Final = lru_cache(maxsize=4096)(semver.parse)
@@ -34,21 +33,6 @@ def to_semver(cost: CostTracker, text: str, normalize: bool = False) -> Version:
         return read(text, normalize=normalize)
     except ValueError:
         raise Fault("not a semantic version") from None
-
-
-def parses(parse: Callable[..., object]) -> Callable[..., bool]:
-    """The function that tells whether the parser takes the text."""
-
-    def check(cost: CostTracker, *arguments: Any) -> bool:
-        try:
-            parse(cost, *arguments)
-        except Fault as fault:
-            if fault.kind == BUDGET:
-                raise
-            return False
-        return True
-
-    return check
 
 
 def _as_integer(_: CostTracker, value: Quantity) -> int:
@@ -76,12 +60,12 @@ def _sign(_: CostTracker, value: Quantity) -> int:
 
 
 def _part(value: int) -> int:
-    """A part of a version; those beyond 63 bits wrap around, as in Kubernetes."""
+    """A number of a version as an int; beyond 63 bits it wraps around, as in Kubernetes."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def _comparisons(kind: str, attribute: str) -> tuple[Overload, ...]:
-    """The three ways to compare values by an attribute."""
+    """compareTo(), isGreaterThan() and isLessThan(), by an attribute of the values."""
     rank = attrgetter(attribute)
 
     def compare(_: CostTracker, a: Any, b: Any) -> int:

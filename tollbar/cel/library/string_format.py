@@ -1,7 +1,6 @@
 """string.format(): the clauses of version 2 of cel-go's strings extension, in its en_US locale.
 
-%f groups thousands and %e has superscripts, as there; the precision of %e is a width, as there.  Called through the
-library, and by the static checks with the kinds of the arguments of a literal template.
+As there, %f groups thousands, %e writes its exponent in superscripts, and the precision of %e is a minimum width.
 """
 
 import math
@@ -12,9 +11,8 @@ from typing import Any, Final
 
 from tollbar.cel.core.limits import MAX_VALUE_DEPTH, PARSE_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import KINDS, KUBERNETES, TYPE_NAMES, kind
-from tollbar.cel.library.conversions import decode
+from tollbar.cel.library.basics import decode, shortest
 from tollbar.cel.library.functions import overload
-from tollbar.cel.library.numbers import shortest
 from tollbar.cel.library.strings import go_quoted
 from tollbar.cel.library.times import duration_text, timestamp_text
 
@@ -40,12 +38,12 @@ _TAKES: Final[dict[str, tuple[frozenset[str], str]]] = {
     "o": (frozenset({"int", "uint"}), "octal clause can only be used on integers"),
 }
 _TAKES["X"] = _TAKES["x"]
-"""Kinds that a clause takes, and what it says of the others."""
+"""The kinds that a clause accepts, and its error for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One `%...` of a template, at `start` to `end`; the verb is empty for a literal percent sign."""
+    """One `%...` of a template, from `start` to `end`; the verb is empty for a literal percent sign."""
 
     start: int
     end: int
@@ -54,7 +52,7 @@ class Clause:
 
 
 def clauses(template: str) -> Iterator[Clause]:
-    """The clauses of a template; Fault at the first that is none."""
+    """The clauses of a template; Fault at the first invalid one."""
     for found in _CLAUSE.finditer(template):
         verb, precision = found["verb"] or "", found["precision"]
         if found["percent"]:
@@ -73,7 +71,7 @@ def clauses(template: str) -> Iterator[Clause]:
 
 
 def check(template: str, kinds: list[str]) -> str | None:
-    """What is wrong with a literal template for arguments of these kinds (`dyn` fits everywhere), or None."""
+    """The error of a literal template for arguments of these kinds (`dyn` fits everywhere), or None."""
     try:
         verbs = [clause.verb for clause in clauses(template) if clause.verb]
     except Fault as fault:
@@ -89,7 +87,7 @@ def check(template: str, kinds: list[str]) -> str | None:
 
 
 def format_(cost: CostTracker, template: str, arguments: list[Any]) -> str:
-    """The template with its clauses replaced; arguments beyond them are ignored."""
+    """The template with its clauses replaced; superfluous arguments are ignored."""
     cost.read(len(template))
     pieces: list[str] = []
     last = used = 0
@@ -125,7 +123,7 @@ def _decimal(_: CostTracker, value: int, __: Clause) -> str:
 
 
 def _double(value: Any, verb: str) -> float:
-    """The argument of %f or %e; three words stand for what has no literal."""
+    """The argument of %f or %e; strings may name the three doubles that have no literal."""
     if type(value) is str:
         if value not in _WORDS:
             raise Fault(_refusal(verb, "string"))
@@ -188,7 +186,7 @@ _VERBS: Final[dict[str, Callable[[CostTracker, Any, Clause], str]]] = {
 
 
 def text_of(cost: CostTracker, value: Any, depth: int = 0) -> str:
-    """What %s makes of a value."""
+    """The text of a value for %s."""
     match kind(value):
         case "string":
             text = str(value)
@@ -231,7 +229,7 @@ def _entries(cost: CostTracker, entries: dict[Any, Any], depth: int) -> list[str
 
 
 def _literal(cost: CostTracker, value: Any, depth: int) -> str:
-    """The value as it stands within a list or a map: a literal of CEL, nearly."""
+    """The text of a value within a list or a map, which is nearly a literal of CEL."""
     if depth > MAX_VALUE_DEPTH:
         raise Fault("values are nested too deeply to format")
     cost.charge(1)

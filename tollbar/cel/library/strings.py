@@ -1,6 +1,6 @@
-"""The string functions: those of CEL and of version 2 of cel-go's strings extension.
+"""String functions: those of CEL, and of version 2 of cel-go's strings extension.
 
-Positions count characters (code points).  format() is in formatting, regular expressions are in patterns.
+Positions count code points.  format() has a module of its own, as regular expressions have.
 """
 
 import re
@@ -23,7 +23,7 @@ ESCAPES: Final = {
     "\\": r"\\",
     '"': r"\"",
 }
-"""Escapes with a letter of their own, which string literals of CEL and Go have in common."""
+"""Escapes with a letter, which string literals of CEL and Go have in common."""
 _ESCAPED: Final = str.maketrans(ESCAPES)
 _SPECIAL: Final = re.compile(r'["\\]|[^\x20-\x7e]')
 _CHARACTERS_ESCAPED_PER_STEP: Final = 8
@@ -61,7 +61,7 @@ def last_index_of(cost: CostTracker, text: str, part: str, start: int | None = N
 
 
 def _last(text: str, part: str) -> int:
-    """text.rfind(part), which Python does in quadratic time, from the other end."""
+    """text.rfind(part), for which Python takes quadratic time, as a search in reversed strings."""
     if len(part) < _SHORT:
         return text.rfind(part)
     found = text[::-1].find(part[::-1])
@@ -69,7 +69,7 @@ def _last(text: str, part: str) -> int:
 
 
 def _search(cost: CostTracker, text: str, part: str) -> None:
-    """Pays for a search; up to some hundred characters of the part Python compares naively."""
+    """Charges for a search; Python compares up to some hundred characters of the part naively."""
     cost.read(len(text) * (1 + min(len(part), _NAIVE) // _SHORT))
 
 
@@ -124,7 +124,7 @@ def join(cost: CostTracker, parts: list[Any], separator: str = "") -> str:
 
 
 def quote(cost: CostTracker, text: str) -> str:
-    """The text as a string literal of CEL, except that only the escapes with a letter of their own are used."""
+    """The text as a string literal of CEL, with no other escapes than those with a letter."""
     cost.new_string(2 * len(text) + 2)
     cost.charge(len(text) // _CHARACTERS_ESCAPED_PER_STEP)
     return f'"{text.translate(_ESCAPED)}"'

@@ -1,17 +1,16 @@
-"""All functions, methods and operators of the language, in one table.
+"""The table of all functions, methods and arithmetic operators of the language.
 
-Equality, order, `in`, indexing and the logical operators are not here: they are defined for all kinds at once, see
-values and operations.
+Equality, order, `in`, indexing and the logical operators are not in it, because they are defined for all kinds at once:
+see `tollbar.cel.core.values` and `tollbar.cel.engines.operations`.
 """
 
 from typing import Final
 
 from tollbar.cel.library import (
-    conversions,
+    basics,
     lists,
     named_formats,
     network,
-    operators,
     optionals,
     patterns,
     quantities,
@@ -24,8 +23,7 @@ from tollbar.cel.library.functions import Library, library
 
 LIBRARY: Final[Library] = library(
     (
-        *operators.OVERLOADS,
-        *conversions.OVERLOADS,
+        *basics.OVERLOADS,
         *strings.OVERLOADS,
         *string_format.OVERLOADS,
         *patterns.OVERLOADS,
@@ -42,4 +40,4 @@ NAMESPACED: Final = frozenset(name for name, _ in LIBRARY.groups if "." in name)
 """Functions whose names have a namespace, such as `optional.of`."""
 _BASIC: Final = frozenset({"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"})
 CONSTRUCTORS: Final = _BASIC | {"quantity", "semver", "url", "ip", "cidr"}
-"""Functions of literals alone that are computed, and refused, when the expression is compiled."""
+"""Functions that are computed when the expression is compiled, if all arguments are literals."""

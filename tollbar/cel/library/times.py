@@ -1,21 +1,21 @@
-"""timestamp(), duration() and their fields, in nanoseconds.
+"""timestamp() and duration() in nanoseconds, their arithmetic and their fields.
 
-Readings are those of Go's time package: what its parser takes is taken, digits beyond nanoseconds are cut off, and a
-duration with a fraction has Go's rounding.  Timestamps lie in the years 1 to 9999, as in protobuf; a time zone may
-show them in the year before or after.
+Texts are parsed as Go's time package does: digits beyond nanoseconds are cut off, and a duration with a fraction is
+rounded as in Go.  Timestamps lie in the years 1 to 9999, as in protobuf; in a time zone they may be in the year before
+or after.
 """
 
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, ZONE_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import Duration, Timestamp
+from tollbar.cel.library.basics import plain, same, to_int
 from tollbar.cel.library.functions import Overload, overload
-from tollbar.cel.library.numbers import plain, to_int
 
 SECOND: Final = 10**9
 _MIN: Final = -62_135_596_800 * SECOND
@@ -23,9 +23,9 @@ _MAX: Final = 253_402_300_800 * SECOND - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86_400
 _TERM_STEPS: Final = 4
-"""For a number with its unit in a duration."""
+"""For each number with its unit in a duration."""
 _TINY: Final = 40
-"""Zeros after the point beyond which no digit amounts to a nanosecond."""
+"""Zeros after the point beyond which digits do not amount to a nanosecond."""
 _ERA: Final = 146_097
 """Days in 400 years, after which the calendar repeats."""
 
@@ -54,7 +54,7 @@ def in_range(nanos: int, offset: int = 0) -> Timestamp:
 
 
 def to_timestamp(cost: CostTracker, text: str) -> Timestamp:
-    """RFC 3339, with Go's leniencies."""
+    """RFC 3339, and what Go accepts beyond it."""
     cost.charge(PARSE_STEPS)
     cost.read(len(text))
     form = _TIMESTAMP.fullmatch(text)
@@ -106,7 +106,7 @@ def to_duration(cost: CostTracker, text: str) -> Duration:
 
 
 def _nanos(whole: str, fraction: str, unit: int) -> int:
-    """One number with its unit.  The fraction is a double, as in Go, so that it is rounded in the same way."""
+    """One number with its unit.  The fraction is computed as a double, and so rounded, as in Go."""
     digits = whole.lstrip("0")
     if len(digits) > 19:
         raise _no_duration()
@@ -134,7 +134,7 @@ def minus(a: Timestamp, b: Timestamp) -> Duration:
 
 
 def timestamp_text(time: Timestamp) -> str:
-    """RFC 3339 at the offset that it was written with, with as many digits as needed."""
+    """RFC 3339 at the offset of the text that it was parsed from, with as many digits as needed."""
     seconds, nanos = divmod(time.nanos + time.offset * 60 * SECOND, SECOND)
     days, second = divmod(seconds, _DAY)
     year, month, day = _civil(days)
@@ -150,21 +150,21 @@ def duration_text(duration: Duration) -> str:
 
 
 def _float(nanos: int, unit: int) -> float:
-    """A duration in a unit, with Go's rounding: whole units and the rest are converted apart."""
+    """A duration in a unit, rounded as in Go: whole units and the rest are converted separately."""
     whole, rest = divmod(abs(nanos), unit)
     value = float(whole) + float(rest) / float(unit)
     return -value if nanos < 0 else value
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970, in the calendar without end."""
+    """Year, month and day of a number of days since 1970, for years that Python's calendar does not have as well."""
     eras, rest = divmod(days + 719_162, _ERA)
     day = date.fromordinal(rest + 1)
     return day.year + eras * 400, day.month, day.day
 
 
 def _local(cost: CostTracker, time: Timestamp, zone: str) -> tuple[int, int]:
-    """Seconds since 1970 and nanoseconds, as the clocks of the zone show them."""
+    """Seconds since 1970 and nanoseconds, in the local time of the zone."""
     seconds, nanos = divmod(time.nanos, SECOND)
     if zone in ("", "UTC", "Local"):
         return seconds, nanos
@@ -188,7 +188,7 @@ def _offset(seconds: int, zone: str) -> int:
     """Seconds east of UTC at a moment."""
     if not _ZONE.fullmatch(zone):
         raise Fault("unknown time zone")
-    # Python's calendar ends where CEL's does, so a zone's first and last days are asked for from within it.
+    # Python's calendar ends where CEL's does, so the offset of its first and last days is that of a day within it.
     inside = min(max(seconds, _MIN // SECOND + 2 * _DAY), _MAX // SECOND - 2 * _DAY)
     try:
         offset = (_EPOCH + timedelta(seconds=inside)).astimezone(_zone(zone)).utcoffset()
@@ -241,19 +241,21 @@ def _of(compute: Callable[[int], int]) -> Callable[[CostTracker, Duration], int]
     return lambda _, duration: compute(duration.nanos)
 
 
-def _same(_: CostTracker, value: Any) -> Any:
-    return value
-
-
 OVERLOADS: Final = (
     overload("timestamp(string) -> timestamp", to_timestamp),
     overload("timestamp(int) -> timestamp", of_seconds),
-    overload("timestamp(timestamp) -> timestamp", _same),
+    overload("timestamp(timestamp) -> timestamp", same),
     overload("duration(string) -> duration", to_duration),
-    overload("duration(duration) -> duration", _same),
+    overload("duration(duration) -> duration", same),
     overload("int(timestamp) -> int", lambda _, time: time.nanos // SECOND),
     overload("int(duration) -> int", lambda _, duration: duration.nanos),
     overload("string(timestamp) -> string", lambda _, time: timestamp_text(time)),
     overload("string(duration) -> string", lambda _, duration: duration_text(duration)),
+    overload("_+_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, b.nanos)),
+    overload("_+_(duration, timestamp) -> timestamp", lambda _, a, b: plus(b, a.nanos)),
+    overload("_+_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos + b.nanos))),
+    overload("_-_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, -b.nanos)),
+    overload("_-_(timestamp, timestamp) -> duration", lambda _, a, b: minus(a, b)),
+    overload("_-_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos - b.nanos))),
     *_fields(),
 )

@@ -1,7 +1,7 @@
-"""Kubernetes' CEL type url: absolute URLs and absolute paths, as Go's net/url reads them.
+"""Kubernetes' CEL type url: absolute URLs and absolute paths, as Go's net/url parses them.
 
-Neither urllib nor a regular expression reads URLs as Go does (what a host may contain, how a path is escaped again),
-so the reading is spelled out here, on bytes, as Go's is.
+urllib differs from Go in what a host may contain and how a path is escaped again, so URLs are parsed here, on bytes as
+in Go.
 """
 
 import ipaddress
@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from tollbar.cel.core.limits import PARSE_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import Url
-from tollbar.cel.library.functions import overload
-from tollbar.cel.library.quantities import parses
+from tollbar.cel.library.functions import overload, parses
 from tollbar.cel.library.strings import go_quoted
 
 _UNRESERVED: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~"
@@ -28,7 +27,7 @@ _PORT: Final = re.compile(r"(?::[0-9]*)?")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _ESCAPE: Final = re.compile(rb"%(?P<code>[0-9a-fA-F]{2})?")
 _ONE_COLON: Final = frozenset({"http", "https"})
-"""Schemes whose hosts have no colon but the port's."""
+"""Schemes whose hosts have no other colon than that of the port."""
 
 
 _BYTES_PER_STEP: Final = 4
@@ -36,11 +35,11 @@ _PARAMETER_STEPS: Final = 8
 
 
 class NotUrl(Exception):
-    """Why a text is no URL, in Go's words."""
+    """Why a text is not a URL, with the text of Go's error."""
 
 
 def to_url(cost: CostTracker, text: str) -> Url:
-    """The URL; a fragment is allowed where Go's ParseRequestURI takes it for a part of path or query."""
+    """The URL; a fragment is allowed where Go's ParseRequestURI takes it as part of the path or the query."""
     _checked(cost, text)
     whole, _, fragment = text.partition("#")
     try:
@@ -62,7 +61,7 @@ def _checked(cost: CostTracker, text: str) -> None:
 def read(text: str, fragment: str = "", *, request: bool = True) -> Url:
     """The URL of a text, and of a fragment cut from it; raises NotUrl.
 
-    With `request` a text that starts with // is a path, else it names a host.
+    A text that starts with // is a path with `request`, and names a host without it.
     """
     if _CONTROL.search(text):
         raise NotUrl("net/url: invalid control character in URL")
@@ -92,7 +91,7 @@ def read(text: str, fragment: str = "", *, request: bool = True) -> Url:
 
 
 def _authority(scheme: str, authority: str) -> tuple[str, bytes]:
-    """User information, as the normal form has it, and host."""
+    """User information in its normal form, and host."""
     information, at, host = authority.rpartition("@")
     address = _host(scheme, host)
     if not at:
@@ -177,13 +176,13 @@ def _wrong_escape(found: re.Match[bytes]) -> NotUrl:
 
 
 def _written(text: str, writable: bytes, table: tuple[str, ...]) -> str:
-    """The text itself if it may stand as it is written, else with everything escaped that has to be."""
+    """The text as it is if all of its characters are allowed, else with everything escaped that has to be."""
     data = _unescaped(text)
     return _escaped(data, table) if _bytes(text).translate(None, writable) else text
 
 
 def _table(allowed: bytes) -> tuple[str, ...]:
-    """What each byte is written as."""
+    """The escaped form of each byte."""
     return tuple(chr(byte) if byte in allowed else f"%{byte:02X}" for byte in range(256))
 
 
@@ -213,7 +212,7 @@ def host_and_port(host: str) -> tuple[str, str]:
 
 
 def query_of(cost: CostTracker, url: Url) -> dict[str, Any]:
-    """The parameters, each with its values; what cannot be read is left out."""
+    """The parameters, each with its values; parameters that cannot be unescaped are left out."""
     result: dict[str, Any] = {}
     for part in url.query.split("&"):
         cost.charge(_PARAMETER_STEPS + len(part) // _BYTES_PER_STEP)

@@ -1,10 +1,8 @@
-"""A linear pass over an expression before any parser sees it.
+"""A linear scan of an expression before it is parsed: checks the limits of the source, and decodes its strings.
 
-cel-python's string terminals backtrack exponentially on an unterminated string with a few dozen escapes.  So the
-strings are found and decoded here, in linear time, and the parser is handed the same text with every character
-inside a string replaced: it has nothing left to backtrack over, and lines and columns still agree.
-
-Called by the parser alone.  Raises CelError of kind COMPILE.
+cel-python's string terminals backtrack exponentially on an unterminated string with a few dozen escapes.  So strings
+are found and decoded here, in linear time, and the parser gets the same text with every character inside of strings
+replaced: nothing is left to backtrack over, and lines and columns stay the same.
 """
 
 import re
@@ -24,7 +22,7 @@ _TOKEN: Final = re.compile(
     |(?P<operator>&&|\|\||[=!<>]=|[-+*/%!<>?:.,])""",
     re.VERBOSE,
 )
-# Possessive, so that a string without an end fails at once.
+# Possessive quantifiers, so that a string without an end fails in linear time.
 _REST: Final = {
     '"': re.compile(r'((?:[^\\"\n\r]|\\.)*+)"'),
     "'": re.compile(r"((?:[^\\'\n\r]|\\.)*+)'"),
@@ -61,7 +59,7 @@ ELSEWHERE: Final = {
     "object": "pod",
     "namespace": "namespaceObject",
 }
-"""Words of other languages and environments, and what they are called here."""
+"""Words of other languages and environments, and what they are named here; for suggestions."""
 _SIMPLE: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 
 
@@ -79,7 +77,7 @@ def place(source: str, offset: int) -> tuple[int, int]:
 
 
 def scan(source: str) -> Scanned:
-    """Check the limits of the source and take its strings out."""
+    """Raises CelError of kind COMPILE if the source exceeds a limit or has an invalid token."""
     if len(source) > MAX_SOURCE or len(source.encode(errors="replace")) > MAX_SOURCE:
         raise CelError(f"expression is longer than {MAX_SOURCE} bytes", 1, 1, COMPILE)
     return _Scanner(source).run()
@@ -104,12 +102,12 @@ class _Scanner:
                 self.refuse(f"unexpected character {self.source[offset]!a}{self.hint(offset)}", offset)
             self.tokens += not token["space"]
             if self.tokens > MAX_TOKENS:
-                self.refuse(f"expression has more than {MAX_TOKENS} words and signs", offset)
+                self.refuse(f"expression has more than {MAX_TOKENS} tokens", offset)
             offset = self.string(token) if token["string"] else self.other(token)
         return Scanned("".join(self.parts), self.strings)
 
     def hint(self, offset: int) -> str:
-        """For who has other languages in mind."""
+        """A suggestion for operators of other languages."""
         meant = {"=": "==", "&": "&&", "|": "||"}.get(self.source[offset])
         return f"; did you mean '{meant}'?" if meant else ""
 
@@ -127,12 +125,12 @@ class _Scanner:
         elif token["open"] or token["operator"]:
             self.after_operand = False
         self.prefix(token)
-        # A comment may hold anything, but the parser needs to know only that it is there.
+        # A comment may contain anything, which the parser must not see.
         self.parts.append(" " * len(text) if text.startswith("//") else text)
         return token.end()
 
     def prefix(self, token: re.Match[str]) -> None:
-        """So many signs in a row are nested operations; the parser would take its time to find that out."""
+        """Limits the number of signs in a row, which are nested operations and slow to parse."""
         if token["operator"] not in ("!", "-"):
             self.prefixes = self.prefixes if token["space"] else 0
             return
@@ -164,7 +162,7 @@ class _Scanner:
         return rest.end()
 
     def operand(self, what: str, offset: int) -> None:
-        # Also keeps the parser from reading `a inside` as `a in side`.
+        # Also keeps the parser from taking `a inside` for `a in side`.
         if self.after_operand:
             meant = ELSEWHERE.get(what.strip("'"), "")
             self.refuse(f"unexpected {what}" + (f"; did you mean '{meant}'?" if meant in ("&&", "||") else ""), offset)

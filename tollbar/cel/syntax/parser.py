@@ -1,12 +1,10 @@
 """From the text of an expression to its tree, through cel-python's grammar.
 
-cel-python is the parser of record; its evaluator and its Environment, which sets the process's recursion limit, are
-not used.  Its grammar lacks what CEL gained later (optionals, escaped field names, trailing commas): those rules are
-replaced, and a grammar that changed upstream is noticed when the first expression is parsed.  The parse tree has a
-level for every rule of the grammar: lowering drops those, flattens chains, resolves macros and gives up above
-MAX_DEPTH, so that whatever walks the tree after it may recurse.
-
-Called by the engine.  Raises CelError of kind COMPILE.
+Of cel-python the grammar alone is used, not its Environment, which sets the recursion limit of the process.  Rules for
+what CEL gained later (optionals, escaped field names, trailing commas) replace those of the grammar; if it changed in
+an unexpected way, parsing the first expression fails.  The parse tree has a level for every rule of the grammar.
+Lowering removes these levels, flattens chains, expands macros, and refuses trees deeper than MAX_DEPTH, so that
+functions over the tree can be recursive.
 """
 
 import math
@@ -60,7 +58,7 @@ _OPERATORS: Final = {
     "unary_neg": "-_",
 }
 _KEPT: Final = frozenset({"member_object"})
-"""Rules that mean something even with a single tree in them."""
+"""Rules that have a meaning even with a single child."""
 _RULES: Final = {
     "member         ": "member_dot | member_opt_dot | member_dot_arg | member_index | member_opt_index | member_object"
     " | primary",
@@ -83,12 +81,12 @@ _RULES: Final = {
     "ESC_IDENT      : /`[^`\\n]+`/\n"
     'LSQB           : "["\nLBRACE         : "{"\nNOT            : "!"\nMINUS          : "-"',
 }
-"""Rules of the grammar that are replaced, by how their lines begin."""
+"""Replacements of rules of the grammar, by the beginning of their lines."""
 _LEVELS: Final = (
     *("expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication"),
     *("unary", "member", "primary"),
 )
-"""Rules that mean nothing when they hold a single tree: there are ten around every operand."""
+"""Rules without a meaning if they have a single child: there are ten around every operand."""
 _RESERVED: Final = frozenset(
     (
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package"),
@@ -96,17 +94,20 @@ _RESERVED: Final = frozenset(
     )
 )
 _KEYWORDS: Final = {"true": "BOOL_LIT", "false": "BOOL_LIT", "in": "IN"}
-"""Terminals of words that are no names, also where nothing but a name may be."""
+"""Terminals of words that are never names, even where the grammar allows only a name."""
 _ACCUMULATOR: Final = "__result__"
-"""What Kubernetes' macros call their own variable."""
+"""The name of the variable that Kubernetes' macros declare themselves."""
 _PARSING: Final = Lock()
-"""lark builds its scanners when it first needs them, and not in a way that two threads may watch."""
+"""lark builds its scanners at their first use, which is not safe for threads."""
 _INT: Final = range(-(2**63), 2**63)
 _UINT: Final = range(2**64)
 
 
 def parse(source: str, namespaced: Container[str]) -> Expr:
-    """The tree of the expression; `namespaced` are the functions whose names have a namespace (`optional.of`)."""
+    """The tree of the expression; `namespaced` are the functions whose names have a namespace (`optional.of`).
+
+    Raises CelError of kind COMPILE.
+    """
     scanned = scan(source)
     try:
         with _PARSING:
@@ -118,7 +119,7 @@ def parse(source: str, namespaced: Container[str]) -> Expr:
 
 @cache
 def _grammar() -> lark.Lark:
-    """cel-python's grammar with its own options, except that `true` and `false` keep their place in the text."""
+    """cel-python's grammar with its own options, except that the tokens `true` and `false` keep their positions."""
     return lark.Lark(
         patched(resources.files("celpy").joinpath("cel.lark").read_text(encoding="utf-8")),
         parser="lalr",
@@ -179,7 +180,7 @@ class _Lowering:
         raise CelError(message, *at, COMPILE)
 
     def position(self, item: Any) -> tuple[int, int]:
-        """Of a token, or of the first token of a tree.  Reading it from tokens halves the time that parsing takes."""
+        """Of a token, or of the first token of a tree.  Propagating positions in lark doubles the time of parsing."""
         while not isinstance(item, lark.Token):
             item = item.children[0]
         return item.line or 1, item.column or 1
@@ -189,7 +190,7 @@ class _Lowering:
             tree = tree.children[0]
         if depth > MAX_DEPTH:
             self.refuse(f"operations are nested deeper than {MAX_DEPTH}", self.position(tree))
-        # As a plain string: comparing lark's takes a frame, and without one left Python would not find the method.
+        # A plain string: to compare lark's own needs a stack frame, without which Python would not find the method.
         handler = getattr(self, str(tree.data), self.operation)
         return cast("Expr", handler(tree, depth + 1))
 
@@ -306,7 +307,7 @@ class _Lowering:
             self.refuse(f"the variables of {macro}() must have different names", (node.line, node.column))
         return name
 
-    # Macros that are other expressions.  Their own variables have names that no expression can contain.
+    # Macros that expand to other expressions.  Their own variables have names that no expression can contain.
 
     def sort_by(self, at: tuple[int, int], receiver: Expr, variable: Expr, key: Expr) -> Expr:
         items = Name(*at, "@items")

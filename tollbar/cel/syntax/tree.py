@@ -1,8 +1,7 @@
-"""The tree of an expression, as every part of this package reads it.
+"""The tree of an expression.  Immutable.
 
-Made by the parser, never changed after.  `line` and `column` point to the name or operator that an error about the
-node is about.  Operators are calls: `a + b` is Call("_+_"), `!a` is Call("!_"); && and || are flat, so that a chain
-of hundreds is one node.
+`line` and `column` point to the name or operator that an error about the node refers to.  Operators are calls: `a + b`
+is Call("_+_"), `!a` is Call("!_").  && and || are flat, so that a chain of hundreds is one node.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
-    """A constant; also a constant call that was folded, such as quantity("1Gi")."""
+    """A constant, which may be the result of a folded call such as quantity("1Gi")."""
 
     value: Any
 
@@ -49,7 +48,7 @@ class Index(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """A function, a method (its receiver is the first argument) or an operator."""
+    """A call of a function, of a method (the receiver is the first argument) or of an operator."""
 
     function: str
     arguments: tuple["Expr", ...]
@@ -74,7 +73,7 @@ class MapLiteral(Node):
 
 @dataclass(frozen=True, slots=True)
 class Logic(Node):
-    """A chain of && or of ||, at least two terms."""
+    """A chain of && or of ||, of at least two terms."""
 
     operator: OneOf["&&", "||"]
     terms: tuple["Expr", ...]
@@ -91,7 +90,7 @@ class Conditional(Node):
 class Comprehension(Node):
     """range.macro(variable, predicate); with a second variable over the indices, or keys, and the elements.
 
-    map() and the transform macros have a value, and a predicate only when it was written.
+    map() and the transform macros have a value; their predicate is optional.
     """
 
     macro: str
@@ -104,7 +103,7 @@ class Comprehension(Node):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Node):
-    """cel.bind(variable, value, body): the value is computed at its first use, if any, or before the body."""
+    """cel.bind(variable, value, body): the value is computed at its first use if `lazy`, else before the body."""
 
     variable: str
     value: "Expr"
@@ -119,9 +118,9 @@ Expr: TypeAlias = (
 QUANTIFIERS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
 """Macros with one or two variables and a predicate."""
 TRANSFORMS: Final = frozenset({"transformList", "transformMap", "transformMapEntry"})
-"""Macros with two variables, maybe a predicate, and a value."""
+"""Macros with two variables, an optional predicate, and a value."""
 MACROS: Final = QUANTIFIERS | TRANSFORMS | {"filter", "map"}
-"""Methods that become a Comprehension.  The other macros are has(), cel.bind(), sortBy(), optMap() and optFlatMap()."""
+"""Methods that become a Comprehension.  Other macros are has(), cel.bind(), sortBy(), optMap() and optFlatMap()."""
 
 
 def path_of(node: Expr) -> str | None:
@@ -137,7 +136,7 @@ def path_of(node: Expr) -> str | None:
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
-    """What the node consists of, in order of evaluation."""
+    """The parts of the node, in order of evaluation."""
     match node:
         case Select(operand=operand):
             return (operand,)
