@@ -1,4 +1,4 @@
-"""Write what docs/reference says about CEL from the tables of tests/cel: divergences, and scores on the specification.
+"""Writes the pages of docs/reference about divergences and conformance from the tables of tests/cel.
 
 python scripts/generate_cel_pages.py            write the pages
 python scripts/generate_cel_pages.py --check    exit 1 and name those that are not up to date
@@ -30,8 +30,8 @@ def generated() -> dict[str, str]:
 def differences() -> Iterator[str]:
     yield "# Where expressions differ from Kubernetes' own"
     yield ""
-    yield "Random expressions run through Tollbar's engines and through the CEL environments of Kubernetes 1.37;"
-    yield "these are all the ways in which the answers were found to differ. A test checks each example on both sides."
+    yield "Random expressions are evaluated by Tollbar's engines and in the CEL environments of Kubernetes 1.37."
+    yield "These are all known differences of their answers. A test checks each example on both sides."
     yield ""
     yield "| id | what differs | why | example | here | Kubernetes |"
     yield "|---|---|---|---|---|---|"
@@ -42,9 +42,9 @@ def differences() -> Iterator[str]:
             f" {_answer(each.theirs)} |"
         )
     yield ""
-    yield "What a rule sees differs from what the API server's own expressions see in three ways, by design: API"
+    yield "The inputs of a rule differ from those of the API server's own expressions in three ways, by design: API"
     yield "times and quantities are strings, as in JSON (write `timestamp(...)`, `quantity(...)`); an explicit JSON"
-    yield "null counts as present for `has()`; and a field that Tollbar's schema of the Kubernetes API does not know is"
+    yield "null counts as present for `has()`; and a field that Tollbar's schema of the Kubernetes API does not have is"
     yield "refused."
 
 
@@ -57,9 +57,9 @@ def scores() -> Iterator[str]:
     total = Counter(row.section for row in rows)
     yield "# The CEL specification's tests"
     yield ""
-    yield "The specification's simple tests, except for those about protocol buffers and about extensions that"
-    yield "Kubernetes does not have. Where Kubernetes 1.37 answers something else, because it has older versions of"
-    yield "libraries, Tollbar answers as Kubernetes does."
+    yield "The simple tests of the specification, without those about protocol buffers and about extensions that"
+    yield "Kubernetes does not have. Where Kubernetes 1.37 gives another answer, because it has older versions of"
+    yield "libraries, Tollbar gives the answer of Kubernetes."
     yield ""
     columns = " | ".join(f"`{name}` as Kubernetes" for name in ENGINES)
     yield f"| section | tests | as the specification | Kubernetes as the specification | {columns} |"

@@ -1,7 +1,7 @@
-"""Writes tollbar/cel/core/schema.json: the fields and types of what rules see of API objects.
+"""Writes tollbar/cel/core/schema.json: the fields of API objects that expressions are given, with their types.
 
-The source is the Kubernetes client's generated models.  `--check` writes nothing and fails when the file is not what
-would be written.  The file is data of tollbar.cel, which imports no Kubernetes client.
+The source are the generated models of the Kubernetes client, which tollbar.cel does not import.  `--check` writes
+nothing, and fails if the file is out of date.
 """
 
 import json
@@ -23,7 +23,7 @@ SEEN = {
     "DeviceClass": ("metadata", "spec"),
     "Namespace": ("metadata",),
 }
-"""What a package has of its objects (tollbar.decide.pods.package): more of them is not there, or not everywhere."""
+"""The top-level fields that expressions are given."""
 UNSEEN = {"ObjectMeta": {"managedFields"}}
 SCALARS = {"str": "string", "datetime": "string", "int": "int", "float": "double", "bool": "bool", "object": "dyn"}
 DEVICE = {

@@ -1,6 +1,6 @@
-"""Expressions and inputs made to cost as much as they can.  Used by the tests and by the benchmark `cel`.
+"""Expressions and inputs made to cost as much as they can.
 
-`x` is what a Pod's author controls.  Inputs are made when they are asked for: some are large.
+`x` is what a Pod's author controls.  Inputs are functions, because some are large.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Adversary:
 
 
 def nested(levels: int, macro: str, innermost: str) -> str:
-    """10^levels evaluations of the innermost."""
+    """Nested macros that evaluate the innermost predicate 10^levels times."""
     text = innermost
     for level in reversed(range(levels)):
         text = f"{_TEN}.{macro}(v{level}, {text})"
@@ -49,7 +49,7 @@ def mapped(times: int) -> str:
 
 
 def unrepeated(length: int, letters: str) -> str:
-    """A text that no automaton learns: the same one each time."""
+    """A text without a pattern that a matcher could cache; the same one each time."""
     source = Random(1)
     return "".join(source.choices(letters, k=length))
 

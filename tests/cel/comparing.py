@@ -1,4 +1,4 @@
-"""Asks our engines and Kubernetes' the same questions, and says where the answers differ."""
+"""Compares the answers of our engines with those of Kubernetes to the same expressions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from tollbar.model import quantity
 ENV: Final = Env(variables=tuple(VARIABLES.items()), result="dyn")
 
 FAILED: Final = "failed"
-"""Any error, at whatever time: which of two errors is reported first is nobody's promise."""
+"""Any error, of compilation or of evaluation: which of several errors is reported is not specified."""
 REPEATED: Final = 16
 
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -22,7 +22,7 @@ _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Two answers to one question."""
+    """Our answer and Kubernetes' to one expression."""
 
     case: Case
     engine: str
@@ -30,7 +30,7 @@ class Disagreement:
     theirs: Any
     messages: tuple[str, str]
     varying: bool = False
-    """Whether the oracle gives our answer, too, when it is asked again: the order of a map's keys is random there."""
+    """Whether the oracle's answer varies and can be ours: the order of a map's keys is random there."""
 
     def __str__(self) -> str:
         ours, theirs = self.messages
@@ -48,7 +48,7 @@ def read_by(case: Case) -> Mapping[str, Any]:
 def disagreements(
     cases: Sequence[Case], engines: Mapping[str, CelEngine], oracle: Oracle, env: Env = ENV
 ) -> list[Disagreement]:
-    """All of them, engine by engine."""
+    """The comparisons of all cases, engine by engine."""
     found = []
     answers = _ask(oracle, cases, env)
     for name, engine in engines.items():
@@ -64,7 +64,7 @@ def disagreements(
 
 
 def _ask(oracle: Oracle, cases: Iterable[Case], env: Env) -> list[tuple[Any, str]]:
-    """The oracle's answers, and what it said."""
+    """The oracle's answers and messages."""
     variables = dict(env.variables)
     answers = oracle.ask(
         {"expression": case.expression, "variables": variables, "inputs": dict(case.inputs), "typed": True}

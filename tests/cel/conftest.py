@@ -1,4 +1,4 @@
-"""The engines, and what Kubernetes makes of the same expressions."""
+"""The engines, and Kubernetes' own CEL environments as the oracle."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tollbar.devplane.real.build import Binaries, BuildError
 from tollbar.devplane.real.oracle import Oracle
 
 NAMES = ("compiled", "closures")
-"""The engines that promise Kubernetes' answers."""
+"""The engines whose answers have to be those of Kubernetes."""
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Where our answers differ from Kubernetes' on purpose, one by one; docs/reference/cel-divergences.md is made from it.
+"""All known differences from Kubernetes' answers; docs/reference/cel-divergences.md is generated from this table.
 
 Every row has an example that is checked on both sides, and says which disagreements of random expressions it explains:
 what no row explains is a bug.
@@ -38,7 +38,7 @@ def _matching(ours: str = "", theirs: str = "", expression: str = "") -> Callabl
 
 
 def _unreached(_found: Disagreement) -> bool:
-    """Random expressions do not get there."""
+    """For divergences that random expressions do not reach."""
     return False
 
 
@@ -50,7 +50,7 @@ def _refused_types(found: Disagreement) -> bool:
 
 
 def _zero(found: Disagreement) -> bool:
-    """The sum of nothing: 0 here, and a zero of the type that was inferred there."""
+    """The sum of an empty list: 0 here, and a zero of the inferred type there."""
     met = "no such overload" in found.messages[0] and ".sum()" in found.case.expression
     return found.theirs != FAILED and (found.ours in (("int", "0"), ("type", "int")) or met)
 
@@ -59,7 +59,7 @@ DIVERGENCES: Final = (
     Divergence(
         "literals",
         "A quantity, version, address or URL that is written as a literal is checked when the expression is compiled",
-        "What can never be right is a mistake, also in a branch that today's Pods do not reach",
+        "A wrong literal is a mistake, also in a branch that is not evaluated for the Pods of today",
         'b || semver("one").major() == 1',
         FAILED,
         ("bool", "true"),
@@ -68,8 +68,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "literals of literals",
-        "A number made of an address, quantity or version that is written as a literal is checked then, too",
-        "As above; Kubernetes computes literals in one step and these in two",
+        "So is the conversion of such a literal to a number",
+        "As above; Kubernetes folds constants once, without the results of other folded calls",
         'b || double(string(ip("10.0.0.1"))) == 1.0',
         FAILED,
         ("bool", "true"),
@@ -78,8 +78,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "qualifiers",
-        "Kubernetes refuses to plan a lookup with a constant key of a type that no map has",
-        "Here it is an error when it is reached, as it is there when the key is not constant",
+        "Kubernetes refuses to compile a lookup with a constant key of a type that no map has",
+        "Here it is an error when it is evaluated, as it is in Kubernetes with a key that is not constant",
         'true || {0: 1}[dyn(b"")] == 1',
         ("bool", "true"),
         FAILED,
@@ -87,8 +87,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "formatting",
-        "Kubernetes compares what is inside lists and maps with a literal format text when the expression is compiled",
-        "Here an operand that the text cannot show is an error when it is reached",
+        "Kubernetes checks elements of lists and maps against a literal template when the expression is compiled",
+        "Here an element that cannot be formatted is an error when it is evaluated",
         'b || "%s".format([{"a": quantity("1")}]) == ""',
         ("bool", "true"),
         FAILED,
@@ -97,8 +97,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "empty literals",
-        "Kubernetes infers what `[]`, `{}` and `optional.none()` could hold; here they may hold anything",
-        "A conflict that only an empty list could have is found when the expression is evaluated",
+        "Kubernetes infers the types of the elements of `[]`, `{}` and `optional.none()`; here they are `dyn`",
+        "A type conflict with an empty literal is an error of the evaluation, not of the compilation",
         "b || [].sum() == 0u",
         ("bool", "true"),
         FAILED,
@@ -107,8 +107,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "in nothing",
-        "`x in []` is false in Kubernetes without a look at x",
-        "Here an error of x is an error; who writes an empty list meant something else",
+        "`x in []` is false in Kubernetes without evaluating x",
+        "Here x is evaluated, and its error is that of the expression",
         "1 / 0 in []",
         FAILED,
         ("bool", "false"),
@@ -117,7 +117,7 @@ DIVERGENCES: Final = (
     Divergence(
         "quantity sums",
         "`a == b.add(c)` and `a == b.sub(c)` are errors in Kubernetes, though not with the sum on the left",
-        "A mistake in Kubernetes 1.37: the sum has another internal type, which its equality does not know",
+        "A bug of Kubernetes 1.37: the sum has another internal type, which its equality does not support",
         'quantity("1") == quantity("0").add(quantity("1"))',
         ("bool", "true"),
         FAILED,
@@ -125,8 +125,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "smallest int",
-        "`sub` of the smallest int64, or of a quantity that is it, adds it in Kubernetes, where its negation overflows",
-        "Here the difference is right",
+        "In Kubernetes `sub` of the smallest int64, as an int or a quantity, adds it, because its negation overflows",
+        "Here the difference is correct",
         'sign(quantity("0").sub(-9223372036854775808)) == 1',
         ("bool", "true"),
         ("bool", "false"),
@@ -134,8 +134,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "long texts",
-        "int(), uint() and double() read up to 64 characters, quantities 128 with exponents up to ±999, versions 256",
-        "No text may be costly to read, and none of these is longer in earnest",
+        "int(), uint() and double() accept 64 characters, quantities 128 with exponents up to ±999, versions 256",
+        "Longer texts are slow to parse, and real values are not longer",
         f'double("{"1" * 65}") > 0.0',
         FAILED,
         ("bool", "true"),
@@ -143,8 +143,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "precision",
-        "The precision of %f and %e in a format text ends at 100",
-        "As in later versions of cel-go; more digits than a double has say nothing",
+        "The precision of %f and %e in a template is at most 100",
+        "As in later versions of cel-go; a double does not have more digits",
         '"%.101f".format([0.5]).size() == 103',
         FAILED,
         ("bool", "true"),
@@ -153,7 +153,7 @@ DIVERGENCES: Final = (
     Divergence(
         "nested kinds",
         "In lists and maps a quantity, version, URL, address or format is unequal to every other kind",
-        "Kubernetes takes the refusal to compare for equality there",
+        "Kubernetes counts the failed comparison as equal there",
         '[dyn(quantity("1"))] == [dyn(1)]',
         ("bool", "false"),
         ("bool", "true"),
@@ -161,8 +161,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "bytes in constants",
-        "Bytes cannot be looked for in a constant list of strings in Kubernetes: an internal error",
-        "Here bytes are equal to no string, as with a list that is not constant",
+        "In Kubernetes `in` fails with an internal error for bytes and a constant list of strings",
+        "Here bytes equal no string, as in Kubernetes with a list that is not constant",
         'dyn(b"a") in ["a", "b"]',
         ("bool", "false"),
         FAILED,
@@ -171,7 +171,7 @@ DIVERGENCES: Final = (
     Divergence(
         "NaN",
         "A list with NaN cannot be sorted",
-        "It has no place; Kubernetes puts it anywhere",
+        "NaN has no order; Kubernetes puts it at an arbitrary position",
         "[2.0, 0.0 / 0.0].sort().size() == 2",
         FAILED,
         ("bool", "true"),
@@ -188,7 +188,7 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "bytes in URLs",
-        "Bytes of a URL that are no UTF-8 become U+FFFD",
+        "Bytes of a URL that are not UTF-8 become U+FFFD",
         "Strings are Unicode here",
         r'url("http://%ff/").getHost() == "\ufffd"',
         ("bool", "true"),
@@ -198,7 +198,7 @@ DIVERGENCES: Final = (
     Divergence(
         "map keys",
         "Keys of maps are strings, integers or bools",
-        "So the specification says; Kubernetes takes more",
+        "As specified; Kubernetes accepts more types",
         "{1.5: true}[1.5]",
         FAILED,
         ("bool", "true"),
@@ -206,8 +206,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "number keys",
-        "A map with number keys is searched with numbers of any type, not only with the type of its keys",
-        "The types of keys are not tracked; equal numbers are equal keys, as they are there behind dyn()",
+        "A map with number keys may be looked up with numbers of any type, not only with the type of its keys",
+        "Types of keys are not tracked; equal numbers are equal keys, as they are in Kubernetes with dyn()",
         "{1: 2}[1.0]",
         ("int", "2"),
         FAILED,
@@ -216,7 +216,7 @@ DIVERGENCES: Final = (
     Divergence(
         "dyn in literals",
         "A list or map may hold values of one type beside others whose type is not known, as in `[1, ?x.?a]`",
-        "What the inputs hold is mostly not known; Kubernetes wants all or none in dyn()",
+        "Types of inputs are often unknown; Kubernetes wants all elements in dyn(), or none",
         "[1, dyn(1.0)].size() == 2",
         ("bool", "true"),
         FAILED,
@@ -224,8 +224,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "Unicode classes",
-        r"`\p{Letter}`, `\p{greek}`, `\p{LC}` and `\p{Cn}` are no classes: long names, other cases, and these two",
-        "RE2 here has the names of Go before version 1.25",
+        r"`\p{Letter}`, `\p{greek}`, `\p{LC}` and `\p{Cn}` are refused: long names, other cases, and these two",
+        "RE2 has the names that Go had before version 1.25",
         r'"a".matches(r"\p{Letter}")',
         FAILED,
         ("bool", "true"),
@@ -233,8 +233,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "group names",
-        "Groups of regular expressions may have names with any letters",
-        "RE2 allows them, Go does not; no function shows a group by its name",
+        "Names of groups in regular expressions may have any letters",
+        "RE2 allows them, Go does not; no function uses the names",
         '"a".matches("(?P<é>a)")',
         ("bool", "true"),
         FAILED,
@@ -242,7 +242,7 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "negative durations",
-        "There is no -d for a duration d",
+        "A duration cannot be negated with -",
         "Kubernetes refuses it too, unless its type is dyn",
         '-dyn(duration("1s")) == duration("-1s")',
         FAILED,
@@ -251,8 +251,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "URI problems",
-        "format.uri() does not say what is wrong with an address in brackets as Go does",
-        "The text is Go's, for logs of Go programs",
+        "The problem that format.uri() reports of an address in brackets has another text",
+        "Kubernetes has the error text of Go's own parser",
         r'format.uri().validate("http://[a]") == optional.of(["parse \"http://[a]\": invalid host"])',
         ("bool", "true"),
         ("bool", "false"),
@@ -260,8 +260,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "order",
-        "The keys of a map are visited in the order in which they are written; in Kubernetes in any",
-        "What an expression comes to should not change from one evaluation to the next",
+        "Macros visit the keys of a map in the order in which they are written, in Kubernetes in random order",
+        "The value of an expression should not change from one evaluation to the next",
         '["b", "a"].map(k, {k: 1}).size() == 2 && {"b": 1, "a": 2}.map(k, k)[0] in ["a", "b"]',
         ("bool", "true"),
         ("bool", "true"),
@@ -269,7 +269,7 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "budget",
-        "An evaluation may take 10,000 steps and make 1 MiB of values; Kubernetes counts a cost of its own",
+        "An evaluation is limited to a cost of 10,000 steps and 1 MiB of new values; Kubernetes has another cost model",
         "A rule shares a process with every other rule",
         "lists.range(200).map(i, lists.range(200).sum()).size() == 200",
         FAILED,

@@ -1,7 +1,7 @@
-"""What a random expression may be made of: one form per line, `result: text`, with its operands' types between ⟨ and ⟩.
+"""The forms of random expressions, one per line, `result: text`, with its operands' types between ⟨ and ⟩.
 
 ⟨A⟩ and ⟨B⟩ stand for any one type each.  ⟨v of A⟩ declares a variable; it is in scope in the operands that follow.
-The table is written from Kubernetes' libraries, not from ours, so that it asks for what may be missing here.
+The table follows Kubernetes' libraries, not ours, so that a function that is missing here is found.
 """
 
 import re
@@ -271,7 +271,7 @@ _HOLE: Final = re.compile(r"⟨([^⟩]*)⟩")
 class Form:
     result: str
     pieces: tuple[str, ...]
-    """Text and operands by turns: pieces[1], pieces[3], ... are types or `variable of type`."""
+    """Text and operands alternate: pieces[1], pieces[3], ... are types or `variable of type`."""
 
 
 FORMS: Final = tuple(
@@ -366,4 +366,4 @@ LITERALS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "name": ("a", "b", "c", "name", "labels", "nope"),
 }  # fmt: skip
-"""What an operand without operands may be.  The first of each is the plainest."""
+"""The terms of each type, the simplest first."""

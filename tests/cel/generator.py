@@ -1,4 +1,4 @@
-"""Random expressions, well typed by construction, over random inputs; the same ones for the same seed."""
+"""Random well-typed expressions with random inputs, the same for the same seed."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "x": "dyn",
     "object": "dyn",
 }
-"""What every generated expression may read."""
+"""The variables of every generated expression."""
 
 ANY: Final = ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration", "list<int>", "list<string>",
               "map<int>", "map<string>", "quantity", "semver", "ip")  # fmt: skip
@@ -35,7 +35,7 @@ RESULTS: Final = ("bool", "bool", "bool", "int", "uint", "double", "string", "by
 TEXTS: Final = frozenset(
     {"key", "truth", "numeral", "moment", "span", "amount", "version", "address", "network", "link"}
 )
-"""Strings for a purpose: now and then any string is tried."""
+"""Strings that functions expect; sometimes any other string is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ _NOT_A_TYPE_OF_ITS_OWN: Final = TEXTS | {
 
 
 def _unify(pattern: str, type_: str) -> dict[str, str] | None:
-    """What A stands for if the pattern is this type; None if it is not."""
+    """The binding of A that makes the pattern this type; None if there is none."""
     if pattern == "A":
         return None if type_ in _NOT_A_TYPE_OF_ITS_OWN else {"A": type_}
     if pattern == "ordered":

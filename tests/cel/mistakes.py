@@ -1,4 +1,4 @@
-"""Rules with one mistake each, as people make them, and a part of what they should be told.
+"""Expressions with one common mistake each, and a part of the expected error.
 
 Habits from older versions of the API, misspelt names, wrong types, wrong results, other languages, wrong literals.
 """

@@ -1,14 +1,14 @@
-"""What device selectors see of a device, and what they make of it; the answers are Kubernetes' own.
+"""Device selectors with their answers for one device, which are those of Kubernetes.
 
-The oracle is asked whether they still are (tests/cel/test_selectors.py).
+A test compares them with the oracle (tests/cel/test_selectors.py).
 """
 
 from typing import Any, Final
 
 ERROR: Final = "error"
-"""Fails when it is evaluated, which ends the allocation of the claim."""
+"""The evaluation fails, which aborts the allocation of the claim."""
 REFUSED: Final = "refused"
-"""Fails when it is compiled."""
+"""The expression does not compile."""
 LITERAL: Final = "refused here, an error there"
 """The divergence `literals`."""
 

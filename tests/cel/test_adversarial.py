@@ -1,4 +1,4 @@
-"""What is made to be expensive ends early: with a short error, within its steps, in little memory."""
+"""Expressions made to be expensive end early: with a short error, within the cost limit, in little memory."""
 
 import tracemalloc
 
@@ -22,7 +22,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("name", "adversary"), CASES.values(), ids=CASES)
-def test_an_adversary_gets_an_error_and_nothing_else(name: str, adversary: Adversary) -> None:
+def test_an_adversary_ends_with_a_short_error_in_little_memory(name: str, adversary: Adversary) -> None:
     inputs = {"x": adversary.x()}
     budget = CostBudget(0)
     tracemalloc.start()
@@ -47,11 +47,11 @@ def attempt(cel: CelEngine, expression: str, inputs: dict[str, object], budget: 
 
 
 def over_budget(found: object) -> bool:
-    """Its purse holds what it asked for last and did not get, too."""
+    """Its cost then includes the operation that exceeded the limit."""
     return isinstance(found, CelError) and found.kind == BUDGET
 
 
 def clear(error: CelError) -> bool:
-    """One short line, of ours, without what the input holds."""
+    """One short line of our own, without input data."""
     text = str(error)
     return len(text) < 200 and "\n" not in text and "internal error" not in text and "yyyy" not in text

@@ -1,4 +1,4 @@
-"""The generator of random expressions: repeatable, and it uses every form that it has."""
+"""The generator of random expressions is repeatable and uses every form."""
 
 from cel.forms import FORMS
 from cel.generator import cases

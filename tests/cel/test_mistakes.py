@@ -1,4 +1,4 @@
-"""What is wrong with a rule is said before it is stored, with its place."""
+"""Common mistakes are refused when a rule is written, with line and column."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Device selectors as Kubernetes evaluates them: on every engine, and on Kubernetes itself."""
+"""Device selectors on every engine, and on Kubernetes itself."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""What a program says that it reads, what it decides without knowing everything, and what threads do to it.
+"""Read sets and partial evaluation are sound, and programs can be shared by threads.
 
-The volume is in TOLLBAR_CEL_PAIRS, so that a longer run needs no edit.
+TOLLBAR_CEL_PAIRS sets the number of pairs.
 """
 
 import copy
@@ -22,7 +22,7 @@ MUTATIONS: Final = 8
 ENV: Final = Env(tuple(VARIABLES.items()), "dyn")
 THREADS: Final = 8
 PATHS: Final = (*VARIABLES, "object.a", "object.b", "object.labels", "object.a.name", "x.a", "x.labels")
-"""What may be unknown."""
+"""Paths that may be unknown."""
 
 
 class Compiled(NamedTuple):
@@ -63,7 +63,7 @@ def mutated(rng: random.Random, given: Mapping[str, Any], names: list[str]) -> d
 
 
 def mentioned(names: Iterable[str], expression: str) -> list[str]:
-    """Those that are about the expression; all of them when none is."""
+    """Those that the expression refers to, or else all of them."""
     names = list(names)
     return [name for name in names if re.search(rf"\b{name.partition('.')[0]}\b", expression)] or names
 

@@ -1,4 +1,4 @@
-"""CEL on texts, expressions and objects that nobody thought of."""
+"""Properties of the engines on random texts, expressions and objects."""
 
 from functools import cache
 from typing import Any
@@ -154,7 +154,7 @@ def test_evaluation_is_total_bounded_and_repeatable(source: str, x: Any, y: Any)
 
 
 def both(source: str, env: Env, inputs: Any, spare: int) -> tuple[Any, Any]:
-    """What the engines answer, and what it took, when they may spend so many steps on what the nodes do."""
+    """The answers of the engines and their costs, with so many steps left after the fixed cost."""
     compiled, closures = CompilingEngine().compile(source, env), ClosuresEngine().compile(source, env)
     with patch("tollbar.cel.core.limits.MAX_STEPS", closures.fixed_cost + spare):
         return compiled.measure(inputs), closures.measure(inputs)
@@ -319,7 +319,7 @@ def scrambled_package(package: Any, other: Any, reads: frozenset[str]) -> Any:
 
 @settings(max_examples=150)
 @given(rules(SCOPE), PACKAGES, PACKAGES)
-def test_what_is_not_read_does_not_matter(source: str, package: Any, other: Any) -> None:
+def test_inputs_outside_of_the_read_set_do_not_change_the_answer(source: str, package: Any, other: Any) -> None:
     program = ENGINE.compile(source, RULE_ENV)
     changed = scrambled_package(package, other, program.reads)
     assert (
@@ -399,7 +399,7 @@ def test_the_engines_agree_on_rules(source: str, package: Any, spare: int) -> No
 
 
 @given(rules(SCOPE), PACKAGES)
-def test_the_compiled_function_has_every_value_itself(source: str, package: Any) -> None:
+def test_the_compiled_function_falls_back_for_errors_alone(source: str, package: Any) -> None:
     program = CompilingEngine().compile(source, RULE_ENV)
     assert isinstance(program, CompiledProgram)
     answer = program.slow.evaluate(package)

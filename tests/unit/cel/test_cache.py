@@ -1,4 +1,4 @@
-"""Which programs the cache keeps."""
+"""The cache of compiled programs."""
 
 import gc
 import tracemalloc
@@ -31,7 +31,7 @@ ASKED: dict[str, tuple[int, list[str], list[str]]] = {
     "an error": (size("1 == "), ["1 == ", "1 == "], ["1 == "]),
     "two, where both fit": (2 * size("1 == 1"), ["1 == 1", "1 == 2"] * 2, ["1 == 1", "1 == 2"]),
     "two, where only the last fits": (2 * size("1 == 1") - 1, ["1 == 1", "1 == 2"] * 2, ["1 == 1", "1 == 2"] * 2),
-    "what was not used for longest goes": (
+    "the least recently used is dropped": (
         2 * size("1 == 1"),
         ["1 == 1", "1 == 2", "1 == 1", "1 == 3", "1 == 1", "1 == 2"],
         ["1 == 1", "1 == 2", "1 == 3", "1 == 2"],
@@ -51,7 +51,7 @@ ASKED: dict[str, tuple[int, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("memory", "asked", "compiled"), ASKED.values(), ids=ASKED)
-def test_compiled(memory: int, asked: list[str], compiled: list[str]) -> None:
+def test_only_what_was_dropped_is_compiled_again(memory: int, asked: list[str], compiled: list[str]) -> None:
     compile_ = Counting()
     cache = ProgramCache(compile_, memory)
     answers = [cache.get(source) for source in asked]
@@ -59,7 +59,7 @@ def test_compiled(memory: int, asked: list[str], compiled: list[str]) -> None:
     assert (compile_.compiled, errors) == (compiled, [source == "1 == " for source in asked])
 
 
-def test_an_error_does_not_hold_on_to_what_was_compiled() -> None:
+def test_a_cached_error_holds_no_traceback() -> None:
     found = ProgramCache(Counting()).get("1 == 2 || zz")
     assert (found, getattr(found, "__traceback__", "no error")) == (
         CelError("undefined variable 'zz'", 1, 11, COMPILE),

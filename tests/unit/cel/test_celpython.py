@@ -1,4 +1,4 @@
-"""cel-python behind the seam: it answers, and what takes other processes down ends here."""
+"""cel-python as an engine: it evaluates, and expressions that would take its process down end with an error."""
 
 import sys
 from dataclasses import replace
@@ -34,8 +34,8 @@ ANSWERS: dict[str, tuple[str, Any, Any]] = {
     ),
     "an error with large values": ("x.exists(i, i + 1 == 2)", ["y" * 100_000] * 500, TOO_MUCH),
     "a pattern of 100 kB": ("'a'.matches(x)", "a" * 100_000, NO_VALUE),
-    "syntax that it lacks": ("x.?a.hasValue()", {}, (COMPILE, "cel-python does not support this syntax")),
-    "what ours refuses": ("y == 1", {}, (COMPILE, "undefined variable 'y'")),
+    "syntax that it does not support": ("x.?a.hasValue()", {}, (COMPILE, "cel-python does not support this syntax")),
+    "an error of our own checks": ("y == 1", {}, (COMPILE, "undefined variable 'y'")),
     "a result that is not bool": ("x", "text", (RUNTIME, "must evaluate to bool")),
 }
 
@@ -45,7 +45,7 @@ def described(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize(("source", "x", "want"), ANSWERS.values(), ids=ANSWERS)
-def test_answer(source: str, x: Any, want: Any) -> None:
+def test_the_answer_is_a_value_or_a_short_error(source: str, x: Any, want: Any) -> None:
     upstream = engine("cel-python")
     limit = sys.getrecursionlimit()
     try:
@@ -64,18 +64,18 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("source", "want"), VALUES.items(), ids=VALUES)
-def test_values_are_those_of_ours(source: str, want: Any) -> None:
+def test_values_are_of_the_types_of_our_engines(source: str, want: Any) -> None:
     found: Any = engine("cel-python").compile(source, replace(ANYTHING, result="dyn")).evaluate({"x": 2})
     assert (found, type(found)) == (want, type(want))
 
 
-def test_a_purse_pays_for_visits() -> None:
+def test_visited_nodes_are_charged_to_the_cost_budget() -> None:
     budget = CostBudget(1_000)
     engine("cel-python").compile("x == 1", ANYTHING).evaluate({"x": 1}, budget)
     assert 0 < budget.steps < 1_000
 
 
 @pytest.mark.parametrize(("unknown", "want"), [("pod.metadata.name", UNKNOWN), ("pod.spec", True)])
-def test_what_is_unknown(unknown: str, want: Any) -> None:
+def test_the_answer_is_unknown_if_anything_unknown_is_read(unknown: str, want: Any) -> None:
     program = engine("cel-python").compile('true || pod.metadata.name == "x"', RULE_ENV)
     assert program.evaluate_partial({"pod": {"metadata": {"name": "x"}}}, frozenset({unknown})) == want

@@ -1,4 +1,4 @@
-"""What is refused when a rule is written, in which words and at which place."""
+"""The errors of expressions that do not compile: their messages and places."""
 
 import pytest
 
@@ -289,7 +289,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("source", "want"), REFUSED.values(), ids=REFUSED)
-def test_refused(cel: CelEngine, source: str, want: str) -> None:
+def test_the_expression_is_refused_with_this_error(cel: CelEngine, source: str, want: str) -> None:
     with pytest.raises(CelError) as caught:
         cel.compile(source, RULE_ENV)
     assert (caught.value.kind, str(caught.value)) == (COMPILE, want)
@@ -319,7 +319,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("source", ACCEPTED.values(), ids=ACCEPTED)
-def test_accepted(cel: CelEngine, source: str) -> None:
+def test_the_expression_is_accepted(cel: CelEngine, source: str) -> None:
     assert cel.compile(source, RULE_ENV).source == source
 
 
@@ -338,7 +338,7 @@ DEVICE_REFUSED = {
 
 
 @pytest.mark.parametrize(("source", "want"), DEVICE_REFUSED.values(), ids=DEVICE_REFUSED)
-def test_refused_for_devices(cel: CelEngine, source: str, want: str) -> None:
+def test_the_device_selector_is_refused_with_this_error(cel: CelEngine, source: str, want: str) -> None:
     with pytest.raises(CelError) as caught:
         cel.compile(source, DEVICE_ENV)
     assert (caught.value.kind, str(caught.value)) == (COMPILE, want)

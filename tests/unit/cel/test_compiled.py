@@ -1,4 +1,4 @@
-"""The compiled engine's own promises: where it leaves the work to closures, and that nothing else shows."""
+"""The compiled engine: when it falls back to closures, with the same answers, and what its functions can name."""
 
 import inspect
 import sys
@@ -14,14 +14,14 @@ from tollbar.cel.engines.compiled import CompiledProgram, CompilingEngine
 DYN = Env(variables=(("x", "dyn"),))
 
 
-LEFT_TO_CLOSURES = {
+NOT_COMPILED = {
     "more nested macros than CPython has blocks": "[1].exists(a, " * 12 + "x == 1" + ")" * 12,
-    "more terms than are worth it": " || ".join(["x == 1"] * 200),
+    "more terms than compiling is worth": " || ".join(["x == 1"] * 200),
 }
 
 
-@pytest.mark.parametrize("source", LEFT_TO_CLOSURES.values(), ids=LEFT_TO_CLOSURES)
-def test_left_to_closures(source: str) -> None:
+@pytest.mark.parametrize("source", NOT_COMPILED.values(), ids=NOT_COMPILED)
+def test_an_expression_that_is_not_compiled_is_a_program_of_closures(source: str) -> None:
     program = CompilingEngine().compile(source, DYN)
     assert (type(program), program.evaluate({"x": 1})) == (ClosureProgram, True)
 
@@ -33,15 +33,15 @@ def test_five_nested_macros_are_compiled() -> None:
 
 FAILURES = {
     "a missing key": ("x.a.b == 1", {"a": {}}),
-    "an error outside of what absorbs it": ("[x.nope].exists(v, true)", {}),
+    "an error that no operator absorbs": ("[x.nope].exists(v, true)", {}),
     "an error in each term": ("x.a == 1 || x.b == 2 || x.c", {}),
-    "a budget that is spent": ("x.all(a, x.all(b, x.all(c, a + b + c >= 0)))", list(range(40))),
+    "a cost limit that is exceeded": ("x.all(a, x.all(b, x.all(c, a + b + c >= 0)))", list(range(40))),
     "a result that is not bool": ("x", "text"),
 }
 
 
 @pytest.mark.parametrize(("source", "x"), FAILURES.values(), ids=FAILURES)
-def test_a_failure_is_that_of_closures(source: str, x: Any) -> None:
+def test_a_failure_has_the_error_and_the_cost_of_closures(source: str, x: Any) -> None:
     compiled, closures = (engine.compile(source, DYN) for engine in (CompilingEngine(), ClosuresEngine()))
     budgets = CostBudget(10**6), CostBudget(10**6)
     answers = [
@@ -61,7 +61,7 @@ def test_a_result_has_the_kind_that_the_environment_asks_for(result: str, x: Any
     assert (type(compiled), compiled) == (type(closures), closures)
 
 
-def test_a_nearly_full_stack_is_an_error_like_any_other() -> None:
+def test_a_nearly_full_stack_is_a_compile_error() -> None:
     source = "1"
     for number in range(17):
         source = f"optional.of(x).optMap(a{number}, {source})"
@@ -79,7 +79,7 @@ def test_a_nearly_full_stack_is_an_error_like_any_other() -> None:
     assert {deeper(levels) for levels in range(room - 120, room)} == {"expression is nested too deeply"}
 
 
-def test_the_function_does_not_fail_where_a_term_absorbs() -> None:
+def test_the_function_does_not_fail_if_another_term_decides() -> None:
     source = "claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == 'gpu'))"
     program = CompilingEngine().compile(source, RULE_ENV)
     assert isinstance(program, CompiledProgram)
@@ -88,22 +88,22 @@ def test_the_function_does_not_fail_where_a_term_absorbs() -> None:
     assert program.run(inputs, CostTracker()) is True
 
 
-TEXT_THAT_IS_CODE = {
+TEXT_LIKE_CODE = {
     "a name of Python": "[1].exists(print, print == 1)",
-    "names of ours": "[1].exists(t1, [1].exists(K0, t1 == K0))",
-    "names of the function": "[1].exists(cost, [cost].exists(inputs, inputs == 1))",
+    "names of the function's own variables": "[1].exists(t1, [1].exists(K0, t1 == K0))",
+    "names of the function's parameters": "[1].exists(cost, [cost].exists(inputs, inputs == 1))",
     "a dunder name": "[{'a': 1}].exists(__class__, __class__.a == 1)",
     "a field in backticks": "{'x.__class__': 1}.`x.__class__` == 1",
     "code in a string": "'\\'; import os #' != \"__import__('os')\"",
 }
 
 
-@pytest.mark.parametrize("source", TEXT_THAT_IS_CODE.values(), ids=TEXT_THAT_IS_CODE)
+@pytest.mark.parametrize("source", TEXT_LIKE_CODE.values(), ids=TEXT_LIKE_CODE)
 def test_text_never_becomes_code(source: str) -> None:
     assert CompilingEngine().compile(source, DYN).evaluate({"x": 1}) is True
 
 
-def test_attributes_of_python_are_no_fields() -> None:
+def test_attributes_of_python_objects_are_not_fields() -> None:
     answer = CompilingEngine().compile("x.__class__ == 1 || x.keys == 1", DYN).evaluate({"x": {}})
     assert str(answer) == "1:3: no such key: __class__"
 

@@ -1,4 +1,4 @@
-"""Every function pays for the data that it looks at or makes, before it works."""
+"""Every function charges for the data that it looks at or makes, before it does the work."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ LONG = "a" * 60_000
 LIST = list(range(9_000))
 WORDS = [f"word-{index}" for index in range(5_000)]
 
-# An expression, the data, and the least number of steps that it takes when the budget suffices.
+# An expression, the data, and the least number of steps that are charged unless the cost limit is exceeded.
 COSTS: dict[str, tuple[str, Any, int]] = {
     "contains": ('x.contains("b")', LONG, 900),
     "contains a long part": ("x.contains(x)", LONG, 4_500),
@@ -58,7 +58,7 @@ COSTS: dict[str, tuple[str, Any, int]] = {
 
 
 @pytest.mark.parametrize(("source", "x", "least"), COSTS.values(), ids=COSTS)
-def test_cost(measured: Callable[..., Measured], source: str, x: Any, least: int) -> None:
+def test_at_least_so_many_steps_are_charged(measured: Callable[..., Measured], source: str, x: Any, least: int) -> None:
     found = measured(source, x=x)
     spent = isinstance(found.answer, CelError) and found.answer.kind == BUDGET
     assert (isinstance(found.answer, bool) or spent, spent or found.steps >= least) == (True, True)
@@ -75,6 +75,6 @@ EXCESSIVE = {
 
 
 @pytest.mark.parametrize(("source", "x"), EXCESSIVE.values(), ids=EXCESSIVE)
-def test_excess(value: Callable[..., Any], source: str, x: Any) -> None:
+def test_the_cost_limit_is_exceeded(value: Callable[..., Any], source: str, x: Any) -> None:
     kind, _ = value(source, x=x, y=[1] * 1_000)
     assert kind == BUDGET

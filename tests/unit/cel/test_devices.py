@@ -1,6 +1,6 @@
-"""Devices, prepared for selectors: what they lack, what is refused, and where an error points.
+"""Inputs of device selectors: missing attributes, refused values, and the places of errors.
 
-What selectors answer is in tests/cel/selectors.py, beside Kubernetes' own answers.
+The answers of selectors are in tests/cel/selectors.py, beside those of Kubernetes.
 """
 
 from typing import Any
@@ -33,18 +33,18 @@ ERRORS: dict[str, tuple[str, CelError]] = {
 
 
 @pytest.mark.parametrize(("source", "want"), ERRORS.values(), ids=ERRORS)
-def test_an_error_and_its_place(cel: CelEngine, source: str, want: CelError) -> None:
+def test_an_error_points_to_the_attribute(cel: CelEngine, source: str, want: CelError) -> None:
     assert cel.compile(source, DEVICE_ENV).evaluate(devices.prepare(DRIVER, ATTRIBUTES, {})) == want
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_device_is_for_one_unless_said_otherwise(cel: CelEngine, shared: bool) -> None:
+def test_a_device_does_not_allow_multiple_allocations_by_default(cel: CelEngine, shared: bool) -> None:
     program = cel.compile("device.allowMultipleAllocations", DEVICE_ENV)
     given = {"allow_multiple_allocations": True} if shared else {}
     assert program.evaluate(devices.prepare(DRIVER, {}, {}, **given)) is shared
 
 
-def test_a_device_without_anything(cel: CelEngine) -> None:
+def test_a_device_without_attributes_and_capacity(cel: CelEngine) -> None:
     program = cel.compile("device.attributes == {} && device.capacity == {}", DEVICE_ENV)
     assert program.evaluate(devices.prepare(DRIVER, {}, {})) is True
 
@@ -64,6 +64,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("attributes", "capacity"), REFUSED.values(), ids=REFUSED)
-def test_refused(attributes: dict[str, Any], capacity: dict[str, Any]) -> None:
+def test_values_that_the_api_server_does_not_admit_are_refused(
+    attributes: dict[str, Any], capacity: dict[str, Any]
+) -> None:
     with pytest.raises(ValueError, match=r"\A(unsupported attribute value|not a )"):
         devices.prepare(DRIVER, attributes, capacity)

@@ -1,4 +1,4 @@
-"""Signatures: what they say of kinds, of types, and of results."""
+"""Declarations of functions: result types, and implementations by types."""
 
 import pytest
 
@@ -26,7 +26,7 @@ RESULTS: dict[str, tuple[str, tuple[str, ...], str | None]] = {
 
 
 @pytest.mark.parametrize(("signature", "types", "want"), RESULTS.values(), ids=RESULTS)
-def test_result(signature: str, types: tuple[str, ...], want: str | None) -> None:
+def test_the_result_type_of_a_call(signature: str, types: tuple[str, ...], want: str | None) -> None:
     assert overload(signature, len).result_for(types) == want
 
 
@@ -35,7 +35,7 @@ def test_a_name_in_a_namespace_is_a_function() -> None:
     assert (found.name, found.method, found.types) == ("ip.isCanonical", False, ("string",))
 
 
-def test_what_is_no_signature() -> None:
+def test_a_malformed_signature_is_refused() -> None:
     with pytest.raises(ValueError, match="not a signature: size"):
         overload("size list -> int", len)
 

@@ -1,4 +1,4 @@
-"""What expressions mean: operators, equality, errors and their absorption, macros."""
+"""The language: operators, equality, the absorption of errors, macros."""
 
 from collections.abc import Callable
 from typing import Any
@@ -145,7 +145,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("source", TRUE.values(), ids=TRUE)
-def test_true(answer: Callable[..., Any], source: str) -> None:
+def test_the_expression_is_true(answer: Callable[..., Any], source: str) -> None:
     assert answer(source, x=X) is True
 
 
@@ -219,5 +219,5 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("source", "want"), FAILURES.values(), ids=FAILURES)
-def test_failure(answer: Callable[..., Any], source: str, want: str) -> None:
+def test_the_expression_fails_with_this_error(answer: Callable[..., Any], source: str, want: str) -> None:
     assert answer(source, x={**X, "odd": {1, 2}}) == ("RUNTIME", want)

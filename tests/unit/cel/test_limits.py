@@ -1,6 +1,6 @@
-"""Expressions and data made to take the process down: each ends within its budget, with a short message.
+"""Expressions and data made to take the process down: each evaluation ends within its limits, with a short error.
 
-Bounds are asserted on steps, bytes and lengths.  A hang is the test runner's timeout.
+Steps, bytes and lengths are asserted.  A hang fails by the test runner's timeout.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,9 @@ SOURCES = {
 
 
 @pytest.mark.parametrize(("source", "kind", "message"), SOURCES.values(), ids=SOURCES)
-def test_source(measured: Callable[..., Measured], source: str, kind: Any, message: str | None) -> None:
+def test_an_expression_compiles_or_exceeds_a_limit(
+    measured: Callable[..., Measured], source: str, kind: Any, message: str | None
+) -> None:
     found = measured(source, x={})
     want = (kind, message) if message else kind
     assert (described(found.answer), found.steps <= MAX_STEPS) == (want, True)
@@ -203,7 +205,9 @@ EVALUATIONS: dict[str, tuple[str, Any, Any]] = {
 
 
 @pytest.mark.parametrize(("source", "x", "want"), EVALUATIONS.values(), ids=EVALUATIONS)
-def test_evaluation(measured: Callable[..., Measured], source: str, x: Any, want: Any) -> None:
+def test_an_evaluation_ends_within_its_limits(
+    measured: Callable[..., Measured], source: str, x: Any, want: Any
+) -> None:
     found = measured(source, x=x)
     over = isinstance(found.answer, CelError) and found.answer.kind == BUDGET
     within = found.steps <= MAX_STEPS and found.allocated <= MAX_ALLOCATION
@@ -222,12 +226,12 @@ DEEP = {
     "in a list": ("x in [y]", (BUDGET, "values are nested too deeply to compare")),
     "different at once": ("x == 1", False),
     "selected": ("x.a[0].a[0].a[0].size() == 1", True),
-    "a budget is not absorbed": ("x == y || true", (BUDGET, "values are nested too deeply to compare")),
+    "an exceeded limit is not absorbed": ("x == y || true", (BUDGET, "values are nested too deeply to compare")),
 }
 
 
 @pytest.mark.parametrize(("source", "want"), DEEP.values(), ids=DEEP)
-def test_deep_json(measured: Callable[..., Measured], source: str, want: Any) -> None:
+def test_deeply_nested_json(measured: Callable[..., Measured], source: str, want: Any) -> None:
     assert described(measured(source, x=deep(20_000), y=deep(20_000)).answer) == want
 
 

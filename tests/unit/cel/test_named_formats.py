@@ -1,4 +1,4 @@
-"""Kubernetes' named formats, and what they say."""
+"""Kubernetes' named formats, with the errors of the API server."""
 
 from collections.abc import Callable
 from typing import Any
@@ -79,7 +79,9 @@ VALIDATED: dict[str, tuple[str, str, list[str] | None]] = {
 
 
 @pytest.mark.parametrize(("name", "text", "want"), VALIDATED.values(), ids=VALIDATED)
-def test_validate(value: Callable[..., Any], name: str, text: str, want: list[str] | None) -> None:
+def test_validate_returns_these_problems(
+    value: Callable[..., Any], name: str, text: str, want: list[str] | None
+) -> None:
     assert value(f"format.{name}().validate(x)", x=text) == (ABSENT if want is None else Optional(want))
 
 
@@ -92,7 +94,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("source", TRUE.values(), ids=TRUE)
-def test_true(answer: Callable[..., Any], source: str) -> None:
+def test_the_expression_is_true(answer: Callable[..., Any], source: str) -> None:
     assert answer(source) is True
 
 

@@ -64,7 +64,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("source", TRUE.values(), ids=TRUE)
-def test_true(answer: Callable[..., Any], source: str) -> None:
+def test_the_expression_is_true(answer: Callable[..., Any], source: str) -> None:
     assert answer(source, x=X) is True
 
 
@@ -117,7 +117,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("source", "want"), FAILURES.values(), ids=FAILURES)
-def test_failure(value: Callable[..., Any], source: str, want: str) -> None:
+def test_the_expression_fails_with_this_error(value: Callable[..., Any], source: str, want: str) -> None:
     kind, text = value(source, x=X)
     assert (kind, text.partition(": ")[2]) == ("RUNTIME", want)
 
@@ -132,5 +132,5 @@ DOUBLES = {
 
 
 @pytest.mark.parametrize(("source", "want"), DOUBLES.values(), ids=DOUBLES)
-def test_double(value: Callable[..., Any], source: str, want: float) -> None:
+def test_a_text_is_read_as_this_double(value: Callable[..., Any], source: str, want: float) -> None:
     assert repr(value(source)) == repr(want)

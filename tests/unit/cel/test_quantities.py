@@ -68,7 +68,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("source", TRUE.values(), ids=TRUE)
-def test_true(answer: Callable[..., Any], source: str) -> None:
+def test_the_expression_is_true(answer: Callable[..., Any], source: str) -> None:
     assert answer(source, x=X) is True
 
 
@@ -87,6 +87,6 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("source", "want"), FAILURES.values(), ids=FAILURES)
-def test_failure(value: Callable[..., Any], source: str, want: str) -> None:
+def test_the_expression_fails_with_this_error(value: Callable[..., Any], source: str, want: str) -> None:
     kind, text = value(source, x=X)
     assert (kind, text.partition(": ")[2]) == ("RUNTIME", want)

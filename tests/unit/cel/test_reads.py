@@ -1,4 +1,4 @@
-"""Which input paths an expression reads, and what follows for unknown inputs."""
+"""Read sets of expressions, partial evaluation, and projections of inputs."""
 
 from typing import Any
 
@@ -113,11 +113,11 @@ READS: dict[str, tuple[str, set[str]]] = {
 
 
 @pytest.mark.parametrize(("source", "want"), READS.values(), ids=READS)
-def test_reads(cel: CelEngine, source: str, want: set[str]) -> None:
+def test_the_read_set(cel: CelEngine, source: str, want: set[str]) -> None:
     assert cel.compile(source, RULE_ENV).reads == want
 
 
-def test_reads_of_a_device(cel: CelEngine) -> None:
+def test_the_read_set_of_a_device_selector(cel: CelEngine) -> None:
     source = 'device.driver == "x" && device.attributes["x"].model == "y" && device.capacity["a.b"].mem.isInteger()'
     assert cel.compile(source, DEVICE_ENV).reads == {"device.driver", "device.attributes.x.model", "device.capacity"}
 
@@ -167,7 +167,7 @@ PARTIAL: dict[str, tuple[str, set[str], Any]] = {
 
 
 @pytest.mark.parametrize(("source", "unknown", "want"), PARTIAL.values(), ids=PARTIAL)
-def test_partial(cel: CelEngine, source: str, unknown: set[str], want: Any) -> None:
+def test_the_answer_while_inputs_are_unknown(cel: CelEngine, source: str, unknown: set[str], want: Any) -> None:
     program = cel.compile(source, RULE_ENV)
     inputs = {
         "pod": {"metadata": {"name": "web"}},
@@ -209,7 +209,7 @@ PROJECTIONS: dict[str, tuple[set[str], Any]] = {
 
 
 @pytest.mark.parametrize(("reads", "want"), PROJECTIONS.values(), ids=PROJECTIONS)
-def test_projection(reads: set[str], want: Any) -> None:
+def test_the_projection_keeps_what_is_read(reads: set[str], want: Any) -> None:
     assert project(INPUTS, reads, RULE_ENV) == want
 
 

@@ -1,6 +1,6 @@
-"""cel-python's own evaluator as a second opinion on ours, and where the two are known to differ.
+"""cel-python's own evaluator as a second opinion on our engines, and the known differences.
 
-A difference that disappears fails too: then upstream was fixed, and the row goes.
+A difference that disappeared fails as well: cel-python was fixed then, and the row can be deleted.
 """
 
 import sys
@@ -106,7 +106,7 @@ AGREED = [
 
 
 @pytest.mark.parametrize("source", AGREED)
-def test_agreement(ours: Ask, upstream: Ask, source: str) -> None:
+def test_cel_python_agrees(ours: Ask, upstream: Ask, source: str) -> None:
     value = upstream(source)
     assert ours(source) == (value if isinstance(value, bool) else FAILS)
 
@@ -134,5 +134,5 @@ DIVERGENCES: dict[str, tuple[str, Any, Any]] = {
 
 
 @pytest.mark.parametrize(("source", "want", "theirs"), DIVERGENCES.values(), ids=DIVERGENCES)
-def test_divergence(ours: Ask, upstream: Ask, source: str, want: Any, theirs: Any) -> None:
+def test_cel_python_differs_as_documented(ours: Ask, upstream: Ask, source: str, want: Any, theirs: Any) -> None:
     assert (ours(source), upstream(source)) == (want, theirs)

@@ -1,4 +1,4 @@
-"""string.format(): every clause, and what is wrong with a template."""
+"""string.format(): every clause, and the errors of templates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +49,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("source", "want"), TEXTS.values(), ids=TEXTS)
-def test_text(value: Callable[..., Any], source: str, want: str) -> None:
+def test_the_template_formats_to_this_text(value: Callable[..., Any], source: str, want: str) -> None:
     assert value(source, x="n=%s") == want
 
 
@@ -105,12 +105,14 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("template", "arguments", "want"), FAILURES.values(), ids=FAILURES)
-def test_failure(value: Callable[..., Any], template: str, arguments: list[Any], want: str) -> None:
+def test_the_expression_fails_with_this_error(
+    value: Callable[..., Any], template: str, arguments: list[Any], want: str
+) -> None:
     kind, text = value("x.format(y)", x=template, y=arguments)
     assert (kind, text.partition(": ")[2]) == ("RUNTIME", want)
 
 
-def test_what_has_no_text(value: Callable[..., Any]) -> None:
+def test_values_that_cannot_be_formatted(value: Callable[..., Any]) -> None:
     want = (
         "1:3: error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
         "lists, types, durations, and timestamps, was given kubernetes.Quantity"
@@ -133,5 +135,5 @@ CHECKED: dict[str, tuple[str, list[str], str | None]] = {
 
 
 @pytest.mark.parametrize(("template", "kinds", "want"), CHECKED.values(), ids=CHECKED)
-def test_check(template: str, kinds: list[str], want: str | None) -> None:
+def test_the_check_of_a_literal_template(template: str, kinds: list[str], want: str | None) -> None:
     assert string_format.check(template, kinds) == want

@@ -104,7 +104,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("source", TRUE.values(), ids=TRUE)
-def test_true(answer: Callable[..., Any], source: str) -> None:
+def test_the_expression_is_true(answer: Callable[..., Any], source: str) -> None:
     assert answer(source, x=X) is True
 
 
@@ -138,7 +138,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("source", "want"), FAILURES.values(), ids=FAILURES)
-def test_failure(value: Callable[..., Any], source: str, want: str) -> None:
+def test_the_expression_fails_with_this_error(value: Callable[..., Any], source: str, want: str) -> None:
     kind, text = value(source, x=X)
     assert (kind, text.partition(": ")[2]) == ("RUNTIME", want)
 
@@ -161,7 +161,7 @@ NO_TIMESTAMPS = {
 
 
 @pytest.mark.parametrize("text", NO_TIMESTAMPS.values(), ids=NO_TIMESTAMPS)
-def test_no_timestamp(answer: Callable[..., Any], text: str) -> None:
+def test_the_text_is_not_a_timestamp(answer: Callable[..., Any], text: str) -> None:
     assert answer("timestamp(x) == timestamp(x)", x=text)[0] == "RUNTIME"
 
 
@@ -183,7 +183,7 @@ NO_DURATIONS = {
 
 
 @pytest.mark.parametrize("text", NO_DURATIONS.values(), ids=NO_DURATIONS)
-def test_no_duration(answer: Callable[..., Any], text: str) -> None:
+def test_the_text_is_not_a_duration(answer: Callable[..., Any], text: str) -> None:
     assert answer("duration(x) == duration(x)", x=text) == ("RUNTIME", f"1:1: {NO_DURATION}")
 
 

@@ -1,4 +1,4 @@
-"""The seam: engines by name, errors as values, and that nothing is shared or left behind in the process."""
+"""The interface: engines by name, errors as values, programs shared by threads, no effects on the process."""
 
 import copy
 import logging
@@ -36,19 +36,19 @@ def test_errors_are_values() -> None:
     )
 
 
-def test_errors_of_evaluation_hold_on_to_nothing(cel: CelEngine) -> None:
+def test_errors_of_evaluation_hold_no_traceback(cel: CelEngine) -> None:
     error: Any = cel.compile("pod.spec.nodeName == 'x'", RULE_ENV).evaluate({"pod": POD})
     assert (error.__traceback__, error.__context__, error.__cause__) == (None, None, None)
 
 
-def test_prepared_inputs_serve_many_programs(cel: CelEngine) -> None:
+def test_prepared_inputs_are_shared_by_programs(cel: CelEngine) -> None:
     inputs = cel.prepare({"pod": POD, "claims": []})
     sources = ['pod.metadata.name == "web"', "claims.size() == 0", "pod.spec.containers.all(c, has(c.name))"]
     assert [cel.compile(source, RULE_ENV).evaluate(inputs) for source in sources] == [True, True, True]
 
 
 class Record(dict[str, Any]):
-    """A map of somebody else's."""
+    """A subclass of dict."""
 
 
 def test_a_subclass_of_dict_is_a_map(cel: CelEngine) -> None:
