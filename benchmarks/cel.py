@@ -1,4 +1,4 @@
-"""What one evaluation of an expression costs.  Run by the runner (`benchmarks.run`); nothing of it needs the server."""
+"""What one evaluation of an expression costs, compared with cel-go and cel-python.  It needs no API server."""
 
 import json
 import sys

@@ -113,7 +113,7 @@ def _deciding(decisive: bool) -> Callable[[Any, Any], Any]:
 
 
 def _text(parse: Callable[[CostTracker, str], Any], make: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A constructor that fails on what our parser refuses: its patterns take exponential time on some texts."""
+    """A constructor that fails on texts that our parser refuses; cel-python takes exponential time for some."""
 
     def construct(value: Any) -> Any:
         if isinstance(value, celtypes.StringType):
