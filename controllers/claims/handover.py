@@ -16,6 +16,7 @@ from collections import defaultdict
 from typing import Final
 
 from controllers.claims.view import View
+from tollbar.model import resourceversion
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import pager
@@ -38,7 +39,7 @@ class HandOver:
         self._listed.clear()
         self._version = _NEVER
         page: Object = await READ(self._client.list, RESOURCE_CLAIMS, limit=1)
-        self._version = _number(str(metadata(page).get("resourceVersion")), otherwise=_NEVER)
+        self._version = resourceversion.number(str(metadata(page).get("resourceVersion"))) or _NEVER
 
     async def learn(self, namespace: str) -> bool:
         """Whether the view may know more claims of the namespace than before: then decide again.  Raises ApiError."""
@@ -55,14 +56,9 @@ class HandOver:
         """Whether the cache shows everything that there was when we began; what was kept for that long is dropped."""
         if self._version == 0:
             return True
-        if _number(self._view.caches.claims.resource_version, otherwise=0) < self._version:
+        if (resourceversion.number(self._view.caches.claims.resource_version) or 0) < self._version:
             return False
         self._version = 0
         self._listed.clear()
         self._locks.clear()
         return True
-
-
-def _number(resource_version: str, *, otherwise: float) -> float:
-    """Versions of one resource are numbers that grow (KEP-5504)."""
-    return int(resource_version) if resource_version.isdigit() else otherwise

@@ -1,4 +1,4 @@
-"""metav1.LabelSelector: does it match these labels, and is it one that the API server would accept?"""
+"""Label selectors (metav1.LabelSelector): whether one matches labels, and what the API server would refuse in it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -7,20 +7,36 @@ from tollbar.model import names
 from tollbar.model.fields import FieldError, forbidden, invalid, required
 from tollbar.model.objects import Object
 
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NEEDS_VALUES: Final = "must be specified when `operator` is 'In' or 'NotIn'"
 HAS_NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 
 
 def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """True when every requirement holds.  `{}` matches everything, None matches nothing, as in the API.
-
-    An operator that the API does not know never matches.
-    """
+    """True when every requirement holds.  `{}` matches everything, None matches nothing, as in the API."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_holds(requirement, labels) for requirement in selector.get("matchExpressions") or ())
+    return all(holds(requirement, labels) for requirement in selector.get("matchExpressions") or ())
+
+
+def holds(requirement: Object, labels: Mapping[str, str]) -> bool:
+    """Whether one entry of `matchExpressions` holds of these labels.  One that the API server refuses never does.
+
+    Source: Requirement.Matches in k8s.io/apimachinery/pkg/labels.
+    """
+    key, values = requirement.get("key") or "", requirement.get("values") or ()
+    match requirement.get("operator"):
+        case "In":
+            return key in labels and labels[key] in values
+        case "NotIn":
+            return bool(values) and (key not in labels or labels[key] not in values)
+        case "Exists":
+            return not values and key in labels
+        case "DoesNotExist":
+            return not values and key not in labels
+    return False
 
 
 def validate(selector: Any, *, path: str) -> list[FieldError]:
@@ -42,23 +58,6 @@ def validate(selector: Any, *, path: str) -> list[FieldError]:
     return errors
 
 
-def _in(values: list[str], labels: Mapping[str, str], key: str) -> bool:
-    return key in labels and labels[key] in values
-
-
-_OPERATORS: Final[dict[str, Callable[[list[str], Mapping[str, str], str], bool]]] = {
-    "In": _in,
-    "NotIn": lambda values, labels, key: not _in(values, labels, key),
-    "Exists": lambda _values, labels, key: key in labels,
-    "DoesNotExist": lambda _values, labels, key: key not in labels,
-}
-
-
-def _holds(requirement: Object, labels: Mapping[str, str]) -> bool:
-    holds = _OPERATORS.get(requirement.get("operator") or "")
-    return holds is not None and holds(requirement.get("values") or [], labels, requirement.get("key") or "")
-
-
 def _requirement_errors(requirement: Any, path: str) -> list[FieldError]:
     if not isinstance(requirement, dict):
         return [invalid(path, requirement, "must be an object")]
@@ -71,7 +70,7 @@ def _requirement_errors(requirement: Any, path: str) -> list[FieldError]:
     elif operator in ("In", "NotIn") and not values:
         errors.append(required(f"{path}.values", NEEDS_VALUES))
     elif operator in ("Exists", "DoesNotExist") and values:
-        errors.append(forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+        errors.append(forbidden(f"{path}.values", HAS_NO_VALUES))
     errors += _text_errors(f"{path}.key", requirement.get("key") or "", names.qualified_name)
     for index, value in enumerate(values):
         errors += _text_errors(f"{path}.values[{index}]", value, names.label_value)

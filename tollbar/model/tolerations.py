@@ -1,9 +1,11 @@
-"""Pod tolerations: the API server's validation, and when two of them are the same.
+"""Tolerations of Pods and of claims: which taints they tolerate, when two are the same, what the API server refuses.
 
-A patch of ours that adds a toleration which the API server refuses would refuse the user's Pod, so rules are held to
-exactly its checks before anything is patched.  Used by rule parsing, the decisions and the embedded API server.
+A patch that adds a toleration which the API server refuses would refuse the user's Pod, so the tolerations of rules
+pass exactly its checks first.  The numeric operators Lt and Gt (KEP-5471) count as unknown everywhere: they need a
+feature gate that is off by default.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from tollbar.model import names
@@ -12,6 +14,7 @@ from tollbar.model.objects import Object
 
 OPERATORS: Final = ("Equal", "Exists")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_KEEPING_AWAY: Final = ("NoSchedule", "NoExecute")
 _RESERVED: Final = ("node.kubernetes.io/", "node-role.kubernetes.io/")
 
 EXISTS_FOR_ALL: Final = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
@@ -36,16 +39,35 @@ def identity(toleration: Object) -> Identity:
     )
 
 
+def tolerates(toleration: Object, taint: Object) -> bool:
+    """Whether a toleration tolerates a taint, of a Node or of a device.
+
+    An empty effect means every effect, an empty key every key, and Exists every value.  Source: ToleratesTaint in
+    k8s.io/api/core/v1 and in k8s.io/dynamic-resource-allocation/resourceclaim.
+    """
+    key, operator, value, effect, _ = identity(toleration)
+    if effect not in ("", taint.get("effect")) or key not in ("", taint.get("key")):
+        return False
+    return operator == "Exists" or (operator == "Equal" and value == (taint.get("value") or ""))
+
+
+def untolerated(taints: Iterable[Object], tolerations: Iterable[Object]) -> Object | None:
+    """The first taint that keeps a new Pod away: NoSchedule or NoExecute, and no toleration tolerates it.
+
+    Source: FindMatchingUntoleratedTaint in k8s.io/component-helpers, as kube-scheduler's TaintToleration calls it.
+    """
+    given = list(tolerations)
+    keeping_away = (taint for taint in taints if taint.get("effect") in _KEEPING_AWAY)
+    return next((taint for taint in keeping_away if not any(tolerates(each, taint) for each in given)), None)
+
+
 def is_reserved(key: str) -> bool:
     """True for the keys of Kubernetes' own node taints, and for the empty key, which tolerates every taint."""
     return not key or key.startswith(_RESERVED)
 
 
 def validate(toleration: Any, *, path: str) -> list[FieldError]:
-    """What the API server would refuse in this toleration, with its texts; `path` is the entry's own path.
-
-    The numeric operators Lt and Gt count as unknown: they need a feature gate that is off by default.
-    """
+    """What the API server would refuse in this toleration, with its texts; `path` is the entry's own path."""
     if not isinstance(toleration, dict):
         return [invalid(path, toleration, "must be an object")]
     wrong = _wrong_types(toleration, path)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from tollbar.model import resourceversion
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
 
@@ -214,9 +215,4 @@ def _same(old: Object, new: Object) -> bool:
 
 
 def _version(obj: Object) -> int:
-    return _number(metadata(obj).get("resourceVersion") or "")
-
-
-def _number(resource_version: str) -> int:
-    """The resourceVersion as the number that it is (KEP-5504); 0 when it is none, which nothing is older than."""
-    return int(resource_version) if resource_version.isdigit() else 0
+    return resourceversion.number(metadata(obj).get("resourceVersion") or "") or 0

@@ -7,8 +7,9 @@ import pytest
 
 from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.placement import place
-from tollbar.devplane.embedded.world import DeviceId, Placement, World
+from tollbar.devplane.embedded.world import Placement, World
 from tollbar.devplane.nodes import NodeSpec, node
+from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object
 from tollbar.model.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 

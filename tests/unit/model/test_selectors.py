@@ -35,6 +35,8 @@ MATCHES: dict[str, tuple[dict[str, Any] | None, bool]] = {
     "DoesNotExist": (one("zone", "DoesNotExist"), True),
     "DoesNotExist with the label": (one("team", "DoesNotExist"), False),
     "an unknown operator never matches": (one("team", "Like", "m"), False),
+    "NotIn without values, which the API server refuses": (one("team", "NotIn"), False),
+    "Exists with values, which the API server refuses": (one("team", "Exists", "ml"), False),
     "labels and expressions must both hold": ({"matchLabels": {"team": "ml"}, **one("env", "In", "dev")}, False),
     "null lists are empty": ({"matchLabels": None, "matchExpressions": None}, True),
 }

@@ -1,10 +1,11 @@
-"""Tolerations: what the API server refuses, in its words, and which two are the same."""
+"""Tolerations: what the API server refuses, in its words, which two are the same, which taints they tolerate."""
 
 from typing import Any
 
 import pytest
 
-from tollbar.model.tolerations import identity, is_reserved, validate
+from tollbar.model.objects import Object
+from tollbar.model.tolerations import identity, is_reserved, tolerates, untolerated, validate
 
 P = "spec.tolerations[0]"
 KEY = (
@@ -123,3 +124,50 @@ def test_reserved_keys_are_those_of_kubernetes_and_the_one_that_matches_everythi
     keys = ["", "node.kubernetes.io/not-ready", "node-role.kubernetes.io/control-plane"]
     others = ["example.com/gpu", "node.kubernetes.io", "my.node.kubernetes.io/x", "kubernetes.io/arch"]
     assert [is_reserved(key) for key in keys + others] == [True] * 3 + [False] * 4
+
+
+TAINT = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
+TOLERATES: dict[str, tuple[Object, Object, bool]] = {
+    "an equal value": ({"key": "gpu", "operator": "Equal", "value": "a"}, TAINT, True),
+    "an equal value of another effect": ({"key": "gpu", "value": "a", "effect": "NoExecute"}, TAINT, False),
+    "another value": ({"key": "gpu", "value": "b"}, TAINT, False),
+    "no operator means Equal": ({"key": "gpu", "value": "a"}, TAINT, True),
+    "Equal to a taint without a value": ({"key": "gpu"}, {"key": "gpu", "effect": "NoSchedule"}, True),
+    "Exists takes every value": ({"key": "gpu", "operator": "Exists"}, TAINT, True),
+    "Exists of another key": ({"key": "fpga", "operator": "Exists"}, TAINT, False),
+    "no effect means every effect": ({"key": "gpu", "operator": "Exists"}, {**TAINT, "effect": "NoExecute"}, True),
+    "no key means every key": ({"operator": "Exists"}, TAINT, True),
+    "no key for one effect": ({"operator": "Exists", "effect": "NoExecute"}, TAINT, False),
+    "seconds do not matter": ({"operator": "Exists", "tolerationSeconds": 0}, {**TAINT, "effect": "NoExecute"}, True),
+    "Lt and Gt tolerate nothing while their feature gate is off": (
+        {"key": "gpu", "operator": "Gt", "value": "1"},
+        {"key": "gpu", "value": "1", "effect": "NoSchedule"},
+        False,
+    ),
+    "an unknown operator": ({"key": "gpu", "operator": "Is", "value": "a"}, TAINT, False),
+}
+
+
+@pytest.mark.parametrize(("toleration", "taint", "want"), TOLERATES.values(), ids=TOLERATES)
+def test_tolerates(toleration: Object, taint: Object, want: bool) -> None:
+    assert tolerates(toleration, taint) is want
+
+
+EVICTING, PREFERRING = {**TAINT, "effect": "NoExecute"}, {**TAINT, "effect": "PreferNoSchedule"}
+UNTOLERATED: dict[str, tuple[list[Object], list[Object], Object | None]] = {
+    "a Node without taints": ([], [], None),
+    "no toleration": ([TAINT], [], TAINT),
+    "one of two tolerations fits": ([TAINT], [{"key": "fpga"}, {"key": "gpu", "operator": "Exists"}], None),
+    "the first that is not tolerated": (
+        [TAINT, EVICTING],
+        [{"key": "gpu", "value": "a", "effect": "NoSchedule"}],
+        EVICTING,
+    ),
+    "a preference keeps nobody away": ([PREFERRING], [], None),
+    "nor does the effect None of device taints": ([{**TAINT, "effect": "None"}], [], None),
+}
+
+
+@pytest.mark.parametrize(("taints", "given", "want"), UNTOLERATED.values(), ids=UNTOLERATED)
+def test_untolerated(taints: list[Object], given: list[Object], want: Object | None) -> None:
+    assert untolerated(taints, given) == want

@@ -7,15 +7,13 @@ what else a Pod asks for (topology spread, affinity between Pods, extended resou
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
 
 from tollbar import cel
 from tollbar.cel import devices as device_inputs
-from tollbar.devplane.embedded.world import DeviceId, Placement, World, needs
-from tollbar.model import claims, conditions, quantity, selectors, tolerations
-from tollbar.model.objects import Object, labels_of, metadata, spec
-
-_REPELLING: Final = ("NoSchedule", "NoExecute")
+from tollbar.devplane.embedded.world import Placement, World, needs
+from tollbar.model import claims, conditions, nodeaffinity, pods, quantity, tolerations
+from tollbar.model.devices import DeviceId
+from tollbar.model.objects import Object, metadata, spec
 
 
 def place(pod: Object, its_claims: Sequence[Object], world: World) -> Placement | str:
@@ -41,9 +39,9 @@ def _misfit(pod: Object, its_claims: Sequence[Object], node: Object, world: Worl
     ready = conditions.find((node.get("status") or {}).get("conditions"), "Ready")
     if spec(node).get("unschedulable") or (ready or {}).get("status") != "True":
         return "node(s) were unschedulable"
-    if not all(_tolerated(taint, pod) for taint in spec(node).get("taints") or ()):
+    if tolerations.untolerated(spec(node).get("taints") or (), pods.tolerations(pod)):
         return "node(s) had untolerated taint(s)"
-    if not _selected(pod, node) or not all(_reaches(claim, node) for claim in its_claims):
+    if not nodeaffinity.allows(pod, node) or not all(_reaches(claim, node) for claim in its_claims):
         return "node(s) didn't match Pod's node affinity/selector"
     free = (node.get("status") or {}).get("allocatable") or {}
     used = world.used(metadata(node)["name"])
@@ -53,42 +51,10 @@ def _misfit(pod: Object, its_claims: Sequence[Object], node: Object, world: Worl
     return ""
 
 
-def _tolerated(taint: Object, pod: Object) -> bool:
-    if taint.get("effect") not in _REPELLING:
-        return True
-    return any(_tolerates(each, taint) for each in spec(pod).get("tolerations") or ())
-
-
-def _tolerates(toleration: Object, taint: Object) -> bool:
-    key, operator, value, effect, _ = tolerations.identity(toleration)
-    if effect not in ("", taint.get("effect")) or key not in ("", taint.get("key")):
-        return False
-    return operator == "Exists" or value == (taint.get("value") or "")
-
-
-def _selected(pod: Object, node: Object) -> bool:
-    affinity = (spec(pod).get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return selectors.matches({"matchLabels": spec(pod).get("nodeSelector") or {}}, labels_of(node)) and (
-        required is None or _matches(required, node)
-    )
-
-
-def _matches(selector: Object, node: Object) -> bool:
-    """A core/v1 NodeSelector: one of its terms holds.  An empty term holds nowhere."""
-    fields = {"metadata.name": metadata(node)["name"]}
-    return any(
-        any(term.get(member) for member in ("matchExpressions", "matchFields"))
-        and selectors.matches({"matchExpressions": term.get("matchExpressions")}, labels_of(node))
-        and selectors.matches({"matchExpressions": term.get("matchFields")}, fields)
-        for term in selector.get("nodeSelectorTerms") or ()
-    )
-
-
 def _reaches(claim: Object, node: Object) -> bool:
     """Whether the devices of an allocated claim are within reach of the Node."""
     selector = (claims.allocation(claim) or {}).get("nodeSelector")
-    return selector is None or _matches(selector, node)
+    return selector is None or nodeaffinity.selects(selector, node)
 
 
 def _allocate(its_claims: Sequence[Object], node: Object, world: World) -> dict[str, Object] | None:
@@ -115,7 +81,7 @@ def _offers(resource_slice: Object, node: Object) -> bool:
     return bool(
         body.get("allNodes")
         or body.get("nodeName") == metadata(node)["name"]
-        or (selector is not None and _matches(selector, node))
+        or (selector is not None and nodeaffinity.selects(selector, node))
     )
 
 

@@ -4,23 +4,15 @@ Kept by `binder`, which tells it of every change and of what it is about to writ
 for every Pod, so it counts and does not search.
 """
 
-import operator
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from tollbar.devplane.embedded.following import Seen
-from tollbar.model import claims, pods, quantity
+from tollbar.model import claims, devices, podresources, pods
+from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
-
-
-class DeviceId(NamedTuple):
-    """What tells a device apart (resource.k8s.io)."""
-
-    driver: str
-    pool: str
-    device: str
 
 
 class Placement(NamedTuple):
@@ -37,7 +29,7 @@ class World:
         self.nodes: dict[str, Object] = {}
         self.slices: dict[str, Object] = {}
         self.classes: dict[str, Object] = {}
-        self._pods: dict[Key, tuple[str, dict[str, Decimal]]] = {}
+        self._pods: dict[Key, tuple[str, Mapping[str, Decimal]]] = {}
         self._used: dict[str, dict[str, Decimal]] = {}
         self._devices: dict[Key, Sequence[DeviceId]] = {}
 
@@ -47,7 +39,7 @@ class World:
             return self._note_pod(seen)
         if stored == RESOURCE_CLAIMS:
             self._devices.pop(seen.key, None)
-            if found := devices_of(claims.allocation(seen.after or {})):
+            if found := devices.allocated(claims.allocation(seen.after or {})):
                 self._devices[seen.key] = found
             return True
         table = {NODES: self.nodes, RESOURCE_SLICES: self.slices, DEVICE_CLASSES: self.classes}.get(stored)
@@ -71,7 +63,7 @@ class World:
         key = key_of(pod)
         self._put(key, placement.node, needs(pod))
         for name, allocation in placement.allocations.items():
-            self._devices[Key(key.namespace, name)] = devices_of(allocation)
+            self._devices[Key(key.namespace, name)] = devices.allocated(allocation)
 
     def used(self, node: str) -> Mapping[str, Decimal]:
         """Amounts by resource."""
@@ -80,7 +72,7 @@ class World:
     def taken(self) -> set[DeviceId]:
         return {device for devices in self._devices.values() for device in devices}
 
-    def _put(self, key: Key, node: str, amounts: dict[str, Decimal]) -> None:
+    def _put(self, key: Key, node: str, amounts: Mapping[str, Decimal]) -> None:
         self._take(key)
         self._pods[key] = node, amounts
         self._add(node, amounts, 1)
@@ -97,22 +89,6 @@ class World:
             used[name] = used.get(name, Decimal(0)) + sign * amount
 
 
-def needs(pod: Object) -> dict[str, Decimal]:
-    """What the containers ask for together; an init container counts where it alone asks for more.  And one Pod."""
-    total = {"pods": Decimal(1)}
-    for member, joined in (("containers", operator.add), ("initContainers", max)):
-        for container in spec(pod).get(member) or ():
-            for name, amount in _requests(container).items():
-                total[name] = joined(total.get(name, Decimal(0)), amount)
-    return total
-
-
-def _requests(container: Object) -> dict[str, Decimal]:
-    asked = (container.get("resources") or {}).get("requests") or {}
-    return {name: quantity.parse(str(amount)) for name, amount in asked.items()}
-
-
-def devices_of(allocation: Object | None) -> list[DeviceId]:
-    """The devices that an allocation takes: not those that it only administers."""
-    results = ((allocation or {}).get("devices") or {}).get("results") or ()
-    return [DeviceId(each["driver"], each["pool"], each["device"]) for each in results if not each.get("adminAccess")]
+def needs(pod: Object) -> Mapping[str, Decimal]:
+    """What counts against a Node's allocatable: the Pod itself, and what it requests."""
+    return {"pods": Decimal(1), **podresources.requests(pod)}
