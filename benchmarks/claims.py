@@ -15,8 +15,9 @@ from stack import CONTROLLERS
 from benchmarks import objects
 from benchmarks.stage import OPTIONS, Stage, Tail, cpu_seconds, in_parallel
 from benchmarks.workload import Row, Sample, Workload
-from tollbar.devplane.real.audit import COMPLETE, Record
-from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.audit import COMPLETE, Record
+from tollbar.devplane.layout import CONTROLLER_MANAGER
+from tollbar.devplane.real.components import Options
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource

@@ -12,7 +12,7 @@ from stack import Stack, installed
 from benchmarks import machine
 from benchmarks.stage import OPTIONS, Stage, clients
 from benchmarks.workload import Result, Sample, Workload, collect
-from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.real.launcher import RealPlane
 
 Report = Callable[[str], None]

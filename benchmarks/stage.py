@@ -16,8 +16,9 @@ from typing import Final, TypeVar
 import orjson
 from stack import Stack
 
-from tollbar.devplane.real.audit import AuditLog, Record, parse
-from tollbar.devplane.real.components import API_SERVER, Options
+from tollbar.devplane.audit import AuditLog, Record, parse
+from tollbar.devplane.layout import API_SERVER
+from tollbar.devplane.real.components import Options
 from tollbar.model.objects import Object
 from tollbar.model.resources import NAMESPACES, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client

@@ -12,7 +12,7 @@ from stack import CONTROLLERS, Process, eventually
 from benchmarks import objects
 from benchmarks.stage import Stage, Tail, cpu_seconds, in_parallel
 from benchmarks.workload import Row, Sample, Workload
-from tollbar.devplane.real.audit import COMPLETE, Record
+from tollbar.devplane.audit import COMPLETE, Record
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, key_of
 from tollbar.model.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS

@@ -13,9 +13,9 @@ from typing import Any
 from generating import main
 
 from tollbar.devplane.embedded.builtin import BUILTIN, SENT
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.devplane.real.build import locate
 from tollbar.devplane.real.components import Options
-from tollbar.devplane.real.kubectl import Kubectl
 from tollbar.devplane.real.launcher import RealPlane
 
 PREFIX = "#/components/schemas/"

@@ -10,7 +10,8 @@ import subprocess
 import sys
 from typing import Any
 
-from tollbar.devplane.real.build import DEFAULT_VERSION, MODULE, OVERLAY, module_file
+from tollbar.devplane.binaries import DEFAULT_VERSION
+from tollbar.devplane.real.build import MODULE, OVERLAY, module_file
 
 
 def main(arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from builders import Claim, Pod, Template, TolerationRule, claim, device_class, 
 from stack import eventually
 
 from tollbar import wellknown
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.model.objects import Object, annotations_of
 
 RESERVED = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}

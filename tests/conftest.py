@@ -26,10 +26,11 @@ from hypothesis import settings
 from planes import KUBERNETES, unavailable
 
 from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.binaries import Binaries, BuildError
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.devplane.plane import PlaneError
-from tollbar.devplane.real.build import Binaries, BuildError, locate
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.real.build import locate
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.runtime.client import Client
 from tollbar.runtime.metrics import Metrics

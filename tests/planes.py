@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from tollbar.devplane.real.build import DEFAULT_VERSION
+from tollbar.devplane.binaries import DEFAULT_VERSION
 
 KUBERNETES = os.environ.get("TOLLBAR_KUBERNETES") or DEFAULT_VERSION
 EMBEDDED = pytest.param("embedded", id="embedded")

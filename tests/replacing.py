@@ -7,8 +7,9 @@ from pathlib import Path
 
 from stack import ROOT, Stack, eventually, installed
 
-from tollbar.devplane.real.build import Binaries
-from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import CONTROLLER_MANAGER
+from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 
 OFF = "--controllers=*,-resourceclaim-controller"

@@ -26,8 +26,8 @@ from builders import pod, toleration_rule
 
 from tollbar import wellknown
 from tollbar.api.webhooks import PODS_NAME, RULES_NAME, at_url, pods_configuration, rules_configuration
+from tollbar.devplane.kubectl import KubectlError
 from tollbar.devplane.ports import free_ports
-from tollbar.devplane.real.kubectl import KubectlError
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object
 from tollbar.runtime import certs, config

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from tollbar.devplane.real import kubeconfig
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane import kubeconfig
+from tollbar.devplane.kubectl import Kubectl
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 AGE = re.compile(r"\b(?:\d+[ms])+\b")

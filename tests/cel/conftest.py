@@ -3,7 +3,7 @@
 import pytest
 
 from tollbar.cel import CelEngine, engine
-from tollbar.devplane.real.build import Binaries, BuildError
+from tollbar.devplane.binaries import Binaries, BuildError
 from tollbar.devplane.real.oracle import Oracle
 
 NAMES = ("compiled", "closures")

@@ -14,7 +14,7 @@ from contract.objects import WIDGETS, lease, made, pod
 from planes import unavailable
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
-from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.devplane.kubectl import Kubectl, KubectlError
 from tollbar.model.resources import EVENTS, LEASES
 from tollbar.model.timestamps import micro_time
 from tollbar.runtime.client import PatchType

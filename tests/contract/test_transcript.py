@@ -13,7 +13,7 @@ from planes import since
 from transcripts import Terminal, steps
 
 from tollbar.api import crds
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 
 pytestmark = [pytest.mark.timeout(300), since("1.37", "other words about a claim that cannot be changed")]
 

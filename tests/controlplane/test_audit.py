@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.devplane.real.audit import AuditLog, Record, parse
+from tollbar.devplane.audit import AuditLog, Record, parse
 
 EVENT = {
     "stage": "ResponseComplete",

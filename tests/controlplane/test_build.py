@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tollbar.devplane import binaries
 from tollbar.devplane.real import build, go
 
 FAKE_GO = """#!/bin/sh
@@ -46,7 +47,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}/bin{os.pathsep}/usr/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(build.ASSETS, raising=False)
+    monkeypatch.delenv(binaries.ASSETS, raising=False)
     return Machine(tmp_path)
 
 
@@ -65,7 +66,7 @@ def test_the_binary_is_built_once_and_then_taken_from_the_cache(machine: Machine
 def test_a_failed_build_says_why_and_leaves_nothing_in_the_cache(machine: Machine) -> None:
     machine.install_go("99.0.1", action='echo "main.go:7: no such thing" >&2; exit 3')
 
-    with pytest.raises(build.BuildError, match=r"exit code 3;(.|\n)*main.go:7: no such thing"):
+    with pytest.raises(binaries.BuildError, match=r"exit code 3;(.|\n)*main.go:7: no such thing"):
         build.binary(report=lambda _line: None)
 
     assert list(machine.root.glob("cache/tollbar/controlplane/*/controlplane*")) == []
@@ -76,11 +77,11 @@ def test_a_cached_binary_needs_no_go(machine: Machine) -> None:
     built = build.binary(report=lambda _line: None)
     (machine.root / "bin" / "go").unlink()
 
-    assert build.locate(report=lambda _line: None) == build.Binaries(built)
+    assert build.locate(report=lambda _line: None) == binaries.Binaries(built)
 
 
 def test_another_kubernetes_version_is_refused(machine: Machine) -> None:
-    with pytest.raises(build.BuildError, match=r"1\.12 cannot be built here: available are 1\.37, 1\.36, 1\.35$"):
+    with pytest.raises(binaries.BuildError, match=r"1\.12 cannot be built here: available are 1\.37, 1\.36, 1\.35$"):
         build.binary("1.12")
 
 
@@ -122,19 +123,19 @@ def test_assets_are_one_file_per_component_and_a_missing_one_is_named(
     etcd = machine.root / "assets" / "etcd"
     etcd.parent.mkdir()
     etcd.touch(mode=0o755)
-    monkeypatch.setenv(build.ASSETS, str(etcd.parent))
+    monkeypatch.setenv(binaries.ASSETS, str(etcd.parent))
 
     assets = build.locate()
 
     assert assets.command("etcd") == [str(etcd)]
-    with pytest.raises(build.BuildError, match="KUBEBUILDER_ASSETS has no kube-scheduler"):
+    with pytest.raises(binaries.BuildError, match="KUBEBUILDER_ASSETS has no kube-scheduler"):
         assets.command("kube-scheduler")
 
 
 def test_assets_that_are_no_directory_are_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(build.ASSETS, str(machine.root / "nothing"))
+    monkeypatch.setenv(binaries.ASSETS, str(machine.root / "nothing"))
 
-    with pytest.raises(build.BuildError, match="KUBEBUILDER_ASSETS is not a directory"):
+    with pytest.raises(binaries.BuildError, match="KUBEBUILDER_ASSETS is not a directory"):
         build.locate()
 
 

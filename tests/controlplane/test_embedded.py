@@ -20,11 +20,11 @@ from contract.api import Access, Api, Refusal, told, until
 from contract.objects import SERVICE_ACCOUNTS, lease, made, pod
 from planes import since
 
+from tollbar.devplane import process, state
+from tollbar.devplane.binaries import DEFAULT_VERSION
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.devplane.layout import EMBEDDED, Layout
 from tollbar.devplane.plane import PlaneError
-from tollbar.devplane.real import process, state
-from tollbar.devplane.real.build import DEFAULT_VERSION
-from tollbar.devplane.real.components import EMBEDDED, Layout
 from tollbar.model.resources import LEASES, NAMESPACES, PODS
 from tollbar.runtime.client import PatchType
 

@@ -9,18 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tollbar.devplane import process, state
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.kubectl import Kubectl
+from tollbar.devplane.layout import CONTROLLER_MANAGER, START_ORDER, Layout
 from tollbar.devplane.plane import PlaneError
-from tollbar.devplane.real import process, state
-from tollbar.devplane.real.build import Binaries
-from tollbar.devplane.real.components import (
-    CONTROLLER_MANAGER,
-    START_ORDER,
-    Layout,
-    Options,
-    Ports,
-    arguments,
-)
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.real.components import Options, Ports, arguments
 from tollbar.devplane.real.launcher import RealPlane
 
 pytestmark = pytest.mark.timeout(300)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from planes import since
 
-from tollbar.devplane.real.build import DEFAULT_VERSION, Binaries
+from tollbar.devplane.binaries import DEFAULT_VERSION, Binaries
 from tollbar.devplane.real.oracle import Oracle, OracleError
 from tollbar.model.objects import Object
 

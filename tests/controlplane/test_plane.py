@@ -8,9 +8,9 @@ import pytest
 from stack import eventually
 
 from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.kubectl import Kubectl, KubectlError
+from tollbar.devplane.layout import API_SERVER, SCHEDULER
 from tollbar.devplane.nodes import LEASE_NAMESPACE, NodeSpec
-from tollbar.devplane.real.components import API_SERVER, SCHEDULER
-from tollbar.devplane.real.kubectl import Kubectl, KubectlError
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Key, Object
 from tollbar.model.resources import LEASES, PODS

@@ -8,8 +8,8 @@ from replacing import replacing
 from stack import Stack, installed
 
 from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.nodes import NodeSpec
-from tollbar.devplane.real.build import Binaries
 from tollbar.devplane.real.launcher import RealPlane
 
 TAINT = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}

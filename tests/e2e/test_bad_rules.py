@@ -9,7 +9,7 @@ from builders import toleration_rule
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, is_compiled
 from stack import Stack, eventually
 
-from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.devplane.kubectl import KubectlError
 from tollbar.model.objects import Object
 
 FOREIGN_GATE = "other.dev/quota"

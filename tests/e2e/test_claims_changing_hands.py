@@ -17,7 +17,7 @@ from replacing import BEGUN, namespace_of, restarted_with, start
 from stack import CONTROLLERS, ROOT, Stack, eventually
 
 from controllers.claims.guard import NAME
-from tollbar.devplane.real.components import API_SERVER, CONTROLLER_MANAGER
+from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER
 from tollbar.model import managers
 from tollbar.model.objects import Object
 

@@ -15,8 +15,8 @@ from replacing import namespace_of, replacing
 from stack import Stack, eventually
 
 from tollbar import wellknown
-from tollbar.devplane.real.build import Binaries
-from tollbar.devplane.real.components import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from tollbar.model.objects import Object, controller_of, key_of
 
 GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"

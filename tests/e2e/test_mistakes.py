@@ -7,7 +7,7 @@ from builders import toleration_rule
 from cel.mistakes import MISTAKES, PLACE
 from cluster import Cluster
 
-from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.devplane.kubectl import KubectlError
 
 _REFUSAL = re.compile(r'"mistake-(\d+)\.[^"]*" is invalid:\s(.*?)(?=\nError from server|\Z)', re.DOTALL)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from stack import eventually
 
-from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.devplane.kubectl import KubectlError
 from tollbar.model.objects import Object
 
 KEY = RESERVED["key"]

@@ -10,7 +10,7 @@ from planes import before
 from stack import Stack, eventually
 from workloads import Shared, deployment, for_web
 
-from tollbar.devplane.real.components import CONTROLLER_MANAGER
+from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.real.launcher import RealPlane
 
 pytestmark = [pytest.mark.timeout(180), before("1.36", "kube-controller-manager keeps entries of workloads")]

@@ -13,7 +13,7 @@ from workloads import PINNED, Shared, deployment, for_web, job, workload_claim
 
 from tollbar.decide.claims.reservations import RECHECK
 from tollbar.devplane.background import BackgroundKubelet
-from tollbar.devplane.real.components import CONTROLLER_MANAGER
+from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.model.objects import Key
 
 pytestmark = pytest.mark.timeout(300)

@@ -8,7 +8,7 @@ from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from stack import CONTROLLERS, Stack, eventually
 
 from tollbar.decide.pods.gates import QUIET_HOLD
-from tollbar.devplane.real.audit import Record
+from tollbar.devplane.audit import Record
 from tollbar.devplane.real.launcher import RealPlane
 
 FOREIGN = [{"name": "other.dev/quota"}]

@@ -8,7 +8,7 @@ from cluster import Cluster
 from stack import Stack, eventually, installed
 
 from tollbar.api.gates import shipped_gate
-from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.devplane.kubectl import KubectlError
 from tollbar.devplane.real.launcher import RealPlane
 
 

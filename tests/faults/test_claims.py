@@ -34,8 +34,9 @@ from lifecycles import KINDS, lives
 from parity.sides import Ours, replacing
 from stack import installed
 
-from tollbar.devplane.real.build import Binaries
-from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import CONTROLLER_MANAGER
+from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.wellknown import SYSTEM_NAMESPACE
 

@@ -11,8 +11,9 @@ from parity.sides import replacing
 from replacing import BEGUN, OFF, namespace_of
 from stack import Process, Stack, eventually, installed
 
-from tollbar.devplane.real.build import Binaries
-from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import CONTROLLER_MANAGER
+from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import key_of
 

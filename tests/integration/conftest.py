@@ -8,7 +8,7 @@ from integration.following import until_kubectl_knows
 from planes import PLANES, unavailable
 
 from tollbar.api import crds
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 
 
 @pytest.fixture(scope="session", params=PLANES)

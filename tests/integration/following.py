@@ -7,7 +7,7 @@ from typing import Any
 from stack import eventually
 
 from tollbar.api import crds
-from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.devplane.kubectl import Kubectl, KubectlError
 
 _PATIENCE = 60.0
 _KINDS = {crd["metadata"]["name"] for crd in crds.all_crds()}

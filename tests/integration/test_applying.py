@@ -3,7 +3,7 @@
 from tollbar.api import crds
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.cli.applying import Applied
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.runtime.client import Client
 

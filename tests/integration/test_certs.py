@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 
 from tollbar.api import webhooks
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 
 
 def certs(plane: Any) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tollbar.api.rules import TolerationRule, parse_rule
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.model import tolerations
 from tollbar.model.resources import PODS, RESOURCE_SLICES, TOLERATION_RULES
 from tollbar.runtime.client import Client

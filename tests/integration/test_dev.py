@@ -17,7 +17,7 @@ from stack import eventually
 
 from tollbar import wellknown
 from tollbar.api import webhooks
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -13,7 +13,7 @@ from stack import eventually
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.cli.drain import Drained, drain
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.model import pods
 from tollbar.model.objects import Object, labels_of, metadata
 from tollbar.model.resources import PODS

@@ -18,7 +18,7 @@ import yaml
 from integration.following import settles, until_it_can_come_back, until_kubectl_knows
 
 from tollbar.api.gates import shipped_gate
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.runtime import config
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"

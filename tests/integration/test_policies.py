@@ -10,7 +10,7 @@ from planes import since
 from stack import eventually
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
-from tollbar.devplane.real.kubectl import Kubectl, KubectlError
+from tollbar.devplane.kubectl import Kubectl, KubectlError
 
 COMPONENTS = Path(__file__).parents[2] / "manifests" / "components"
 OURS = "tollbar.dev/tolerations"

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.model.objects import Object
 from tollbar.model.resources import WORKLOAD_CLAIMS
 from tollbar.runtime.client import Client, PatchType

@@ -8,7 +8,7 @@ import pytest
 from parity import sides
 from parity.running import WITH_GROUPS, run
 from parity.trace import Trace
-from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.binaries import Binaries
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from parity.fences import Fences
 from parity.sides import Side
 from parity.trace import Trace, trace
 from tollbar.devplane import nodes
+from tollbar.devplane.audit import Record
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
-from tollbar.devplane.real.audit import Record
 from tollbar.model.resources import (
     DEVICE_CLASSES,
     EVENTS,

@@ -12,8 +12,9 @@ from typing import Final, Protocol
 from replacing import RIGHTS, start
 from stack import CONTROLLERS, Process, Stack, installed
 
-from tollbar.devplane.real.build import Binaries
-from tollbar.devplane.real.components import API_SERVER, CONTROLLER_MANAGER, SCHEDULER, Options
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 
 GATES: Final = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"

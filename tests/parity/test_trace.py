@@ -5,7 +5,7 @@ from recording import Change
 
 from parity.dsl import POD_CLAIM
 from parity.trace import apart, trace
-from tollbar.devplane.real.audit import COMPLETE, Record
+from tollbar.devplane.audit import COMPLETE, Record
 from tollbar.model.objects import Object
 
 US = "us"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from recording import Change
 
 from parity.dsl import POD_CLAIM
-from tollbar.devplane.real.audit import COMPLETE, Record
+from tollbar.devplane.audit import COMPLETE, Record
 from tollbar.model.objects import Object, metadata, uid_of
 
 _DROPPED: Final = frozenset(

@@ -25,11 +25,12 @@ from tollbar.cli import claimstory, console, locations, story, suite
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.stage import DRIVER, NAMESPACE, PLAIN, RESERVED, TAINT, Stage, show_pods
 from tollbar.cli.suite import Suite
+from tollbar.devplane.binaries import Binaries, BuildError
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.plane import PlaneError
-from tollbar.devplane.real.build import Binaries, BuildError, locate
+from tollbar.devplane.real.build import locate
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object
 from tollbar.model.resources import NAMESPACES

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import click
 
+from tollbar.devplane import state
+from tollbar.devplane.binaries import DEFAULT_VERSION, BuildError
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.plane import PlaneError
-from tollbar.devplane.real import state
-from tollbar.devplane.real.build import DEFAULT_VERSION, BuildError, locate
-from tollbar.devplane.real.components import CONTROLLER_MANAGER, Options
+from tollbar.devplane.real.build import locate
+from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 
 

@@ -1,6 +1,6 @@
-"""A fake kubelet on an event loop and thread of its own, for callers that are synchronous or that block.
+"""A fake kubelet on an event loop and thread of its own, for callers that are synchronous.
 
-Used by tests, which call kubectl and wait for what the kubelet does.  Every method waits for its effect.
+Every method waits for its effect.
 """
 
 import asyncio

@@ -1,12 +1,11 @@
-"""A kubelet without containers: Nodes that stay Ready, Pods that run as soon as they are bound, devices on offer.
+"""A fake kubelet, without containers: Nodes that stay Ready, Pods that run as soon as they are bound, ResourceSlices.
 
-Used by the demonstration, tests and benchmarks against any control plane.  One instance serves any number of Nodes and
-removes everything it made when it stops, its Nodes' Pods included.
+One instance serves any number of Nodes of any control plane.  When it stops, it removes everything it made and the Pods
+of its Nodes.
 
-Invariants: only Pods bound to its own Nodes are touched; every step looks at the Pod's state, never at the event's
-type, so a new list or a doubled event changes nothing.  Hazards: while it is down, Pods stay Pending or Terminating and
-Nodes turn NotReady after the control plane's grace period, as with a real kubelet; two of them with Nodes of the same
-name refuse each other at registration.
+Only Pods bound to its own Nodes are touched.  Every step depends on the Pod's state, never on the event's type, so a
+relist or a repeated event changes nothing.  While it is down, Pods stay Pending or Terminating and Nodes turn NotReady
+after the control plane's grace period, as with a real kubelet.
 """
 
 import asyncio
@@ -61,7 +60,7 @@ class FakeKubelet:
         await self.stop()
 
     async def stop(self) -> None:
-        """Stop running Pods and remove them, the Nodes, their Leases and devices.  Does nothing the second time."""
+        """Remove the Nodes with their Pods, Leases and ResourceSlices.  Does nothing the second time."""
         runner, self._runner = self._runner, None
         if runner is None:
             return
@@ -79,7 +78,7 @@ class FakeKubelet:
         await WRITE(self._client.create, NODES, nodes.node(wanted, now))
         self._nodes.add(wanted.name)
         await WRITE(self._apply, LEASES, nodes.lease(wanted.name, now))
-        # Admission taints every new Node as not ready; without a controller manager nobody would lift that.
+        # Admission taints every new Node as not ready, and not every plane has a controller manager to remove that.
         await WRITE(
             self._client.patch,
             NODES,
@@ -100,7 +99,7 @@ class FakeKubelet:
         self._nodes.discard(name)
 
     async def publish_devices(self, node: str, driver: str, devices: Sequence[Object]) -> None:
-        """Offer exactly these devices (`resource.k8s.io/v1` Device objects) of a driver on one of the Nodes.
+        """Publish exactly these devices (`resource.k8s.io/v1` Device objects) of a driver on one of the Nodes.
 
         Each call publishes a new generation of the Node's pool; slices that it no longer needs are removed.
         """
@@ -114,7 +113,7 @@ class FakeKubelet:
             await self._remove(RESOURCE_SLICES, Key("", name))
 
     async def finish(self, pod: Key) -> None:
-        """Let the containers of a Pod end well: it becomes Succeeded.  Raises NotFound."""
+        """End the containers of a Pod with exit code 0: it becomes Succeeded.  Raises NotFound."""
         current: Object = await READ(self._client.get, PODS, pod.name, pod.namespace)
         await self._patch_status(current, nodes.finished(current, self._clock.now()))
 
@@ -124,13 +123,13 @@ class FakeKubelet:
             while True:
                 try:
                     async for pod in self._changes():
-                        self._notice(pod, tasks)
+                        self._observe(pod, tasks)
                 except ApiError as error:
-                    _log.info("listing Pods again", extra={"error": str(error)})
+                    _log.info("the watch of Pods failed, they are listed again", extra={"error": str(error)})
                 await self._clock.sleep(_RELIST_SECONDS)
 
     async def _changes(self) -> AsyncIterator[Object]:
-        """Every bound Pod as it is, then as it changes, until the watch ends."""
+        """Every bound Pod from a list, then every change from a watch, until the watch ends."""
         version = ""
         async for page in self._pages(_BOUND):
             version = metadata(page)["resourceVersion"]
@@ -144,8 +143,8 @@ class FakeKubelet:
                 if event.type in ("ADDED", "MODIFIED"):
                     yield event.object
 
-    def _notice(self, pod: Object, tasks: asyncio.TaskGroup) -> None:
-        """Remember the newest state of a Pod of ours and have one task at a time look at it."""
+    def _observe(self, pod: Object, tasks: asyncio.TaskGroup) -> None:
+        """Remember the newest state of a Pod of our Nodes; one task per Pod works on it."""
         if spec(pod).get("nodeName") not in self._nodes:
             return
         uid = uid_of(pod)
@@ -162,7 +161,7 @@ class FakeKubelet:
                 except (NotFound, Conflict):
                     continue  # its next state is on the way
                 except ApiError as error:
-                    _log.warning("cannot move a Pod", extra={"pod": str(key_of(pod)), "error": str(error)})
+                    _log.warning("cannot update or delete a Pod", extra={"pod": str(key_of(pod)), "error": str(error)})
         finally:
             self._busy.discard(uid)
 

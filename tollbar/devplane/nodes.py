@@ -1,7 +1,4 @@
-"""The objects that a fake kubelet writes: Nodes, their Leases, the status of a running Pod, ResourceSlices.
-
-Pure; used by `kubelet`.
-"""
+"""The objects that a fake kubelet writes: Nodes, their Leases, the status of a running Pod, ResourceSlices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +17,7 @@ _VERSION: Final = "v1.37.0"
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A Node to offer.  `capacity`, extended resources included, goes on top of plenty of cpu, memory and Pods."""
+    """A Node to register.  `capacity` adds to, or replaces, the default amounts of cpu, memory and Pods."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +83,7 @@ def address(number: int) -> str:
 
 
 def running(pod: Object, ip: str, now: float) -> Object:
-    """A strategic merge patch of the status of a Pod whose containers all run.  A Conflict when the Pod has changed."""
+    """A strategic merge patch of the status of a Pod whose containers all run; a Conflict if the Pod has changed."""
     moment = timestamps.time(now)
     wanted = spec(pod)
     return {
@@ -111,7 +108,7 @@ def running(pod: Object, ip: str, now: float) -> Object:
 
 
 def finished(pod: Object, now: float) -> Object:
-    """A strategic merge patch of the status of a Pod whose containers have all ended well."""
+    """A strategic merge patch of the status of a Pod whose containers have all ended with exit code 0."""
     moment = timestamps.time(now)
     return {
         "metadata": {"uid": uid_of(pod)},

@@ -1,7 +1,6 @@
-"""What a control plane on this machine is, embedded or real: child processes in one directory, known by its state file.
+"""A control plane on this machine, embedded or real: child processes in one directory, recorded in its state file.
 
-The launchers build on it.  Synchronous: every call blocks until its effect is seen; asynchronous callers use
-`asyncio.to_thread`.
+Synchronous: every call blocks until its effect is seen; asynchronous callers use `asyncio.to_thread`.
 """
 
 import shlex
@@ -14,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Final, Self
 
-from tollbar.devplane.real import process, state
-from tollbar.devplane.real.audit import AuditLog
-from tollbar.devplane.real.components import IDENTITIES, Layout
-from tollbar.devplane.real.kubectl import Kubectl
+from tollbar.devplane import process, state
+from tollbar.devplane.audit import AuditLog
+from tollbar.devplane.kubectl import Kubectl
+from tollbar.devplane.layout import IDENTITIES, Layout
 
 _LOG_LINES: Final = 15
 
@@ -92,7 +91,7 @@ class LocalPlane(ABC):
             state.save(self.layout, self.pids)
 
     def _write_tokens(self, tokens: Mapping[str, str]) -> None:
-        """The token file, by identity."""
+        """Write the API server's token file; `tokens` are by identity (`layout.IDENTITIES`)."""
         layout = self.layout
         layout.tokens.parent.mkdir(mode=0o700)
         layout.tokens.touch(mode=0o600)
@@ -100,7 +99,7 @@ class LocalPlane(ABC):
         layout.tokens.write_text("".join(f'{token},{user},{user},"{group}"\n' for token, user, group in users))
 
     def _write_kubectl(self) -> None:
-        """A kubectl of the plane's own, for people."""
+        """Write a script that runs kubectl against this plane."""
         layout = self.layout
         layout.kubectl.parent.mkdir()
         layout.kubectl.write_text(

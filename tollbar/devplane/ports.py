@@ -1,6 +1,6 @@
-"""Ports of loopback for processes that have to be told one.  Used for control planes, and for Tollbar's own processes.
+"""Free ports on loopback, for processes that have to be given one.
 
-Hazard: a port is free when it is chosen; who starts something in the same range meanwhile may take it.
+A port is free when it is chosen; another process may take it before it is used.
 """
 
 import secrets
@@ -14,7 +14,7 @@ _RANGE: Final = range(20_000, 30_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; all are held until the last one is known, so they differ."""
+    """Ports that nothing listens on now; all are bound until the last one is known, so they differ."""
     chosen: list[int] = []
     with ExitStack() as held:
         while len(chosen) < count:

@@ -18,7 +18,7 @@ from workloads import (
 )
 
 from tollbar.devplane.background import BackgroundKubelet
-from tollbar.devplane.real.kubectl import KubectlError
+from tollbar.devplane.kubectl import KubectlError
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Key, Object
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from benchmarks.stage import Tail, in_parallel
-from tollbar.devplane.real.audit import AuditLog
+from tollbar.devplane.audit import AuditLog
 
 
 async def test_work_is_done_in_order_and_so_much_at_one_time() -> None:

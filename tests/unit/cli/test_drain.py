@@ -11,7 +11,7 @@ import pytest
 
 from tollbar import wellknown
 from tollbar.cli.drain import Drained, Refusal, drain, is_ours
-from tollbar.devplane.real import kubeconfig
+from tollbar.devplane import kubeconfig
 from tollbar.model.objects import Object
 from tollbar.model.resources import PODS, Resource
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Gone, Invalid, NotFound

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from tollbar.devplane import kubeconfig
 from tollbar.devplane.embedded import bootstrap
 from tollbar.devplane.embedded.access import Access
 from tollbar.devplane.embedded.admission import Admission
@@ -31,9 +32,8 @@ from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.requests import AUTHENTICATED, User
 from tollbar.devplane.embedded.server import Server
 from tollbar.devplane.embedded.storage import Storage
+from tollbar.devplane.layout import Layout
 from tollbar.devplane.ports import HOST
-from tollbar.devplane.real import kubeconfig
-from tollbar.devplane.real.components import Layout
 from tollbar.model.objects import Key
 from tollbar.runtime import certs, log
 from tollbar.runtime.clock import SystemClock

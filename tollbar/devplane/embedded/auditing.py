@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import orjson
 from aiohttp import web
 
+from tollbar.devplane.audit import COMPLETE
 from tollbar.devplane.embedded import paths
 from tollbar.devplane.embedded.access import Access
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.real.audit import COMPLETE
 from tollbar.model import timestamps
 from tollbar.runtime.clock import Clock
 

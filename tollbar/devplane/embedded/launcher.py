@@ -1,14 +1,12 @@
 """Start and stop an embedded control plane: one child process in one directory, known by its state file.
 
-Called by the test suites, the demonstration and `tollbar plane`; directory layout and state file are those of a real
-one, so that `tollbar plane down` ends either.  Unless it is left behind on purpose (`detached`), the child ends with
-the process that started it: it notices the end of its stdin.
+Directory layout and state file are those of a real one, so that `tollbar plane down` ends either.  Unless it is left
+behind on purpose (`detached`), the child ends with the process that started it: it notices the end of its stdin.
 """
 
 import http.client
 import json
 import secrets
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,29 +15,27 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from tollbar.devplane import binaries, kubeconfig
+from tollbar.devplane.endpoint import Endpoint
+from tollbar.devplane.layout import EMBEDDED
 from tollbar.devplane.plane import LocalPlane, PlaneError
-from tollbar.devplane.real import build, kubeconfig
-from tollbar.devplane.real.admin import Endpoint
-from tollbar.devplane.real.components import EMBEDDED
 from tollbar.runtime import certs
 
 
 class EmbeddedPlane(LocalPlane):
-    """A control plane in a directory of its own; a context manager that starts and stops it.
+    """A context manager that starts and stops a control plane in a directory of its own.
 
-    `kubectl` calls the kubectl of the real control plane where that was built, or the one on the PATH; `has_kubectl`
-    tells whether there is one.  Without `scheduler` no Pod gets a Node, without `claims` no claim is made from a
-    template or deallocated.
+    `has_kubectl` tells whether this machine has a kubectl, without which `kubectl` cannot be called.  Without
+    `scheduler` no Pod gets a Node, without `claims` no claim is made from a template or deallocated.
     """
 
     ready_seconds = 60.0
     poll_seconds = 0.01
 
     def __init__(self, directory: Path, *, scheduler: bool = True, claims: bool = True, detached: bool = False) -> None:
-        # Another version's words may differ, so ours comes first.
-        command = build.kubectl() or shutil.which("kubectl")
+        command = binaries.kubectl()
         self.has_kubectl = command is not None
-        super().__init__(directory, [command] if isinstance(command, str) else command or ["kubectl"])
+        super().__init__(directory, command or ["kubectl"])
         self._left_out = [name for name, wanted in (("scheduler", scheduler), ("claims", claims)) if not wanted]
         self._detached = detached
         self._token = secrets.token_urlsafe(24)

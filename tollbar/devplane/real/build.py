@@ -1,7 +1,6 @@
 """Build the control plane's binary from the Go module beside this file, once, and keep it in the user's cache.
 
-Called by the launcher, `tollbar plane up --real` and the test session.  `python -m tollbar.devplane.real.build [MINOR]`
-builds ahead of time and prints where the binary is.
+`python -m tollbar.devplane.real.build [MINOR]` builds ahead of time and prints where the binary is.
 
 The module file of an older Kubernetes is in `gomodule/older`, written by scripts/pin_kubernetes.py; all share the Go
 sources, except that an overlay takes the oracle away.
@@ -20,50 +19,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tollbar.devplane.binaries import ASSETS, DEFAULT_VERSION, Binaries, BuildError, assets, cache_directory
 from tollbar.devplane.real import go
 
 MODULE: Final = Path(__file__).parent / "gomodule"
 OVERLAY: Final = "older/overlay.json"
 """Which sources an older Kubernetes replaces, as a file for `go build -overlay`."""
-DEFAULT_VERSION: Final = "1.37"
-ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRESS_SECONDS: Final = 15.0
 
 _KUBERNETES: Final = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\d+)\s*$", re.MULTILINE)
 _VERSION_PACKAGES: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
-class BuildError(Exception):
-    """The control plane cannot be built or found; the message is for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class Binaries:
-    """How each component is called: one binary for all of them, or a directory with one file each."""
-
-    path: Path
-
-    def command(self, component: str) -> list[str]:
-        """The argv prefix of a component.  Raises BuildError when a directory of binaries lacks it."""
-        if not self.path.is_dir():
-            return [str(self.path), component]
-        executable = self.path / component
-        if not os.access(executable, os.X_OK):
-            raise BuildError(f"{ASSETS} has no {component}: {executable} is missing or not executable")
-        return [str(executable)]
-
-
 def locate(version: str = DEFAULT_VERSION, report: go.Report = print) -> Binaries:
     """KUBEBUILDER_ASSETS when it is set, otherwise the binary that `binary` builds.  Raises BuildError."""
-    assets = os.environ.get(ASSETS)
-    if not assets:
+    directory = assets()
+    if directory is None:
         return Binaries(binary(version, report))
-    directory = Path(assets).expanduser().absolute()
     if not directory.is_dir():
         raise BuildError(f"{ASSETS} is not a directory: {directory}")
     return Binaries(directory)
@@ -97,22 +73,6 @@ def versions() -> list[str]:
 def module_file(version: str) -> Path:
     """The module file of a Kubernetes minor; its checksums are beside it."""
     return MODULE / ("go.mod" if version == DEFAULT_VERSION else f"older/{version}.mod")
-
-
-def kubectl() -> list[str] | None:
-    """The argv prefix of a kubectl of our version that is at hand: of KUBEBUILDER_ASSETS, or of any earlier build."""
-    assets = os.environ.get(ASSETS)
-    built = [] if assets else cache_directory().glob(f"{DEFAULT_VERSION}-*/controlplane")
-    for path in (Path(assets).expanduser().absolute(),) if assets else built:
-        with suppress(BuildError):
-            return Binaries(path).command("kubectl")
-    return None
-
-
-def cache_directory() -> Path:
-    """Where built control planes are kept, below XDG_CACHE_HOME."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "tollbar" / "controlplane"
 
 
 def kubernetes_version(go_mod: str) -> str:

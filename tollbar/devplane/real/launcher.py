@@ -1,9 +1,9 @@
-"""Start and stop a real control plane on this machine, for tests, benchmarks, the demonstration and `tollbar plane`.
+"""Start and stop a real control plane on this machine.
 
-Synchronous, like every `LocalPlane`.  It listens on loopback only, on ports that were free when it started.  Unless it
-is left behind on purpose (`detached`), it ends with the process that started it, even when that one is killed.
+It listens on loopback only, on ports that were free when it started.  Unless it is left behind on purpose (`detached`),
+it ends with the process that started it, even when that one is killed (`guard`).
 
-Nothing here is for production: etcd does not sync its files, tokens are static, limits are lifted.
+It is not for production: etcd does not sync its files, tokens are static, client rate limits are raised.
 """
 
 import http.client
@@ -20,22 +20,13 @@ from typing import Final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tollbar.devplane import kubeconfig, process, state
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.endpoint import Endpoint
+from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, ETCD, IDENTITIES, SCHEDULER
 from tollbar.devplane.plane import LocalPlane, PlaneError
 from tollbar.devplane.ports import HOST, free_ports
-from tollbar.devplane.real import kubeconfig, process, state
-from tollbar.devplane.real.admin import Endpoint
-from tollbar.devplane.real.build import Binaries
-from tollbar.devplane.real.components import (
-    API_SERVER,
-    CONTROLLER_MANAGER,
-    ETCD,
-    IDENTITIES,
-    SCHEDULER,
-    Options,
-    Ports,
-    arguments,
-    audit_policy,
-)
+from tollbar.devplane.real.components import Options, Ports, arguments, audit_policy
 
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -103,7 +94,7 @@ class RealPlane(LocalPlane):
         state.save(self.layout, self.pids)
 
     def restart_apiserver(self) -> None:
-        """Kill the API server hard and start it again on the same port: clients lose connections, caches are cold."""
+        """Kill the API server and start it again on the same port: clients lose connections, its caches are empty."""
         self.stop_component(API_SERVER)
         self.start_component(API_SERVER)
 

@@ -1,7 +1,6 @@
-"""What Kubernetes itself makes of CEL expressions: the `oracle cel` component of the control plane's binary.
+"""What Kubernetes' own CEL answers to expressions, to compare with: `oracle cel` of the control plane's binary.
 
-Called by tests and benchmarks, to compare with.  One process answers a batch, so that starting it is paid once.
-Requests and answers are those of gomodule/oracle.go.
+One process answers a batch, so that its start is paid once.  gomodule/oracle.go defines requests and answers.
 """
 
 import json
@@ -9,12 +8,12 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tollbar.devplane.real.build import Binaries
+from tollbar.devplane.binaries import Binaries
 from tollbar.model.objects import Object
 
 
 class OracleError(Exception):
-    """The oracle did not answer; the message is what it said."""
+    """The oracle did not answer; the message is what it printed to stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Oracle:
 
     @classmethod
     def of(cls, binaries: Binaries) -> "Oracle":
-        """Raises BuildError for binaries that were not built here: there is no oracle among them."""
+        """Raises BuildError for a directory of binaries, which has no oracle."""
         return cls((*binaries.command("oracle"), "cel"))
 
     def ask(self, requests: Iterable[Object]) -> list[Object]:

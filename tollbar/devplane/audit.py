@@ -1,8 +1,8 @@
-"""The API server's audit log as typed records: the proof of what was written, by whom, and how often.
+"""The API server's audit log as typed records: what was written, by whom, and how often.
 
-Used by tests and benchmarks that count writes or compare what was used with what RBAC grants.  The launcher's policy
-logs every write and the reads of everybody but administrators and the control plane itself; requests about Pods carry
-their bodies.  Reading is incremental: take a `position` first, act, `RealPlane.audit_fence`, then read since it.
+The audit policy of a real plane (`real.components.audit_policy`) logs every write and the reads of everybody but
+administrators and the control plane itself; requests about Pods carry their bodies.  Reading is incremental: take a
+`position`, act, call the plane's `audit_fence`, then read the records since that position.
 """
 
 import json

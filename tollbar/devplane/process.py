@@ -1,7 +1,6 @@
 """Processes of a plane, known by pid and by the plane's directory on their command line.
 
-Both the launcher that started them and a later `tollbar plane down` end them through here.  A pid is only ever
-signalled while its command line still names the directory, so that a recycled pid is left alone.
+A pid is signalled only while its command line still names the directory, so that a recycled pid is left alone.
 """
 
 import os
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tollbar.devplane.real.components import API_SERVER, EMBEDDED, START_ORDER
+from tollbar.devplane.layout import API_SERVER, EMBEDDED, START_ORDER
 
 _PROC: Final = Path("/proc")
 _POLL_SECONDS: Final = 0.02
@@ -23,7 +22,7 @@ _INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def start(command: list[str], log: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Start a component in a session of its own, so that an interrupt at the terminal reaches only its launcher."""
+    """Start a component in a session of its own, so that Ctrl-C at the terminal does not reach it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
         return subprocess.Popen(command, stdin=stdin, stdout=sink, stderr=sink, start_new_session=True)
@@ -31,9 +30,9 @@ def start(command: list[str], log: Path, stdin: int = subprocess.DEVNULL) -> sub
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put off SIGINT and SIGTERM to the end of the block.
+    """Hold back SIGINT and SIGTERM until the end of the block.
 
-    An interrupt between the start of a child and the moment in which its pid is known would leave it running.
+    One that arrives between the start of a child and the moment its pid is recorded would leave the child running.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -54,10 +53,11 @@ def alive(pid: int, directory: Path) -> bool:
     return f"{directory}/" in _command_line(pid)
 
 
-def end(component: str, pid: int, directory: Path, *, patience: float = 10.0) -> None:
-    """End a component and wait until it is gone: politely first, except the API server.
+def end(component: str, pid: int, directory: Path, *, timeout: float = 10.0) -> None:
+    """End a component and wait until it is gone: SIGTERM, and SIGKILL after `timeout` seconds.
 
-    After SIGTERM the API server lingers for as long as clients stay connected, and nothing it holds needs saving.
+    The API server gets SIGKILL at once: after SIGTERM it waits for as long as clients stay connected, and it holds
+    nothing that needs saving.
     """
     signals = (signal.SIGKILL,) if component == API_SERVER else (signal.SIGTERM, signal.SIGKILL)
     for number in signals:
@@ -67,7 +67,7 @@ def end(component: str, pid: int, directory: Path, *, patience: float = 10.0) ->
             os.kill(pid, number)
         except ProcessLookupError:
             return
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while alive(pid, directory) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
 

@@ -1,7 +1,7 @@
-"""Plain HTTPS requests to the components of a plane, for readiness and for fences.
+"""Single HTTPS requests to the components of a plane: readiness probes, tokens, audit fences.
 
-The API client proper is `tollbar.runtime.client`; this one exists because the launcher is synchronous, needs single
-requests only, and must not be sent through a proxy from the environment.
+The API client proper is `tollbar.runtime.client`; this one is synchronous, and the proxy settings of the environment do
+not apply to it.
 """
 
 import http.client
@@ -16,7 +16,7 @@ from tollbar.devplane.ports import HOST
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One component's HTTP port; `authority` is the file that signs its certificate, None for plain HTTP."""
+    """One component's HTTP port; `authority` is the CA certificate's file, None for plain HTTP."""
 
     port: int
     authority: Path | None = None
@@ -25,7 +25,7 @@ class Endpoint:
     def request(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, user_agent: str = "tollbar-plane"
     ) -> tuple[int, bytes]:
-        """Status code and body.  Raises OSError when there is no answer yet, FileNotFoundError without certificate."""
+        """Status code and body.  Raises OSError when there is no answer, or no certificate, yet."""
         connection = self._connection()
         try:
             headers = {"User-Agent": user_agent, "Content-Type": "application/json"}

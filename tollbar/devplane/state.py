@@ -1,6 +1,6 @@
 """The plane's state file: which processes it has, so that another process can end them.
 
-Written by the launcher after each start and stop, read by `tollbar plane down` and by the guard.
+It is written after each start and stop of a component.
 """
 
 import json
@@ -8,14 +8,14 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from tollbar.devplane.real import process
-from tollbar.devplane.real.components import Layout
+from tollbar.devplane import process
+from tollbar.devplane.layout import Layout
 
 _FORMAT: Final = 1
 
 
 def save(layout: Layout, pids: dict[str, int]) -> None:
-    """Replace the state file in one step."""
+    """Replace the state file atomically."""
     partial = layout.state.with_suffix(".partial")
     partial.write_text(json.dumps({"format": _FORMAT, "kubeconfig": str(layout.kubeconfig), "pids": pids}, indent=2))
     partial.replace(layout.state)

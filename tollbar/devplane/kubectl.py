@@ -1,7 +1,7 @@
-"""kubectl against one cluster, for tests, the demonstration and the launcher.
+"""kubectl against one cluster.
 
-Every call names its kubeconfig and its own discovery cache: ports are reused between planes, and the default cache is
-keyed by host and port.
+Every call names its kubeconfig and a discovery cache of the cluster's own: ports are reused between planes, and the
+default cache is keyed by host and port.
 """
 
 import json
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tollbar.devplane.real import kubeconfig
+from tollbar.devplane import kubeconfig
 
 
 class KubectlError(Exception):
@@ -61,7 +61,7 @@ class Kubectl:
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.cache)}
 
     def service_account(self, namespace: str, name: str, path: Path, *, seconds: int = 3600) -> Path:
-        """Write a kubeconfig that acts as a ServiceAccount, with a token that lives so long (at least 600 s)."""
+        """Write a kubeconfig that acts as a ServiceAccount, with a token valid for `seconds` (at least 600)."""
         token = self("create", "token", name, "-n", namespace, f"--duration={seconds}s").strip()
         own = self.json("config", "view", "--minify", "--raw", "--flatten")
         return kubeconfig.write(path, kubeconfig.with_token(own, token, f"{namespace}-{name}"))
