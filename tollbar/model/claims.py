@@ -1,8 +1,7 @@
 """ResourceClaims, their templates and DeviceClasses (resource.k8s.io/v1): names, requests, owners, reservations.
 
-Used by decisions, the caches' index functions and the controllers.  The name-resolution rule is Kubernetes' own
-(k8s.io/dynamic-resource-allocation/resourceclaim): a by-name reference is that name; a template reference is what
-`status.resourceClaimStatuses` records, and is unresolved until it does.
+A Pod's reference to a claim is resolved as Kubernetes does it (k8s.io/dynamic-resource-allocation/resourceclaim): by
+`resourceClaimName`, or for a template by what `status.resourceClaimStatuses` records; until then it is unresolved.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from tollbar.model import pods
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, metadata, spec, uid_of
 
 RESERVED_FOR_MAX: Final = 256
-"""Entries that the API server takes in `status.reservedFor`."""
+"""The most entries that the API server accepts in `status.reservedFor`."""
 POD_GROUP_API: Final = "scheduling.k8s.io"
 
 
@@ -27,7 +26,7 @@ class Unresolved(Enum):
 
 
 class Subrequest(NamedTuple):
-    """One thing a request may turn into: `exactly`, or one entry of `firstAvailable`."""
+    """One way to satisfy a request: `exactly` (choice 0), or the entry of `firstAvailable` with the index `choice`."""
 
     request: str
     choice: int
@@ -37,7 +36,7 @@ class Subrequest(NamedTuple):
 def resolved(pod: Object) -> Iterator[tuple[Object, str | Unresolved]]:
     """Every entry of `spec.resourceClaims` with the name of the claim behind it, in the Pod's namespace.
 
-    Linear in the Pod, whose references nothing limits but its size: some ten thousand are accepted.
+    Linear in the number of references, which only the Pod's size limits: the API server accepts some ten thousand.
     """
     statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     recorded = {status.get("name"): status.get("resourceClaimName") for status in statuses}
@@ -60,7 +59,7 @@ def requests_of(claim: Object) -> list[Object]:
 
 
 def has_admin_access(claim: Object) -> bool:
-    """Whether a request asks for it (`exactly.adminAccess`); alternatives cannot."""
+    """Whether a request has `exactly.adminAccess`; entries of `firstAvailable` have no such field."""
     return any((request.get("exactly") or {}).get("adminAccess") for request in requests_of(claim))
 
 
@@ -70,7 +69,7 @@ def template_claim_spec(template: Object) -> Object:
 
 
 def device_classes(claim: Object) -> Iterator[Subrequest]:
-    """Every class that a claim's requests name, with the place that names it."""
+    """Every DeviceClass that a claim's requests name, with the request and choice that name it."""
     for request in requests_of(claim):
         name = str(request.get("name") or "")
         if exactly := request.get("exactly"):
@@ -98,7 +97,7 @@ def extended_resource_of(device_class: Object) -> str | None:
 
 
 def names_of(pod: Object) -> set[str]:
-    """Names of the claims that the Pod refers to as far as they are known, the one for extended resources included."""
+    """Names of the Pod's claims as far as they are known, the claim for its extended resources included."""
     extended = pods.extended_resource_claim(pod)
     return {name for name in (*(name for _, name in resolved(pod)), extended) if isinstance(name, str)}
 
@@ -118,7 +117,7 @@ def reserved_for(claim: Object) -> list[Object]:
 
 
 def is_protected(claim: Object) -> bool:
-    """Whether the delete-protection finalizer is on it."""
+    """Whether it has the delete-protection finalizer."""
     return wellknown.DELETE_PROTECTION_FINALIZER in (metadata(claim).get("finalizers") or ())
 
 
@@ -136,13 +135,14 @@ def is_pod_group_entry(entry: Object) -> bool:
 
 
 def is_upstream_entry(entry: Object) -> bool:
-    """Of a Pod or a PodGroup: what kube-scheduler and kube-controller-manager reserve for."""
+    """Whether it is of a Pod or a PodGroup, for which kube-scheduler and kube-controller-manager reserve claims."""
     return is_pod_entry(entry) or is_pod_group_entry(entry)
 
 
 def is_reserved_for(claim: Object, pod: Object) -> bool:
-    """By the Pod's uid, or by the name of its PodGroup, which cannot be another one while it has Pods.
+    """Whether an entry has the Pod's uid, or the name of its PodGroup.
 
+    The name is enough: a PodGroup is not deleted, and so not replaced, while it has Pods.
     Source: IsReservedForPod, k8s.io/dynamic-resource-allocation/resourceclaim.
     """
     uid, group = uid_of(pod), pods.scheduling_group(pod)

@@ -1,4 +1,4 @@
-"""metav1.Condition lists: one writer per type, a transition time that moves only with the status."""
+"""Lists of metav1.Condition; `lastTransitionTime` changes only with the status."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,7 +12,7 @@ def find(conditions: Sequence[Object] | None, type_: str) -> Object | None:
 
 
 def is_false(obj: Object, type_: str) -> bool:
-    """True when the object's status carries this condition with status "False" (absent is not false)."""
+    """Whether the object's status has this condition with status "False"; an absent one is not false."""
     condition = find((obj.get("status") or {}).get("conditions"), type_)
     return condition is not None and condition.get("status") == "False"
 
@@ -27,7 +27,7 @@ def with_condition(
     generation: int,
     now: float,
 ) -> list[Object]:
-    """A new list in which this type is set, at its place.  `lastTransitionTime` moves only with the status."""
+    """A new list in which this type is set, at its old place or at the end."""
     old = find(conditions, type_) or {}
     moved = old.get("status") != status
     new: Object = {

@@ -1,7 +1,6 @@
 """Field errors as the API server words them: a path, and a one-line text such as `Invalid value: "x": must be ...`.
 
-Built by the validations of this package and of `tollbar.api`; shown by the webhook, the conditions, `tollbar lint`
-and the embedded API server.  Texts never hold more of a user's value than its first characters.
+A text quotes at most the first 80 characters of a user's value.
 """
 
 import json
@@ -17,7 +16,7 @@ class FieldError:
     """One thing wrong with one field of an object.
 
     `field` is a path (`spec.tolerations[0].key`), `message` starts with the kind of error (`Required value`), and
-    `reason` is a CamelCase word for a condition where a caller needs one; most leave it empty.
+    `reason` is a CamelCase word for a condition, or empty.
     """
 
     field: str
@@ -57,7 +56,7 @@ def quoted(value: object) -> str:
 
 
 def entry(path: str, key: object) -> str:
-    """The path of a map's entry: `spec.attributes[model]`.  Keys are users' texts, and a path stays on one line."""
+    """The path of a map's entry: `spec.attributes[model]`.  A key that is long or not printable is quoted."""
     text = str(key)
     return f"{path}[{text}]" if len(text) <= _SHOWN and text.isprintable() else f"{path}[{quoted(text)}]"
 

@@ -1,7 +1,7 @@
-"""JSON Patch (RFC 6902) operations as values, and the paths they need.
+"""JSON Patch (RFC 6902) operations as values, and JSON Pointers.
 
-The patches of this project are built from the object they apply to, so that every path exists; `test` operations
-fence a patch against an object that moved meanwhile (the API server answers 422 without details).
+Patches are built from the object that they apply to, so that every path exists.  `test` operations make the API server
+refuse a patch (422, without details) if the object has changed meanwhile.
 """
 
 from typing import Any, TypeAlias

@@ -1,7 +1,6 @@
-"""Who wrote what, as `metadata.managedFields` of an object says (server-side apply, KEP-555).
+"""Which field manager wrote what, from `metadata.managedFields` (server-side apply, KEP-555).
 
-The API server records it with every write, in that same write: what it says needs nobody's memory.  Called by
-decisions and the command line, and by the caches, which keep no more of managedFields than is read here.
+The API server records it in the same write, so that it is known after any restart.
 """
 
 from functools import lru_cache
@@ -12,9 +11,9 @@ from tollbar.model.objects import Object, metadata
 
 
 def creator(obj: Object) -> str:
-    """The field manager that wrote `spec`; of a kind whose spec cannot be changed, whoever created the object.
+    """The field manager that wrote `spec`, which created the object if its kind has an immutable spec.
 
-    Empty when nothing says so.
+    Empty when managedFields name none.
     """
     for entry in _entries(obj):
         if "f:spec" in (entry.get("fieldsV1") or {}):
@@ -23,7 +22,7 @@ def creator(obj: Object) -> str:
 
 
 def status_writer(obj: Object, field: str) -> str:
-    """The field manager that wrote this member of `status`; empty when nothing says so."""
+    """The field manager that wrote this member of `status`; empty when managedFields name none."""
     for entry in _entries(obj):
         if f"f:{field}" in ((entry.get("fieldsV1") or {}).get("f:status") or {}):
             return str(entry.get("manager"))
@@ -31,9 +30,10 @@ def status_writer(obj: Object, field: str) -> str:
 
 
 def reserved_by_us(claim: Object) -> list[str]:
-    """Uids of the entries of a claim's `status.reservedFor` that we added for workloads.
+    """Uids of the entries of a claim's `status.reservedFor` that Tollbar added for workloads.
 
-    Under any name of ours, since it has changed: what else we write there are entries of Pods and PodGroups.
+    Any field manager with Tollbar's prefix counts: older versions wrote under other names.  Entries of Pods and
+    PodGroups are left out, since Kubernetes adds such entries too.
     """
     uids = [str(entry.get("uid")) for entry in claims.reserved_for(claim) if not claims.is_upstream_entry(entry)]
     if not uids:
@@ -46,8 +46,8 @@ def reserved_by_us(claim: Object) -> list[str]:
     return [uid for uid in uids if _path(uid) in written]
 
 
-def essential(claim: Object) -> list[Object]:
-    """The managedFields of a claim, as far as `creator` and `reserved_by_us` read them."""
+def reduced(claim: Object) -> list[Object]:
+    """The managedFields of a claim without what `creator` and `reserved_by_us` do not read, for caches."""
     name = creator(claim)
     kept = [_created_by(name)] if name else []
     if ours := reserved_by_us(claim):
@@ -58,12 +58,12 @@ def essential(claim: Object) -> list[Object]:
 
 @lru_cache(maxsize=128)
 def _created_by(manager: str) -> Object:
-    """One for all claims that somebody created."""
+    """The same object for all claims that a manager created, to save memory.  Never mutated."""
     return {"manager": manager, "fieldsV1": {"f:spec": {}}}
 
 
 def _path(uid: str) -> str:
-    """How FieldsV1 names the element of a list that is a map by uid."""
+    """The FieldsV1 key of the element with this uid, in a list with the map key `uid`."""
     return f'k:{{"uid":"{uid}"}}'
 
 

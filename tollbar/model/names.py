@@ -1,7 +1,7 @@
 """Syntax of the names that the Kubernetes API accepts, with the API server's own texts.
 
-Every function takes a string and returns what is wrong with it, an empty list when nothing is (apimachinery,
-`pkg/api/validate/content`).  Lengths count UTF-8 bytes, as the API server does.
+Every validating function takes a string and returns what is wrong with it, an empty list when nothing is.  Lengths
+count UTF-8 bytes, as the API server does.  Source: k8s.io/apimachinery/pkg/api/validate/content.
 """
 
 import re
@@ -22,7 +22,7 @@ _IDENTIFIER_RE: Final = re.compile(_IDENTIFIER)
 LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
 _GENERATE_NAME_MAX: Final = 57
-"""Bytes of a claim's generateName: the API server adds five to what it cuts at 58."""
+"""The most bytes of a claim's generateName: the API server cuts it at 58 and adds five."""
 
 _NOT_A_LABEL: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "

@@ -1,6 +1,6 @@
-"""Thin accessors over API objects, which stay plain dicts as they came from JSON.
+"""Accessors of API objects, which stay plain dicts as they came from JSON.
 
-Used everywhere.  Total on well-formed metadata; every accessor tolerates absent optional fields.
+They raise nothing on well-formed metadata: absent optional fields read as empty.
 """
 
 from typing import Any, NamedTuple, TypeAlias

@@ -1,7 +1,6 @@
 """Views of a Pod: gates, tolerations, owners, extended resources.
 
-Used by decisions, the webhook and the caches' index functions.  Total on any Pod that the API server accepted, and
-on any JSON object whose members have the API's types.
+They raise nothing on any JSON object whose members have the API's types.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,8 +18,8 @@ _OURS: Final = frozenset({wellknown.LABEL_GATE, wellknown.ANNOTATION_PROVENANCE}
 class ResourceRequest(NamedTuple):
     """One container's request of one extended resource; the quantity is positive.
 
-    `container` counts init containers first, then containers; `place` is the resource's among the sorted names of all
-    that the container requests.  kube-scheduler names the requests of its claim by both (KEP-5004).
+    `container` counts init containers first, then containers; `place` is the index of the resource among the sorted
+    names of all that the container requests.  kube-scheduler names the requests of its claim by both (KEP-5004).
     """
 
     container: int
@@ -34,7 +33,7 @@ def gate_names(pod: Object) -> list[str]:
 
 
 def is_gated(pod: Object) -> bool:
-    """Whether our gate is on the Pod.  Never inferred from conditions: only the scheduler clears those."""
+    """Whether the Pod has Tollbar's gate.  Conditions do not tell: only the scheduler updates them."""
     return wellknown.GATE in gate_names(pod)
 
 
@@ -55,7 +54,7 @@ def is_terminal(pod: Object) -> bool:
 
 
 def is_done(pod: Object) -> bool:
-    """Whether it needs its claims no more: terminal, or deleted before it got a node (isPodDone, resourceclaim)."""
+    """Whether it no longer needs its claims: terminal, or deleted before it got a Node (isPodDone, resourceclaim)."""
     return is_terminal(pod) or (is_deleting(pod) and not is_bound(pod))
 
 
@@ -64,21 +63,21 @@ def is_mirror(pod: Object) -> bool:
 
 
 def is_skipped(obj: Object) -> bool:
-    """Whether this Pod or Namespace asks never to be touched."""
+    """Whether this Pod or Namespace opts out by label."""
     return labels_of(obj).get(wellknown.LABEL_SKIP) == "true"
 
 
 def is_daemon(pod: Object) -> bool:
-    """Whether a DaemonSet owns the Pod: its controller decides about tolerations itself (enhancements#5282)."""
+    """Whether a DaemonSet owns the Pod, whose controller sets tolerations itself (enhancements#5282)."""
     owner = controller_of(pod)
     return owner is not None and owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion")).startswith("apps/")
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource name is an extended resource: qualified, and neither Kubernetes' own nor huge pages.
+    """Whether a resource name is an extended resource: with a domain that is not Kubernetes' own.
 
     Source: IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/helper.  The names that stand for a DeviceClass
-    (`deviceclass.resource.kubernetes.io/<class>`, KEP-5004) count although their domain is Kubernetes' own.
+    (`deviceclass.resource.kubernetes.io/<class>`, KEP-5004) are the exception of Kubernetes' own domain.
     """
     if name.startswith(wellknown.IMPLICIT_EXTENDED_RESOURCE_PREFIX):
         return True
@@ -101,13 +100,13 @@ def extended_resources(pod: Object) -> Iterator[ResourceRequest]:
             try:
                 amount = quantity.parse(str(wanted[name]))
             except ValueError:
-                continue  # the API server refuses such a Pod; at admission it is not ours to say so
+                continue  # the API server refuses such a Pod after admission
             if amount > 0:
                 yield ResourceRequest(index, place, name, amount)
 
 
 def without_ours(pod: Object) -> Object:
-    """The Pod less our gate, label and record, as rules see it: acting on an answer must not change the answer."""
+    """The Pod without Tollbar's gate, label and annotation, as rules see it: what a rule adds must not change it."""
     meta, body = dict(metadata(pod)), dict(spec(pod))
     for member in ("labels", "annotations"):
         _set_or_drop(meta, member, {name: text for name, text in (meta.get(member) or {}).items() if name not in _OURS})

@@ -1,10 +1,10 @@
 """resource.Quantity: Kubernetes' fixed-point numbers such as `80Gi`, `500m`, `1e3`.
 
-Used by the CEL library, device capacities and allocation.  Values are whole numbers of nano units, which is the
-precision that the API keeps: comparison and addition are exact, and no float is ever involved.
+Values are whole numbers of nano units, which is the precision that the API keeps: comparison and addition are exact,
+and no float is ever involved.
 
-The syntax is that of k8s.io/apimachinery/pkg/api/resource, down to the number without a digit that is zero (`Ki`).
-Two deliberate narrowings, so that no text is costly: at most `MAX_LENGTH` characters, exponents within
+The syntax is that of k8s.io/apimachinery/pkg/api/resource, which also takes a suffix without any digit (`Ki`) as zero.
+So that parsing is cheap for any text, a quantity has at most `MAX_LENGTH` characters and an exponent within
 ±`MAX_EXPONENT`.
 """
 
@@ -26,7 +26,7 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "
 _INT64_MAX: Final = 2**63 - 1
 _BINARY_MAX: Final = _INT64_MAX * NANO
 _INT64_DIGITS: Final = 18
-"""Digits that Kubernetes trusts to fit its 64 bits."""
+"""The most digits for which Kubernetes takes the 64-bit form without looking at the value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""The kinds of the Kubernetes API that Tollbar touches, as values: where they live and what they are called.
-
-Called by everything that talks to the API.  Knows nothing of any client library.
-"""
+"""The kinds of the Kubernetes API that Tollbar reads or writes, as values: group, version, plural, kind, scope."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,7 +44,7 @@ class Resource:
 
 @lru_cache(maxsize=4096)
 def _quoted(part: str) -> str:
-    """Names come again and again: an object is written several times, and its kind with every object."""
+    """Cached: the same names and plurals come again with every request about an object."""
     return quote(part, safe="")
 
 

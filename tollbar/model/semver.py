@@ -1,7 +1,7 @@
 """Semantic versions 2.0.0: parsing and precedence.
 
-Used for the `version` attribute of devices (resource.k8s.io/v1 DeviceAttribute) and for CEL's semver().  Build
-metadata takes no part in precedence, so versions that differ only there are equal.
+As the `version` attribute of devices (resource.k8s.io/v1 DeviceAttribute) and CEL's semver() have them.  Build metadata
+takes no part in precedence, so versions that differ only there are equal.
 """
 
 import re
@@ -57,8 +57,8 @@ class Version:
 def parse(text: str, *, normalize: bool = False) -> Version:
     """The version; ValueError if the text is none.  The message does not repeat the text.
 
-    `normalize` is that of Kubernetes' CEL semver(text, true): a leading `v` goes, leading zeros go, missing minor and
-    patch numbers become 0.
+    `normalize` is that of Kubernetes' CEL semver(text, true): a leading `v` and leading zeros are removed, missing
+    minor and patch numbers become 0.
     """
     form = _FORM.fullmatch(_normalized(text) if normalize else text) if len(text) <= MAX_LENGTH else None
     if form is None:

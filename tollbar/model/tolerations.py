@@ -25,10 +25,10 @@ Identity: TypeAlias = tuple[str, str, str, str, int | None]
 
 
 def identity(toleration: Object) -> Identity:
-    """(key, operator, value, effect, tolerationSeconds), with what the API leaves out filled in.
+    """(key, operator, value, effect, tolerationSeconds), with the API's defaults for absent fields.
 
-    Two tolerations of one identity tolerate the same taints for as long: an empty operator means Equal, an absent
-    field means the empty one.  The spelling is not part of it: never rewrite an entry to the other spelling.
+    Two tolerations with the same identity tolerate the same taints for the same time, even where one leaves out a field
+    that the other sets to its default.
     """
     return (
         toleration.get("key") or "",

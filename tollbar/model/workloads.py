@@ -1,8 +1,7 @@
-"""Workloads as reservations see them: how a claim names one, and when it needs its devices no more.
+"""Workloads that keep a claim reserved: how a claim names its workload, and when the workload needs it no longer.
 
-Any namespaced kind may be a workload.  What is read of it are conventions: conditions of Jobs (batch/v1) and JobSets
-(jobset.x-k8s.io), and `spec.replicas` with `status.observedGeneration` of whatever scales.  Called by the decisions
-about reservations, by the controller that keeps them and by the command line.
+Any namespaced kind may be a workload.  Its state is read by convention: from the conditions of Jobs (batch/v1) and
+JobSets (jobset.x-k8s.io), and from `spec.replicas` and `status.observedGeneration` of kinds that scale.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
@@ -12,7 +11,7 @@ from tollbar.model import conditions, names
 from tollbar.model.objects import Object, annotations_of, controller_of, metadata, spec
 
 Release: TypeAlias = Literal["WhenDeleted", "WhenFinished", "WhenIdle"]
-"""When a workload lets go of its claim: always when it is deleted, and perhaps sooner."""
+"""When a workload's claim is released: in any case when the workload is deleted, perhaps earlier."""
 POLICIES: Final[tuple[str, ...]] = get_args(Release)
 WHEN_DELETED: Final[Release] = "WhenDeleted"
 
@@ -39,14 +38,14 @@ class Reference(NamedTuple):
 
 
 class Intent(NamedTuple):
-    """For whom a claim is to be kept, and until when."""
+    """The workload that a claim is to be reserved for, and until when."""
 
     reference: Reference
     release: Release
 
 
 class Malformed(NamedTuple):
-    """Why a claim's annotations say nothing, for a person."""
+    """Why a claim's annotations cannot be understood, for a person."""
 
     why: str
 
@@ -69,7 +68,7 @@ def parse_reference(text: str) -> Reference | Malformed:
 def intent_of(claim: Object) -> Intent | Malformed | None:
     """What the claim's annotations ask for; None when they ask for nothing.
 
-    A claim that was generated for a Pod ends with that Pod, so that nothing could be kept.
+    Malformed for a claim that was generated for a Pod: it is deleted with that Pod.
     """
     annotations = annotations_of(claim)
     text = annotations.get(wellknown.ANNOTATION_RESERVED_FOR)
@@ -92,20 +91,20 @@ def intent_of(claim: Object) -> Intent | Malformed | None:
 
 
 def workload_claim_of(claim: Object) -> str:
-    """Name of the WorkloadClaim that the claim's intent comes from; empty when somebody wrote the annotation."""
+    """Name of the WorkloadClaim that wrote the claim's annotations; empty when a user did."""
     return annotations_of(claim).get(wellknown.ANNOTATION_WORKLOAD_CLAIM, "")
 
 
 def is_finished(workload: Object) -> bool:
-    """Whether it will never start a Pod again."""
+    """Whether it is a Job or JobSet that has completed or failed, and so starts no more Pods."""
     found = (workload.get("status") or {}).get("conditions")
     return any((conditions.find(found, type_) or {}).get("status") == "True" for type_ in _FINISHED)
 
 
 def is_scaled_to_zero(workload: Object) -> bool:
-    """Whether it wants no Pod and its controller has seen that.  False for kinds without replicas.
+    """Whether `spec.replicas` is 0 and its controller has observed that.  False for kinds without replicas.
 
-    That there is none any more, it does not say.
+    Pods may still be running.
     """
     seen = (workload.get("status") or {}).get("observedGeneration")
     generation = metadata(workload).get("generation")

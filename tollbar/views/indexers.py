@@ -24,7 +24,7 @@ def metadata_spec_and_status(obj: Object) -> Object:
     """For who decides about reservations, and says so in Events: the status, too, and who wrote what."""
     meta = metadata(obj)
     if "managedFields" in meta:
-        meta = {**meta, "managedFields": managers.essential(obj)}
+        meta = {**meta, "managedFields": managers.reduced(obj)}
     return {
         "apiVersion": obj.get("apiVersion"),
         "kind": obj.get("kind"),
