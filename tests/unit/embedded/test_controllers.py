@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tollbar import cel
-from tollbar.devplane.embedded import bootstrap, deletion, shapes, versions
+from tollbar.devplane.embedded import bootstrap, conversion, deletion, shapes
 from tollbar.devplane.embedded.admission import Admission
 from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.controllers import Controllers
@@ -56,7 +56,7 @@ class Cluster:
 
     def get(self, res: Resource, key: Key) -> Object | None:
         entry = self.registry.storage.get(res, key)
-        return None if entry is None else versions.decoded(self.registry.kinds.at(res), entry)
+        return None if entry is None else conversion.decoded(self.registry.kinds.at(res), entry)
 
     async def until(self, res: Resource, key: Key, holds: Callable[[Object | None], Any]) -> Any:
         """The first truthy answer about an object, as it changes."""

@@ -55,7 +55,7 @@ PLACES: dict[str, tuple[str, str, int]] = {
 
 @pytest.mark.parametrize(("method", "path", "want"), PLACES.values(), ids=PLACES)
 def test_places(method: str, path: str, want: int) -> None:
-    about = paths.target(path)
+    about = paths.parse(path)
     assert about is not None
     kind = Kinds().find(about.group, about.version, about.plural)
     assert kind is not None

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.placement import place
+from tollbar.devplane.embedded.storage import Delta
 from tollbar.devplane.embedded.world import Placement, World
 from tollbar.devplane.nodes import NodeSpec, node
 from tollbar.model.devices import DeviceId
@@ -33,12 +33,12 @@ def world(*nodes: Object, slices: Sequence[Object] = (), taken: Iterable[DeviceI
     """With one class; what is taken belongs to a claim of somebody else."""
     made = World()
     for each in nodes:
-        made.note(NODES, Seen(Key("", each["metadata"]["name"]), None, each))
+        made.observe(NODES, Delta(Key("", each["metadata"]["name"]), None, each))
     for number, each in enumerate(slices):
-        made.note(RESOURCE_SLICES, Seen(Key("", str(number)), None, each))
-    made.note(DEVICE_CLASSES, Seen(Key("", DRIVER), None, CLASS))
+        made.observe(RESOURCE_SLICES, Delta(Key("", str(number)), None, each))
+    made.observe(DEVICE_CLASSES, Delta(Key("", DRIVER), None, CLASS))
     others = {"status": {"allocation": {"devices": {"results": [each._asdict() for each in taken]}}}}
-    made.note(RESOURCE_CLAIMS, Seen(Key("other", "claim"), None, others))
+    made.observe(RESOURCE_CLAIMS, Delta(Key("other", "claim"), None, others))
     return made
 
 
@@ -242,10 +242,10 @@ def test_amounts_are_exact_and_come_back() -> None:
     busy = world(SMALL)
     there = {**pod({"cpu": "999m"}, nodeName="small"), "metadata": {"name": "there"}}
     plenty = node(NodeSpec("small", capacity={"cpu": "1"}), 0)
-    busy.note(NODES, Seen(Key("", "small"), SMALL, plenty))
-    busy.note(PODS, Seen(Key("", "there"), None, there))
+    busy.observe(NODES, Delta(Key("", "small"), SMALL, plenty))
+    busy.observe(PODS, Delta(Key("", "there"), None, there))
     before = [place(pod({"cpu": amount}), [], busy) for amount in ("1m", "2m")]
-    freed = busy.note(PODS, Seen(Key("", "there"), there, {**there, "status": {"phase": "Succeeded"}}))
+    freed = busy.observe(PODS, Delta(Key("", "there"), there, {**there, "status": {"phase": "Succeeded"}}))
     assert (before, freed, place(pod({"cpu": "1"}), [], busy)) == (
         [Placement("small", {}), "0/1 nodes are available: 1 Insufficient cpu."],
         True,

@@ -42,7 +42,7 @@ PATHS: dict[str, tuple[str, str, Mapping[str, str], Action]] = {
 
 @pytest.mark.parametrize(("method", "path", "query", "want"), PATHS.values(), ids=PATHS)
 def test_paths(method: str, path: str, query: Mapping[str, str], want: Action) -> None:
-    assert paths.action(method, path, query, paths.target(path)) == want
+    assert paths.action(method, path, query, paths.parse(path)) == want
 
 
 UNPARSABLE = {

@@ -1,6 +1,7 @@
 """An API server in memory: one process that answers what Tollbar asks of Kubernetes, and 501 to everything else.
 
-`server` speaks HTTP, `registry` does what a request means, `storage` keeps objects and their history, `kinds` says what
-is served (`builtin` and `definitions` list it), `strategies` what a kind's objects must look like, `admission` who is
-asked first, `controllers` what happens by itself.  `launcher` runs it as a child process.
+`server` speaks HTTP, `registry` creates, updates and patches objects of any kind, `storage` keeps them with their
+history.  `kinds` has what is served, from `builtin` and `definitions`; `strategies` default and validate the objects of
+a kind; `admission` calls plugins and webhooks; `controllers` stand in for kube-controller-manager and kube-scheduler.
+`launcher` runs it all as a child process.
 """

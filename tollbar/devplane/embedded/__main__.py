@@ -1,7 +1,7 @@
 """`python -m tollbar.devplane.embedded --dir DIR`: serve until SIGTERM, or until stdin ends with --attached.
 
-Run by the launcher, which has put the tokens into the directory.  When everything is there the kubeconfig is written:
-whoever waits for the server waits for that file.
+The directory has the token file already.  The kubeconfig is written when the server is ready, so that others wait for
+that file.
 """
 
 import argparse
@@ -64,7 +64,7 @@ async def _serve(layout: Layout, wanted: argparse.Namespace) -> None:
     bootstrap.open_tables(registry)
     await bootstrap.fill(registry)
     controllers = Controllers(registry, claims=not wanted.no_claims, scheduling=not wanted.no_scheduler)
-    acting = asyncio.create_task(controllers.run())
+    running = asyncio.create_task(controllers.run())
     access = Access(storage, clock)
     admin = _read_tokens(layout, access)
     application = Server(registry, access).application()
@@ -72,22 +72,22 @@ async def _serve(layout: Layout, wanted: argparse.Namespace) -> None:
     runner = web.AppRunner(application, handler_cancellation=True, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     await web.TCPSite(runner, HOST, 0, ssl_context=_tls(layout)).start()
-    if await _first(_ready(storage), acting):
+    if await _first(_ready(storage), running):
         _write_kubeconfig(layout, runner.addresses[0][1], admin)
-        await _first(_until_told(attached=wanted.attached), acting)
-    acting.cancel()
+        await _first(_until_stopped(attached=wanted.attached), running)
+    running.cancel()
     await runner.cleanup()
     await admission.close()
     with contextlib.suppress(asyncio.CancelledError):
-        await acting
+        await running
 
 
-async def _first(waited_for: Coroutine[Any, Any, None], acting: asyncio.Task[None]) -> bool:
-    """Wait; False when the controllers ended before, which they never should."""
+async def _first(waited_for: Coroutine[Any, Any, None], running: asyncio.Task[None]) -> bool:
+    """Wait for one of both; False when the controllers have ended, which is a bug."""
     task = asyncio.create_task(waited_for)
-    await asyncio.wait({task, acting}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({task, running}, return_when=asyncio.FIRST_COMPLETED)
     task.cancel()
-    return not acting.done()
+    return not running.done()
 
 
 async def _ready(storage: Storage) -> None:
@@ -97,7 +97,7 @@ async def _ready(storage: Storage) -> None:
 
 
 def _read_tokens(layout: Layout, access: Access) -> str:
-    """Take the tokens of the directory; the first, an administrator's."""
+    """Read the token file; the first token, which is an administrator's."""
     with layout.tokens.open(newline="") as file:
         rows = list(csv.reader(file))
     for token, name, uid, groups in rows:
@@ -119,17 +119,17 @@ def _write_kubeconfig(layout: Layout, port: int, token: str) -> None:
     kubeconfig.write(layout.kubeconfig.with_suffix(".partial"), content).replace(layout.kubeconfig)
 
 
-async def _until_told(*, attached: bool) -> None:
-    """Until a signal, or the end of stdin when that is the launcher's pipe."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
+async def _until_stopped(*, attached: bool) -> None:
+    """Wait for SIGTERM or SIGINT, or if attached for the end of stdin."""
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, stopping.set)
     if attached:
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         ended = asyncio.create_task(reader.read())
-        ended.add_done_callback(lambda _: told.set())
-    await told.wait()
+        ended.add_done_callback(lambda _: stopping.set())
+    await stopping.wait()
 
 
 if __name__ == "__main__":

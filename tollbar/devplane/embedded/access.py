@@ -1,9 +1,7 @@
-"""Who is asking, and may they: bearer tokens, RBAC, and the reviews that tell clients about both.
+"""Authentication by bearer tokens, authorization by RBAC, and access reviews.
 
-Called by the server before anything is looked at.  Rules are read from the stored roles and bindings and kept until one
-of those changes.  Members of `system:masters` may do everything.
-
-Tokens are random, live in memory and end with the process.
+The rules of stored roles and bindings are cached until one of those changes.  Members of `system:masters` may do
+everything.  Tokens are random, kept in memory and end with the process.
 """
 
 import secrets
@@ -27,7 +25,7 @@ _PUBLIC: Final = ("/readyz", "/livez", "/healthz", "/version")
 
 
 class Action(NamedTuple):
-    """What somebody wants to do.  `path` is set, and nothing else but the verb, for what is no resource."""
+    """What RBAC is asked to permit.  For a path that is no resource's, only verb and path are set."""
 
     verb: str
     group: str = ""
@@ -39,7 +37,7 @@ class Action(NamedTuple):
 
 
 class _Grant(NamedTuple):
-    """One rule of one binding; the namespace is "" for what holds everywhere."""
+    """One rule of one binding; the namespace is "" for a ClusterRoleBinding."""
 
     subject: tuple[str, str]
     namespace: str
@@ -53,20 +51,20 @@ class Access:
     storage: Storage
     clock: Clock
     tokens: dict[str, tuple[User, float]] = field(default_factory=dict)
-    """User and the time at which the token ends, by token."""
+    """By token: the user and the time at which the token expires."""
     _grants: list[_Grant] = field(default_factory=list)
     _read_at: tuple[int, ...] = ()
 
     def user(self, authorization: str) -> User:
-        """Who sends an Authorization header.  Raises Refused (401)."""
+        """The user of an Authorization header.  Raises Refused (401)."""
         scheme, _, token = authorization.partition(" ")
         known = self.tokens.get(token.strip()) if scheme.lower() == "bearer" else None
-        if known is None or known[1] < self.clock.now() or not self._exists(known[0]):
+        if known is None or known[1] < self.clock.now() or not self._is_valid(known[0]):
             raise errors.unauthorized()
         return known[0]
 
-    def _exists(self, user: User) -> bool:
-        """A ServiceAccount's tokens end with it."""
+    def _is_valid(self, user: User) -> bool:
+        """False for a ServiceAccount that was deleted, whose tokens are no longer valid."""
         namespace, _, name = user.name.removeprefix(_ACCOUNT).partition(":")
         if not user.name.startswith(_ACCOUNT):
             return True
@@ -88,7 +86,7 @@ class Access:
         return {**wanted, "metadata": wanted.get("metadata") or {}, "status": status}
 
     def check(self, user: User, action: Action) -> None:
-        """Raises Refused (403) with the authorizer's words."""
+        """Raises Refused (403) with RBAC's text."""
         if not self.allowed(user, action):
             raise _forbidden(user, action)
 
@@ -110,7 +108,7 @@ class Access:
         return self._grants
 
     def review(self, user: User, spec: Mapping[str, Any]) -> Object:
-        """The status of an access review for what its spec asks."""
+        """The status of a (Self)SubjectAccessReview with this spec."""
         asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes") or {}
         if asked is None:
             action = Action(path.get("verb", ""), path=path.get("path", ""))
@@ -120,7 +118,7 @@ class Access:
 
 
 def account_user(namespace: str, name: str, uid: str = "") -> User:
-    """Who a ServiceAccount is."""
+    """The user that a ServiceAccount is."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(f"{_ACCOUNT}{namespace}:{name}", groups, uid)
 
@@ -141,7 +139,7 @@ def _grants(storage: Storage) -> Iterator[_Grant]:
 
 
 def _rules(storage: Storage, role: Object) -> list[Object]:
-    """The rules of a role, aggregated ones with those that they select."""
+    """The rules of a role, with those that its aggregationRule selects."""
     rules = list(role.get("rules") or ())
     for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
         for _, entry in storage.items(builtin.CLUSTER_ROLES):
@@ -174,7 +172,7 @@ def _covers(rule: Mapping[str, Any], action: Action, *, everywhere: bool) -> boo
 
 
 def among(wanted: str, given: Any) -> bool:
-    """Whether a rule's list has a value, or everything."""
+    """Whether a rule's list has the value or `*`."""
     return "*" in (given or ()) or wanted in (given or ())
 
 

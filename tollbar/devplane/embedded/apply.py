@@ -1,7 +1,7 @@
-"""Who owns which field: `managedFields` for every write, and server-side apply (KEP-555).
+"""Field ownership: `managedFields` for every write, and server-side apply (KEP-555).
 
-Called by the registry.  Pure: the time is a parameter, objects are not changed.  All versions of a kind are taken for
-one structure, as CustomResourceDefinitions without a conversion webhook and the built-in kinds here have it.
+Pure: the time is a parameter, objects are not changed.  All versions of a kind have one structure here: there are no
+conversion webhooks.
 """
 
 import copy
@@ -18,7 +18,7 @@ from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, metadata
 
 _IDENTITY: Final = ("manager", "operation", "apiVersion", "subresource")
-"""What tells one entry from another."""
+"""The members that identify an entry of managedFields."""
 _META: Final = (
     *("name", "namespace", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
     *("selfLink", "uid", "generation", "managedFields", "resourceVersion"),
@@ -27,7 +27,7 @@ _HEAD: Final = frozenset({("f:apiVersion",), ("f:kind",), *(("f:metadata", f"f:{
 
 
 class Identity(NamedTuple):
-    """What one entry is kept for; `operation` is Apply or Update."""
+    """What identifies an entry of managedFields; `operation` is Apply or Update."""
 
     manager: str
     operation: str
@@ -70,7 +70,7 @@ def encoded(entries: Iterable[Entry]) -> list[Object]:
 
 
 def update(old: Object, new: Object, shape: Shape, identity: Identity, time: str) -> list[Object]:
-    """`managedFields` after a write that is no application: what it changed belongs to its manager alone."""
+    """`managedFields` after a write that is not server-side apply: its manager alone owns what it changed."""
     before, after, entries = ownable(old, shape), ownable(new, shape), entries_of(old)
     changed = _changed(before, after)
     touched = changed | (before.keys() - after.keys())
@@ -102,9 +102,9 @@ def apply(
     force: bool,
     resets: Sequence[str] = (),
 ) -> Object:
-    """The object after an application, with its managedFields.  `live` is {} when there is none yet.
+    """The object after server-side apply, with its managedFields.  `live` is {} when there is none yet.
 
-    `resets` are the members that this path does not write.  Raises Refused (409) on conflicts, unless forced.
+    `resets` are the top-level members that this path does not write.  Raises Refused (409) on conflicts, unless forced.
     """
     wanted = frozenset(path for path in ownable(config, shape) if path[0].removeprefix("f:") not in resets)
     own, others = _own(entries_of(live), identity, time)
@@ -121,7 +121,7 @@ def apply(
 
 
 def ownable(obj: Object, shape: Shape) -> dict[Path, Any]:
-    """The fields that somebody can own."""
+    """The fields that a manager can own."""
     found = fieldsets.flatten(_body(obj), shape) if obj else {}
     return {path: value for path, value in found.items() if path[:2] not in _HEAD and path[:1] not in _HEAD}
 
@@ -132,7 +132,7 @@ def _body(obj: Object) -> Object:
 
 
 def _merge(live: Any, config: Any, shape: Shape) -> Any:
-    """What is applied wins; maps and lists with keys keep what it does not name."""
+    """The applied value wins; maps, and lists of type map or set, keep the members that it leaves out."""
     if isinstance(live, dict) and isinstance(config, dict) and not shape.atomic:
         merged = {
             key: _merge(live[key], value, shape.child(key) or ANY) if key in live else value
@@ -148,7 +148,7 @@ def _merge(live: Any, config: Any, shape: Shape) -> Any:
 
 
 def _without(obj: Object, gone: Fields, owned: Fields, shape: Shape) -> Object:
-    """The object without fields that nobody applies any more; members of lists go with what is left in them."""
+    """The object without the fields that nobody applies any longer, and without list members that nobody owns."""
     kept = {path[:length] for path in owned for length in range(1, len(path) + 1)}
     found: Object = _removed(obj, (), gone - kept, shape)
     return {"metadata": {}, **found}

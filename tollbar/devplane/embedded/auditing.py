@@ -1,7 +1,6 @@
-"""The audit log: a line for every request that could change something, as kube-apiserver writes it at `Metadata` level.
+"""The audit log: a line for every request that is no read, as kube-apiserver writes it at `Metadata` level.
 
-Installed around the server's handler.  Tests and the demonstration count writes by it (`tollbar.devplane.real.audit`
-reads it).  A line is in the file before the answer is on the wire: whoever has an answer finds its request here.
+`tollbar.devplane.audit` reads it.  A line is written before its answer is sent: whoever has the answer finds it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,7 +21,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def auditing(path: Path, access: Access, clock: Clock) -> Any:
-    """The middleware.  Writes to the file as long as the process lives."""
+    """The middleware, which keeps the file open."""
     log = path.open("ab", buffering=0)
 
     @web.middleware
@@ -37,22 +36,22 @@ def auditing(path: Path, access: Access, clock: Clock) -> Any:
 
 def _event(request: web.Request, code: int, access: Access, now: float) -> dict[str, Any]:
     """An audit.k8s.io/v1 Event."""
-    about = paths.target(request.rel_url.raw_path)
+    target = paths.parse(request.rel_url.raw_path)
     event: dict[str, Any] = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": "Metadata",
         "stage": COMPLETE,
         "requestURI": request.rel_url.raw_path_qs,
-        "verb": paths.action(request.method, request.path, request.query, about).verb,
+        "verb": paths.action(request.method, request.path, request.query, target).verb,
         "user": _user(request, access),
         "userAgent": request.headers.get("User-Agent", ""),
         "responseStatus": {"code": code},
         "stageTimestamp": timestamps.micro_time(now),
     }
-    if about is not None and about.plural:
+    if target is not None and target.plural:
         members = ("apiGroup", "apiVersion", "namespace", "resource", "name", "subresource")
-        event["objectRef"] = {member: value for member, value in zip(members, about, strict=True) if value}
+        event["objectRef"] = {member: value for member, value in zip(members, target, strict=True) if value}
     return event
 
 

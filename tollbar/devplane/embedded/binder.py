@@ -1,9 +1,7 @@
-"""A scheduler for trials: gives Pods that wait the first Node that will do, and their claims the first devices.
+"""A minimal scheduler: binds pending Pods to the first Node that fits and allocates their claims.
 
-Run by `controllers`, in the place of kube-scheduler; switched off where another one runs (`scheduling=False`).  What it
-decides is in `placement`.
-
-Hazard: it is alone.  It counts what it knows to be stored, so two of them would give a device twice.
+It stands in for kube-scheduler.  `placement` decides.  Only one may run: it counts on being the only one to allocate
+devices.
 """
 
 import asyncio
@@ -12,9 +10,9 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.devplane.embedded import bindings
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.placement import place
 from tollbar.devplane.embedded.registry import Registry
+from tollbar.devplane.embedded.storage import Delta
 from tollbar.devplane.embedded.world import Placement, World
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import claims, conditions, pods
@@ -30,41 +28,41 @@ class Binder:
         self._writer = Writer(registry, "kube-scheduler")
         self._world = World()
         self._changed = asyncio.Event()
-        self._waiting: dict[Key, None] = {}
-        """Pods to look at, in the order in which they came."""
-        self._hopeless: dict[Key, None] = {}
-        """Pods that wait for something else to change."""
+        self._active: dict[Key, None] = {}
+        """Pods to schedule, in the order in which they came."""
+        self._unschedulable: dict[Key, None] = {}
+        """Pods that did not fit, until something changes that may make them fit."""
 
-    def note(self, stored: Resource, seen: Seen) -> None:
+    def observe(self, stored: Resource, delta: Delta) -> None:
         """A change of anything."""
-        if self._world.note(stored, seen):
-            self._waiting |= self._hopeless
-            self._hopeless.clear()
+        if self._world.observe(stored, delta):
+            self._active |= self._unschedulable
+            self._unschedulable.clear()
         if stored == PODS:
-            self._waiting.pop(seen.key, None)
-            self._hopeless.pop(seen.key, None)
-            if seen.after is not None and _waits(seen.after):
-                self._waiting[seen.key] = None
-        if self._waiting:
+            self._active.pop(delta.key, None)
+            self._unschedulable.pop(delta.key, None)
+            if delta.after is not None and _is_pending(delta.after):
+                self._active[delta.key] = None
+        if self._active:
             self._changed.set()
 
     async def run(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            for key in list(self._waiting):
-                self._waiting.pop(key, None)
-                self._hopeless[key] = None
+            for key in list(self._active):
+                self._active.pop(key, None)
+                self._unschedulable[key] = None
                 await self._schedule(key)
 
     async def _schedule(self, key: Key) -> None:
         pod = self._writer.get(PODS, key)
-        its_claims = self._claims_of(pod) if pod is not None and _waits(pod) else None
+        its_claims = self._claims_of(pod) if pod is not None and _is_pending(pod) else None
         if pod is None or its_claims is None:
             return
         found = place(pod, its_claims, self._world)
         if isinstance(found, str):
-            await self._say_unschedulable(pod, found)
+            await self._report_unschedulable(pod, found)
             return
         self._world.assume(pod, found)
         for claim in its_claims:
@@ -72,10 +70,10 @@ class Binder:
         try:
             bindings.bind(self._registry, self._registry.kinds.at(PODS), key, {"target": {"name": found.node}})
         except Refused as error:
-            await self._say_unschedulable(pod, error.message)
+            await self._report_unschedulable(pod, error.message)
 
     def _claims_of(self, pod: Object) -> list[Object] | None:
-        """None when one of them is not there yet: there is nothing to say about such a Pod."""
+        """The Pod's claims; None when one of them does not exist yet, and the Pod is tried again when it does."""
         found = []
         for _, name in claims.resolved(pod):
             if name is claims.Unresolved.NOT_NEEDED:
@@ -87,7 +85,7 @@ class Binder:
         return found
 
     async def _reserve(self, claim: Object, pod: Object, found: Placement) -> None:
-        """Protect and allocate the claim if it has nothing yet, and enter the Pod."""
+        """Set finalizer and allocation if the claim has none yet, and reserve it for the Pod."""
         finalizer, allocation = wellknown.DELETE_PROTECTION_FINALIZER, found.allocations.get(metadata(claim)["name"])
 
         def protected(now: Object) -> Object | None:
@@ -104,8 +102,8 @@ class Binder:
             await self._writer.edit(RESOURCE_CLAIMS, claim, protected)
         await self._writer.edit(RESOURCE_CLAIMS, claim, entered, "status")
 
-    async def _say_unschedulable(self, pod: Object, why: str) -> None:
-        def told(now: Object) -> Object | None:
+    async def _report_unschedulable(self, pod: Object, why: str) -> None:
+        def reported(now: Object) -> Object | None:
             there = (now.get("status") or {}).get("conditions")
             old = conditions.find(there, "PodScheduled") or {}
             if (old.get("reason"), old.get("message")) == ("Unschedulable", why):
@@ -121,11 +119,11 @@ class Binder:
             )
             return {"status": {"conditions": new}}
 
-        await self._writer.edit(PODS, pod, told, "status")
+        await self._writer.edit(PODS, pod, reported, "status")
 
 
-def _waits(pod: Object) -> bool:
-    """Whether it is ours to place, now."""
+def _is_pending(pod: Object) -> bool:
+    """Whether this scheduler has to bind the Pod now."""
     return (
         spec(pod).get("schedulerName") == NAME
         and not pods.is_bound(pod)

@@ -1,9 +1,9 @@
-"""pods/binding: a Pod gets its Node, by a scheduler or by our own binder.
+"""pods/binding: assigns a Pod to a Node.
 
 Source: BindingREST in k8s.io/kubernetes/pkg/registry/core/pod/storage.
 """
 
-from tollbar.devplane.embedded import versions
+from tollbar.devplane.embedded import conversion
 from tollbar.devplane.embedded.errors import SUCCESS, conflict, invalid
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.registry import Registry
@@ -13,12 +13,12 @@ from tollbar.model.objects import Key, Object, metadata, uid_of
 
 
 def bind(registry: Registry, kind: Kind, key: Key, binding: Object, *, dry_run: bool = False) -> Object:
-    """The answer to a Binding.  Raises Refused.  Nothing else happens meanwhile, so nothing can clash."""
+    """The answer to a Binding.  Raises Refused.  It awaits nothing, so no other write can clash with it."""
     node = (binding.get("target") or {}).get("name")
     if not node:
         raise invalid("", "Binding", key.name, [required("target.name")])
     entry = registry.entry(kind, key)
-    pod = versions.decoded(kind, entry)
+    pod = conversion.decoded(kind, entry)
     if problem := _problem(pod, key.name, metadata(binding).get("uid")):
         raise conflict("", "pods/binding", key.name, problem)
     if not dry_run:
@@ -37,11 +37,11 @@ def _problem(pod: Object, name: str, uid: str | None) -> str:
 
 
 def _bound(pod: Object, node: str, now: str) -> Object:
-    """With the Node and the condition that says so."""
-    status, told = pod.get("status") or {}, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+    """The Pod with its Node and the condition PodScheduled."""
+    status, scheduled = pod.get("status") or {}, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     kept = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
     return {
         **pod,
         "spec": {**pod["spec"], "nodeName": node},
-        "status": {**status, "conditions": [*kept, told]},
+        "status": {**status, "conditions": [*kept, scheduled]},
     }

@@ -1,14 +1,11 @@
-"""What an empty cluster has: the system's namespaces, roles that everybody has.
-
-Called once, before the server answers.
-"""
+"""The objects of an empty cluster: the system's namespaces, the default roles and their bindings."""
 
 from typing import Any, Final
 
 from tollbar.devplane.embedded.builtin import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from tollbar.devplane.embedded.namespaces import SYSTEM_NAMESPACES
 from tollbar.devplane.embedded.registry import Registry
-from tollbar.devplane.embedded.requests import AUTHENTICATED, MASTERS, Options, Write
+from tollbar.devplane.embedded.requests import AUTHENTICATED, MASTERS, Write, WriteOptions
 from tollbar.model.objects import Key
 from tollbar.model.resources import NAMESPACES, Resource
 
@@ -29,7 +26,7 @@ _ROLES: Final = {
 
 
 async def fill(registry: Registry) -> None:
-    """Create what a cluster starts with."""
+    """Create the objects that a cluster starts with."""
     for name in SYSTEM_NAMESPACES:
         await _create(registry, NAMESPACES, name)
     group = CLUSTER_ROLES.group
@@ -41,11 +38,11 @@ async def fill(registry: Registry) -> None:
 
 
 async def _create(registry: Registry, res: Resource, name: str, **fields: Any) -> None:
-    write = Write(registry.kinds.at(res), Key("", name), options=Options("kube-apiserver"))
+    write = Write(registry.kinds.at(res), Key("", name), options=WriteOptions("kube-apiserver"))
     await registry.create(write, {"metadata": {"name": name}, **fields})
 
 
 def open_tables(registry: Registry) -> None:
-    """Room for the objects of every built-in kind."""
+    """Open storage for every built-in kind."""
     for kind in registry.kinds:
         registry.storage.open(kind.stored, list(kind.selectable.values()))

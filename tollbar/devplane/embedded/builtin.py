@@ -1,7 +1,4 @@
-"""The built-in kinds, a row each: how they are called, what is below them, what selects them, and their strategies.
-
-Read by `kinds`, which serves them, and by scripts/capture_openapi.py.
-"""
+"""The built-in kinds, a row each: short names, categories, subresources, field selectors, strategy."""
 
 from typing import Any, Final
 
@@ -86,9 +83,9 @@ _BINDING: Final = Strategy(
 )
 
 _REGARDING: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_TOLD: Final = {"reason": "reason", "type": "type"}
-_EVENT_FIELDS: Final = {**{f"regarding.{each}": f"regarding.{each}" for each in _REGARDING}, **_TOLD}
-_CORE_EVENT_FIELDS: Final = {**{f"involvedObject.{each}": f"regarding.{each}" for each in _REGARDING}, **_TOLD}
+_EVENT_TEXTS: Final = {"reason": "reason", "type": "type"}
+_EVENT_FIELDS: Final = {**{f"regarding.{each}": f"regarding.{each}" for each in _REGARDING}, **_EVENT_TEXTS}
+_CORE_EVENT_FIELDS: Final = {**{f"involvedObject.{each}": f"regarding.{each}" for each in _REGARDING}, **_EVENT_TEXTS}
 
 
 def _fields(*paths: str) -> dict[str, str]:

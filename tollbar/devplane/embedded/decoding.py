@@ -1,7 +1,6 @@
-"""From a request's body to an object of a kind: JSON, keys that come twice, unknown fields, types.
+"""Decoding of request bodies: JSON, duplicate keys, unknown fields, types.
 
-Called by the registry for everything that a client sends and for what a patch makes.  The texts are those of the API
-server's strict decoder; where Go would name its own types, they name the field.
+The texts are those of the API server's strict decoder, but name the field where that names a Go type.
 """
 
 import json
@@ -37,35 +36,35 @@ _TIMES: Final = {
 
 
 def parse(body: bytes) -> tuple[Any, list[str]]:
-    """The decoded JSON and the keys that came twice.  Raises ValueError."""
-    doubled: list[str] = []
+    """The decoded JSON, and a warning for every duplicate key.  Raises ValueError."""
+    duplicates: list[str] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             counts = Counter(key for key, _ in pairs)
-            doubled.extend(f'duplicate field "{key}"' for key, count in counts.items() if count > 1)
+            duplicates.extend(f'duplicate field "{key}"' for key, count in counts.items() if count > 1)
         return found
 
-    # orjson is strict about what Go is strict about (NaN, lone surrogates) and Python is not.
+    # orjson refuses what Go refuses and Python does not: NaN and lone surrogates.
     found = orjson.loads(body)
     json.loads(body, object_pairs_hook=members)
-    return found, doubled
+    return found, duplicates
 
 
 def parse_object(body: bytes) -> tuple[Object, list[str]]:
-    """The object of a request.  Raises Refused (400)."""
+    """The object of a request, and warnings as of `parse`.  Raises Refused (400)."""
     try:
-        found, doubled = parse(body)
+        found, duplicates = parse(body)
     except ValueError as error:
         raise bad_request(f"the object provided is unrecognized (must be of type valid JSON): {error}") from error
     if not isinstance(found, dict):
         raise bad_request("the object provided is unrecognized: it is not a JSON object")
-    return found, doubled
+    return found, duplicates
 
 
 def check_kind(kind: Kind, obj: Object) -> None:
-    """An object names its own kind, or none.  Raises Refused (400)."""
+    """Set apiVersion and kind if they are absent.  Raises Refused (400) when they are another kind's."""
     said = (obj.setdefault("apiVersion", kind.resource.api_version), obj.setdefault("kind", kind.resource.kind))
     if said != (kind.resource.api_version, kind.resource.kind):
         raise bad_request(
@@ -75,7 +74,7 @@ def check_kind(kind: Kind, obj: Object) -> None:
 
 
 def check_types(kind: Kind, obj: Object) -> None:
-    """Every described field has the type that the API gives it.  Raises Refused (400)."""
+    """Check that every known field has its type.  Raises Refused (400)."""
     if not isinstance(obj.get("metadata", {}), dict | None):
         raise unreadable(kind, f"metadata: cannot unmarshal {_JSON[type(obj['metadata'])]} into type object")
     shape = kind.shape
@@ -86,7 +85,7 @@ def check_types(kind: Kind, obj: Object) -> None:
 
 
 def check_body(name: str, obj: Object) -> None:
-    """The same for what is sent and never stored (`builtin.SENT`).  Raises Refused (400)."""
+    """Check the types of an object that is sent and never stored (`builtin.SENT`).  Raises Refused (400)."""
     if problem := _mistyped(obj, shapes.described(*SENT[name], name), name):
         raise bad_request(f"the object provided is unrecognized: {problem}")
 
@@ -103,7 +102,7 @@ def drop_unknown(kind: Kind, obj: Object) -> list[str]:
 
 
 def unreadable(kind: Kind, why: str) -> Refused:
-    """The refusal of a body that is no object of its kind."""
+    """The refusal of a body that is not an object of the kind."""
     res = kind.resource
     return bad_request(f'{res.kind} in version "{res.version}" cannot be handled as a {res.kind}: {why}')
 

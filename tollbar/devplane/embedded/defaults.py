@@ -1,7 +1,7 @@
-"""What the API server fills in for built-in kinds, in place: defaulting and the derived fields of new objects.
+"""Defaulting of built-in kinds, in place, and the fields that the API server sets in new objects.
 
-Called by the strategies.  Defaults (`pod`, `claim`, ...) are idempotent and run again after every admission webhook;
-what is `new_...` runs once.  Source: k8s.io/kubernetes/pkg/apis/*/v1/defaults.go and pkg/registry.
+Defaults (`pod`, `claim`, ...) are idempotent and run again after mutating admission; `new_...` runs once, at creation.
+Source: k8s.io/kubernetes/pkg/apis/*/v1/defaults.go and pkg/registry.
 """
 
 from typing import Any, Final
@@ -10,7 +10,7 @@ from tollbar.model import claims, pods
 from tollbar.model.objects import Object, metadata, spec
 
 _MAPS: Final = frozenset({"annotations", "data", "labels", "limits", "matchLabels", "nodeSelector", "requests"})
-"""Maps that are left out when they are empty; an empty object elsewhere says something."""
+"""Maps that are left out when they are empty; elsewhere an empty object has a meaning."""
 _OPAQUE: Final = frozenset({"fieldsV1", "openAPIV3Schema", "parameters"})
 
 
@@ -59,7 +59,7 @@ def _container(container: Object) -> None:
 
 
 def new_pod(obj: Object) -> None:
-    """Pending, and gated from the start when it has gates.  Other classes of quality are not told."""
+    """Phase Pending, and the condition of a gated Pod.  Of the QoS classes, only BestEffort is set."""
     with_resources = [each for each in spec(obj).get("containers") or () if any((each.get("resources") or {}).values())]
     obj["status"] = {"phase": "Pending"} | ({} if with_resources else {"qosClass": "BestEffort"})
     if pods.gate_names(obj):
@@ -120,7 +120,7 @@ def new_definition(obj: Object) -> None:
 
 
 def _fill(obj: Object, **values: Any) -> None:
-    """Give members a value that have none, or the empty one."""
+    """Set members that are absent or empty."""
     for name, value in values.items():
         if obj.get(name) in (None, ""):
             obj[name] = value

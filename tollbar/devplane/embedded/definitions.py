@@ -1,10 +1,8 @@
-"""CustomResourceDefinitions made into served kinds, and the strategy of their objects.
+"""CustomResourceDefinitions: the kinds that they define, and the strategy of their objects.
 
-`Definitions` is told of changes by the controllers: it serves what definitions say and says that they are established.
-A version that is not the storage version is the same object under another apiVersion: conversion webhooks are not
-called.
-
-Hazard: a definition that goes takes its objects with it at once, whatever finalizers they have.
+`Definitions` serves the kinds and sets the definitions' conditions.  A version that is not the storage version differs
+only in apiVersion: there are no conversion webhooks.  When a definition is deleted, its objects go at once, whatever
+finalizers they have.
 """
 
 from collections.abc import Iterator
@@ -12,10 +10,9 @@ from functools import partial
 from typing import Any, Final
 
 from tollbar.devplane.embedded import rules, schemas
-from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.kinds import Column, Kind, Kinds
 from tollbar.devplane.embedded.shapes import Shape, whole
-from tollbar.devplane.embedded.storage import Storage
+from tollbar.devplane.embedded.storage import Delta, Storage
 from tollbar.devplane.embedded.strategies import Strategy
 from tollbar.model import conditions
 from tollbar.model.fields import FieldError
@@ -30,7 +27,7 @@ _CONDITIONS: Final = (
 
 
 def _strategy(schema: Object, *, has_status: bool) -> Strategy:
-    """Of the custom resources of a schema."""
+    """The strategy of custom resources with this schema."""
     own, ruled = schemas.own(schema), schemas.has_rules(schema)
 
     def conforms(new: Object, old: Any = rules.ABSENT) -> list[FieldError]:
@@ -50,7 +47,7 @@ def _strategy(schema: Object, *, has_status: bool) -> Strategy:
 
 
 def kinds_of(definition: Object) -> Iterator[Kind]:
-    """What a definition serves: a kind for each served version."""
+    """The kinds of a definition, one for each served version."""
     body = spec(definition)
     stored = next(_resource(body, version) for version in body["versions"] if version.get("storage"))
     for version in body["versions"]:
@@ -84,7 +81,7 @@ def _column(column: Object) -> Column:
 
 
 class Definitions:
-    """Serves the kinds of the definitions that there are."""
+    """Serves the kinds of all definitions."""
 
     def __init__(self, storage: Storage, kinds: Kinds, clock: Clock) -> None:
         self._storage = storage
@@ -92,15 +89,15 @@ class Definitions:
         self._clock = clock
         self._served: dict[Key, list[Kind]] = {}
 
-    def note(self, told: Seen) -> None:
+    def observe(self, delta: Delta) -> None:
         """A change of a definition."""
-        if told.after is None:
-            self._abolish(told.key)
-        elif spec(told.after) != spec(told.before or {}):
-            self._establish(told.key, told.after)
+        if delta.after is None:
+            self._remove(delta.key)
+        elif spec(delta.after) != spec(delta.before or {}):
+            self._serve(delta.key, delta.after)
 
-    def _establish(self, key: Key, definition: Object) -> None:
-        """Serve a new or changed definition, and say so in its status."""
+    def _serve(self, key: Key, definition: Object) -> None:
+        """Serve a new or changed definition and set its conditions."""
         wanted = list(kinds_of(definition))
         for old in self._served.get(key, ()):
             self._kinds.remove(old.resource)
@@ -110,8 +107,8 @@ class Definitions:
         self._served[key] = wanted
         self._accept(key)
 
-    def _abolish(self, key: Key) -> None:
-        """A definition is gone: so are its kinds and their objects."""
+    def _remove(self, key: Key) -> None:
+        """Remove the kinds of a deleted definition with their objects."""
         for kind in self._served.pop(key, ()):
             self._kinds.remove(kind.resource)
             self._storage.drop(kind.stored)
@@ -124,8 +121,8 @@ class Definitions:
         names_, now = spec(definition)["names"], self._clock.now()
         found: list[Object] = (definition.get("status") or {}).get("conditions") or []
         for type_, reason, message in _CONDITIONS:
-            told = {"type_": type_, "reason": reason, "message": message}
-            found = conditions.with_condition(found, **told, status="True", generation=1, now=now)
+            condition = {"type_": type_, "reason": reason, "message": message}
+            found = conditions.with_condition(found, **condition, status="True", generation=1, now=now)
         status = {**(definition.get("status") or {}), "acceptedNames": names_, "conditions": found}
         if status != definition.get("status"):
             self._storage.write(CUSTOM_RESOURCE_DEFINITIONS, {**definition, "status": status}, entry)

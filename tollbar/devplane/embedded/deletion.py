@@ -1,7 +1,6 @@
-"""DELETE of one object or of many: preconditions, grace, finalizers, what dependents are left with.
+"""DELETE of one object or of a collection: preconditions, grace period, finalizers, propagation policy.
 
-Called by the server and the controllers.  Dependents are the garbage collector's business: this only leaves it the
-finalizer that says what is wanted.
+The garbage collector deletes dependents; the propagation policy reaches it as a finalizer.
 """
 
 import http.client
@@ -9,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from tollbar.devplane.embedded import errors, versions
+from tollbar.devplane.embedded import conversion, errors
 from tollbar.devplane.embedded.errors import SUCCESS, Refused
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.registry import Outcome, Registry, ended
@@ -24,12 +23,12 @@ FOREGROUND: Final = "foregroundDeletion"
 
 
 async def delete(registry: Registry, write: Write, wanted: Object) -> Outcome:
-    """`wanted` is a DeleteOptions object.  Answers with a Status, or with the object when its end has to wait."""
+    """`wanted` is a DeleteOptions object.  The outcome is a Status, or the object if its removal has to wait."""
     options = replace(write.options, raw={"kind": "DeleteOptions", **wanted})
     write = replace(write, operation="DELETE", options=options)
     while True:
         entry = registry.entry(write.kind, write.key)
-        old = versions.decoded(write.kind, entry)
+        old = conversion.decoded(write.kind, entry)
         _check_preconditions(write.kind, old, wanted.get("preconditions") or {})
         _, warnings = await registry.admission.mutate(write, {}, old)
         warnings += await registry.admission.validate(write, {}, old)
@@ -54,7 +53,7 @@ def _check_preconditions(kind: Kind, obj: Object, wanted: Object) -> None:
 
 
 def _delete(registry: Registry, write: Write, entry: Entry, old: Object, wanted: Object) -> Object:
-    """Mark or remove.  Raises Clash."""
+    """Set the deletionTimestamp, or remove the object.  Raises Clash."""
     kind, meta = write.kind, dict(old["metadata"])
     grace, had = kind.strategy.grace(old, wanted.get("gracePeriodSeconds")), meta.get("deletionGracePeriodSeconds", 0)
     finalizers, policy = meta.pop("finalizers", None) or [], wanted.get("propagationPolicy")
@@ -77,14 +76,14 @@ def _delete(registry: Registry, write: Write, entry: Entry, old: Object, wanted:
 
 
 def _status(kind: Kind, obj: Object) -> Object:
-    """The answer to a deletion that is done."""
+    """The Status of a deletion that is complete."""
     res, meta = kind.resource, obj["metadata"]
     details = {"name": meta["name"], **({"group": res.group} if res.group else {}), "kind": res.plural}
     return {**SUCCESS, "details": {**details, "uid": meta["uid"]}}
 
 
 async def delete_all(registry: Registry, writes: Iterable[Write], wanted: Object) -> Outcome:
-    """DELETE of a collection: one after the other; who is gone meanwhile is no failure."""
+    """DELETE of a collection, one object after the other; one that is gone meanwhile is no error."""
     outcome = Outcome(dict(SUCCESS))
     for write in writes:
         try:

@@ -1,7 +1,7 @@
-"""What is served, as clients ask for it: groups, resources, the version.
+"""API discovery: groups, resources, the version.
 
-Called by the server.  Made anew for every request from the table of kinds and the reviews, which is small.  There is no
-aggregated discovery: kubectl then asks for each group version, and keeps the answers.
+Every answer is made from the served kinds and the reviews, which are few.  There is no aggregated discovery: kubectl
+then asks for each group version, and caches the answers.
 """
 
 from typing import Any, Final
@@ -27,11 +27,11 @@ SUBRESOURCES: Final[dict[str, Object]] = {
     "status": _WRITTEN,
     "resize": _WRITTEN,
 }
-"""Verbs, and what is sent where it is not the object itself."""
+"""The verbs of subresources, and the kind that is sent where it is not the object's own."""
 
 
 REVIEWS: Final = {(*where, f"{kind.lower()}s"): kind for kind, where in SENT.items() if kind.endswith("Review")}
-"""What answers and stores nothing: the kind, by group, version and plural."""
+"""The kinds that are answered and never stored, by group, version and plural."""
 
 
 def groups(kinds: Kinds) -> dict[str, list[str]]:
@@ -77,7 +77,7 @@ def resource_list(kinds: Kinds, group: str, version: str) -> Object | None:
 
 
 def _resources(kind: Kind) -> list[Object]:
-    """A kind and what is below it."""
+    """A kind and its subresources."""
     res = kind.resource
     common = {"kind": res.kind, "namespaced": res.namespaced}
     found: dict[str, Any] = {**common, "name": res.plural, "singularName": kind.singular, "verbs": _VERBS}

@@ -1,6 +1,6 @@
-"""Refusals as the API server words them: raised anywhere below the server, written as a `Status` by it.
+"""Errors of the API, with the API server's texts: `Refused` is raised, and the server answers with its `Status`.
 
-Constructors are named as in k8s.io/apimachinery/pkg/api/errors and take what the message is made of.
+Constructors are named as in k8s.io/apimachinery/pkg/api/errors and take the parts of the message.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 
 SUCCESS: Final[Object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-"""The answer where there is nothing to show."""
+"""The answer where there is no object to return."""
 
 
 def qualified(group: str, name: str) -> str:
@@ -114,7 +114,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[FieldError]) -> R
 
 
 def stale() -> Refused:
-    """422 for a JSON Patch that does not fit the object: it names nothing."""
+    """422 for a JSON Patch that does not apply; the API server gives no details."""
     return Refused(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
 
@@ -123,5 +123,5 @@ def internal(message: str) -> Refused:
 
 
 def not_implemented(what: str) -> Refused:
-    """501 for what Kubernetes has and this API server has not; `what` names it."""
+    """501 for a feature of Kubernetes that this API server lacks; `what` names it."""
     return Refused(501, "NotImplemented", f"the embedded control plane does not have {what}")

@@ -1,7 +1,7 @@
 """Sets of the fields of objects, as `managedFields` holds them (FieldsV1 of structured-merge-diff).
 
-A field is a path, a tuple of elements as FieldsV1 writes them: `f:spec`, `k:{"name":"a"}`, `v:"x"`.  The set of an
-object has the paths of its scalars, of what is replaced as a whole, and of the members of lists with keys.
+A field is a path, a tuple of elements as FieldsV1 has them: `f:spec`, `k:{"name":"a"}`, `v:"x"`.  The set of an object
+has the paths of its scalars, of atomic lists and maps, and of the members of lists of type map and set.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from tollbar.model.objects import Object
 Path: TypeAlias = tuple[str, ...]
 Fields: TypeAlias = frozenset[Path]
 MEMBER: Any = object()
-"""The value of a list's member in `flatten`: that it is there, whatever it holds."""
+"""The value of a list's member in `flatten`, which stands for its existence."""
 
 
 def flatten(obj: Object, shape: Shape) -> dict[Path, Any]:
@@ -50,7 +50,7 @@ def members(values: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
 
 
 def tree(fields: Iterable[Path]) -> Object:
-    """FieldsV1 of a set."""
+    """The set as FieldsV1."""
     root: Object = {}
     for path in sorted(fields):
         node = root
@@ -65,7 +65,7 @@ def _without_lone_dots(node: Object) -> Object:
 
 
 def paths(fields: Object) -> Fields:
-    """The set that FieldsV1 says."""
+    """The set of a FieldsV1."""
     return frozenset(_paths(fields, ()))
 
 

@@ -1,7 +1,4 @@
-"""What is served: the built-in kinds, and those that CustomResourceDefinitions add (see `definitions`).
-
-Read by the router, discovery, RBAC, admission rules and printing.
-"""
+"""The kinds that are served: the built-in ones, and those that CustomResourceDefinitions add (see `definitions`)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +13,7 @@ from tollbar.model.resources import Resource
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A printer column; `path` is a JSONPath as CRDs write it (`.spec.size`), or computes what it would find."""
+    """A printer column; `path` is a JSONPath as CRDs have it (`.spec.size`), or a function that computes the cell."""
 
     name: str
     type: str = "string"
@@ -30,9 +27,9 @@ class Column:
 class Kind:
     """One served version of one kind.
 
-    `stored` is the resource under which its objects are kept: versions of one kind share it, and core Events are kept
-    as events.k8s.io.  `selectable` maps field selector labels to dotted paths, beside metadata.name and .namespace.
-    `schema` is the openAPIV3Schema of a custom resource, None for built-in kinds.
+    `stored` is the resource as which its objects are stored: the versions of a kind share it, and core Events are
+    stored as events.k8s.io.  `selectable` maps field selector labels to dotted paths, beside metadata.name and
+    .namespace.  `schema` is the openAPIV3Schema of a custom resource, None for built-in kinds.
     """
 
     resource: Resource
@@ -54,7 +51,7 @@ class Kind:
 
 
 class Kinds:
-    """All served kinds, by group, version and plural.  `generation` grows with every change: caches compare it."""
+    """All served kinds, by group, version and plural.  `generation` is raised by every change, to invalidate caches."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -70,7 +67,7 @@ class Kinds:
         self.generation += 1
 
     def remove(self, res: Resource) -> None:
-        """Serve it no longer; its objects are the caller's business."""
+        """Serve it no longer; its objects stay in storage."""
         if self._kinds.pop((res.group, res.version, res.plural), None) is not None:
             self.generation += 1
 
@@ -82,7 +79,7 @@ class Kinds:
         return self._kinds.get((group, version, plural))
 
     def of(self, api_version: str, kind: str) -> Kind | None:
-        """By what an object says of itself."""
+        """By an object's apiVersion and kind."""
         said = (api_version, kind)
         return next((each for each in self if (each.resource.api_version, each.resource.kind) == said), None)
 

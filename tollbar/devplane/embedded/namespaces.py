@@ -1,15 +1,15 @@
-"""Namespaces: what a new one gets, and its end, which takes everything in it along.
+"""The namespace controller: gives a new namespace its ServiceAccount, and deletes the contents of a deleted one.
 
-Run by `controllers`, which tells it of every change.  A new namespace gets the ServiceAccount `default`, without which
-no Pod can be created; the ConfigMap with the API server's certificate is left out.
+A new namespace gets the ServiceAccount `default`, without which no Pod can be created there, but no ConfigMap with the
+API server's certificate.
 """
 
 import asyncio
 from typing import Final
 
-from tollbar.devplane.embedded import versions
+from tollbar.devplane.embedded import conversion
 from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
-from tollbar.devplane.embedded.following import Seen
+from tollbar.devplane.embedded.storage import Delta
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, metadata, spec
@@ -17,22 +17,21 @@ from tollbar.model.resources import NAMESPACES, NODES, PODS, Resource
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 
-
 _GRACE_SECONDS: Final = 0.5
-"""Between the deletion of a namespace and that of what is in it: whoever still writes there hears that it ends."""
+"""From the deletion of a namespace to that of its contents: meanwhile clients that write there are refused."""
 
 
-class Namespaces:
+class NamespaceController:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._clock = writer.registry.clock
         self._ending: dict[str, bool] = {}
-        """Whether the grace of an ending namespace is over."""
+        """Namespaces that are being deleted, and whether their grace time is over."""
         self._queue: asyncio.Queue[str] = asyncio.Queue()
 
-    def note(self, stored: Resource, seen: Seen) -> None:
+    def observe(self, stored: Resource, delta: Delta) -> None:
         """A change of anything."""
-        name = seen.key.name if stored == NAMESPACES else seen.key.namespace
+        name = delta.key.name if stored == NAMESPACES else delta.key.namespace
         if stored == NAMESPACES or name in self._ending:
             self._queue.put_nowait(name)
 
@@ -61,7 +60,7 @@ class Namespaces:
             await self._writer.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": name}})
 
     async def _empty(self, namespace: Object) -> None:
-        """Delete what is in it; when nothing is left, let it go."""
+        """Delete its contents; when nothing is left, remove its finalizer."""
         name, left = metadata(namespace)["name"], 0
         stored = {kind.stored for kind in self._writer.registry.kinds if kind.resource.namespaced}
         for resource in sorted(stored, key=str):
@@ -75,14 +74,14 @@ class Namespaces:
             self._release(name)
 
     def _release(self, name: str) -> None:
-        """Take the finalizer of its spec away, which nobody else can."""
+        """Remove the finalizer in its spec, which no client can do."""
         registry = self._writer.registry
         kind = registry.kinds.at(NAMESPACES)
         if entry := registry.storage.get(NAMESPACES, Key("", name)):
-            registry.commit(kind, entry, {**versions.decoded(kind, entry), "spec": {}})
+            registry.commit(kind, entry, {**conversion.decoded(kind, entry), "spec": {}})
 
     def _is_lost(self, resource: Resource, obj: Object) -> bool:
-        """Whether it is a Pod whose Node does not exist: nobody would ever end it."""
+        """Whether it is a Pod on a Node that does not exist, so that no kubelet ends it."""
         if resource != PODS or not pods.is_bound(obj):
             return False
         return self._writer.get(NODES, Key("", spec(obj)["nodeName"])) is None

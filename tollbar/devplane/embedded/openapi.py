@@ -1,6 +1,6 @@
-"""OpenAPI v3 as far as kubectl reads it: structures for `explain` and merging, and which patches a path takes.
+"""OpenAPI v3 as far as kubectl reads it: schemas for `kubectl explain` and merging, and the patch types of a path.
 
-Called by the server.  Texts are left out: the schemas are those of `shapes`.
+The schemas are those of `shapes`, without descriptions.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tollbar.model.objects import Object
 from tollbar.runtime.client import PatchType
 
 V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""Of `/openapi/v2`, whose document is empty: kubectl looks there for kinds that v3 does not have, and must not fail."""
+"""Of `/openapi/v2`, which is empty: kubectl reads it for kinds that v3 lacks, and fails if it is absent."""
 _PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
@@ -24,7 +24,7 @@ def answer(kinds: Kinds, path: str) -> Object | None:
 
 
 def _index(kinds: Kinds) -> Object:
-    """`/openapi/v3`: where the document of each group version is; its address changes with what is served."""
+    """`/openapi/v3`: the address of each group version's document, which changes with what is served."""
     versions = sorted({kind.resource.api_version for kind in kinds})
     found = {}
     for version in versions:
@@ -55,7 +55,7 @@ def _document(kinds: Kinds, api_version: str) -> Object | None:
 
 
 def media_types(kind: Kind) -> list[str]:
-    """The patches that a kind takes, as the server lists them."""
+    """The media types of patches that a kind takes, in the API server's order."""
     order = (PatchType.JSON, PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY)
     return [each.value for each in order if not (kind.custom and each is PatchType.STRATEGIC)]
 

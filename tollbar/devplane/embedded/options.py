@@ -1,6 +1,6 @@
 """CreateOptions, UpdateOptions, PatchOptions, DeleteOptions and ListOptions, from queries and bodies.
 
-Called by the server.  Raises Refused with the API server's texts for values that it does not take.
+Invalid values raise Refused with the API server's texts.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tollbar.devplane.embedded import decoding, errors, storage
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.embedded.requests import Options
+from tollbar.devplane.embedded.requests import WriteOptions
 from tollbar.model.fields import FieldError, forbidden, required, too_long, unsupported
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.client import PatchType
@@ -21,8 +21,8 @@ _DIGITS: Final = re.compile("[0-9]{1,19}")
 
 def write(
     name: str, query: Mapping[str, str], dry_runs: Sequence[str], agent: str, media: PatchType | None = None
-) -> Options:
-    """Options of the kind `name`; `agent` is the User-Agent, which names managers that do not name themselves."""
+) -> WriteOptions:
+    """Options of the kind `name`; `agent` is the User-Agent, which is the field manager unless the query names one."""
     causes = []
     if any(each != "All" for each in dry_runs):
         listed = ",".join(f'"{each}"' for each in dry_runs)
@@ -43,7 +43,9 @@ def write(
     raw: Object = {"apiVersion": "meta.k8s.io/v1", "kind": name}
     raw |= {"dryRun": list(dry_runs)} if dry_runs else {}
     raw |= {key: query[key] for key in ("fieldManager", "fieldValidation") if query.get(key)}
-    return Options(manager or agent.partition("/")[0][:_MANAGER_MAX] or "unknown", bool(dry_runs), level, force, raw)
+    return WriteOptions(
+        manager or agent.partition("/")[0][:_MANAGER_MAX] or "unknown", bool(dry_runs), level, force, raw
+    )
 
 
 def delete(query: Mapping[str, str], body: Object) -> Object:
@@ -63,7 +65,7 @@ def delete(query: Mapping[str, str], body: Object) -> Object:
 
 
 class Listing(NamedTuple):
-    """Where a list starts and as of when; revision 0 is now."""
+    """Where a list starts, and its revision; 0 is the newest."""
 
     limit: int
     revision: int
@@ -71,7 +73,7 @@ class Listing(NamedTuple):
 
 
 def listing(query: Mapping[str, str], current: int) -> Listing:
-    """Raises Refused: 400 for what is no number or token, 504 for a version that does not exist yet."""
+    """Raises Refused: 400 for malformed numbers and tokens, 504 for a resourceVersion of the future."""
     limit = _number("limit", query.get("limit") or "0")
     if token := query.get("continue"):
         try:
@@ -93,7 +95,7 @@ def listing(query: Mapping[str, str], current: int) -> Listing:
 
 
 class Watching(NamedTuple):
-    """Where a watch starts (None: with what exists) and how long it lives, 0 when the client does not say."""
+    """The revision that a watch starts after (None: with ADDED for all objects), and its timeout, 0 for none."""
 
     revision: int | None
     initial_end: bool

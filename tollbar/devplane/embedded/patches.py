@@ -1,6 +1,6 @@
 """JSON Patch, JSON merge patch and strategic merge patch, as the API server applies them.
 
-Pure: every function returns a new object, or raises Refused when the patch is wrong or does not fit.
+Every function returns a new object, or raises Refused when the patch is malformed or does not apply.
 """
 
 import copy
@@ -19,7 +19,7 @@ _DELETE_FROM: Final = "$deleteFromPrimitiveList/"
 
 
 def apply(media: PatchType, old: Object, body: Any, shape: Shape) -> Object:
-    """The object after a patch of any kind but an application."""
+    """The object after a patch of any kind but server-side apply."""
     if media is PatchType.JSON:
         new = json_patch(old, body)
     elif not isinstance(body, dict):
@@ -37,7 +37,7 @@ def apply(media: PatchType, old: Object, body: Any, shape: Shape) -> Object:
 
 
 def json_patch(obj: Object, operations: Any) -> Object:
-    """RFC 6902, with what the API server's library adds: `replace` adds, `test` against null fits what is absent."""
+    """RFC 6902, as the API server's library has it: `replace` may add, `test` for null holds of an absent member."""
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
         raise bad_request("error decoding patch: json: cannot unmarshal the body into a list of operations")
     if len(operations) > MAX_OPERATIONS:
@@ -53,7 +53,7 @@ def json_patch(obj: Object, operations: Any) -> Object:
 
 
 def _operate(root: Any, operation: Object) -> None:
-    """`root` has the object at "": a pointer starts with an empty step."""
+    """`root` is {"": object}, because a JSON Pointer starts with an empty step."""
     parent, last = _place(root, operation["path"])
     match operation["op"]:
         case "add":
@@ -78,7 +78,7 @@ def _operate(root: Any, operation: Object) -> None:
 
 
 def _place(root: Any, pointer: str) -> tuple[Any, str]:
-    """What holds the place of a JSON Pointer, and the last step to it."""
+    """The parent of the value that a JSON Pointer points to, and the last step."""
     if pointer and not pointer.startswith("/"):
         raise ValueError(pointer)
     *way, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
@@ -88,7 +88,7 @@ def _place(root: Any, pointer: str) -> tuple[Any, str]:
 
 
 def _key(node: Any, step: str, more: int = 0) -> Any:
-    """A member's name, or an index, up to `more` behind the last.  Raises TypeError, ValueError, IndexError."""
+    """A member's name, or an index, at most `more` past the end.  Raises TypeError, ValueError, IndexError."""
     if isinstance(node, dict):
         return step
     index = len(node) if more and step == "-" else int(step)
@@ -119,9 +119,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def strategic_merge(target: Object, patch: Object, shape: Shape) -> Object:
-    """A merge patch in which lists with a merge key are merged; of directives there are those that delete.
+    """A merge patch that also merges lists with a merge key.  Of the directives, those that delete are supported.
 
-    The order that kubectl asks for (`$setElementOrder`) is left to chance.
+    `$setElementOrder`, which kubectl sends, is ignored.
     """
     if patch.get(_DIRECTIVE) == "delete":
         return {}
@@ -161,5 +161,5 @@ def _merged_list(target: list[Any], patch: list[Any], key: str, element: Shape) 
             merged[each[key]] = strategic_merge(merged[each[key]], each, element)
         else:
             new.append(strategic_merge({}, each, element))
-    # What is new comes first, as the server's own merge leaves it.
+    # New members come first, as in the API server's own merge.
     return [*new, *merged.values()]

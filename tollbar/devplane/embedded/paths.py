@@ -1,6 +1,6 @@
-"""What a request is about, read from its method, path and query (k8s.io/apiserver/pkg/endpoints/request.RequestInfo).
+"""Method, path and query of a request, parsed: which resource, and which verb RBAC is asked for.
 
-Pure; called by the server before anything else is looked at.
+Source: RequestInfo in k8s.io/apiserver/pkg/endpoints/request.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tollbar.devplane.embedded.access import Action
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _OF_NAMESPACES: Final = ("status", "finalize")
-"""Subresources, where a kind could stand."""
+"""Subresources of a namespace, at the place in a path where the plural of a namespaced kind can be."""
 
 
 class Target(NamedTuple):
@@ -25,8 +25,8 @@ class Target(NamedTuple):
     subresource: str = ""
 
 
-def target(path: str) -> Target | None:
-    """None for what is no resource: discovery above group versions, health, OpenAPI."""
+def parse(path: str) -> Target | None:
+    """None for a path that is no resource's: discovery above group versions, health, OpenAPI."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if (parts[0] == "api" and len(parts) > 1) or (parts[0] == "apis" and len(parts) > 2):
         group, version, *rest = ["", *parts[1:]] if parts[0] == "api" else parts[1:]
@@ -39,17 +39,17 @@ def target(path: str) -> Target | None:
     return Target(group, version, namespace, plural, name, "/".join(more))
 
 
-def action(method: str, path: str, query: Mapping[str, str], about: Target | None) -> Action:
-    """What RBAC is asked about."""
-    if about is None or not about.plural:
+def action(method: str, path: str, query: Mapping[str, str], target: Target | None) -> Action:
+    """What RBAC is asked for."""
+    if target is None or not target.plural:
         return Action(_VERBS.get(method, "delete" if method == "DELETE" else "get"), path=path)
     if method in ("GET", "HEAD"):
-        verb = "get" if about.name else "watch" if watches(query) else "list"
+        verb = "get" if target.name else "watch" if watches(query) else "list"
     elif method == "DELETE":
-        verb = "delete" if about.name else "deletecollection"
+        verb = "delete" if target.name else "deletecollection"
     else:
         verb = _VERBS.get(method, method.lower())
-    return Action(verb, about.group, about.plural, about.subresource, about.namespace, about.name)
+    return Action(verb, target.group, target.plural, target.subresource, target.namespace, target.name)
 
 
 def watches(query: Mapping[str, str]) -> bool:

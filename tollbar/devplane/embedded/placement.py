@@ -1,8 +1,8 @@
-"""Where a Pod fits, and with which devices: the first Node and the first devices that will do.
+"""Which Node a Pod goes to, and which devices its claims get: the first that fit.
 
-Pure; called by `binder` with the `world` as it knows it.  No scoring, no preemption, no backtracking: this is no
-scheduler but enough to see Pods run.  It looks at taints, nodeSelector, required node affinity, resources and claims;
-what else a Pod asks for (topology spread, affinity between Pods, extended resources of a class) is not looked at.
+There is no scoring, preemption or backtracking: it is only enough to see Pods run.  Taints, nodeSelector, required node
+affinity, resource requests and claims count; topology spread constraints, affinity between Pods and extended resources
+that a DeviceClass backs do not.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from tollbar.model.objects import Object, metadata, spec
 
 
 def place(pod: Object, its_claims: Sequence[Object], world: World) -> Placement | str:
-    """A placement, or why there is none in the words of kube-scheduler."""
+    """A placement, or why there is none, with kube-scheduler's text."""
     if not world.nodes:
         return "no nodes available to schedule pods"
     reasons = []
@@ -35,13 +35,13 @@ def place(pod: Object, its_claims: Sequence[Object], world: World) -> Placement 
 
 
 def _misfit(pod: Object, its_claims: Sequence[Object], node: Object, world: World) -> str:
-    """Why the Pod cannot go there; empty when it can."""
+    """Why the Pod does not fit the Node; empty when it does."""
     ready = conditions.find((node.get("status") or {}).get("conditions"), "Ready")
     if spec(node).get("unschedulable") or (ready or {}).get("status") != "True":
         return "node(s) were unschedulable"
     if tolerations.untolerated(spec(node).get("taints") or (), pods.tolerations(pod)):
         return "node(s) had untolerated taint(s)"
-    if not nodeaffinity.allows(pod, node) or not all(_reaches(claim, node) for claim in its_claims):
+    if not nodeaffinity.allows(pod, node) or not all(_is_reachable(claim, node) for claim in its_claims):
         return "node(s) didn't match Pod's node affinity/selector"
     free = (node.get("status") or {}).get("allocatable") or {}
     used = world.used(metadata(node)["name"])
@@ -51,14 +51,14 @@ def _misfit(pod: Object, its_claims: Sequence[Object], node: Object, world: Worl
     return ""
 
 
-def _reaches(claim: Object, node: Object) -> bool:
-    """Whether the devices of an allocated claim are within reach of the Node."""
+def _is_reachable(claim: Object, node: Object) -> bool:
+    """Whether the Node can use the devices of the claim, if it is allocated."""
     selector = (claims.allocation(claim) or {}).get("nodeSelector")
     return selector is None or nodeaffinity.selects(selector, node)
 
 
 def _allocate(its_claims: Sequence[Object], node: Object, world: World) -> dict[str, Object] | None:
-    """Devices for every claim that has none yet; None when one cannot have them."""
+    """Allocations of the claims that have none yet; None when one of them cannot be allocated."""
     taken, found = world.taken(), {}
     offered = [each for each in world.slices.values() if _offers(each, node)]
     for claim in its_claims:
@@ -88,7 +88,7 @@ def _offers(resource_slice: Object, node: Object) -> bool:
 def _results(
     claim: Object, offered: Sequence[Object], classes: Mapping[str, Object], taken: set[DeviceId]
 ) -> list[Object] | None:
-    """`allocation.devices.results`; what they use is added to `taken`."""
+    """`allocation.devices.results`; the allocated devices are added to `taken`."""
     if (spec(claim).get("devices") or {}).get("constraints"):
         return None
     results: list[Object] = []
@@ -112,14 +112,14 @@ def _results(
 def _devices(
     wanted: Object, offered: Sequence[Object], classes: Mapping[str, Object], taken: Collection[DeviceId]
 ) -> list[DeviceId]:
-    """The devices for one request, none when there are not enough."""
+    """The devices for one request; empty when there are not enough."""
     device_class = classes.get(wanted["deviceClassName"])
     if device_class is None:
         return []
     expressions = [
         each["cel"]["expression"] for holder in (spec(device_class), wanted) for each in holder.get("selectors") or ()
     ]
-    fitting = [known for known, device, driver in _all(offered) if _fits(expressions, device, driver)]
+    fitting = [known for known, device, driver in _newest(offered) if _fits(expressions, device, driver)]
     free = [each for each in fitting if each not in taken]
     if wanted.get("allocationMode") == "All":
         return free if free == fitting else []
@@ -127,7 +127,7 @@ def _devices(
     return free[:count] if len(free) >= count else []
 
 
-def _all(offered: Sequence[Object]) -> Iterator[tuple[DeviceId, Object, str]]:
+def _newest(offered: Sequence[Object]) -> Iterator[tuple[DeviceId, Object, str]]:
     """Devices of the newest generation of each pool."""
     newest: dict[tuple[str, str], int] = {}
     for body in map(spec, offered):

@@ -1,7 +1,7 @@
-"""The few objects that kubectl sends as protobuf, as JSON objects: its typed clients prefer it since 1.32.
+"""Decoding of the few kinds that kubectl sends as protobuf: its typed clients prefer it since 1.32.
 
-Called by the server for bodies of `application/vnd.kubernetes.protobuf`; answers are always JSON, which those clients
-accept too.  Field numbers are those of the generated.proto files of k8s.io/api; types are what OpenAPI says.
+Answers are always JSON, which those clients accept too.  Field numbers are those of the generated.proto files of
+k8s.io/api, types those of OpenAPI.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,11 +31,11 @@ _FIELDS: Final[Mapping[str, Mapping[int, str]]] = {
     "TokenRequest": {2: "spec"},
     "TokenRequestSpec": {1: "audiences", 4: "expirationSeconds"},
 }
-"""Names by field number, of the types that are understood; what else they have is left out."""
+"""By type, the names of the fields that are decoded, by field number; other fields are ignored."""
 
 
 def decode(body: bytes) -> Object:
-    """The object of a request.  Raises Refused: 400 for what is no protobuf, 501 for what is not known here."""
+    """The object of a request.  Raises Refused: 400 for malformed protobuf, 501 for other kinds."""
     try:
         if not body.startswith(_MAGIC):
             raise ValueError("no magic number")
@@ -77,7 +77,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _message(data: bytes, fields: Mapping[int, str], shape: Shape) -> Object:
-    """What is empty is left out: Go writes every field that is no pointer."""
+    """The object of a message, without empty fields: Go writes every field that is not a pointer."""
     found: Object = {}
     for number, value in _fields(data):
         child = shape.child(fields.get(number, ""))

@@ -1,10 +1,10 @@
-"""What a request means: create, update and patch of any kind, in the API server's order.
+"""Create, update and patch of any kind, in the API server's order.
 
-Called by the server for clients and by the controllers as `SYSTEM`.  The order is decoding, defaulting, mutating
-admission, defaulting, the strategy's preparation and validation, validating admission, storage.  A write is compare and
-swap on the version it has read; a patch that clashes is applied again to the newer object.
+The order is decoding, defaulting, mutating admission, defaulting, the strategy's preparation and validation, validating
+admission, storage.  A write is a compare-and-swap on the entry that was read; a patch that clashes is applied again to
+the newer object.
 
-Objects here are a version of their kind with apiVersion and kind, and belong to the call that made them.
+Objects here have apiVersion and kind of a version of their kind, and belong to the call that made them.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from tollbar.devplane.embedded import apply, decoding, errors, patches, shapes, versions
+from tollbar.devplane.embedded import apply, conversion, decoding, errors, patches, shapes
 from tollbar.devplane.embedded.admission import Admission
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kind, Kinds
@@ -38,7 +38,7 @@ _SYSTEM_FIELDS: Final = (*_KEPT_FIELDS, "uid", "generation", "resourceVersion", 
 
 @dataclass(slots=True)
 class Outcome:
-    """An answer: 201 for what was created; `object` is a version of the kind, or a Status."""
+    """The answer to a write: `object` is a version of the kind or a Status; `created` means 201."""
 
     object: Object
     created: bool = False
@@ -55,7 +55,7 @@ class Registry:
         self.clock = clock
 
     def now(self) -> str:
-        """The time as metadata has it."""
+        """The time as metav1.Time."""
         return timestamps.time(self.clock.now())
 
     def entry(self, kind: Kind, key: Key) -> Entry:
@@ -76,7 +76,7 @@ class Registry:
     async def _create(
         self, write: Write, obj: Object, warnings: list[str], managed: list[Object] | None = None
     ) -> Outcome:
-        """`managed` are the managedFields of what was applied."""
+        """`managed` are the managedFields of an object that server-side apply creates."""
         kind, namespace, meta = write.kind, write.key.namespace, obj["metadata"]
         for member in _SYSTEM_FIELDS:
             meta.pop(member, None)
@@ -99,11 +99,11 @@ class Registry:
             raise errors.already_exists(kind.resource.group, kind.resource.plural, key.name, deleting=deleting)
         meta["managedFields"] = apply.update({}, obj, *self._manager(write)) if managed is None else managed
         if not write.options.dry_run:
-            obj = versions.decoded(kind, self.storage.write(kind.stored, versions.stored(kind, obj), None))
+            obj = conversion.decoded(kind, self.storage.write(kind.stored, conversion.stored(kind, obj), None))
         return Outcome(obj, created=True, warnings=[*warnings, *said])
 
     def _manager(self, write: Write, operation: str = "Update") -> tuple[shapes.Shape, apply.Identity, str]:
-        """What ownership of fields is about: the structure, the manager, the time."""
+        """What field ownership needs: the structure, the manager, the time."""
         identity = (write.options.manager, operation, write.kind.resource.api_version, write.subresource)
         return write.kind.shape, apply.Identity(*identity), self.now()
 
@@ -146,7 +146,7 @@ class Registry:
 
     async def _apply(self, write: Write, config: Any) -> Outcome:
         kind, key = write.kind, write.key
-        _check_config(write, config)
+        _check_applied(write, config)
         resets = _resets(kind, write.subresource)
 
         def applied(live: Object) -> Object:
@@ -162,11 +162,11 @@ class Registry:
     async def _modify(
         self, write: Write, change: Callable[[Object], Object], warnings: list[str], *, applies: bool = False
     ) -> Outcome:
-        """Change what is there now, again when somebody else was faster."""
+        """Apply a change to the object as it is now, again when it has changed meanwhile."""
         write = replace(write, operation="UPDATE")
         while True:
             entry = self.entry(write.kind, write.key)
-            new = change(versions.decoded(write.kind, entry))
+            new = change(conversion.decoded(write.kind, entry))
             wanted, res = new["metadata"].get("resourceVersion"), write.kind.resource
             if wanted and wanted != str(entry.revision):
                 raise errors.conflict(res.group, res.plural, write.key.name, errors.STALE_VERSION)
@@ -178,8 +178,8 @@ class Registry:
             return outcome
 
     async def _update(self, write: Write, entry: Entry, new: Object, *, applies: bool) -> Outcome:
-        """One attempt.  Raises Clash when the entry is not the newest any more."""
-        kind, strategy, old = write.kind, write.kind.strategy, versions.decoded(write.kind, entry)
+        """One attempt.  Raises Clash when the entry is no longer the newest."""
+        kind, strategy, old = write.kind, write.kind.strategy, conversion.decoded(write.kind, entry)
         meta = new["metadata"]
         managed = meta.pop("managedFields", None)
         keep(meta, old["metadata"], *_KEPT_FIELDS)
@@ -200,15 +200,15 @@ class Registry:
         return Outcome(self.commit(kind, entry, new), warnings=warnings)
 
     def commit(self, kind: Kind, entry: Entry, new: Object) -> Object:
-        """Store a new version, or remove the object when nothing keeps it any more.  Raises Clash."""
+        """Store a new version, or remove the object if its deletion is complete.  Raises Clash."""
         if ended(new):
             self.storage.delete(kind.stored, key_of(new), entry)
             return new
-        return versions.decoded(kind, self.storage.write(kind.stored, versions.stored(kind, new), entry))
+        return conversion.decoded(kind, self.storage.write(kind.stored, conversion.stored(kind, new), entry))
 
 
 def ended(obj: Object) -> bool:
-    """Whether a deletion has nothing left to wait for.  Namespaces have finalizers in their spec too."""
+    """Whether its deletion is complete: no finalizer, which Namespaces also have in the spec, and no grace period."""
     meta = obj["metadata"]
     held = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds")
     kept_by_spec = obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers")
@@ -216,12 +216,12 @@ def ended(obj: Object) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """What a client sent, for one attempt: defaulting and pruning change it, and a clash asks for another."""
+    """A copy of what a client sent, for one attempt: defaulting and pruning change it."""
     return orjson.loads(orjson.dumps(value))
 
 
 def _check_namespace(obj: Object, namespace: str) -> None:
-    """Give the object the namespace of its path.  Raises Refused (400)."""
+    """Set the namespace to that of the path.  Raises Refused (400) when the object has another."""
     meta = obj.get("metadata")
     if not isinstance(meta, dict | None):
         raise errors.bad_request("metadata is not an object")
@@ -236,7 +236,7 @@ def _check_namespace(obj: Object, namespace: str) -> None:
 
 
 def _check_replacement(kind: Kind, obj: Object, old: Object) -> None:
-    """Raises Refused: 409 for another object of the name, 422 without a version where one is wanted."""
+    """Raises Refused: 409 for another uid, 422 without a resourceVersion where one is required."""
     res, meta, stored = kind.resource, obj["metadata"], old["metadata"]
     if meta.get("uid") and meta["uid"] != stored["uid"]:
         why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {stored['uid']}"
@@ -246,8 +246,8 @@ def _check_replacement(kind: Kind, obj: Object, old: Object) -> None:
         raise errors.invalid(res.group, res.plural, meta["name"], [cause])
 
 
-def _check_config(write: Write, config: Any) -> None:
-    """An applied configuration names its own object, and has only what is declared.  Raises Refused."""
+def _check_applied(write: Write, config: Any) -> None:
+    """Check that an applied configuration is of this object and has no unknown fields.  Raises Refused."""
     kind, key = write.kind, write.key
     if not isinstance(config, dict):
         raise errors.bad_request("error decoding YAML: the configuration is not an object")
@@ -264,24 +264,24 @@ def _check_config(write: Write, config: Any) -> None:
 
 
 def _resets(kind: Kind, subresource: str) -> tuple[str, ...]:
-    """The members that an application through a path does not write."""
+    """The top-level members that server-side apply to this path does not write."""
     if subresource == "status":
         return tuple(name for name in kind.shape.properties if name != "status")
     return ("status",) if "status" in kind.subresources else ()
 
 
 def _decode(write: Write, obj: Object) -> list[str]:
-    """Check types, drop unknown fields; warnings.  Raises Refused (400)."""
+    """Check types and drop unknown fields; returns warnings.  Raises Refused (400)."""
     decoding.check_types(write.kind, obj)
     unknown = [f'unknown field "{path}"' for path in decoding.drop_unknown(write.kind, obj)]
-    problems = [*write.doubled, *unknown]
+    problems = [*write.duplicates, *unknown]
     if problems and write.options.validation == "Strict":
         raise decoding.unreadable(write.kind, f"strict decoding error: {', '.join(problems)}")
     return problems if write.options.validation == "Warn" else []
 
 
 def _decode_patched(write: Write, obj: Object) -> list[str]:
-    """The same for what a patch made, which is refused with 422 and the whole object."""
+    """The same for the result of a patch, which is refused with 422 and the whole object."""
     shown = orjson.dumps(obj).decode()
     try:
         return _decode(write, obj)
@@ -296,6 +296,6 @@ def _raise_invalid(kind: Kind, obj: Object, causes: Sequence[FieldError]) -> Non
 
 
 def _timeless(obj: Object) -> Object:
-    """The object but for when its managers wrote."""
+    """The object without the times of its managedFields."""
     entries = [{**each, "time": ""} for each in obj["metadata"].get("managedFields") or ()]
     return {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}

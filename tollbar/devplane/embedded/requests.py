@@ -1,4 +1,4 @@
-"""Who asks for what: the values that the server makes of a request and that registry and admission read."""
+"""A request as registry and admission see it: the user, the options and the object that is written."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,12 +26,12 @@ class User:
 
 
 SYSTEM: Final = User("system:apiserver", (MASTERS, AUTHENTICATED))
-"""The plane itself: its controllers."""
+"""The user that the plane's own controllers are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What the query or body of a write asks for, beside the object."""
+class WriteOptions:
+    """The options of a write, from its query or body."""
 
     manager: str = "unknown"
     dry_run: bool = False
@@ -41,25 +41,25 @@ class Options:
     """The CreateOptions, UpdateOptions, PatchOptions or DeleteOptions object that admission webhooks are shown."""
 
 
-def _anybody() -> None:
-    """Nobody is asked whether they may create what they replace or apply."""
+def _always() -> None:
+    """No authorization is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write of one object; what admission is told of it (k8s.io/apiserver/pkg/admission.Attributes).
+    """A write of one object, with the attributes that admission sees (k8s.io/apiserver/pkg/admission.Attributes).
 
-    The name is empty while a name is still to be generated.
+    The name is empty until it has been generated.
     """
 
     kind: Kind
     key: Key
     user: User = SYSTEM
-    options: Options = Options()
+    options: WriteOptions = WriteOptions()
     subresource: str = ""
     operation: str = ""
-    """CREATE, UPDATE or DELETE, as soon as the registry knows."""
-    may_create: Callable[[], None] = _anybody
-    """Raises Refused (403) when the user may not create what a PUT or an application would."""
-    doubled: Sequence[str] = ()
-    """What decoding said of keys that came twice."""
+    """CREATE, UPDATE or DELETE; set by the registry."""
+    may_create: Callable[[], None] = _always
+    """Raises Refused (403) when a PUT or server-side apply would create the object and the user may not."""
+    duplicates: Sequence[str] = ()
+    """Warnings about keys that the body has twice."""

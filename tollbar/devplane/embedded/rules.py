@@ -1,8 +1,8 @@
-"""`x-kubernetes-validations`: CEL rules in schemas, over the object that is there after defaulting.
+"""`x-kubernetes-validations`: CEL validation rules of schemas, evaluated on the defaulted object.
 
-Called by `definitions` when the rest of the schema holds.  Rules that read `oldSelf` are transition rules: they hold
-only where the value was there before, found again by its key in lists that are maps and in objects, never in other
-lists.  Source: KEP-2876 and k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+Rules that read `oldSelf` are transition rules: they are checked only where there is an old value.  In objects and in
+lists of type map it is found by its key; members of other lists have none.  Source: KEP-2876 and
+k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
 from functools import lru_cache
@@ -20,7 +20,7 @@ _KINDS: Final = {
     "FieldValueRequired": "Required value: ",
     "FieldValueDuplicate": "Duplicate value: {}",
 }
-"""How messages begin, by the reason that a rule gives."""
+"""How messages begin, by the rule's `reason`."""
 _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
     " validation"
@@ -29,7 +29,7 @@ _BLOCKING: Final = frozenset(
     {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
 ABSENT: Final = object()
-"""What an object was before its creation."""
+"""The old value where there is none."""
 
 
 class _Rule(NamedTuple):
@@ -45,14 +45,14 @@ def compiled(expression: str) -> _Rule:
 
 
 def unchecked(errors: list[FieldError]) -> list[FieldError]:
-    """The line that says that rules were not looked at, when the schema is broken so that they may not be."""
+    """The error that says that the rules were not evaluated, if there are schema errors that prevent it."""
     if all((error.reason or error.cause) not in _BLOCKING for error in errors):
         return []
     return [FieldError("<nil>", f"Invalid value: null: {_NOT_CHECKED}")]
 
 
 def validate(schema: Object, new: Any, old: Any, path: str = "") -> list[FieldError]:
-    """The rules that do not hold of a defaulted object."""
+    """The rules that a defaulted object violates."""
     errors = []
     for rule in schema.get("x-kubernetes-validations") or ():
         errors += _check(rule, new, old, path)
@@ -78,7 +78,7 @@ def _check(rule: Object, new: Any, old: Any, path: str) -> list[FieldError]:
 
 
 def _counterpart(schema: Object, part: Part, old: Any) -> Any:
-    """What the part was before, ABSENT when that cannot be said."""
+    """The old value of the part; ABSENT when there is none or it cannot be identified."""
     if isinstance(old, dict):
         return old.get(part.key, ABSENT)
     keys = schema.get("x-kubernetes-list-map-keys")

@@ -1,8 +1,7 @@
 """Structural schemas of custom resources (apiextensions.k8s.io/v1): pruning, defaulting, validation.
 
-Called by `definitions`, for whole objects; `rules` adds the CEL rules.  Paths and texts are the API server's (its
-openapi validation says `spec.size in body`).  What is not of the schema language of structural schemas is no schema
-here: the definition was refused.
+`rules` adds the CEL validation rules.  Paths and texts are the API server's (its OpenAPI validation says `spec.size in
+body`).  Schemas are structural: a definition with any other is refused.
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from tollbar.model.fields import FieldError, required, too_long, too_many, unsup
 from tollbar.model.objects import Object
 
 IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
-"""What every object has beside the members that its schema names."""
+"""The members that every object has in addition to those of its schema."""
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
@@ -33,12 +32,12 @@ _LIMITS: Final[tuple[tuple[str, Any, bool, str], ...]] = (
     ("maxProperties", dict, False, ""),
     ("minProperties", dict, True, "should have at least {} properties"),
 )
-"""Keyword, what it limits, whether it is the least, and what is said (nothing: that there is too much)."""
+"""Keyword, the types that it limits, whether it is a minimum, and the text (none: Too long or Too many)."""
 _TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
 def own(schema: Object) -> Object:
-    """A root schema without what every object has, which is described elsewhere."""
+    """A root schema without apiVersion, kind and metadata, which are validated elsewhere."""
     properties = {name: each for name, each in (schema.get("properties") or {}).items() if name not in IMPLICIT}
     return {**schema, "properties": properties}
 
@@ -72,7 +71,7 @@ def children(schema: Object, value: Any, path: str) -> Iterator[Part]:
 
 
 def prune(schema: Object, obj: Any, path: str = "") -> list[str]:
-    """Drop the fields that the schema does not have, in place; their paths."""
+    """Drop the fields that the schema does not have, in place, and return their paths."""
     dropped = []
     if isinstance(obj, dict) and not schema.get(PRESERVE) and not schema.get("additionalProperties"):
         known = {*(schema.get("properties") or {}), *(IMPLICIT if not path or schema.get(_EMBEDDED) else ())}
@@ -85,7 +84,7 @@ def prune(schema: Object, obj: Any, path: str = "") -> list[str]:
 
 
 def fill(schema: Object, obj: Any) -> None:
-    """Give absent fields their defaults, in place.  A null where none may be counts as absent."""
+    """Set absent fields to their defaults, in place.  A null in a field that is not nullable counts as absent."""
     properties = schema.get("properties") or {}
     if isinstance(obj, dict):
         for name, inner in properties.items():
@@ -98,7 +97,7 @@ def fill(schema: Object, obj: Any) -> None:
 
 
 def validate(schema: Object, value: Any, path: str = "") -> list[FieldError]:
-    """What is wrong with a defaulted object, its lists that are maps or sets included."""
+    """The errors of a defaulted object, duplicates in lists of type map and set included."""
     if value is None and schema.get("nullable"):
         return []
     errors = _type(schema, value, path) + _enum(schema, value, path) + _limits(schema, value, path)
@@ -130,9 +129,9 @@ def _type(schema: Object, value: Any, path: str) -> list[FieldError]:
         fits = wanted in (None, found) or (wanted == "number" and found == "integer") or (wanted == "integer" and whole)
     if fits:
         return []
-    told = f'"{found}"'
-    detail = f"{path} in body must be of type {wanted or 'integer,string'}: {told}"
-    return [FieldError(path, f"Invalid value: {told}: {detail}", "FieldValueTypeInvalid")]
+    shown = f'"{found}"'
+    detail = f"{path} in body must be of type {wanted or 'integer,string'}: {shown}"
+    return [FieldError(path, f"Invalid value: {shown}: {detail}", "FieldValueTypeInvalid")]
 
 
 def _enum(schema: Object, value: Any, path: str) -> list[FieldError]:
@@ -151,7 +150,7 @@ def _text(schema: Object, value: str, path: str) -> list[FieldError]:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it is a regular expression of RE2's."""
+    """Whether it is a regular expression of RE2."""
     try:
         _compiled(text)
     except re2.error:
@@ -191,7 +190,7 @@ def _limits(schema: Object, value: Any, path: str) -> list[FieldError]:
 
 
 def _identities(schema: Object, value: list[Any]) -> Iterator[tuple[str, Any]]:
-    """By what the members of a list that is a set or a map are told apart."""
+    """What identifies each member of a list of type set or map, as text, and the value to show."""
     match schema.get("x-kubernetes-list-type"):
         case "set":
             yield from ((texts.shown(each), each) for each in value)

@@ -1,6 +1,6 @@
-"""Label and field selectors as list and watch requests write them, made into a predicate over stored entries.
+"""Label and field selectors of list and watch requests, parsed into a predicate over stored entries.
 
-Called by the server.  Source: k8s.io/apimachinery pkg/labels and pkg/fields.  Raises Refused (400).
+Source: k8s.io/apimachinery/pkg/labels and pkg/fields.
 """
 
 import re
@@ -27,7 +27,7 @@ def everything(_key: Key, _entry: Entry) -> bool:
 
 
 def parse(kind: Kind, labels: str, fields: str) -> Predicate:
-    """What an object has to be to be listed."""
+    """The predicate that both selectors make together.  Raises Refused (400)."""
     tests = [_field(kind, term, fields) for term in fields.split(",") if term]
     if labels.strip():
         selector: Object = {"matchExpressions": list(_requirements(labels))}

@@ -1,10 +1,8 @@
 """HTTP in front of the registry: authentication, authorization, routing, encoding, lists and watches.
 
-One handler for every path: what is served changes with CustomResourceDefinitions.  Every refusal is a Status; what
-Kubernetes has and this server has not is 501 with its name.
-
-Invariants: nothing about an object is told before RBAC has allowed the request; no list or watch holds the event loop
-for longer than it takes to put stored bytes together.
+One handler serves every path: what is served changes with CustomResourceDefinitions.  Every refusal is a Status; what
+Kubernetes has and this server lacks is 501 with its name.  Nothing of an object is revealed before RBAC has allowed the
+request.
 """
 
 import logging
@@ -17,6 +15,7 @@ import orjson
 from aiohttp import web
 
 from tollbar.devplane.embedded import (
+    conversion,
     decoding,
     deletion,
     discovery,
@@ -28,7 +27,6 @@ from tollbar.devplane.embedded import (
     selectors,
     storage,
     tables,
-    versions,
     watches,
 )
 from tollbar.devplane.embedded.access import Access
@@ -37,7 +35,7 @@ from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.paths import Target
 from tollbar.devplane.embedded.registry import Outcome, Registry
-from tollbar.devplane.embedded.requests import Options, User, Write
+from tollbar.devplane.embedded.requests import User, Write, WriteOptions
 from tollbar.devplane.embedded.storage import Compacted
 from tollbar.devplane.embedded.watches import Watch
 from tollbar.model.objects import Key, Object
@@ -78,45 +76,45 @@ class Server:
             return _json(errors.internal(f"{type(error).__name__}: {error}").status(), 500)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        path, about = request.path, paths.target(request.rel_url.raw_path)
+        path, target = request.path, paths.parse(request.rel_url.raw_path)
         if path in ("/readyz", "/livez", "/healthz"):
             return web.Response(text="ok")
         user = self._access.user(request.headers.get("Authorization", ""))
-        action = paths.action(request.method, path, request.query, about)
+        action = paths.action(request.method, path, request.query, target)
         self._access.check(user, action)
-        if about is None or not about.plural:
+        if target is None or not target.plural:
             if action.verb != "get":
                 raise errors.method_not_allowed()
-            return self._described(path.rstrip("/"), about)
-        if review := discovery.REVIEWS.get((about.group, about.version, about.plural)):
-            return await self._reviewed(request, user, review)
-        kind = self._kind(about)
+            return self._discover(path.rstrip("/"), target)
+        if review := discovery.REVIEWS.get((target.group, target.version, target.plural)):
+            return await self._review(request, user, review)
+        kind = self._kind(target)
         if kind is None:
             return _not_found()
-        check_path(kind, about, action.verb)
+        check_path(kind, target, action.verb)
         if request.method in ("GET", "HEAD"):
-            return await self._read(request, kind, about)
-        outcome = await self._write(request, user, kind, about)
+            return await self._read(request, kind, target)
+        outcome = await self._write(request, user, kind, target)
         return _json(outcome.object, 201 if outcome.created else 200, warnings=outcome.warnings)
 
-    def _kind(self, about: Target) -> Kind | None:
-        """What a path is of; None where there is not even such a group.  Raises Refused (404, 501)."""
-        kind = self._kinds.find(about.group, about.version, about.plural)
+    def _kind(self, target: Target) -> Kind | None:
+        """The kind of a path; None for an unknown group version, which is a plain 404.  Raises Refused (404, 501)."""
+        kind = self._kinds.find(target.group, target.version, target.plural)
         if kind is not None:
             return kind
-        if about.version not in discovery.groups(self._kinds).get(about.group, ()):
-            by_default = "alpha" not in about.version and "beta" not in about.version
-            if by_default and ("." not in about.group or about.group.endswith(".k8s.io")):
-                raise errors.not_implemented(f"{errors.qualified(about.group, about.plural)} ({about.version})")
+        if target.version not in discovery.groups(self._kinds).get(target.group, ()):
+            by_default = "alpha" not in target.version and "beta" not in target.version
+            if by_default and ("." not in target.group or target.group.endswith(".k8s.io")):
+                raise errors.not_implemented(f"{errors.qualified(target.group, target.plural)} ({target.version})")
             return None
-        if not about.group or about.group.endswith(".k8s.io"):
-            raise errors.not_implemented(errors.qualified(about.group, about.plural))
+        if not target.group or target.group.endswith(".k8s.io"):
+            raise errors.not_implemented(errors.qualified(target.group, target.plural))
         raise _no_such_resource()
 
-    def _described(self, path: str, about: Target | None) -> web.Response:
-        """What is no resource: discovery, OpenAPI, the version."""
-        if about is not None:
-            found = discovery.resource_list(self._kinds, about.group, about.version)
+    def _discover(self, path: str, target: Target | None) -> web.Response:
+        """Discovery, OpenAPI and the version."""
+        if target is not None:
+            found = discovery.resource_list(self._kinds, target.group, target.version)
         elif path == "/openapi/v2":
             return web.Response(content_type=openapi.V2_TYPE)
         elif path.startswith("/openapi/"):
@@ -125,11 +123,11 @@ class Server:
             found = discovery.answer(self._kinds, path)
         return _not_found() if found is None else _json(found)
 
-    async def _reviewed(self, request: web.Request, user: User, kind: str) -> web.Response:
-        """Who one is and what somebody may: reviews store nothing."""
+    async def _review(self, request: web.Request, user: User, kind: str) -> web.Response:
+        """Answer a review, which stores nothing."""
         if request.method != "POST":
             raise errors.method_not_allowed()
-        review, _ = _sent(request, await request.read())
+        review, _ = _decode_body(request, await request.read())
         decoding.check_body(kind, review)
         wanted = review.get("spec") or {}
         if kind == "SubjectAccessReview":
@@ -137,27 +135,27 @@ class Server:
         status = {"userInfo": user.info()} if kind == "SelfSubjectReview" else self._access.review(user, wanted)
         return _json({**review, "metadata": review.get("metadata") or {}, "status": status}, 201)
 
-    async def _read(self, request: web.Request, kind: Kind, about: Target) -> web.StreamResponse:
+    async def _read(self, request: web.Request, kind: Kind, target: Target) -> web.StreamResponse:
         as_table = _TABLE in request.headers.get("Accept", "").split(",")[0]
-        if about.name:
-            entry = self._registry.entry(kind, Key(about.namespace, about.name))
+        if target.name:
+            entry = self._registry.entry(kind, Key(target.namespace, target.name))
             if as_table:
                 meta: Object = {"resourceVersion": str(entry.revision)}
-                return self._table(request, kind, [versions.decoded(kind, entry)], meta)
-            return web.Response(body=versions.encoded(kind, entry), content_type=_JSON)
-        matches = _selection(request, kind)
+                return self._table(request, kind, [conversion.decoded(kind, entry)], meta)
+            return web.Response(body=conversion.encoded(kind, entry), content_type=_JSON)
+        matches = _selector(request, kind)
         if paths.watches(request.query):
-            return await self._watch(request, kind, about.namespace, matches, as_table=as_table)
-        page = self._page(request.query, kind, about.namespace, matches)
+            return await self._watch(request, kind, target.namespace, matches, as_table=as_table)
+        page = self._page(request.query, kind, target.namespace, matches)
         meta = {"resourceVersion": str(page.revision)}
         if page.following is not None:
             meta["continue"] = storage.token(page.revision, page.following)
             if matches is selectors.everything:
                 meta["remainingItemCount"] = page.remaining
         if as_table:
-            return self._table(request, kind, [versions.decoded(kind, each) for each in page.entries], meta)
+            return self._table(request, kind, [conversion.decoded(kind, each) for each in page.entries], meta)
         list_ = f'{{"kind":"{kind.list_kind}","apiVersion":"{kind.resource.api_version}","metadata":'.encode()
-        items = b",".join([versions.encoded(kind, each, headless=True) for each in page.entries])
+        items = b",".join([conversion.encoded(kind, each, headless=True) for each in page.entries])
         body = b"".join((list_, orjson.dumps(meta), b',"items":[', items, b"]}\n"))
         return web.Response(body=body, content_type=_JSON)
 
@@ -195,78 +193,78 @@ class Server:
         await response.write_eof()
         return response
 
-    async def _write(self, request: web.Request, user: User, kind: Kind, about: Target) -> Outcome:
-        body, creation = await request.read(), paths.action("POST", request.path, request.query, about)
+    async def _write(self, request: web.Request, user: User, kind: Kind, target: Target) -> Outcome:
+        body, creation = await request.read(), paths.action("POST", request.path, request.query, target)
         write = Write(
             kind,
-            Key(about.namespace, about.name),
+            Key(target.namespace, target.name),
             user,
-            subresource=about.subresource,
+            subresource=target.subresource,
             may_create=lambda: self._access.check(user, creation),
         )
         match request.method:
-            case "POST" if about.subresource:
-                return self._posted(request, write, body)
-            case "POST" if not about.name:
-                obj, doubled = _sent(request, body)
+            case "POST" if target.subresource:
+                return self._post_subresource(request, write, body)
+            case "POST" if not target.name:
+                obj, duplicates = _decode_body(request, body)
                 wanted = _options("CreateOptions", request)
-                return await self._registry.create(replace(write, options=wanted, doubled=doubled), obj)
-            case "PUT" if about.name:
-                obj, doubled = _sent(request, body)
+                return await self._registry.create(replace(write, options=wanted, duplicates=duplicates), obj)
+            case "PUT" if target.name:
+                obj, duplicates = _decode_body(request, body)
                 wanted = _options("UpdateOptions", request)
-                return await self._registry.update(replace(write, options=wanted, doubled=doubled), obj)
-            case "PATCH" if about.name:
-                return await self._patched(request, write, body)
-            case "DELETE" if not about.subresource:
-                return await self._deleted(request, write, body)
+                return await self._registry.update(replace(write, options=wanted, duplicates=duplicates), obj)
+            case "PATCH" if target.name:
+                return await self._patch(request, write, body)
+            case "DELETE" if not target.subresource:
+                return await self._delete(request, write, body)
         raise errors.method_not_allowed()
 
-    def _posted(self, request: web.Request, write: Write, body: bytes) -> Outcome:
-        """What is created below an object: a Binding of a Pod, a token of a ServiceAccount."""
-        kind, key, (sent, _) = write.kind, write.key, _sent(request, body)
+    def _post_subresource(self, request: web.Request, write: Write, body: bytes) -> Outcome:
+        """POST to a subresource: a Binding of a Pod, a token of a ServiceAccount."""
+        kind, key, (sent, _) = write.kind, write.key, _decode_body(request, body)
         dry_run = _options("CreateOptions", request).dry_run
         if write.subresource == "binding":
             decoding.check_body("Binding", sent)
             return Outcome(bind(self._registry, kind, key, sent, dry_run=dry_run), created=True)
         decoding.check_body("TokenRequest", sent)
-        account = versions.decoded(kind, self._registry.entry(kind, key))
+        account = conversion.decoded(kind, self._registry.entry(kind, key))
         return Outcome(self._access.token_request(account, sent), created=True)
 
-    async def _patched(self, request: web.Request, write: Write, body: bytes) -> Outcome:
+    async def _patch(self, request: web.Request, write: Write, body: bytes) -> Outcome:
         accepted = openapi.media_types(write.kind)
         if request.content_type not in accepted:
             raise errors.unsupported_media_type(*accepted)
         media = PatchType(request.content_type)
         write = replace(write, options=_options("PatchOptions", request, media))
-        return await self._registry.patch(write, media, _patch(body, media))
+        return await self._registry.patch(write, media, _decode_patch(body, media))
 
-    async def _deleted(self, request: web.Request, write: Write, body: bytes) -> Outcome:
+    async def _delete(self, request: web.Request, write: Write, body: bytes) -> Outcome:
         sent = decoding.parse_object(body)[0] if body else {}
         decoding.check_body("DeleteOptions", sent)
         wanted = options.delete(request.query, sent)
         write = replace(write, options=_options("DeleteOptions", request, dry_runs=sent.get("dryRun") or ()))
         if write.key.name:
             return await deletion.delete(self._registry, write, wanted)
-        matches = _selection(request, write.kind)
+        matches = _selector(request, write.kind)
         items = list(self._storage.items(write.kind.stored, write.key.namespace))
         return await deletion.delete_all(
             self._registry, [replace(write, key=key) for key, entry in items if matches(key, entry)], wanted
         )
 
 
-def _selection(request: web.Request, kind: Kind) -> selectors.Predicate:
+def _selector(request: web.Request, kind: Kind) -> selectors.Predicate:
     return selectors.parse(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
 
 
 def _options(
     name: str, request: web.Request, media: PatchType | None = None, *, dry_runs: Sequence[str] = ()
-) -> Options:
+) -> WriteOptions:
     given = dry_runs or request.query.getall("dryRun", [])
     return options.write(name, request.query, given, request.headers.get("User-Agent", ""), media)
 
 
-def _sent(request: web.Request, body: bytes) -> tuple[Object, list[str]]:
-    """The object of a body, and what is said of keys that came twice.  Raises Refused (400, 415)."""
+def _decode_body(request: web.Request, body: bytes) -> tuple[Object, list[str]]:
+    """The object of a body, and warnings about duplicate keys.  Raises Refused (400, 415)."""
     if request.content_type == protobuf.MEDIA_TYPE:
         return protobuf.decode(body), []
     if request.content_type not in (_JSON, "application/octet-stream"):
@@ -274,8 +272,8 @@ def _sent(request: web.Request, body: bytes) -> tuple[Object, list[str]]:
     return decoding.parse_object(body)
 
 
-def _patch(body: bytes, media: PatchType) -> Any:
-    """A decoded patch.  Raises Refused (400; 501 for what is YAML and not JSON)."""
+def _decode_patch(body: bytes, media: PatchType) -> Any:
+    """A decoded patch.  Raises Refused: 400, and 501 for YAML."""
     try:
         return orjson.loads(body)
     except ValueError as error:
@@ -284,20 +282,20 @@ def _patch(body: bytes, media: PatchType) -> Any:
         raise errors.bad_request(f"error decoding patch: {error}") from error
 
 
-def check_path(kind: Kind, about: Target, verb: str) -> None:
-    """Whether there is such a path of the kind, and what is wanted can be done there.  Raises Refused."""
-    if about.subresource and about.subresource not in kind.subresources:
-        if not kind.custom and about.subresource != "status":
-            raise errors.not_implemented(f"{kind.resource.plural}/{about.subresource}")
+def check_path(kind: Kind, target: Target, verb: str) -> None:
+    """Check that the kind has such a path and that it supports the verb.  Raises Refused."""
+    if target.subresource and target.subresource not in kind.subresources:
+        if not kind.custom and target.subresource != "status":
+            raise errors.not_implemented(f"{kind.resource.plural}/{target.subresource}")
         raise _no_such_resource()
-    if about.namespace and not kind.resource.namespaced:
+    if target.namespace and not kind.resource.namespaced:
         raise _no_such_resource()
-    if kind.resource.namespaced and not about.namespace:
-        if about.name:
+    if kind.resource.namespaced and not target.namespace:
+        if target.name:
             raise _no_such_resource()
         if verb not in ("list", "watch"):
             raise errors.method_not_allowed()
-    if about.subresource and verb not in discovery.SUBRESOURCES[about.subresource]["verbs"]:
+    if target.subresource and verb not in discovery.SUBRESOURCES[target.subresource]["verbs"]:
         raise errors.method_not_allowed()
 
 

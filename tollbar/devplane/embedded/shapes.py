@@ -1,8 +1,8 @@
-"""The structure of objects: which fields there are, which lists have keys, what is replaced as a whole.
+"""The structure of objects: their fields, the keys of their lists, what is atomic.
 
-Called by decoding (unknown fields), server-side apply and strategic merge.  A shape is a view of an OpenAPI schema:
-the API's own (openapi.json, written by scripts/capture_openapi.py) or a CustomResourceDefinition's.  Metadata is
-ObjectMeta for every kind.  What a schema does not describe is `ANY`: granular maps, lists as one value.
+A shape is a view of an OpenAPI schema: one of Kubernetes' own (openapi.json, written by scripts/capture_openapi.py) or
+a CustomResourceDefinition's.  Metadata is ObjectMeta for every kind.  What a schema does not describe has the shape
+`ANY`: granular maps and atomic lists.
 """
 
 import json
@@ -28,10 +28,10 @@ def definitions() -> Mapping[str, Any]:
 class Shape:
     """One node of a structure.
 
-    `name` is the API type's, `MicroTime`; `type` OpenAPI's (`object`, `array`, ...), "" for anything.  `element` is of
-    a list, `values` of a map and of members that are not described.  A list is `keyed` (list type map), a `unique` set
-    or one value; `merge_key` is the key of a strategic merge patch, "" for scalars that are merged, None for lists that
-    are replaced.
+    `name` is that of the API type (`MicroTime`), `type` that of OpenAPI (`object`, `array`, ...), "" for any.
+    `element` is the shape of a list's members.  A list is `keyed` (list type map, by these keys), `unique` (list type
+    set) or atomic.  `merge_key` is the merge key of strategic merge patches, "" for lists of scalars that are merged,
+    None for lists that are replaced.
     """
 
     __slots__ = ("_children", "atomic", "element", "keyed", "merge_key", "name", "properties", "type", "unique")
@@ -56,12 +56,12 @@ class Shape:
         if isinstance(values, dict):
             self._children["*"] = Shape(values)
         elif schema.get("x-kubernetes-preserve-unknown-fields") or open_ended:
-            # Below anything is anything, for ever; ANY itself is made by this line.
+            # Anything may contain anything; this line also makes ANY itself.
             self._children["*"] = ANY if self.type or self.properties else self
 
     @property
     def is_map(self) -> bool:
-        """Whether members are a user's names, not the API's."""
+        """Whether it is a map with keys that users choose."""
         return not self.properties and "*" in self._children
 
     def child(self, member: str) -> "Shape | None":
@@ -79,7 +79,7 @@ METADATA: Final = Shape({"$ref": _REF + _META})
 
 
 def whole(schema: Mapping[str, Any]) -> Object:
-    """The schema of an object, with the members that every object has."""
+    """The schema of a top-level object, with apiVersion, kind and metadata."""
     text, meta = {"type": "string"}, {"$ref": _REF + _META}
     head = {"apiVersion": text, "kind": text, "metadata": meta}
     return {**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **head}}
@@ -87,6 +87,6 @@ def whole(schema: Mapping[str, Any]) -> Object:
 
 @cache
 def described(group: str, version: str, kind: str) -> Shape:
-    """The shape of one of the API's own kinds."""
+    """The shape of one of Kubernetes' own kinds."""
     wanted = {"group": group, "version": version, "kind": kind}
     return next(Shape(whole(schema)) for schema in definitions().values() if wanted in schema.get(GVK, ()))

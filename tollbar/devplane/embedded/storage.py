@@ -1,11 +1,10 @@
-"""Objects and their recent history, by resource: what etcd and the watch cache are to the real API server.
+"""Objects and their recent history, by resource: etcd and the watch cache of this API server.
 
-Called by the registry (writes), the server (lists, watches) and the controllers.  Synchronous and for one event loop:
-between two awaits of a caller nothing changes, so compare-and-swap is a comparison.
+Synchronous and for one event loop: between two awaits of a caller nothing changes, so compare-and-swap is a comparison.
 
-Objects are kept as JSON bytes without apiVersion and kind: small, never changed by accident, and a list or a watch
-event is a concatenation.  One revision counts the writes of all resources.  A watcher has no buffer of its own but a
-position in its resource's history, which is bounded: who falls behind it gets `Compacted` (410) and lists again.
+Objects are kept as JSON bytes without apiVersion and kind: they are small and cannot be mutated, and lists and watch
+events are concatenations.  One revision counts the writes of all resources.  A watch has no buffer but a position in
+the history of its resource, which is bounded: a watch that falls behind gets `Compacted` (410) and its client relists.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ class Compacted(Exception):
 
 
 class Clash(Exception):
-    """The object is not the one that the writer has read."""
+    """Compare-and-swap failed: the object has changed since it was read."""
 
 
 class Entry:
@@ -44,7 +43,7 @@ class Entry:
         self.revision = revision
         self.labels = labels
         self.paths = paths
-        """What selectors ask for often, and what is there."""
+        """The paths that field selectors use, and what is there (`texts`)."""
         self.texts = texts
 
     def decoded(self) -> Object:
@@ -52,10 +51,21 @@ class Entry:
         return dict(orjson.loads(self.raw))
 
     def field(self, path: str) -> str:
-        """What is at a dotted path, as field selectors compare it; "" where nothing is."""
+        """The value at a dotted path as field selectors compare it; "" when it is absent."""
         if path in self.paths:
             return self.texts[self.paths.index(path)]
         return text_at(self.decoded(), path)
+
+
+class Delta(NamedTuple):
+    """A change as controllers see it: the object before and after, None where there is none.
+
+    The objects are as they are stored, without apiVersion and kind.
+    """
+
+    key: Key
+    before: Object | None
+    after: Object | None
 
 
 class Change(NamedTuple):
@@ -69,6 +79,10 @@ class Change(NamedTuple):
     before: Entry | None
     after: Entry | None
     last: Entry | None = None
+
+    def decoded(self) -> Delta:
+        before, after = (None if entry is None else entry.decoded() for entry in (self.before, self.after))
+        return Delta(self.key, before, after)
 
 
 class Page(NamedTuple):
@@ -90,7 +104,7 @@ class _Table:
     order: list[Key] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set, and another taken, with every change."""
+    """Set with every change, and then replaced by a new one."""
 
 
 class Storage:
@@ -101,10 +115,10 @@ class Storage:
         self._history = history
         self._tables: dict[Resource, _Table] = {}
         self.listeners: list[Callable[[Resource, Change], None]] = []
-        """Told of every change, as part of its write; they may write."""
+        """Called with every change, within its write; they may write."""
 
     def open(self, stored: Resource, paths: Sequence[str] = ()) -> None:
-        """Keep objects of a resource from now on; `paths` are those that are selected by often."""
+        """Store objects of a resource from now on; `paths` are those that field selectors use."""
         if stored not in self._tables:
             self._tables[stored] = _Table(self.revision, tuple(paths))
 
@@ -119,7 +133,7 @@ class Storage:
         return table.entries.get(key) if table else None
 
     def items(self, stored: Resource, namespace: str = "") -> Iterator[tuple[Key, Entry]]:
-        """What is there now, in order; of all namespaces when none is given.  Nothing of what is not served."""
+        """The objects in order of their keys, of all namespaces when none is given; none of an unknown resource."""
         table = self._tables.get(stored) or _Table(0, ())
         keys = table.order if not namespace else table.order[slice(*_range(table.order, namespace))]
         return iter([(key, table.entries[key]) for key in keys])
@@ -145,7 +159,7 @@ class Storage:
         return last
 
     def _expecting(self, stored: Resource, key: Key, expected: Entry | None) -> _Table:
-        """The table, when what is there is what the writer has read; the next revision has begun.  Raises Clash."""
+        """The table, if the object is still the `expected` one; raises the revision.  Raises Clash."""
         table = self._tables.get(stored)
         if table is None or table.entries.get(key) is not expected:
             raise Clash(key)
@@ -161,7 +175,7 @@ class Storage:
         revision: int = 0,
         start: Key | None = None,
     ) -> Page:
-        """A page of what was there at a revision (0: now), from a key on.  Raises Compacted."""
+        """A page of the objects at a revision (0 is the newest), from the key `start` on.  Raises Compacted."""
         table = self._tables.get(stored) or _Table(0, ())
         at = revision or self.revision
         if at < table.oldest:
@@ -202,7 +216,7 @@ class Storage:
             async with asyncio.timeout(timeout):
                 return await change.wait()
         except TimeoutError:
-            # A change may have come in the same turn of the loop: it is told before any bookmark.
+            # A change may have come in the same turn of the loop: it comes before any bookmark.
             return change.is_set()
 
     def served(self, stored: Resource) -> bool:
@@ -230,7 +244,7 @@ def _range(keys: Sequence[Key], namespace: str) -> tuple[int, int]:
 
 
 def _undone(table: _Table, revision: int) -> dict[Key, Entry | None]:
-    """What was otherwise at an older revision: entries as they were, None for what did not exist."""
+    """What differs at an older revision: entries as they were, None for those that did not exist."""
     found: dict[Key, Entry | None] = {}
     for change in reversed(table.changes):
         if change.revision <= revision:
@@ -243,7 +257,7 @@ def _entry(obj: Object, revision: int, paths: Sequence[str]) -> Entry:
     body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
     body["metadata"] = {**obj["metadata"], "resourceVersion": str(revision)}
     texts = tuple(text_at(obj, path) for path in paths)
-    # orjson leaves the room in its answer that it did not need, several times the object: a copy has none.
+    # The bytes that orjson returns keep a buffer several times their size; a copy does not.
     raw = bytes(memoryview(orjson.dumps(body)))
     return Entry(raw, revision, obj["metadata"].get("labels") or {}, paths, texts)
 
@@ -263,12 +277,12 @@ def text_at(obj: Any, path: str) -> str:
 
 
 def token(revision: int, following: Key) -> str:
-    """A continue token: where the next page starts, and as of when."""
+    """A continue token: the first key of the next page, and the revision of the list."""
     return base64.urlsafe_b64encode(orjson.dumps([revision, *following])).decode()
 
 
 def position(text: str) -> tuple[int, Key]:
-    """Revision and first key of a continue token.  Raises ValueError for what is none."""
+    """Revision and first key of a continue token.  Raises ValueError for other texts."""
     try:
         revision, namespace, name = orjson.loads(base64.urlsafe_b64decode(text.encode()))
         return int(revision), Key(str(namespace), str(name))

@@ -1,7 +1,7 @@
-"""What a kind's objects must look like (a Strategy of k8s.io/apiserver/pkg/registry/rest).
+"""Strategies: how the objects of a kind are defaulted, prepared and validated (k8s.io/apiserver/pkg/registry/rest).
 
-A `Strategy` is a row of rules: `builtin` has those of the built-in kinds, `definitions` makes one for custom resources.
-The registry calls it in this order: `default`, admission, `default`, `prepare_for_*`, `validate*`.
+`builtin` has those of the built-in kinds, `definitions` makes one for each custom resource.  The order of the calls is
+`default`, mutating admission, `default`, `prepare_for_*`, `validate*`.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _KEPT: Final = (
     *("deletionTimestamp", "deletionGracePeriodSeconds", "generation"),
     *("labels", "annotations", "finalizers", "ownerReferences"),
 )
-"""What a write of the status does not change in the metadata (ResetObjectMetaForStatus, apimachinery)."""
+"""Metadata that a write of the status does not change (ResetObjectMetaForStatus, apimachinery)."""
 
 
 def _no_errors(*_objects: Object) -> list[FieldError]:
@@ -30,7 +30,7 @@ def _no_errors(*_objects: Object) -> list[FieldError]:
 
 
 def _leave(*_objects: Object) -> None:
-    """Has no defaults, or nothing to prepare."""
+    """Changes nothing."""
 
 
 def _at_once(_obj: Object, _asked: int | None) -> int:
@@ -48,37 +48,37 @@ def keep(new: Object, old: Object, *members: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """The rules of one kind.  Objects are the caller's own and are changed in place."""
+    """The strategy of one kind.  Objects belong to the caller and are changed in place."""
 
     fill: Change = _leave
     """Defaults; idempotent."""
     prepare: Change = _leave
-    """What only creation does."""
+    """Called at creation."""
     check: Check = _no_errors
     check_new: Check = _no_errors
     check_update: UpdateCheck = _no_errors
-    """Beside `check`, which every new state has to pass."""
+    """Called for updates, in addition to `check`."""
     check_status: UpdateCheck = _no_errors
     naming: metadata.Naming = names.dns_subdomain
     has_status: bool = False
     takes_status: bool = False
-    """Whether a status is taken at creation: kubelets register their Nodes with one."""
+    """Whether creation may set the status: kubelets register their Nodes with one."""
     status_keeps: tuple[str, ...] = _KEPT
-    """Members of the metadata that a write of the status leaves as they are."""
+    """Members of the metadata that a write of the status does not change."""
     kept: tuple[str, ...] = ()
-    """Members that updates leave as they are."""
+    """Members that updates do not change."""
     check_resize: Callable[[Object, Object], None] = _leave
-    """Raises Refused for what a write through the resize path may not change."""
+    """Raises Refused for changes that a write to pods/resize may not make."""
     counts: bool = False
-    """Whether metadata.generation counts changes of what is not metadata or status."""
+    """Whether metadata.generation counts the changes of everything but metadata and status."""
     grace: Callable[[Object, int | None], int] = _at_once
-    """Seconds that a deletion waits for a kubelet, given those that were asked for; 0 removes at once."""
+    """The grace period of a deletion in seconds, given the object and the requested one; 0 removes at once."""
     prune: Callable[[Object], list[str]] | None = None
-    """Drops unknown fields of a custom resource; their paths.  Those of built-in kinds are known by shapes."""
+    """Drops unknown fields of a custom resource and returns their paths; None for built-in kinds, which have shapes."""
     allow_create_on_update: bool = False
-    """A PUT of what is not there creates it (Leases)."""
+    """Whether a PUT creates an object that does not exist (Leases)."""
     allow_unconditional_update: bool = True
-    """A PUT without resourceVersion is taken (all but custom resources)."""
+    """Whether a PUT without resourceVersion is accepted (all but custom resources)."""
 
     def default(self, obj: Object) -> None:
         if self.prune is None:
@@ -86,7 +86,7 @@ class Strategy:
         self.fill(obj)
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Generation 1 if the kind has one, no status, derived fields."""
+        """Set generation 1 if the kind has one, drop the status, call `prepare`."""
         obj["metadata"].pop("generation", None)
         if self.counts:
             obj["metadata"]["generation"] = 1
@@ -98,7 +98,7 @@ class Strategy:
         return metadata.validate(obj, self.naming) + self.check(obj) + self.check_new(obj)
 
     def prepare_for_update(self, new: Object, old: Object, subresource: str) -> None:
-        """Keep what this path may not write, raise the generation when the spec changed."""
+        """Keep what this path may not write, and raise the generation if the spec changed."""
         keep(new["metadata"], old["metadata"], "generation")
         if subresource == "status":
             keep(new, old, *(set(new) | set(old)) - {"metadata", "status"})

@@ -1,7 +1,7 @@
-"""Tables, as `kubectl get` prints them: columns and cells of every kind.
+"""Tables (meta.k8s.io/v1 Table), as `kubectl get` prints them.
 
-Called by the server when a client accepts a Table.  Custom resources have their additionalPrinterColumns, built-in
-kinds a few of those that k8s.io/kubernetes/pkg/printers/internalversion gives them; most a name and an age.
+Custom resources have their additionalPrinterColumns, built-in kinds some of the columns that
+k8s.io/kubernetes/pkg/printers/internalversion has; most have name and age only.
 """
 
 import re
@@ -27,7 +27,7 @@ _UNITS: Final = (
     (8 * _YEAR, _YEAR, "y", _DAY, "d"),
     (float("inf"), _YEAR, "y", 0, ""),
 )
-"""Up to how many seconds an age is in which unit, and in which smaller one besides."""
+"""Up to which age in seconds which unit is used, and which smaller unit beside it."""
 
 
 def table(kind: Kind, objects: Iterable[Object], meta: Object, now: float, include: str = "Metadata") -> Object:
@@ -65,7 +65,7 @@ def _cell(column: Column, obj: Object, now: float) -> Any:
 
 
 def at_path(obj: Any, path: str) -> list[Any]:
-    """What a JSONPath of a CRD's column finds: members, indexes, `[*]` and `[?(@.key=="value")]`."""
+    """The values at a JSONPath of a CRD's column: members, indexes, `[*]` and `[?(@.key=="value")]`."""
     found = [obj]
     for name, index, quoted, key, value in _STEP.findall(path):
         if index or key:
@@ -84,7 +84,7 @@ def _selected(members: list[Any], index: str, key: str, value: str) -> list[Any]
 
 
 def age(moment: str | None, now: float) -> str:
-    """How long ago, in the two coarsest units that matter (HumanDuration of apimachinery)."""
+    """How long ago, in one unit or two (HumanDuration of apimachinery)."""
     if not moment:
         return "<unknown>"
     seconds = max(0, int(now - timestamps.parse(moment)))
@@ -116,7 +116,7 @@ def _restarts(pod: Object) -> str:
 
 
 def _first_seen(event: Object) -> Any:
-    """Of an Event of either group."""
+    """Of a core Event or of one of events.k8s.io."""
     return event.get("deprecatedFirstTimestamp") or event.get("firstTimestamp") or event.get("eventTime")
 
 

@@ -1,7 +1,7 @@
-"""Watches as byte streams: what a client is told of a resource's changes, from a revision on.
+"""Watches as byte streams: the events of a resource from a revision on.
 
-Called by the server, which sends what `stream` yields.  A watch has no queue: it follows the history of its resource
-(see storage), so that a slow client costs nothing, and one that is slower than the history gets 410 in its stream.
+A watch has no queue but follows the history of its resource (see `storage`), so that a slow client costs nothing, and
+one that falls behind the history gets 410 in its stream.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from tollbar.devplane.embedded import errors, tables, versions
+from tollbar.devplane.embedded import conversion, errors, tables
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.selectors import Predicate
 from tollbar.devplane.embedded.storage import Change, Compacted, Entry, Storage, at_revision
@@ -20,14 +20,14 @@ from tollbar.runtime.clock import Clock
 
 BOOKMARK_SECONDS: Final = 60.0
 _LAST_BOOKMARK: Final = 2.0
-"""Seconds before its end at which a watch tells once more how far it is."""
+"""Seconds before its end at which a watch sends its last bookmark."""
 _BATCH: Final = 500
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a client wants to hear of.  `revision` None starts with what exists; `seconds` is the watch's life."""
+    """What a client watches.  `revision` None starts with ADDED for all objects; `seconds` is how long it lasts."""
 
     kind: Kind
     namespace: str
@@ -36,12 +36,12 @@ class Watch:
     seconds: float
     bookmarks: bool = False
     initial_end: bool = False
-    """Whether a bookmark tells where what existed ends."""
+    """Whether a bookmark marks the end of the initial events (sendInitialEvents, KEP-3157)."""
     as_table: bool = False
 
 
 async def stream(storage: Storage, clock: Clock, watch: Watch) -> AsyncIterator[bytes]:
-    """Lines of JSON, several at a time, until the time is over, the kind is gone or the history does not reach back."""
+    """Lines of JSON, several at a time, until the watch times out, its kind is removed or its revision is compacted."""
     loop = asyncio.get_running_loop()
     end = loop.time() + watch.seconds
     marks = _marks(loop.time(), end) if watch.bookmarks else iter(())
@@ -75,7 +75,7 @@ async def stream(storage: Storage, clock: Clock, watch: Watch) -> AsyncIterator[
 
 
 def _marks(start: float, end: float) -> Iterator[float]:
-    """When bookmarks are due, but for the one at the end."""
+    """The times at which bookmarks are due, without the one at the end."""
     due = start + BOOKMARK_SECONDS
     while due < end - _LAST_BOOKMARK:
         yield due
@@ -85,7 +85,7 @@ def _marks(start: float, end: float) -> Iterator[float]:
 
 
 def _existing(storage: Storage, clock: Clock, watch: Watch) -> Iterator[bytes]:
-    """ADDED for everything that is there; the entries are fixed before the first is sent."""
+    """ADDED for every object, as of the moment of the first."""
     entries = storage.list(watch.kind.stored, watch.namespace, watch.matches).entries
     for start in range(0, len(entries), _BATCH):
         yield b"".join(_line(watch, "ADDED", entry, clock) for entry in entries[start : start + _BATCH])
@@ -99,7 +99,7 @@ def _lines(watch: Watch, changes: Sequence[Change], clock: Clock) -> Iterator[by
         if after is not None:
             yield _line(watch, "MODIFIED" if before is not None else "ADDED", after, clock)
         elif before is not None:
-            # Out of the selection without being deleted: the old state under the new version.
+            # It no longer matches the selector without being deleted: the old state with the new resourceVersion.
             last = change.last or at_revision(before, change.revision)
             yield _line(watch, "DELETED", last, clock)
 
@@ -111,9 +111,9 @@ def _matching(watch: Watch, key: Key, entry: Entry | None) -> Entry | None:
 def _line(watch: Watch, type_: str, entry: Entry, clock: Clock) -> bytes:
     if watch.as_table:
         meta: Object = {"resourceVersion": str(entry.revision)}
-        shown = orjson.dumps(tables.table(watch.kind, [versions.decoded(watch.kind, entry)], meta, clock.now()))
+        shown = orjson.dumps(tables.table(watch.kind, [conversion.decoded(watch.kind, entry)], meta, clock.now()))
     else:
-        shown = versions.encoded(watch.kind, entry)
+        shown = conversion.encoded(watch.kind, entry)
     return b'{"type":"%b","object":%b}\n' % (type_.encode(), shown)
 
 

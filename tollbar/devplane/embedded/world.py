@@ -1,14 +1,13 @@
-"""What a scheduler knows: Nodes and devices, and who uses what of them.
+"""The binder's cache: Nodes, ResourceSlices and DeviceClasses, and what is used of them.
 
-Kept by `binder`, which tells it of every change and of what it is about to write; read by `placement`.  It is asked
-for every Pod, so it counts and does not search.
+What is used is kept as counts, so that no Pod's placement has to search all others.
 """
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from tollbar.devplane.embedded.following import Seen
+from tollbar.devplane.embedded.storage import Delta
 from tollbar.model import claims, devices, podresources, pods
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object, key_of, spec
@@ -23,7 +22,7 @@ class Placement(NamedTuple):
 
 
 class World:
-    """Nodes, slices and classes by name; and, by key, where Pods are and which devices claims have."""
+    """Nodes, ResourceSlices and DeviceClasses by name; by key, the Node of Pods and the devices of claims."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Object] = {}
@@ -33,33 +32,33 @@ class World:
         self._used: dict[str, dict[str, Decimal]] = {}
         self._devices: dict[Key, Sequence[DeviceId]] = {}
 
-    def note(self, stored: Resource, seen: Seen) -> bool:
-        """A change of anything; whether there may be more room or more to choose from now."""
+    def observe(self, stored: Resource, delta: Delta) -> bool:
+        """Take a change of any object; whether a Pod that did not fit may fit now."""
         if stored == PODS:
-            return self._note_pod(seen)
+            return self._observe_pod(delta)
         if stored == RESOURCE_CLAIMS:
-            self._devices.pop(seen.key, None)
-            if found := devices.allocated(claims.allocation(seen.after or {})):
-                self._devices[seen.key] = found
+            self._devices.pop(delta.key, None)
+            if found := devices.allocated(claims.allocation(delta.after or {})):
+                self._devices[delta.key] = found
             return True
         table = {NODES: self.nodes, RESOURCE_SLICES: self.slices, DEVICE_CLASSES: self.classes}.get(stored)
         if table is None:
             return False
-        if seen.after is None:
-            table.pop(seen.key.name, None)
+        if delta.after is None:
+            table.pop(delta.key.name, None)
         else:
-            table[seen.key.name] = seen.after
+            table[delta.key.name] = delta.after
         return True
 
-    def _note_pod(self, seen: Seen) -> bool:
-        pod = seen.after
+    def _observe_pod(self, delta: Delta) -> bool:
+        pod = delta.after
         if pod is not None and pods.is_bound(pod) and not pods.is_terminal(pod):
-            self._put(seen.key, spec(pod)["nodeName"], needs(pod))
+            self._put(delta.key, spec(pod)["nodeName"], needs(pod))
             return False
-        return self._take(seen.key)
+        return self._take(delta.key)
 
     def assume(self, pod: Object, placement: Placement) -> None:
-        """What is about to be written counts at once."""
+        """Count a placement before it is written."""
         key = key_of(pod)
         self._put(key, placement.node, needs(pod))
         for name, allocation in placement.allocations.items():
@@ -78,7 +77,7 @@ class World:
         self._add(node, amounts, 1)
 
     def _take(self, key: Key) -> bool:
-        """Whether the Pod was anywhere."""
+        """Whether the Pod had a Node."""
         node, amounts = self._pods.pop(key, ("", {}))
         self._add(node, amounts, -1)
         return bool(node)

@@ -1,16 +1,16 @@
-"""Writes of the plane's own controllers: patches that are made anew when the object has moved.
+"""Reads and writes of the plane's own controllers, as the user `SYSTEM`.
 
-Called by everything here that acts by itself, as `SYSTEM`.
+A patch is computed again when the object has changed meanwhile.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tollbar.devplane.embedded import deletion, versions
+from tollbar.devplane.embedded import conversion, deletion
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.registry import Outcome, Registry
-from tollbar.devplane.embedded.requests import Options, Write
+from tollbar.devplane.embedded.requests import Write, WriteOptions
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import PatchType
@@ -21,24 +21,24 @@ MANAGER: Final = "kube-controller-manager"
 
 
 class Writer:
-    """`manager` is who it says it is, as field manager."""
+    """`manager` is the field manager of its writes."""
 
     def __init__(self, registry: Registry, manager: str = MANAGER) -> None:
         self.registry = registry
-        self._options = Options(manager=manager, force=True)
+        self._options = WriteOptions(manager=manager, force=True)
 
     def get(self, resource: Resource, key: Key) -> Object | None:
         """The object as it is now."""
         entry = self.registry.storage.get(resource, key)
-        return versions.decoded(self.registry.kinds.at(resource), entry) if entry else None
+        return conversion.decoded(self.registry.kinds.at(resource), entry) if entry else None
 
     def all(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Everything that there is now, in order."""
+        """All objects as they are now, in order of their keys."""
         kind = self.registry.kinds.at(resource)
-        return [versions.decoded(kind, entry) for _, entry in self.registry.storage.items(resource, namespace)]
+        return [conversion.decoded(kind, entry) for _, entry in self.registry.storage.items(resource, namespace)]
 
     async def create(self, resource: Resource, obj: Object) -> Object | None:
-        """The stored object; None when there is one of that name, or the server refused."""
+        """The stored object; None when one of that name exists or the write was refused."""
         write = self._write(resource, key_of(obj))
         created = await _tried(write, self.registry.create(write, obj))
         return created.object if created else None
@@ -46,7 +46,10 @@ class Writer:
     async def edit(
         self, resource: Resource, obj: Object, patch: Callable[[Object], Object | None], subresource: str = ""
     ) -> None:
-        """Merge patches into the object of this uid until one is taken; None from `patch` says that none is needed."""
+        """Apply the merge patch that `patch` makes of the object, again on conflicts; None means that none is needed.
+
+        Does nothing when the object of this uid is gone.
+        """
         write = self._write(resource, key_of(obj), subresource)
         while (found := self.get(resource, write.key)) is not None and uid_of(found) == uid_of(obj):
             body = patch(found)
@@ -62,12 +65,12 @@ class Writer:
             return
 
     async def apply(self, resource: Resource, obj: Object, subresource: str = "") -> None:
-        """Server-side apply, by force."""
+        """Server-side apply, with force."""
         write = self._write(resource, key_of(obj), subresource)
         await _tried(write, self.registry.patch(write, PatchType.APPLY, obj))
 
     async def delete(self, resource: Resource, obj: Object, **wanted: object) -> None:
-        """With DeleteOptions; does nothing to another object of the name."""
+        """Delete the object of this uid; `wanted` are members of DeleteOptions."""
         write = self._write(resource, key_of(obj))
         options = {"preconditions": {"uid": uid_of(obj)}, **wanted}
         await _tried(write, deletion.delete(self.registry, write, options))
@@ -85,7 +88,7 @@ async def _tried(write: Write, attempt: Awaitable[Outcome]) -> Outcome | None:
 
 
 def _report(error: Refused, write: Write) -> None:
-    """What is gone or there already is no news."""
+    """Log a refusal, unless it is NotFound, AlreadyExists or Conflict."""
     if error.code not in (404, 409):
-        told = {"resource": write.kind.resource.plural, "object": str(write.key), "error": error.message}
-        _log.warning("a controller's write was refused", extra=told)
+        context = {"resource": write.kind.resource.plural, "object": str(write.key), "error": error.message}
+        _log.warning("a controller's write was refused", extra=context)

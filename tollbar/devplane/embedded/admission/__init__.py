@@ -1,7 +1,7 @@
-"""Admission: who is asked before a write is stored, in the API server's order.
+"""Admission, in the API server's order: `mutate` after defaulting, `validate` after validation.
 
-Called by the registry: `mutate` after defaulting, `validate` after validation.  `builtin` has the plugins of the API
-server that matter here, `webhooks` calls those of users.  Admission policies, quotas and limits are left out.
+`builtin` has some of the API server's plugins, `webhooks` calls admission webhooks.  Admission policies, quotas and
+limit ranges are left out.
 """
 
 import orjson
@@ -17,11 +17,11 @@ from tollbar.model.objects import Object
 from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 
 _EXEMPT = frozenset({MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS})
-"""Kinds about which no webhook is asked, so that a broken one can be removed."""
+"""Kinds for which no webhook is called, so that a broken one can be removed."""
 
 
 class Admission:
-    """The chain.  Close it when the server ends."""
+    """The admission chain.  Close it when the server ends."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -30,41 +30,41 @@ class Admission:
     async def close(self) -> None:
         await self._caller.close()
 
-    async def mutate(self, about: Write, new: Object, old: Object | None) -> tuple[Object, list[str]]:
-        """The object as it is after all mutation, defaulted again, and warnings for the client.  Raises Refused.
+    async def mutate(self, write: Write, new: Object, old: Object | None) -> tuple[Object, list[str]]:
+        """The object after all mutation, defaulted again, and warnings for the client.  Raises Refused.
 
-        At a deletion `new` is {}, and nothing may change.
+        For a deletion `new` is {}.
         """
-        builtin.check(self._storage, about)
+        builtin.check(self._storage, write)
         obj: Object = orjson.loads(orjson.dumps(new))
-        builtin.mutate(self._storage, about, obj)
-        if about.kind.resource in _EXEMPT:
+        builtin.mutate(self._storage, write, obj)
+        if write.kind.resource in _EXEMPT:
             return obj, []
-        hooks = Webhooks(self._storage, self._caller, MUTATING_WEBHOOK_CONFIGURATIONS, about, old)
+        hooks = Webhooks(self._storage, self._caller, MUTATING_WEBHOOK_CONFIGURATIONS, write, old)
         obj = await hooks.call(obj)
         if hooks.changed:
-            obj = _defaulted(about, obj)
+            obj = _defaulted(write, obj)
             before = orjson.dumps(obj)
-            builtin.mutate(self._storage, about, obj)
-            obj = _defaulted(about, await hooks.call_again(obj, changed_since=orjson.dumps(obj) != before))
+            builtin.mutate(self._storage, write, obj)
+            obj = _defaulted(write, await hooks.call_again(obj, changed_since=orjson.dumps(obj) != before))
         return obj, hooks.warnings
 
-    async def validate(self, about: Write, new: Object, old: Object | None) -> list[str]:
+    async def validate(self, write: Write, new: Object, old: Object | None) -> list[str]:
         """Warnings for the client.  Raises Refused."""
-        if about.kind.resource in _EXEMPT:
+        if write.kind.resource in _EXEMPT:
             return []
-        hooks = Webhooks(self._storage, self._caller, VALIDATING_WEBHOOK_CONFIGURATIONS, about, old)
+        hooks = Webhooks(self._storage, self._caller, VALIDATING_WEBHOOK_CONFIGURATIONS, write, old)
         await hooks.call(new)
         return hooks.warnings
 
 
-def _defaulted(about: Write, obj: Object) -> Object:
-    """As it is decoded from what webhooks made of it: what is unknown goes silently.  Raises Refused (500)."""
-    if obj and not about.subresource:
+def _defaulted(write: Write, obj: Object) -> Object:
+    """The object that webhooks changed, decoded: unknown fields are dropped silently.  Raises Refused (500)."""
+    if obj and not write.subresource:
         try:
-            decoding.check_types(about.kind, obj)
+            decoding.check_types(write.kind, obj)
         except Refused as error:
             raise internal(error.message) from error
-        decoding.drop_unknown(about.kind, obj)
-        about.kind.strategy.default(obj)
+        decoding.drop_unknown(write.kind, obj)
+        write.kind.strategy.default(obj)
     return obj

@@ -1,6 +1,6 @@
 """The API server's own admission plugins: NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds.
 
-Called by the chain; objects are changed in place.  Source: k8s.io/kubernetes/plugin/pkg/admission.
+Objects are changed in place.  Source: k8s.io/kubernetes/plugin/pkg/admission.
 """
 
 from typing import Final
@@ -16,47 +16,47 @@ from tollbar.model.resources import NAMESPACES, PODS
 
 _KEPT: Final = frozenset({"default", "kube-public", "kube-system"})
 _EVICTED_AFTER: Final = 300
-"""Seconds that a Pod stays on a Node that is not ready or not reachable."""
+"""Default seconds that a Pod stays on a Node that is not ready or unreachable."""
 _TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def check(storage: Storage, about: Write) -> None:
-    """NamespaceLifecycle: nothing new without a namespace or in one that ends.  Raises Refused."""
-    res = about.kind.resource
-    if about.operation == "DELETE":
-        if res == NAMESPACES and about.key.name in _KEPT:
-            raise forbidden("", "namespaces", about.key.name, "this namespace may not be deleted")
+def check(storage: Storage, write: Write) -> None:
+    """NamespaceLifecycle: creation needs a namespace that is not terminating.  Raises Refused."""
+    res = write.kind.resource
+    if write.operation == "DELETE":
+        if res == NAMESPACES and write.key.name in _KEPT:
+            raise forbidden("", "namespaces", write.key.name, "this namespace may not be deleted")
         return
     if not res.namespaced:
         return
-    entry = storage.get(NAMESPACES, Key("", about.key.namespace))
+    entry = storage.get(NAMESPACES, Key("", write.key.namespace))
     if entry is None:
-        raise not_found("", "namespaces", about.key.namespace)
-    if about.operation == "CREATE" and entry.field("metadata.deletionTimestamp"):
-        name = about.key.namespace
+        raise not_found("", "namespaces", write.key.namespace)
+    if write.operation == "CREATE" and entry.field("metadata.deletionTimestamp"):
+        name = write.key.namespace
         why = f"unable to create new content in namespace {name} because it is being terminated"
         cause = FieldError("metadata.namespace", f"namespace {name} is being terminated", "NamespaceTerminating")
-        raise forbidden(res.group, res.plural, about.key.name, why, [cause])
+        raise forbidden(res.group, res.plural, write.key.name, why, [cause])
 
 
-def mutate(storage: Storage, about: Write, new: Object) -> None:
-    """What is done to Pods.  Raises Refused."""
-    if about.kind.resource != PODS or about.subresource or about.operation not in ("CREATE", "UPDATE"):
+def mutate(storage: Storage, write: Write, new: Object) -> None:
+    """The mutating plugins, which act on Pods only.  Raises Refused."""
+    if write.kind.resource != PODS or write.subresource or write.operation not in ("CREATE", "UPDATE"):
         return
-    if about.operation == "CREATE":
-        _service_account(storage, about, new)
+    if write.operation == "CREATE":
+        _service_account(storage, write, new)
         _priority(new)
     _tolerations(new)
 
 
-def _service_account(storage: Storage, about: Write, pod: Object) -> None:
+def _service_account(storage: Storage, write: Write, pod: Object) -> None:
     body = spec(pod)
     name = body.get("serviceAccountName") or "default"
     if pods.is_mirror(pod):
         return
-    if storage.get(SERVICE_ACCOUNTS, Key(about.key.namespace, name)) is None:
-        where = f"error looking up service account {about.key.namespace}/{name}"
-        raise forbidden("", "pods", about.key.name, f'{where}: serviceaccount "{name}" not found')
+    if storage.get(SERVICE_ACCOUNTS, Key(write.key.namespace, name)) is None:
+        where = f"error looking up service account {write.key.namespace}/{name}"
+        raise forbidden("", "pods", write.key.name, f'{where}: serviceaccount "{name}" not found')
     body["serviceAccountName"] = body["serviceAccount"] = name
 
 
@@ -67,7 +67,7 @@ def _priority(pod: Object) -> None:
 
 
 def _tolerations(pod: Object) -> None:
-    """DefaultTolerationSeconds: every Pod stays a while on a Node that fails, unless it says otherwise."""
+    """DefaultTolerationSeconds: a Pod tolerates a failing Node for a while, unless it has tolerations of its own."""
     given = pods.tolerations(pod)
     for taint in _TAINTS:
         if not any(

@@ -1,6 +1,6 @@
-"""One call of an admission webhook over TLS, and what counts as an answer.
+"""One call of an admission webhook over TLS, and the checks of its response.
 
-Called by `webhooks`.  Source: k8s.io/apiserver/pkg/admission/plugin/webhook/request and .../webhook/errors.
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/request and .../webhook/errors.
 """
 
 import base64
@@ -20,7 +20,7 @@ _TYPES: Final = {"allowed": bool, "patch": str, "patchType": str, "status": dict
 
 
 class NotCalled(Exception):
-    """There is no answer, or none that can be understood; what failurePolicy is about."""
+    """There is no valid response; failurePolicy decides what follows."""
 
 
 def internal(message: str) -> Refused:
@@ -29,7 +29,7 @@ def internal(message: str) -> Refused:
 
 
 def denial(webhook: Object, result: Object) -> Refused:
-    """The refusal that a webhook asked for, with its own code, reason and details."""
+    """The refusal of a webhook that denied the request, with its code, reason and details."""
     said = result.get("message") or result.get("reason")
     why = f": {said}" if said else " without explanation"
     return Refused(
@@ -41,7 +41,7 @@ def denial(webhook: Object, result: Object) -> Refused:
 
 
 class Caller:
-    """Calls webhooks; connections are kept."""
+    """Calls webhooks; connections are kept open."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
@@ -59,7 +59,7 @@ class Caller:
             raise NotCalled("failed to call webhook: context deadline exceeded") from error
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
             raise NotCalled(f"failed to call webhook: {error}") from error
-        return _understood(answer, request["uid"])
+        return _response(answer, request["uid"])
 
     async def _post(self, webhook: Object, body: bytes) -> Any:
         client, seconds = webhook["clientConfig"], webhook.get("timeoutSeconds", 10)
@@ -73,7 +73,7 @@ class Caller:
             params={"timeout": f"{seconds}s"},
             data=body,
             headers={"Content-Type": "application/json"},
-            ssl=_trusting(client.get("caBundle") or ""),
+            ssl=_ssl_context(client.get("caBundle") or ""),
             timeout=aiohttp.ClientTimeout(total=seconds),
         ) as answer:
             content = await answer.read()
@@ -83,15 +83,15 @@ class Caller:
 
 
 @lru_cache(maxsize=64)
-def _trusting(bundle: str) -> ssl.SSLContext:
-    """A context that trusts this CA alone, or the system's when there is none.  ValueError for what is no bundle."""
+def _ssl_context(bundle: str) -> ssl.SSLContext:
+    """A context that trusts this CA bundle, or the system's CAs if it is empty.  ValueError for a malformed bundle."""
     try:
         return ssl.create_default_context(cadata=base64.b64decode(bundle).decode() or None)
     except (binascii.Error, ssl.SSLError) as error:
         raise ValueError("unable to load root certificates: unable to parse bytes as PEM block") from error
 
 
-def _understood(answer: Any, uid: str) -> Object:
+def _response(answer: Any, uid: str) -> Object:
     """The response in an answer to the request of this uid.  Raises NotCalled."""
     response = answer.get("response") if isinstance(answer, dict) else None
     if not isinstance(response, dict):

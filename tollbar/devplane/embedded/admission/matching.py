@@ -1,7 +1,7 @@
-"""Whether a webhook is to be asked about a request: rules, selectors, match conditions.
+"""Whether a webhook is called for a request: rules, selectors, match conditions.
 
-Called by `webhooks`.  matchPolicy Equivalent is Exact here: no kind of Kubernetes is served in two versions, and those
-of a CustomResourceDefinition count as different kinds.
+matchPolicy Equivalent is Exact here: no built-in kind is served in two versions, and the versions of a
+CustomResourceDefinition count as different kinds.
 """
 
 from functools import lru_cache
@@ -17,26 +17,26 @@ from tollbar.model.objects import Key, Object, labels_of
 from tollbar.model.resources import NAMESPACES
 
 
-def selected(storage: Storage, webhook: Object, about: Write, new: Object, old: Object | None) -> bool:
-    """By its rules and selectors."""
-    if not any(_applies(rule, about) for rule in webhook.get("rules") or ()):
+def selected(storage: Storage, webhook: Object, write: Write, new: Object, old: Object | None) -> bool:
+    """Whether the webhook's rules and selectors match."""
+    if not any(_applies(rule, write) for rule in webhook.get("rules") or ()):
         return False
-    labels = _labels_of_namespace(storage, about, new, old)
+    labels = _labels_of_namespace(storage, write, new, old)
     if labels is not None and not selectors.matches(webhook.get("namespaceSelector") or {}, labels):
         return False
     objects = [each for each in (new, old) if each]
     return any(selectors.matches(webhook.get("objectSelector") or {}, labels_of(each)) for each in objects)
 
 
-def _applies(rule: Object, about: Write) -> bool:
-    res = about.kind.resource
+def _applies(rule: Object, write: Write) -> bool:
+    res = write.kind.resource
     scope = rule.get("scope") or "*"
     return (
-        among(about.operation, rule.get("operations"))
+        among(write.operation, rule.get("operations"))
         and among(res.group, rule.get("apiGroups"))
         and among(res.version, rule.get("apiVersions"))
         and scope in ("*", "Namespaced" if res.namespaced else "Cluster")
-        and any(_names(pattern, res.plural, about.subresource) for pattern in rule.get("resources") or ())
+        and any(_names(pattern, res.plural, write.subresource) for pattern in rule.get("resources") or ())
     )
 
 
@@ -46,18 +46,18 @@ def _names(pattern: str, plural: str, subresource: str) -> bool:
     return resource in ("*", plural) and (sub == subresource or sub == "*")
 
 
-def _labels_of_namespace(storage: Storage, about: Write, new: Object, old: Object | None) -> dict[str, str] | None:
-    """Those that a namespaceSelector looks at; None where it selects everything."""
-    if about.kind.resource == NAMESPACES:
+def _labels_of_namespace(storage: Storage, write: Write, new: Object, old: Object | None) -> dict[str, str] | None:
+    """The labels that a namespaceSelector is matched with; None for cluster-scoped objects, which it always selects."""
+    if write.kind.resource == NAMESPACES:
         return labels_of(new or old or {})
-    if not about.key.namespace:
+    if not write.key.namespace:
         return None
-    namespace = storage.get(NAMESPACES, Key("", about.key.namespace))
+    namespace = storage.get(NAMESPACES, Key("", write.key.namespace))
     return dict(namespace.labels) if namespace else {}
 
 
-def conditions_hold(webhook: Object, about: Write, request: Object) -> bool:
-    """Whether every match condition is true of the request.  Raises Refused when that fails under Fail."""
+def conditions_hold(webhook: Object, write: Write, request: Object) -> bool:
+    """Whether every match condition is true.  Raises Refused when one fails and failurePolicy is Fail."""
     variables = {
         "object": request.get("object"),
         "oldObject": request.get("oldObject"),
@@ -71,7 +71,7 @@ def conditions_hold(webhook: Object, about: Write, request: Object) -> bool:
         if isinstance(answer, cel.CelError):
             failure = f"expression '{condition['expression']}' resulted in error: {answer.message}"
     if failure is not None and webhook.get("failurePolicy") != "Ignore":
-        raise forbidden(about.kind.resource.group, about.kind.resource.plural, about.key.name, failure)
+        raise forbidden(write.kind.resource.group, write.kind.resource.plural, write.key.name, failure)
     return failure is None
 
 

@@ -1,8 +1,7 @@
-"""The webhooks of one request: which are asked, in which order, and what their answers do to the object.
+"""The calls of admission webhooks for one request, and their effect on the object.
 
-Called by the chain.  Mutating webhooks are asked one after the other, by the names of their configurations; those with
-reinvocationPolicy IfNeeded once more when one after them changed the object.  Source:
-k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
+Mutating webhooks are called one after the other, by the names of their configurations; those with reinvocationPolicy
+IfNeeded again when a later one changed the object.  Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
 """
 
 import base64
@@ -23,25 +22,25 @@ from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, Resource
 
 
 class Webhooks:
-    """Those of one kind of configuration, mutating or validating, for one request."""
+    """The webhooks of one kind of configuration, mutating or validating, for one request."""
 
     def __init__(
-        self, storage: Storage, caller: Caller, configurations: Resource, about: Write, old: Object | None
+        self, storage: Storage, caller: Caller, configurations: Resource, write: Write, old: Object | None
     ) -> None:
         self._storage = storage
         self._caller = caller
         self._configurations = configurations
-        self._about = about
+        self._write = write
         self._old = old
         self.warnings: list[str] = []
         self.changed = False
-        """Whether any webhook changed the object: the chain is then run once more."""
+        """Whether any webhook changed the object, so that the chain runs again."""
         self._waiting: set[str] = set()
-        """Those that were asked, and want to be again if somebody changes the object."""
+        """Webhooks with reinvocationPolicy IfNeeded that have been called since the last change."""
         self._again: set[str] = set()
 
     async def call(self, new: Object, among: Set[str] | None = None) -> Object:
-        """The object after all, or these, were asked.  Raises Refused."""
+        """The object after all of them, or those `among`, were called.  Raises Refused."""
         for key, entry in self._storage.items(self._configurations):
             for index, webhook in enumerate(entry.decoded().get("webhooks") or ()):
                 name = f"{key.name}/{index}"
@@ -50,30 +49,30 @@ class Webhooks:
         return new
 
     async def call_again(self, new: Object, *, changed_since: bool) -> Object:
-        """The object after the second round, which nobody joins who was not asked in the first.  Raises Refused."""
+        """The object after reinvocation, which is only of webhooks that were called before.  Raises Refused."""
         if changed_since:
-            self._recall()
+            self._mark_for_reinvocation()
         return await self.call(new, self._again)
 
     async def _invoke(self, name: str, webhook: Object, new: Object) -> Object:
-        """The object after one webhook was asked, if it concerns it."""
-        if not matching.selected(self._storage, webhook, self._about, new, self._old):
+        """The object after one webhook was called, if it matches."""
+        if not matching.selected(self._storage, webhook, self._write, new, self._old):
             return new
-        request = _request(self._about, new, self._old)
-        if not matching.conditions_hold(webhook, self._about, request):
+        request = _request(self._write, new, self._old)
+        if not matching.conditions_hold(webhook, self._write, request):
             return new
         response = await self._ask(webhook, request)
         patch = response.get("patch") if self._configurations == MUTATING_WEBHOOK_CONFIGURATIONS else None
         patched = _patched(new, patch) if patch else new
         if patched != new:
-            self._recall()
+            self._mark_for_reinvocation()
             self.changed = True
         if webhook.get("reinvocationPolicy") == "IfNeeded":
             self._waiting.add(name)
         return patched
 
     async def _ask(self, webhook: Object, request: Object) -> Object:
-        """The response, {} when there is none and that does not matter.  Raises Refused."""
+        """The response; {} when there is none and failurePolicy is Ignore.  Raises Refused."""
         try:
             response = await self._caller.call(webhook, request)
         except NotCalled as error:
@@ -85,14 +84,14 @@ class Webhooks:
         self.warnings += response.get("warnings") or ()
         return response
 
-    def _recall(self) -> None:
+    def _mark_for_reinvocation(self) -> None:
         self._again |= self._waiting
         self._waiting.clear()
 
 
-def _request(about: Write, new: Object, old: Object | None) -> Object:
+def _request(write: Write, new: Object, old: Object | None) -> Object:
     """The AdmissionRequest (admission.k8s.io/v1)."""
-    res = about.kind.resource
+    res = write.kind.resource
     kind = {"group": res.group, "version": res.version, "kind": res.kind}
     resource = {"group": res.group, "version": res.version, "resource": res.plural}
     request: dict[str, Any] = {
@@ -101,24 +100,24 @@ def _request(about: Write, new: Object, old: Object | None) -> Object:
         "resource": resource,
         "requestKind": kind,
         "requestResource": resource,
-        "operation": about.operation,
-        "userInfo": about.user.info(),
+        "operation": write.operation,
+        "userInfo": write.user.info(),
         "object": new or None,
         "oldObject": old,
-        "dryRun": about.options.dry_run,
-        "options": about.options.raw or None,
+        "dryRun": write.options.dry_run,
+        "options": write.options.raw or None,
     }
     optional = {
-        "subResource": about.subresource,
-        "requestSubResource": about.subresource,
-        "name": about.key.name,
-        "namespace": about.key.namespace,
+        "subResource": write.subresource,
+        "requestSubResource": write.subresource,
+        "name": write.key.name,
+        "namespace": write.key.namespace,
     }
     return request | {member: value for member, value in optional.items() if value}
 
 
 def _patched(obj: Object, patch: str) -> Object:
-    """The object after a webhook's JSON Patch.  A patch that does not fit fails the request, whatever the policy."""
+    """The object after a webhook's JSON Patch.  One that does not apply fails the request under any failurePolicy."""
     try:
         operations = orjson.loads(base64.b64decode(patch))
     except ValueError as error:
@@ -132,7 +131,7 @@ def _patched(obj: Object, patch: str) -> Object:
 
 
 def _misfit(operation: Object) -> str:
-    """In the words of the API server's library."""
+    """The text of the API server's library."""
     path = operation.get("path")
     if operation.get("op") == "test":
         return f"testing value {path} failed: test failed"

@@ -1,4 +1,4 @@
-"""What the API server refuses in objects, in its own words: pure functions from objects to field errors.
+"""Validation of built-in kinds: pure functions from objects to field errors with the API server's texts.
 
-Called by the strategies.  Only what Tollbar's contract with the API server lists is checked; anything else passes.
+Only what Tollbar relies on (tests/contract) is checked; anything else passes.
 """

@@ -46,7 +46,7 @@ def validate(definition: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """What stays while there are objects of it."""
+    """The fields that are immutable."""
     errors: list[FieldError] = []
     for path in ("group", "scope", "names.kind", "names.plural"):
         errors += unchanged(f"spec.{path}", *(text_at(spec(each), path) for each in (new, old)))

@@ -18,13 +18,13 @@ Naming = Callable[[str], list[str]]
 
 
 def path_segment(value: str) -> list[str]:
-    """Names that may have colons and capitals, of RBAC objects: anything that is one step of a path."""
+    """Names of RBAC objects: any text that can be one segment of a path."""
     problems = [f"may not be '{value}'"] if value in (".", "..") else []
     return problems + [f"may not contain '{sign}'" for sign in "/%" if sign in value]
 
 
 def validate(obj: Object, naming: Naming) -> list[FieldError]:
-    """`naming` tells what is wrong with a name of the kind."""
+    """`naming` returns the problems of a name of the kind."""
     meta = metadata(obj)
     errors = []
     if not meta.get("name"):
@@ -43,7 +43,7 @@ def validate(obj: Object, naming: Naming) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """What may not change, whatever the kind."""
+    """The fields that are immutable for every kind."""
     errors = []
     added = [name for name in _names(metadata(new)) if name not in _names(metadata(old))]
     if metadata(old).get("deletionTimestamp") and added:

@@ -13,10 +13,10 @@ from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, metadata, spec
 
 CONDITION_ENV: Final = cel.Env((("object", "dyn"), ("oldObject", "dyn"), ("request", "dyn")))
-"""What `matchConditions` see."""
+"""The variables of `matchConditions`."""
 
 _CORE_NAMES: Final = {"note": "message", "regarding": "involvedObject", "reportingController": "reportingComponent"}
-"""Names of fields of events.k8s.io in core/v1, by which immutable ones are refused."""
+"""Names of fields of events.k8s.io in core/v1, which the errors name."""
 _LONGEST: Final = {"action": 128, "reason": 128, "note": 1024, "reportingInstance": 128}
 _KEY: Final = re.compile("[-._a-zA-Z0-9]+")
 _NOT_A_KEY: Final = (

@@ -28,7 +28,7 @@ def validate(pod: Object) -> list[FieldError]:
 
 
 def validate_new(pod: Object) -> list[FieldError]:
-    """What only a new Pod is held to."""
+    """Checks at creation only."""
     if pods.gate_names(pod) and pods.is_bound(pod):
         return [forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")]
     return []
@@ -87,7 +87,7 @@ def _toleration(path: str, toleration: Object) -> list[FieldError]:
     found = tolerations.validate(toleration, path=path)
     if toleration.get("operator") not in _NUMERIC:
         return found
-    # The API server lists operators as supported that it just refused.
+    # The API server's text lists operators as supported that it refuses while their feature gate is off.
     text = unsupported(f"{path}.operator", toleration["operator"], (*tolerations.OPERATORS, *_NUMERIC))
     return [text if error.field == text.field else error for error in found]
 

@@ -1,7 +1,7 @@
-"""What may change in a Pod: images, deadlines, more tolerations, fewer gates; narrower placement while it is gated.
+"""Updates of Pods: images, deadlines, more tolerations, fewer gates, and narrower node selection while gated.
 
-Source: ValidatePodUpdate in k8s.io/kubernetes/pkg/apis/core/validation.  Each allowed change is checked and then taken
-back; what differs after that is refused as a whole.
+Source: ValidatePodUpdate in k8s.io/kubernetes/pkg/apis/core/validation.  As there, each allowed change is checked and
+then reverted; whatever still differs is refused.
 """
 
 import json

@@ -31,19 +31,19 @@ def not_found(field: str, value: Any, detail: str) -> FieldError:
 
 
 def each(path: str, items: Iterable[Any] | None, check: Callable[[str, Any], Iterable[FieldError]]) -> list[FieldError]:
-    """What is wrong with the members of a list."""
+    """The errors of the members of a list."""
     return [error for index, item in enumerate(items or ()) for error in check(f"{path}[{index}]", item)]
 
 
 def named(field: str, value: str | None, problems: Callable[[str], list[str]]) -> list[FieldError]:
-    """A name that has to be there and to have a certain form."""
+    """The errors of a required name."""
     if not value:
         return [required(field)]
     return [wrong(field, value, problem) for problem in problems(value)]
 
 
 def members(field: str, obj: Mapping[str, Any], *wanted: str) -> list[FieldError]:
-    """Of the members that have to be there, those that are not."""
+    """An error for every required member that is absent or empty."""
     return [required(f"{field}.{name}" if field else name) for name in wanted if not obj.get(name)]
 
 
@@ -52,7 +52,7 @@ def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
 
 
 def duplicates(field: str, items: Iterable[tuple[Any, Any]], member: str = "") -> list[FieldError]:
-    """Of pairs (identity, what is shown), those whose identity was there before."""
+    """An error for every pair (identity, value to show) whose identity occurred before."""
     errors, seen = [], set()
     for index, (identity, value) in enumerate(items):
         if identity in seen:
@@ -64,7 +64,7 @@ def duplicates(field: str, items: Iterable[tuple[Any, Any]], member: str = "") -
 def labelled(
     path: str, items: Sequence[Object] | None, check: Callable[[str, Object], list[FieldError]] = lambda *_: []
 ) -> list[FieldError]:
-    """What is wrong with members of a list whose names are DNS labels and differ, beside what `check` says."""
+    """The errors of a list whose members have different DNS labels as names, and those that `check` finds."""
 
     def checked(where: str, item: Object) -> list[FieldError]:
         return named(f"{where}.name", item.get("name"), names.dns_label) + check(where, item)

@@ -1,9 +1,8 @@
-"""ResourceClaims of Pods: generated from templates, and given back when nobody uses them.
+"""The ResourceClaim controller: generates claims from templates and deallocates those that no Pod uses.
 
-Run by `controllers`, in the place of kube-controller-manager's claim controller and under its name; switched off where
-another one runs (`claims=False`).  What is to be done is decided by what Tollbar's own controller decides with
-(`tollbar.decide`); here it is asked of storage itself and done by one worker.  Pods that got a Node without a scheduler
-are given nothing, and there are no PodGroups.
+It stands in for kube-controller-manager's controller, under its field manager.  The decisions are those of Tollbar's
+own controller (`tollbar.decide.claims`), on what is in storage, and one worker carries them out.  There are no
+PodGroups, and a Pod that was created with a Node gets no reservation.
 """
 
 import asyncio
@@ -14,9 +13,9 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.decide.claims.claim import ClaimPlan, claim_plan, references_to_clean
 from tollbar.decide.claims.consumers import Failure, statuses, user_plan
-from tollbar.devplane.embedded.following import Seen
 from tollbar.devplane.embedded.garbage import without_finalizer
 from tollbar.devplane.embedded.registry import Registry
+from tollbar.devplane.embedded.storage import Delta
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import claims, pods, timestamps
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
@@ -26,7 +25,7 @@ _MANAGER: Final = "ResourceClaimController"
 _Item = tuple[Resource, Key]
 
 
-class Claiming:
+class ClaimController:
     """Implements `tollbar.decide.claims.claim.Lookup`."""
 
     def __init__(self, registry: Registry) -> None:
@@ -34,16 +33,16 @@ class Claiming:
         self._clock = registry.clock
         self._queue: asyncio.Queue[_Item] = asyncio.Queue()
 
-    def note(self, stored: Resource, seen: Seen) -> None:
+    def observe(self, stored: Resource, delta: Delta) -> None:
         """A change of anything."""
         if stored == PODS:
-            self._queue.put_nowait((PODS, seen.key))
-            for key in references_to_clean(seen.after or seen.before or {}):
+            self._queue.put_nowait((PODS, delta.key))
+            for key in references_to_clean(delta.after or delta.before or {}):
                 self._queue.put_nowait((RESOURCE_CLAIMS, key))
         elif stored == RESOURCE_CLAIMS:
-            self._queue.put_nowait((RESOURCE_CLAIMS, seen.key))
-        elif stored == RESOURCE_CLAIM_TEMPLATES and seen.after is not None:
-            for pod in filter(pods.claim_references, self._writer.all(PODS, seen.key.namespace)):
+            self._queue.put_nowait((RESOURCE_CLAIMS, delta.key))
+        elif stored == RESOURCE_CLAIM_TEMPLATES and delta.after is not None:
+            for pod in filter(pods.claim_references, self._writer.all(PODS, delta.key.namespace)):
                 self._queue.put_nowait((PODS, key_of(pod)))
 
     async def run(self) -> None:
@@ -51,7 +50,7 @@ class Claiming:
             resource, key = await self._queue.get()
             obj = self._writer.get(resource, key)
             if obj is not None:
-                await (self._serve(obj) if resource == PODS else self._free(obj))
+                await (self._reconcile_pod(obj) if resource == PODS else self._reconcile_claim(obj))
 
     def claim(self, key: Key) -> Object | None:
         return self._writer.get(RESOURCE_CLAIMS, key)
@@ -71,8 +70,8 @@ class Claiming:
     def is_gone(self, _uid: str) -> bool:
         return False
 
-    async def _serve(self, pod: Object) -> None:
-        """Claims for the references to templates that have none, and their names into the Pod's status."""
+    async def _reconcile_pod(self, pod: Object) -> None:
+        """Create the Pod's missing claims and record their names in its status."""
         plan = user_plan(pod, self)
         if plan.questions:
             plan = user_plan(pod, self, frozenset(plan.questions))
@@ -83,13 +82,13 @@ class Claiming:
                 return
             recorded[creation.reference] = key_of(claim).name
         if plan.failure is not None:
-            await self._tell(pod, plan.failure)
+            await self._report(pod, plan.failure)
         elif recorded:
             meta = {"name": key_of(pod).name, "namespace": key_of(pod).namespace, "uid": uid_of(pod)}
             status = {"resourceClaimStatuses": statuses(pod, recorded)}
             await self._writer.apply(PODS, {"metadata": meta, "status": status}, "status")
 
-    async def _tell(self, pod: Object, failure: Failure) -> None:
+    async def _report(self, pod: Object, failure: Failure) -> None:
         key = key_of(pod)
         event = {
             "metadata": {"name": f"{key.name}.{uuid.uuid4().hex[:16]}", "namespace": key.namespace},
@@ -105,12 +104,12 @@ class Claiming:
         await self._writer.create(EVENTS, event)
 
     def _plan(self, claim: Object) -> ClaimPlan:
-        """Who is not in storage is gone."""
+        """Questions are answered from storage: a Pod that is asked about is gone, other consumers count as there."""
         plan = claim_plan(claim, self)
         return claim_plan(claim, self, {each["uid"]: claims.is_pod_entry(each) for each in plan.questions})
 
-    async def _free(self, claim: Object) -> None:
-        """Take away the entries of Pods that are done; the last one takes the allocation along."""
+    async def _reconcile_claim(self, claim: Object) -> None:
+        """Remove the entries of Pods that are done, and with the last one the allocation."""
         plan = self._plan(claim)
         if plan.deallocation is not None:
             await self._writer.edit(RESOURCE_CLAIMS, claim, self._freed, "status")
@@ -120,7 +119,7 @@ class Claiming:
             await self._writer.delete(RESOURCE_CLAIMS, claim)
 
     def _freed(self, claim: Object) -> Object | None:
-        """Decided again with each attempt: somebody else may use it by now."""
+        """Decides again with each attempt: another Pod may use the claim by now."""
         plan = self._plan(claim).deallocation
         if plan is None or plan.status is None:
             return None

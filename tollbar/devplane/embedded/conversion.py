@@ -1,7 +1,7 @@
-"""An object as one version of its kind and as it is stored: the API server's conversion.
+"""Conversion between an object as it is stored and as a version of its kind.
 
-Called by the registry and the server.  Versions of one kind are the same object under another apiVersion, except core
-Events, which are stored as events.k8s.io Events and have other names for the same fields.
+The versions of a kind differ only in apiVersion, except core Events, which are stored as events.k8s.io Events and have
+other names for the same fields.
 """
 
 from typing import Any, Final
@@ -46,14 +46,14 @@ def decoded(kind: Kind, entry: Entry) -> Object:
 
 
 def encoded(kind: Kind, entry: Entry, *, headless: bool = False) -> bytes:
-    """The JSON of a stored object; `headless` without apiVersion and kind, as lists of built-in kinds have it."""
+    """The JSON of a stored object; `headless` leaves out apiVersion and kind, as lists of built-in kinds do."""
     if kind.resource == CORE_EVENTS:
         return orjson.dumps(decoded(kind, entry))
     return entry.raw if headless and not kind.custom else head(kind) + entry.raw[1:]
 
 
 def head(kind: Kind) -> bytes:
-    """What an object of the kind starts with."""
+    """The beginning of the JSON of an object of the kind."""
     return b'{"kind":"%b","apiVersion":"%b",' % (kind.resource.kind.encode(), kind.resource.api_version.encode())
 
 
