@@ -1,4 +1,4 @@
-"""What the webhook adds to the creation of a Pod.  Run by the runner (`benchmarks.run`)."""
+"""What the webhook adds to the time that the creation of a Pod takes."""
 
 import asyncio
 import itertools
@@ -45,7 +45,7 @@ _IN_FORCE_SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class Counters:
-    """Of the webhook process, since its start: reviews of Pods, seconds in the handler and on the CPU."""
+    """The webhook process since its start: reviews of Pods, seconds in the handler, CPU seconds."""
 
     asked: float
     fast: float
@@ -70,7 +70,7 @@ class Counters:
 
 
 async def measure(stage: Stage, size: int, turn: int) -> Sample:
-    """So many creations of each kind, without and with the webhook's configuration."""
+    """`size` creations of each kind, without and with the webhook's configuration."""
     namespace = await stage.namespace(f"admission-{turn}")
     stage.stack.plane.kubectl.apply(
         objects.rule(), objects.late_class(_CLASS), objects.claim_of(_CLASS, _CLAIM, namespace)
@@ -126,7 +126,7 @@ def _webhook(stage: Stage) -> Iterator[Process]:
 
 
 async def _in_force(stage: Stage, namespace: str, *, wanted: bool) -> None:
-    """Wait until the API server asks the webhook, and it answers with the toleration; or until it does not ask."""
+    """Wait until the API server calls the webhook and it adds the toleration, or until it is no longer called."""
     body = orjson.dumps(objects.device_pod("probe", namespace, _CLAIM))
     async with asyncio.timeout(_IN_FORCE_SECONDS):
         while True:

@@ -1,5 +1,5 @@
 """Claims generated for a backlog of Pods, then freed and deleted when the Pods have finished, beside
-kube-controller-manager's own controller.  Run by the runner (`benchmarks.run`).
+kube-controller-manager's own controller.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ WRITES = Row("granted writes in a claim's life", "", "at most the peer's", digit
 _AT_ONCE: Final = 64
 _POLL_SECONDS: Final = 0.05
 _DEFAULT_SHARE: Final = 10
-"""Where the limits rule, the rate does not depend on the number: a tenth of it is enough."""
+"""With default limits the rate does not depend on the number of Pods: a tenth of them is enough."""
 _ONLY: Final = "--controllers=serviceaccount-controller"
 _LIMITS: Final = ("--kube-api-qps=5000", "--kube-api-burst=5000")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Who is measured: started anew for each phase, with the backlog there already."""
+    """A controller that is measured; it is started for each phase, when the backlog exists."""
 
     user: str
     running: Callable[[Stage], AbstractAsyncContextManager[int]]
@@ -68,7 +68,7 @@ def _manager(stage: Stage, options: Options) -> int:
 
 
 def _alone(*controllers: str, limits: tuple[str, ...] = ()) -> Options:
-    """Nothing else of kube-controller-manager, so that its CPU is that of the controller."""
+    """No other controllers of kube-controller-manager, so that its CPU is that of the one that is measured."""
     flags = {CONTROLLER_MANAGER: (",".join((_ONLY, *controllers)), *limits)}
     return replace(OPTIONS, flags=flags, raised_limits=False)
 
@@ -98,7 +98,7 @@ CONTENDERS: Final = {DEFAULT: _upstream(), RAISED: _upstream(*_LIMITS), TOLLBAR:
 
 @dataclass
 class Meter:
-    """What the API server granted somebody in one namespace, while it happens, and what that cost."""
+    """The successful writes of a user in one namespace, read while they happen, and the CPU that they cost."""
 
     stage: Stage
     namespace: str
@@ -130,7 +130,7 @@ class Meter:
 
 
 async def measure(stage: Stage, size: int, turn: int) -> Sample:
-    """One backlog for each, one after the other."""
+    """One backlog for each contender, one after the other."""
     sample: dict[tuple[str, str], float] = {}
     await asyncio.to_thread(_manager, stage, _alone())
     order = [*CONTENDERS]
@@ -182,7 +182,7 @@ def _is_end(record: Record, claims: set[str]) -> bool:
 
 
 async def _finish_all(stage: Stage, namespace: str, size: int) -> set[str]:
-    """The scheduler's and the kubelet's part, while nobody looks: names of the claims, allocated, of finished Pods."""
+    """Allocate all claims and finish all Pods, as scheduler and kubelet would; the names of the claims."""
     claims = {}
     for obj in (await stage.admin.list(RESOURCE_CLAIMS, namespace, limit=0))["items"]:
         claims[metadata(obj)["name"]] = obj

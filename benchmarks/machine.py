@@ -1,4 +1,4 @@
-"""What the figures were taken on: figures without it mean nothing.  Linux only."""
+"""The machine that the figures were measured on.  Linux only."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ _LOOKING_SECONDS: Final = 3.0
 
 
 def others() -> float:
-    """How busy the machine is with something else, from 0 to 1.  Ask before anything of ours runs; takes seconds."""
+    """How busy the machine is with other work, from 0 to 1.  Takes seconds; call it before the benchmark starts."""
     busy, idle = _ticks()
     time.sleep(_LOOKING_SECONDS)
     busy_now, idle_now = _ticks()
@@ -22,13 +22,13 @@ def others() -> float:
 
 
 def _ticks() -> tuple[int, int]:
-    """Spent on work and on nothing, by all cores since the machine's start (proc_stat(5))."""
+    """Busy and idle clock ticks of all cores since the machine's start (proc_stat(5))."""
     user, nice, system, idle, waiting, *more = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
     return user + nice + system + sum(more[:3]), idle + waiting
 
 
 async def facts(stage: Stage, busy: float) -> dict[str, str]:
-    """By what a reader calls them.  `busy` is how busy the machine was with others, before."""
+    """Facts by name, as the report shows them.  `busy` is what `others` returned."""
     version = await stage.admin.raw("GET", "/version")
     return {
         "CPU": _field("/proc/cpuinfo", "model name"),

@@ -20,7 +20,7 @@ def rule() -> Object:
 
 
 def patient_gate() -> Object:
-    """The gate as it is shipped, but with the time for thousands of Pods to be created behind it."""
+    """The shipped gate, but with a maxHold that is long enough to create thousands of held Pods."""
     gate = shipped_gate()
     return {**gate, "spec": {**spec(gate), "maxHold": "3h"}}
 
@@ -42,7 +42,7 @@ def device_pod(name: str, namespace: str, claim_name: str) -> Object:
 
 
 def template_pod(name: str, namespace: str, template: str) -> Object:
-    """Waits for somebody else than Tollbar."""
+    """A Pod with a claim from a template, held by a gate that is not Tollbar's."""
     gated = a_pod(name, namespace).templates(template).but("spec.schedulingGates", [{"name": "example.com/wait"}])
     return as_written(gated)
 

@@ -31,7 +31,7 @@ def cells(workload: Workload, result: Result) -> list[list[str]]:
 
 
 def _cell(row: Row, values: Sequence[float]) -> str:
-    """The median; with several values their range, and where it is wide, how wide."""
+    """The median; with several values also their range, and `unsteady` where that is wide."""
     shown = [_number(value, row.digits) for value in (statistics.median(values), min(values), max(values))]
     if len(values) == 1:
         return shown[0]

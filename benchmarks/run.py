@@ -1,4 +1,4 @@
-"""Runs one workload: a fresh control plane, a warm-up, the repetitions, and everything away again."""
+"""Runs one workload: a fresh control plane, a warm-up, the repetitions, the clean-up."""
 
 import asyncio
 import tempfile
@@ -23,7 +23,7 @@ _QUIET_MACHINE: Final = 0.1
 
 
 def run(workload: Workload, binaries: Binaries, *, size: int, repetitions: int, report: Report) -> Result:
-    """Blocks until it is done.  Whatever happens, no process and no file is left."""
+    """Blocks until it is done.  Leaves no process and no file behind, even when it fails."""
     with tempfile.TemporaryDirectory(prefix="tollbar-benchmark-") as directory:
         busy = machine.others()
         if busy > _QUIET_MACHINE:

@@ -1,7 +1,7 @@
-"""Where workloads run: a real control plane of their own, with Tollbar installed and nothing of it running yet.
+"""Where workloads run: a real control plane of their own, with Tollbar installed but not running yet.
 
-kube-scheduler is left out: what it does with released Pods would be measured as well.  kube-controller-manager runs,
-as it must for namespaces to work; the workloads refer to claims by name, which gives it nothing to do.
+kube-scheduler does not run, since its work on released Pods would be measured as well.  kube-controller-manager runs,
+because namespaces need it; it has nothing to do for claims that Pods refer to by name.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Stage:
-    """`admin` sets up and clears away; `peer` is what a workload compares with: it has the controllers' identity."""
+    """`admin` is for set-up and clean-up; `peer`, what a workload compares with, has the controllers' identity."""
 
     stack: Stack
     admin: Client
@@ -48,7 +48,7 @@ class Stage:
         return name
 
     async def create(self, resource: Resource, objects: Iterable[Object]) -> list[Object]:
-        """Create many; as they are stored, in no particular order."""
+        """Create many objects; returns them as stored, in no particular order."""
         stored = []
 
         async def one(obj: Object) -> None:
@@ -77,7 +77,7 @@ class Stage:
 
 @asynccontextmanager
 async def clients(stack: Stack) -> AsyncGenerator[Stage, None]:
-    """The stage of an installation, for as long as the block lasts."""
+    """The stage for an installation, for as long as the block lasts."""
     controllers = stack.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, "tollbar-controllers")
     admin = await _connect(stack.plane.kubeconfig, "tollbar-benchmark-setup")
     peer = await _connect(controllers, "tollbar-benchmark")
@@ -93,10 +93,10 @@ async def _connect(kubeconfig: Path, user_agent: str) -> Client:
 
 
 class Tail:
-    """What the API server answers while somebody waits for it: each record is decoded once.
+    """Reads the audit log as it grows; each record is decoded once.
 
-    It tells when requests were answered, by the server's own clock, and costs neither the server nor the measured
-    process anything, as polling either would.
+    The records have the times of the answers by the API server's own clock, and reading them costs neither the server
+    nor the measured process anything, as polling them would.
     """
 
     def __init__(self, log: AuditLog) -> None:
@@ -114,7 +114,7 @@ class Tail:
 
 
 async def in_parallel(items: Iterable[_T], work: Callable[[_T], Awaitable[object]], *, at_once: int) -> None:
-    """Work through the items in order, so many at one time, each as soon as another is done."""
+    """Work through the items in order, at most `at_once` at the same time."""
     left = iter(items)
 
     async def worker() -> None:

@@ -1,4 +1,4 @@
-"""Many Pods released in one burst, beside a plain loop of the same patches.  Run by the runner (`benchmarks.run`)."""
+"""Many Pods released in one burst, beside a plain loop of the same patches."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ EVENTS = Row("Events written in all", "", digits=0)
 DROPPED = Row("Events dropped", "", digits=0)
 
 _QUIET_SECONDS: Final = 5.0
-"""More than a Pod is held before its first Event, and than the recorder takes to be fresh again."""
+"""Longer than a Pod is held before its first Event, and than the recorder takes to refill its rate limit."""
 _FINDING_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.1
 
@@ -47,7 +47,7 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Readings:
-    """Clocks, in seconds: of the wall, and of the CPU that two processes have used."""
+    """Wall-clock time, and the CPU time that two processes have used, in seconds."""
 
     wall: float
     process: float
@@ -80,7 +80,7 @@ async def _backlog(stage: Stage, name: str, size: int) -> Backlog:
 
 
 async def _loop(stage: Stage, backlog: Backlog) -> dict[Row, float]:
-    """The ceiling: somebody who knows each patch beforehand and only has to send it."""
+    """The peer: a client that knows each patch beforehand and only has to send it."""
     patches = [(key_of(pod), objects.release(pod)) for pod in backlog.pods]
 
     async def send(patch: tuple[tuple[str, str], list[Object]]) -> None:
@@ -88,7 +88,7 @@ async def _loop(stage: Stage, backlog: Backlog) -> dict[Row, float]:
         await stage.peer.patch(PODS, name, body, namespace=namespace)
 
     await in_parallel(range(AT_ONCE), lambda _: stage.peer.list(PODS, limit=1), at_once=AT_ONCE)  # connect
-    await asyncio.sleep(_QUIET_SECONDS)  # the API server comes to rest before the other bursts, too
+    await asyncio.sleep(_QUIET_SECONDS)  # the API server is idle before the other bursts, too
     tail = stage.tail()
     before = Readings.take(stage, os.getpid())
     await in_parallel(patches, send, at_once=AT_ONCE)
@@ -106,16 +106,16 @@ async def _tollbar(stage: Stage, backlog: Backlog) -> dict[Row, float]:
 
 
 async def _burst(stage: Stage, process: Process, backlog: Backlog) -> dict[Row, float]:
-    """Let the controllers find the Pods and come to rest; then create the class."""
+    """Wait until the controllers have found the Pods and are idle; then create the class."""
     size, pid, tail = len(backlog.pods), process.child.pid, stage.tail()
     eventually(lambda: process.reconciles() >= size, seconds=_FINDING_SECONDS, what="every Pod found")
-    await _silence(tail)
+    await _events_until_quiet(tail)
     dropped = _dropped(process)
     before = Readings.take(stage, pid)
     await stage.admin.create(DEVICE_CLASSES, objects.late_class(backlog.class_name))
     records = await _released(tail, backlog)
     after = Readings.take(stage, pid)
-    later = await _silence(tail)
+    later = await _events_until_quiet(tail)
     at_rest = Readings.take(stage, pid)
     figures = _figures(records, backlog, before, after) | {
         EVENTS_MEANWHILE: len(_events(records)),
@@ -141,7 +141,7 @@ def _figures(records: list[Record], backlog: Backlog, before: Readings, after: R
 
 
 async def _released(tail: Tail, backlog: Backlog) -> list[Record]:
-    """Everything that was answered until the last Pod of the backlog was released."""
+    """The records until the last Pod of the backlog was released."""
     records: list[Record] = []
     released: set[str] = set()
     async with asyncio.timeout(60 + len(backlog.pods) / 10):
@@ -153,8 +153,8 @@ async def _released(tail: Tail, backlog: Backlog) -> list[Record]:
     return records
 
 
-async def _silence(tail: Tail) -> list[Record]:
-    """The Events until none was written for a while."""
+async def _events_until_quiet(tail: Tail) -> list[Record]:
+    """Wait until no Event was written for a while; the Events until then."""
     events: list[Record] = []
     last = time.monotonic()
     while time.monotonic() < last + _QUIET_SECONDS:

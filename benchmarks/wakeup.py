@@ -1,4 +1,4 @@
-"""How long after its last missing object one held Pod is released.  Run by the runner (`benchmarks.run`)."""
+"""How long after the creation of the object that it waits for one held Pod is released."""
 
 import asyncio
 import time
@@ -25,11 +25,11 @@ _RELEASE_SECONDS: Final = 20.0
 _WATCH_SECONDS: Final = 3600
 
 Ready = Callable[[Object], Awaitable[None]]
-"""Returns when whoever is to release this Pod knows of it."""
+"""Returns when the process that is to release this Pod has seen it."""
 
 
 async def measure(stage: Stage, size: int, turn: int) -> Sample:
-    """So many wake-ups of each kind."""
+    """`size` wake-ups of each kind."""
     stage.stack.plane.kubectl.apply(objects.rule(), objects.patient_gate())
     releasers = [(LOOP, _loop), (TOLLBAR, _tollbar)]
     sample: dict[tuple[str, str], float] = {}
@@ -72,7 +72,7 @@ async def _wake_ups(stage: Stage, namespace: str, count: int, ready: Ready) -> l
 
 @asynccontextmanager
 async def _loop(stage: Stage) -> AsyncGenerator[Ready, None]:
-    """The floor: somebody who waits for this one class with the patch in hand."""
+    """The peer: a client that waits for this one class with the finished patch."""
     patches: dict[str, tuple[str, list[Object]]] = {}
 
     async def ready(pod: Object) -> None:

@@ -1,6 +1,6 @@
-"""The controllers process, except that it records no Events: what releasing costs without telling about it.
+"""The controllers process without the recording of Events, for the workload `ungate`.
 
-Run by the workload `ungate` as `python -m benchmarks.without_events`.  There is no such option in the product.
+The product has no such option.
 """
 
 import sys
@@ -11,10 +11,10 @@ from tollbar.model.plan import Event
 from tollbar.runtime.events import Recorder
 
 
-def _say_nothing(_recorder: Recorder, _regarding: Object, _event: Event, _related: Object | None = None) -> None:
-    """In the place of `Recorder.emit`."""
+def _emit_nothing(_recorder: Recorder, _regarding: Object, _event: Event, _related: Object | None = None) -> None:
+    """Replaces `Recorder.emit`."""
 
 
 if __name__ == "__main__":
-    Recorder.emit = _say_nothing  # type: ignore[assignment, method-assign]
+    Recorder.emit = _emit_nothing  # type: ignore[assignment, method-assign]
     sys.exit(command())

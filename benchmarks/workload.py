@@ -1,4 +1,4 @@
-"""What a workload is, and what comes of running it.  Pure; the workloads, the runner and the report share it."""
+"""Workloads and their results."""
 
 import math
 import statistics
@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias
 from benchmarks.stage import Stage
 
 STEADY: Final = 0.25
-"""A spread beyond this share of the median is said beside the figure: such a figure is a hint."""
+"""A figure whose values spread wider than this share of the median is marked as unsteady."""
 
 Sample: TypeAlias = Mapping[tuple[str, str], float]
-"""What one repetition found, by the name of the row and the column; not every cell of a table exists."""
+"""The figures of one repetition, by row name and column; not every cell of a table has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`measure` does one repetition of a size, counted in `things`; its third argument is the number of the turn.
+    """`measure` does one repetition of a size, counted in `things`; its third argument is the repetition's number.
 
-    Variants that are compared go in another order every turn, so that none is always the one on a cold machine.
+    The variants that are compared take turns in going first, so that none is always measured on a cold machine.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the repetitions of a workload found; `values` is by row, then column, then repetition."""
+    """The figures of all repetitions of a workload; `values` is by row, then column, then repetition."""
 
     workload: str
     date: str
@@ -69,12 +69,12 @@ def collect(samples: Sequence[Sample]) -> dict[str, dict[str, list[float]]]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest of the values that so large a share does not exceed (nearest rank)."""
+    """The percentile by nearest rank: the smallest value that at least this share of the values does not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def spread(values: Sequence[float]) -> float:
-    """From the smallest to the largest value, as a share of the median; infinite around a median of nothing."""
+    """The range of the values as a share of their median; infinite if only the median is 0."""
     width = max(values) - min(values)
     median = abs(statistics.median(values))
     return width / median if median else math.inf if width else 0.0

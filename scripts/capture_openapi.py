@@ -1,8 +1,8 @@
-"""Writes tollbar/devplane/embedded/openapi.json: the structure of the kinds that the embedded API server has.
+"""Writes tollbar/devplane/embedded/openapi.json: the schemas of the kinds that the embedded API server has.
 
-The source is what a real API server says at /openapi/v3, without texts; run it when a kind is added there or another
-Kubernetes version is taken.  It starts the real control plane, so it is not among what `make generate` runs: a test of
-the real lane compares instead.  `--check` writes nothing and fails when the file is not what would be written.
+The source is /openapi/v3 of a real API server, without descriptions.  Run it when a kind is added or the Kubernetes
+version changes.  It starts the real control plane, so `make generate` does not run it; a test marked `real` compares
+the file.  `--check` writes nothing and fails when the file is out of date.
 """
 
 import json
@@ -38,7 +38,7 @@ KEPT = (
 
 
 def served(kubectl: Kubectl) -> dict[str, Any]:
-    """Every schema of the groups that the tables of kinds have, by name."""
+    """Every schema of the group versions of KINDS, by name."""
     found: dict[str, Any] = {}
     for version in sorted({f"{group}/{version}".removeprefix("/") for group, version, _ in KINDS}):
         path = f"/openapi/v3/{'apis' if '/' in version else 'api'}/{version}"
@@ -47,7 +47,7 @@ def served(kubectl: Kubectl) -> dict[str, Any]:
 
 
 def stripped(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without its texts, defaults and rules."""
+    """A schema without descriptions, defaults and rules."""
     if "allOf" in schema:
         schema = schema["allOf"][0]
     if "$ref" in schema:

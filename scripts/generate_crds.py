@@ -3,7 +3,7 @@
     python scripts/generate_crds.py            write them
     python scripts/generate_crds.py --check    exit 1 and name those that are not up to date
 
-The code is `tollbar.api`; what it gives is also what `tollbar dev` applies, so that both stay one.
+The code is `tollbar.api`, whose objects `tollbar dev` applies as well.
 """
 
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What the generators have in common: write the files that are stale, or with --check only name them."""
+"""The main function of the generators: write the files that are out of date, or with --check only name them."""
 
 import sys
 from collections.abc import Mapping

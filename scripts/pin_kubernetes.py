@@ -1,7 +1,7 @@
 """Make an older control plane buildable: write the module file of one Kubernetes release beside the module of ours.
 
-Run by maintainers, with Go on PATH and the network, e.g. `python scripts/pin_kubernetes.py 1.35.4`.  What it writes,
-`older/MINOR.mod` and `older/MINOR.sum`, is committed; `tollbar.devplane.real.build` finds it there.
+Needs Go on PATH and the network, e.g. `python scripts/pin_kubernetes.py 1.35.4`.  The files that it writes,
+`older/MINOR.mod` and `older/MINOR.sum`, are committed.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Tollbar's own API: its types, what a valid object is, and the YAML that installs it.
+"""Tollbar's own API: its types, their validation, the CustomResourceDefinitions and the webhook configurations.
 
-Pure.  The types are the one source of the CustomResourceDefinitions, and `parse_rule` and `parse_gate` are the one
-judgement of an object that webhook, controllers and `tollbar lint` share.
+Pure.  The CustomResourceDefinitions are generated from the types.  Webhook, controllers and `tollbar lint` share one
+validation: `parse_rule`, `parse_gate` and `parse_workload_claim`.
 """

@@ -4,13 +4,13 @@ import re
 from typing import Final
 
 PATTERN: Final = r"^([0-9]{1,6}([.][0-9]{1,9})?(ms|s|m|h))+$"
-"""Six digits a unit, so that no text overflows the API server's 64-bit nanoseconds but absurd ones."""
+"""Six digits a unit, so that only absurd texts overflow the API server's 64-bit nanoseconds."""
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse(text: str) -> float:
-    """Seconds.  Raises ValueError for anything that `PATTERN` does not match."""
+    """The duration in seconds.  Raises ValueError for texts that `PATTERN` does not match."""
     if not re.fullmatch(PATTERN, text):
         raise ValueError("must be a duration such as 60s or 1m30s")
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))

@@ -1,4 +1,4 @@
-"""Is this a valid SchedulingGate?  The one answer for webhook, controllers and `tollbar lint`; and the one we ship."""
+"""Validation of SchedulingGates, and the SchedulingGate that is installed with Tollbar."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tollbar.model.objects import Object
 __all__ = ["CONTROLLERS", "SchedulingGate", "parse_gate", "shipped_gate"]
 
 CONTROLLERS: Final = f"system:serviceaccount:{wellknown.SYSTEM_NAMESPACE}:tollbar-controllers"
-"""The user that the controllers are in a plain installation."""
+"""The user name of the controllers in the default installation."""
 
 
 def parse_gate(obj: Any) -> SchedulingGate | list[FieldError]:
@@ -28,7 +28,7 @@ def parse_gate(obj: Any) -> SchedulingGate | list[FieldError]:
 
 
 def shipped_gate(owners: Sequence[str] = (CONTROLLERS,)) -> Object:
-    """The SchedulingGate of Tollbar's own gate: nobody waits longer than a minute because of us."""
+    """The SchedulingGate of Tollbar's own gate, which releases Pods after a minute at the latest."""
     return {
         "apiVersion": wellknown.API_VERSION,
         "kind": "SchedulingGate",

@@ -1,8 +1,7 @@
 """From decoded JSON to a type, with field errors in the API server's words instead of exceptions.
 
-Used by `tollbar.api.rules` and `tollbar.api.gates`.  Null means absent, as it does to the API server, save for a label
-of a selector: without it the selector would select more.  The status is not looked at, so that nothing a controller
-wrote can make an object invalid.
+Null means absent, as for the API server, except as the value of a label in a selector: without that label the selector
+would select more.  The status is not validated, so that nothing a controller wrote can make an object invalid.
 """
 
 import difflib
@@ -21,7 +20,7 @@ from tollbar.model.fields import FieldError, entry, forbidden, invalid, required
 T = TypeVar("T", bound=ApiType)
 
 MAX_ERRORS: Final = 16
-"""As many of an object's errors are reported: conditions and refusals are for people."""
+"""The most errors that are reported of one object: conditions and refusals are read by people."""
 
 _DEEPEST: Final = 64
 
@@ -37,7 +36,7 @@ def parse(model: type[T], obj: Any) -> T | list[FieldError]:
 
 
 def _without_nulls(value: Any, depth: int = 0) -> Any:
-    """No type of ours is deeper than a dozen levels: what lies deeper stays as it is, and is refused as it is."""
+    """Without null members, down to a depth that no valid object has; what is deeper is refused anyway."""
     if depth > _DEEPEST:
         return value
     if isinstance(value, dict):
@@ -52,7 +51,7 @@ def _without_nulls(value: Any, depth: int = 0) -> Any:
 
 
 def _is_original(details: ErrorDetails) -> bool:
-    """False for `too short` of a list whose members are what is wrong: pydantic counts the valid ones."""
+    """False for `too short` of a list with invalid members: pydantic counts the valid ones only."""
     return details["type"] != "too_short" or len(details["input"]) < details["ctx"]["min_length"]
 
 
@@ -72,7 +71,7 @@ def _schema(model: type[ApiType]) -> dict[str, Any]:
 
 
 def _place(schema: dict[str, Any], location: Sequence[str | int]) -> tuple[str, list[str]]:
-    """The path as the API writes it, and the names that its last part could have had."""
+    """The path as the API has it, and the known names at the place of its last part."""
     path, siblings = "", []
     for part in location:
         if part == "[key]":

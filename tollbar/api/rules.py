@@ -1,7 +1,6 @@
-"""Is this a valid TolerationRule?  The one answer for webhook, controllers and `tollbar lint`.
+"""Validation of TolerationRules, except that expressions are not compiled (see `tollbar.decide.rules`).
 
-Compiling the expression is not done here but in `tollbar.decide.rules.rule`, which builds on this.  Never raises, for
-any JSON: a rule may have been stored by an older version, or while the API server's own checks were other ones.
+It never raises, for any JSON: a rule may have been stored by an older version, or under an older CRD.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """From pydantic types to the structural OpenAPI schema of a CustomResourceDefinition.
 
-Used by `tollbar.api.crds`.  Descriptions are the types' docstrings; keys that start with `x-kubernetes-` come from
-`json_schema_extra`, written with the helpers below.  Emits only what the API server's structural schemas allow.
+Descriptions are the types' docstrings; keys that start with `x-kubernetes-` come from `json_schema_extra`, written with
+the helpers below.
 """
 
 from typing import Any, Final
@@ -31,7 +31,7 @@ def validated(*rules: dict[str, str]) -> dict[str, Any]:
 
 
 def rule(expression: str, message: str, *, field_path: str = "") -> dict[str, str]:
-    """One CEL rule.  `field_path` is relative to the place the rule stands at and names the field to blame."""
+    """One CEL rule.  `field_path` is the field that the error names, relative to the rule's place."""
     blamed = {"fieldPath": field_path} if field_path else {}
     return {"rule": expression, "message": message, **blamed}
 
@@ -39,7 +39,7 @@ def rule(expression: str, message: str, *, field_path: str = "") -> dict[str, st
 def named_format(name: str, *, of: str = "self", optional: bool = False) -> dict[str, str]:
     """A rule on a string: one of Kubernetes' named formats.  `optional` lets the empty string pass.
 
-    The API server's own text for the format cannot be shown: the cost estimate of `messageExpression` refuses it.
+    The API server's own text for the format would need a `messageExpression`, whose estimated cost is too high.
     """
     exempt = "self == '' || " if optional else ""
     return rule(f"{exempt}!format.{name}().validate({of}).hasValue()", _FORMATS[name])
@@ -90,10 +90,10 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
 
 
 def _resolved(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The node with its reference followed and `null` taken out: an absent field is how an API says none."""
+    """The node with its reference followed and without `null`: an optional field is absent, not null."""
     if "anyOf" in node and not node.get("x-kubernetes-int-or-string"):
         given = [member for member in node["anyOf"] if member != {"type": "null"}]
-        assert len(given) == 1, f"not structural: {node}"  # noqa: S101 - a type of ours, not input
+        assert len(given) == 1, f"not structural: {node}"  # noqa: S101 - one of the types of this package, not input
         node = {**given[0], **{key: value for key, value in node.items() if key != "anyOf"}}
     if "$ref" in node:
         target = definitions[node["$ref"].removeprefix("#/$defs/")]
@@ -106,5 +106,5 @@ def _number(value: Any) -> float:
 
 
 def _unwrapped(text: str) -> str:
-    """A docstring without its line ends; paragraphs stay."""
+    """A docstring without line breaks, except between paragraphs."""
     return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

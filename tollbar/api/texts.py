@@ -1,6 +1,6 @@
-"""Texts that the CRDs' rules and the parsers share: a mistake reads the same wherever it is found.
+"""Error texts that the CRDs' validation rules and the parsers share.
 
-Where the API server has a text for the same mistake on a Pod or a device, it is that one.
+Where the API server has a text for the same error of a Pod or a device, it is that one.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """The types of group tollbar.dev/v1alpha1: TolerationRule and SchedulingGate.
 
-Frozen and strict: nothing is coerced, nothing unknown is let in.  Build them with `tollbar.api.rules.parse_rule` and
-`tollbar.api.gates.parse_gate`, which never raise.  The docstrings are the CRDs' descriptions (`kubectl explain`).
+Frozen and strict: no value is coerced, no unknown field is accepted.  Build them with `tollbar.api.rules.parse_rule`
+and `tollbar.api.gates.parse_gate`, which never raise.  The docstrings are the CRDs' descriptions (`kubectl explain`).
 """
 
 from collections.abc import Mapping
@@ -140,7 +140,7 @@ class DevicePrototype(ApiType):
         Field(
             min_length=1,
             max_length=63,
-            # The API server looks at drivers' names in lower case, too.
+            # The API server, too, validates the driver's name in lower case.
             json_schema_extra=validated(named_format("dns1123Subdomain", of="self.lowerAscii()")),
         ),
     ]
@@ -252,7 +252,7 @@ class TolerationRuleStatus(ApiType):
 
 
 class TolerationRule(ApiType):
-    """The administrator's sentence: a Pod that needs this device may enter nodes that are tainted so."""
+    """Gives Pods that need certain devices the tolerations for the tainted nodes that have these devices."""
 
     api_version: Literal["tollbar.dev/v1alpha1"] = "tollbar.dev/v1alpha1"
     kind: Literal["TolerationRule"] = "TolerationRule"

@@ -1,12 +1,12 @@
 """The admission webhook configurations: which requests the API server sends to the webhook process, and how.
 
-`manifests/base/webhooks` is generated from here; `tollbar dev` registers the same configurations by URL.  Everything
-that can be said in advance is said here and costs no call: other people's Pods never leave the API server.
+`manifests/base/webhooks` is generated from here; `tollbar dev` registers the same configurations by URL.  Selectors and
+match conditions leave out the Pods that Tollbar has nothing to do with, so that they cost no call.
 
-Hazards.  Both configurations fail open (`Ignore`, 2 s): while the webhook is down, Pods are created without a
-decision and the controllers add what they lack, late; rules are stored unchecked and get a condition.  The Pod
-configuration's name sorts last: the API server calls mutating webhooks by name, and does not come back to one whose
-conditions were false on the first pass when a later webhook adds a claim.
+Both configurations fail open (`Ignore`, 2 s): while the webhook is down, Pods are created without a decision and the
+controllers add their tolerations later; rules are stored unchecked and get a condition.  The Pod configuration's name
+sorts last, because the API server calls mutating webhooks by name, and does not call one again whose conditions were
+false at first when a later webhook adds a claim.
 """
 
 import base64
@@ -48,26 +48,26 @@ NOT_OURS: Final[Sequence[tuple[str, str]]] = (
     ("not-mirror", f"!({_MIRROR})"),
     ("not-daemonset", f"!({_FROM_DAEMONSET})"),
 )
-"""Conditions under which a Pod can be anybody's business of ours: it has no node, and is meant for none."""
+"""Match conditions for every Pod: it has no Node, and is neither a mirror Pod nor one of a DaemonSet."""
 
 DEVICES: Final = ("devices", f"{WANTS_DEVICES} || {_CARRIES_OURS}")
-"""The prefilter: claims, extended resources, or something of ours that a client wrote.  Left out by the `pod-rules`
-component, because a rule may read the Pod alone."""
+"""The Pod has claims or requests an extended resource, or a client wrote Tollbar's gate or annotation.  The component
+`pod-rules` leaves it out, for rules that read nothing but the Pod."""
 
 
 def at_service(namespace: str = wellknown.SYSTEM_NAMESPACE, name: str = SERVICE_NAME) -> ClientConfig:
-    """Reached through a Service, on its port 443."""
+    """The webhook behind a Service, on its port 443."""
     return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}}
 
 
 def at_url(base_url: str, ca_pem: bytes) -> ClientConfig:
-    """Reached at `base_url` (https://127.0.0.1:9443), trusted through this CA."""
+    """The webhook at `base_url` (https://127.0.0.1:9443), with a certificate of this CA."""
     bundle = base64.b64encode(ca_pem).decode()
     return lambda path: {"url": base_url.rstrip("/") + path, "caBundle": bundle}
 
 
 def pod_conditions(*, pod_rules: bool = False) -> list[Object]:
-    """`matchConditions` for Pods; with `pod_rules`, also Pods that want no device."""
+    """`matchConditions` for Pods; with `pod_rules`, also Pods without devices."""
     conditions = NOT_OURS if pod_rules else (*NOT_OURS, DEVICES)
     return [{"name": name, "expression": expression} for name, expression in conditions]
 

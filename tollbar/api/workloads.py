@@ -1,7 +1,6 @@
 """WorkloadClaim: one ResourceClaim that belongs to a workload, and is kept for it while its Pods come and go.
 
-The type is the CRD (docstrings are its descriptions); `parse_workload_claim` is the one answer to whether an object is
-a valid one, and never raises.
+The CRD is generated from the type, whose docstrings are its descriptions; `parse_workload_claim` validates an object.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The `tollbar` command, also installed as the kubectl plugin `kubectl tollbar`.
 
-Subcommands live in one module each and are imported only when they are called: `tollbar plane` must not pay for the CEL
-parser, and the table below carries the help lines so that `tollbar --help` imports nothing either.
+Subcommands have one module each and are imported only when they are called, so that `tollbar plane` need not import the
+CEL parser.  The table below has the help lines, so that `tollbar --help` imports none of them.
 
 Exit codes: 0 done, 1 failed or findings, 2 wrong usage.  Data goes to stdout, progress and errors to stderr.
 """

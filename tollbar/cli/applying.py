@@ -1,11 +1,11 @@
-"""What `tollbar dev` puts into a cluster, and how it takes away exactly that.
+"""The objects that `tollbar dev` applies to a cluster and removes again.
 
-Used by `suite`.  Everything is applied on the server side under one field manager.  What was there before stays: a
-label marks the objects that did not exist, so that a run which was killed is cleaned up by the next one.
+Everything is applied on the server side under one field manager.  What was there before stays: a label marks the
+objects that did not exist, so that the next run removes what a killed run has left.
 
-Hazards: removing a CustomResourceDefinition that was not there before removes the rules and WorkloadClaims that were
-made meanwhile, which is said; two runs against one cluster would fight over the webhook configurations, so the second
-one refuses.
+Removing a CustomResourceDefinition that was not there before removes the rules and WorkloadClaims that were made
+meanwhile; their names are reported.  Two runs against one cluster would overwrite each other's webhook configurations,
+so the second one refuses to start.
 """
 
 import asyncio
@@ -45,8 +45,8 @@ _CONFIGURATIONS: Final = (
 )
 _RULES_WEBHOOK: Final = webhooks.rules_configuration(webhooks.at_service())["webhooks"][0]["name"]
 _POLL_SECONDS: Final = 0.05
-_REMIND_SECONDS: Final = 3.0
-_REMINDERS: Final = 20
+_TOUCH_SECONDS: Final = 3.0
+_TOUCHES: Final = 20
 _SERVED_SECONDS: Final = 30.0
 
 
@@ -56,7 +56,7 @@ def is_of_dev(obj: Object) -> bool:
 
 
 class Applied:
-    """One cluster; each method adds something, `undo` removes what was added."""
+    """What was applied to one cluster; `undo` removes it."""
 
     def __init__(self, client: Client, report: Callable[[str], None]) -> None:
         self._client = client
@@ -99,7 +99,7 @@ class Applied:
             await served(self._client, resource, timeout=_SERVED_SECONDS)
 
     async def gate(self) -> str:
-        """The SchedulingGate of our gate, which whoever runs this may remove; the user's name."""
+        """Apply the SchedulingGate, with the user of this kubeconfig as an owner; the user's name."""
         review: Object = await READ(
             self._client.create,
             SELF_SUBJECT_REVIEWS,
@@ -116,13 +116,13 @@ class Applied:
         return user
 
     async def webhooks(self, base_url: str, ca_pem: bytes) -> None:
-        """Both webhook configurations, pointing to `base_url`.  The API server follows soon after: see `answered`."""
+        """Apply both webhook configurations, with `base_url`.  `answered` waits until the API server uses them."""
         to = webhooks.at_url(base_url, ca_pem)
         await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.pods_configuration(to))
         await self._apply(VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.rules_configuration(to))
 
     async def answered(self, *, timeout: float) -> bool:
-        """Whether the API server reaches the webhook: it refuses, in a dry run, a rule that cannot be right."""
+        """Whether the API server reaches the webhook, which then refuses an invalid rule in a dry run."""
         clock = SystemClock()
         deadline = clock.monotonic() + timeout
         while clock.monotonic() < deadline:
@@ -151,15 +151,15 @@ class Applied:
     async def _gone(self, name: str) -> None:
         """Wait until a deleted CustomResourceDefinition is no more.
 
-        The API server's finalizer forgets one whose status changes at that very moment, until it looks again after five
-        minutes (apiextensions-apiserver, crd_finalizer); another change of the object reminds it.
+        The API server's finalizer misses one whose status changes at that moment, until its resync after five minutes
+        (apiextensions-apiserver, crd_finalizer); another change of the object makes it look again.
         """
         selection = Selection.named(CUSTOM_RESOURCE_DEFINITIONS, Key("", name))
-        for reminder in range(_REMINDERS):
+        for touch in range(_TOUCHES):
             with suppress(NotSeen, NotFound):
-                await until(self._client, selection, _is_none, timeout=_REMIND_SECONDS, what=f"{name} gone")
+                await until(self._client, selection, _is_none, timeout=_TOUCH_SECONDS, what=f"{name} gone")
                 return
-            body = {"metadata": {"annotations": {f"{wellknown.ANNOTATION_PREFIX}removing": str(reminder)}}}
+            body = {"metadata": {"annotations": {f"{wellknown.ANNOTATION_PREFIX}removing": str(touch)}}}
             with suppress(NotFound):
                 await self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, body, patch_type=PatchType.MERGE)
         raise click.ClickException(f"CustomResourceDefinition {name} is still there, being deleted")
@@ -227,7 +227,7 @@ def _is_established(definition: Object | None) -> bool:
 
 
 async def _listening(configuration: Object) -> bool:
-    """Whether somebody on this machine answers at the configuration's URL."""
+    """Whether something on this machine listens at the configuration's URL."""
     url = urlsplit(configuration["webhooks"][0]["clientConfig"].get("url") or "")
     try:
         _, writer = await asyncio.open_connection(url.hostname, url.port)

@@ -1,11 +1,10 @@
 """`tollbar certs`: a CA and a serving certificate for the webhook, as files, and into a cluster with `--apply`.
 
-The installation without cert-manager.  Where the webhook is, and so which names the certificate needs and where its
-Secret belongs, is read from the webhook configurations: a kustomization may have renamed or moved everything.
+For installations without cert-manager.  The certificate's DNS names and the Secret's namespace come from the Service
+that the webhook configurations name: a kustomization may have renamed or moved everything.
 
-Invariants: trust comes before use (the configurations get the new CA, and keep the one before it, before the Secret
-gets the new certificate), so a rotation has no moment at which the API server cannot verify the webhook.  A fresh
-certificate in `--dir` is kept as it is.
+The configurations get the new CA, beside the previous one, before the Secret gets the new certificate, so that the API
+server can verify the webhook at any moment of a rotation.  A fresh certificate in `--dir` is kept.
 """
 
 import asyncio
@@ -95,7 +94,7 @@ def command(
 
 
 def make(directory: Path, hosts: Sequence[str]) -> bytes:
-    """Have a fresh certificate for these hosts in the directory; the CAs that verify it, PEM."""
+    """Make sure that the directory has a fresh certificate for these hosts; returns its CAs as PEM."""
     try:
         certs.ensure(directory, hosts, time.time())
         return (directory / certs.CA_CERT).read_bytes()
@@ -125,7 +124,7 @@ async def _apply(kubeconfig: str | None, directory: Path, hosts: Sequence[str]) 
 
 
 async def find(client: Client) -> Target:
-    """What an installation consists of.  Raises ClickException when there is none, or more than one."""
+    """The installation in the cluster.  Raises ClickException when there is none, or more than one."""
     found = []
     for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS):
         page: Object = await READ(client.list, resource)
@@ -149,7 +148,7 @@ def _services(configuration: Object) -> list[tuple[str, str]]:
 
 
 def trusting(configuration: Object, authority: bytes) -> Patch:
-    """The patch that makes each webhook of a configuration trust `authority`, and still the CA before it."""
+    """The patch that makes each webhook of a configuration trust `authority` in addition to the previous CA."""
     operations = []
     for index, webhook in enumerate(configuration["webhooks"]):
         if not webhook["clientConfig"].get("service"):
@@ -162,7 +161,7 @@ def trusting(configuration: Object, authority: bytes) -> Patch:
 
 
 def _bundle(authority: bytes, before: str) -> bytes:
-    """`authority`, then the newest of the CAs before it that it does not contain: one, so that bundles do not grow."""
+    """`authority` and the newest previous CA that it does not contain; only one, so that bundles do not grow."""
     try:
         old = _PEM.findall(base64.b64decode(before, validate=True))
     except binascii.Error:

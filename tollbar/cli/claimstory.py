@@ -1,7 +1,7 @@
-"""The last chapters of what `tollbar demo` tells: what becomes of ResourceClaims, from the template to their end.
+"""The last chapters of `tollbar demo`: ResourceClaims, from the template to their end.
 
-Called by `demo` after `story`.  Told alike where Tollbar makes the claims itself (`claims: Replace`, on the embedded
-control plane) and where kube-controller-manager does (`Complement`): who made a claim is read from the claim.
+The same where Tollbar makes the claims itself (`claims: Replace`, on the embedded control plane) and where
+kube-controller-manager does (`Complement`): who made a claim is read from its managedFields.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,7 +31,7 @@ from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 _KEPT: Final = "analysis-gpu"
 _UPSTREAM: Final = "kube-controller-manager"
 _NO_DEVICE: Final = "cannot allocate all claims"
-"""In the words of kube-scheduler."""
+"""Part of kube-scheduler's text."""
 
 
 async def made_and_allocated(stage: Stage) -> None:

@@ -1,11 +1,11 @@
-"""What every command of `tollbar` shares: where output goes, how a coroutine is run, what an error looks like.
+"""What all commands of `tollbar` share: output, errors, running a coroutine, interruption.
 
-Called by the commands.  Data goes to standard output (`emit`), everything else to standard error (`say`), so that
-`tollbar ... -o json | jq` works while progress is shown.
+Data goes to standard output (`emit`), everything else to standard error (`say`), so that `tollbar ... -o json | jq`
+works while progress is shown.
 
-Invariants: a user's mistake, an unreachable cluster or a refusal by the API server is one line and exit code 1, never a
-traceback; a first Ctrl-C or SIGTERM cancels the command, whose `finally` blocks clean up; a later one (but not the
-double that process groups cause) interrupts the clean-up step that is running.
+A user's mistake, an unreachable cluster or a refusal by the API server is one line and exit code 1, never a traceback.
+The first Ctrl-C or SIGTERM cancels the command, whose `finally` blocks clean up; another one, a second later or more,
+interrupts the clean-up step that is running.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Output: TypeAlias = Literal["table", "json", "yaml"]
 _T = TypeVar("_T")
 _SAME_SIGNAL_SECONDS: Final = 1.0
 INTERRUPTED: Final = 130
-"""The exit code of a command that was told to stop before it was done, as shells have it for SIGINT."""
+"""The exit code of an interrupted command, as shells have it for SIGINT."""
 
 output_option: Final = click.option(
     "-o",
@@ -48,7 +48,7 @@ kubeconfig_option: Final = click.option(
 
 
 class Interrupted(Exception):
-    """The command was told to stop, and has cleaned up."""
+    """The command was interrupted and has cleaned up."""
 
 
 def stderr() -> Console:
@@ -62,14 +62,14 @@ def say(line: str) -> None:
 
 
 def emit(rows: Sequence[dict[str, Any]], data: object, output: Output) -> None:
-    """Print the result: `rows` (the same keys in each, which become the heads) as a table, `data` as JSON or YAML."""
+    """Print the result: `rows`, which all have the same keys, as a table; `data` as JSON or YAML."""
     if output == "json":
         click.echo(json.dumps(data, indent=2))
     elif output == "yaml":
         click.echo(yaml.safe_dump(data, sort_keys=False).rstrip())
     elif rows:
         table = _table([[head.upper() for head in rows[0]], *([str(value) for value in row.values()] for row in rows)])
-        click.echo(table.encode(errors="backslashreplace").decode())  # a lone surrogate is text, and no UTF-8
+        click.echo(table.encode(errors="backslashreplace").decode())  # UTF-8 has no lone surrogates
 
 
 def _table(rows: list[list[str]]) -> str:

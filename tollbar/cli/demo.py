@@ -1,11 +1,10 @@
-"""`tollbar demo`: what Tollbar does, on a control plane of its own, in less than a minute, and then all is gone again.
+"""`tollbar demo`: shows what Tollbar does, on a control plane of its own, in less than a minute.
 
-Here is the stage: the control plane, two Nodes of a fake kubelet, and Tollbar as real processes.  What is played on it
-is in `story` and `claimstory`.  On the embedded control plane Tollbar makes the claims (`claims: Replace`), on the real
-one kube-controller-manager does.
+Here are the control plane, two Nodes of a fake kubelet, and Tollbar as real processes; `story` and `claimstory` have
+the chapters.  On the embedded control plane Tollbar makes the claims (`claims: Replace`), on the real one
+kube-controller-manager does.
 
-Invariants: exit code 0 only when every step was seen; whatever happens, no process and, unless it failed, no file is
-left.
+The exit code is 0 only when every step was seen.  No process is left in any case, and no file unless it failed.
 """
 
 import asyncio
@@ -43,20 +42,20 @@ Plane: TypeAlias = RealPlane | EmbeddedPlane
 EMBEDDED: Final = "embedded"
 REAL: Final = "real"
 _OTHERS: Final = ("tollbar-demo", "tollbar-fake-kubelet")
-"""User agents of ours that are not Tollbar's processes."""
+"""User agents that begin with `tollbar` and are not of Tollbar's processes."""
 _SYSTEM: Final[Object] = {
     "apiVersion": NAMESPACES.api_version,
     "kind": NAMESPACES.kind,
     "metadata": {"name": wellknown.SYSTEM_NAMESPACE},
 }
-"""Tollbar's own namespace: where it tries whether somebody else makes claims, and not among the Pods that are shown."""
+"""Tollbar's own namespace, in which the controllers try whether another controller makes claims."""
 _DEVICES: Final = 2
 _FOLDERS: Final = {
     "manifests/examples": "more rules, each with the Pods that show it",
     "docs": "concepts, tasks, reference",
 }
 _PLAIN_WIDTH: Final = 100
-"""Columns where there is no terminal to ask."""
+"""Columns where there is no terminal."""
 
 
 @click.command("demo")

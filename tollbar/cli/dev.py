@@ -1,7 +1,7 @@
 """`tollbar dev`: webhook and controllers from source, against any cluster whose API server runs on this machine.
 
 The loop of development: start, apply something, read both logs in one terminal, Ctrl-C, change the code, start again.
-What it starts, `suite` describes; here are the terminal and the end.
+`suite` starts and ends everything.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Terminal:
         self._out = out
 
     def line(self, name: str, text: str) -> None:
-        """One line as it came: what looks like markup in a log is none."""
+        """One line, without interpreting markup in it."""
         self._out.print(Text.assemble((f"{name:<{_WIDTH}} | ", _STYLES.get(name, "")), text), soft_wrap=True)
 
     def say(self, text: str) -> None:
@@ -84,7 +84,7 @@ async def _dev(kubeconfig: str, admission: str, claims: str, terminal: Terminal)
             try:
                 await started.died()
             except asyncio.CancelledError:
-                # The usual way to end: what follows is the clean-up, and then all is well.
+                # Ctrl-C is the usual way to end: the clean-up follows, and it is no error.
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
                 terminal.say("stopping (again Ctrl-C to skip a step)")

@@ -1,13 +1,12 @@
-"""`tollbar drain`: nobody is gated any more, and nobody still waits behind our gate.
+"""`tollbar drain`: stops gating and releases every Pod that Tollbar's gate holds.
 
-The first step of a removal, and what `tollbar dev` does when it ends.  Order is everything: what sets the gate goes
-first (webhook configurations, admission policies), then requests that the API server had already begun are waited out,
-then every gate of ours is removed, and a last list proves that none is left.
+The first step of a removal, and what `tollbar dev` does when it ends.  First the webhook and policy configurations,
+which set the gate, are deleted; then requests that the API server had already begun are waited for; then the gate is
+removed from every Pod, and a last list shows whether any is left.
 
-Invariants: only our own gate is touched, with a patch that does nothing when the Pod has moved on; a second run is
-harmless.  Needs neither the controllers nor the webhook; with the controllers running, both release and neither minds.
-Hazards: interrupted, some Pods still wait (run it again); a Pod created by somebody who writes the gate himself is
-held for as long as he does so.
+Only Tollbar's own gate is removed, with a patch that fails when the Pod has changed meanwhile.  It needs neither the
+controllers nor the webhook, and does no harm while they run or when it is run again, as it must be after an
+interruption.  It cannot stop clients that write the gate themselves.
 """
 
 import asyncio
@@ -46,24 +45,24 @@ _GATING: Final = (
     Resource(_GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False),
     Resource(_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
 )
-"""Everything that acts at admission, in the order in which it goes: a binding before its policy."""
+"""Configurations that act at admission, in the order of their deletion: a binding before its policy."""
 
 _NOTICED_SECONDS: Final = 1.0
-"""Until every API server has noticed that a configuration is gone."""
+"""After which every API server has noticed that a configuration is deleted."""
 _ROUNDS: Final = 3
 _ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A Pod that keeps its gate, and who said so."""
+    """A Pod that keeps its gate, and the API server's reason."""
 
     pod: str
     reason: str
 
 
 Result: TypeAlias = Literal["released", "meanwhile"] | Refusal
-"""What became of one Pod; `meanwhile` when somebody else released or deleted it first."""
+"""The result for one Pod; `meanwhile` when it was released or deleted by others first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ async def _sweep(client: Client) -> list[Result]:
 
 
 async def _gated(client: Client) -> AsyncGenerator[list[Object], None]:
-    """Pods with our gate, page by page.  Labels are not asked: anybody may have removed ours."""
+    """Pods with Tollbar's gate, page by page; not by its label, which users may have removed."""
     # A gated Pod cannot be bound, so those without a Node are all there are.
     async for page in pager.pages(client, PODS, field_selector="spec.nodeName="):
         yield [pod for pod in page if pods.is_gated(pod)]
@@ -146,7 +145,7 @@ async def _release(client: Client, pod: Object) -> Result:
             await WRITE(client.patch, PODS, key.name, patch, namespace=key.namespace)
             return "released"
         except ApiError as error:
-            if error.refused:  # first: a webhook denies with whatever code it likes
+            if error.refused:  # first: a webhook may deny with any code
                 return Refusal(str(key), str(error))
             if not isinstance(error, NotFound | Conflict | Invalid):
                 raise

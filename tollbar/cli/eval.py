@@ -1,6 +1,6 @@
-"""`tollbar eval`: what an expression comes to, as JSON lines, for scripts and for comparing engines.
+"""`tollbar eval`: evaluates expressions, as JSON lines, for scripts and for comparing engines.
 
-A line that is not a request ends the command; everything that is wrong with an expression is an answer.
+A line that is not a request ends the command; an error of an expression is an answer.
 """
 
 import json
@@ -21,7 +21,7 @@ _DEVICE: Final = ("driver", "attributes", "capacity", "allowMultipleAllocations"
 
 
 class BadRequest(Exception):
-    """A line that is no request; the message says why."""
+    """A line that is not a request; the message says why."""
 
 
 @click.command(name="eval")
@@ -59,7 +59,7 @@ def _encoded(line: str, cel: CelEngine) -> bytes:
 
 
 def answer(line: str, cel: CelEngine) -> Object:
-    """The answer to one request.  Raises BadRequest, RecursionError, and UnicodeEncodeError for what is no text."""
+    """The answer to one request.  Raises BadRequest, RecursionError, and UnicodeEncodeError for lone surrogates."""
     request = _object(_decoded(line), "the request", _REQUEST)
     expression = request.get("expression")
     if not isinstance(expression, str):

@@ -1,7 +1,7 @@
-"""`tollbar lint FILE...`: what the webhook would say about rules and gates, before anybody applies them.
+"""`tollbar lint FILE...`: validates rules, gates and WorkloadClaims in files, as the webhook does.
 
-Needs no cluster.  Objects of other groups and kinds are passed over, so that whole manifests can be given; what a
-cluster alone knows, such as a gate that another object there declares, is not found here.
+Needs no cluster.  Objects of other groups and kinds are skipped, so that whole manifests can be given.  What only a
+cluster can tell, such as a gate that another SchedulingGate there declares, is not found.
 """
 
 import sys
@@ -26,7 +26,7 @@ _KINDS = ("TolerationRule", "SchedulingGate", "WorkloadClaim")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One mistake.  `line` is that of the field, from 1."""
+    """One error.  `line` is that of the field, from 1."""
 
     file: str
     line: int
@@ -62,7 +62,7 @@ def command(files: tuple[str, ...], output: console.Output) -> None:
 
 
 def check(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
-    """What is wrong with these objects of ours, in their order."""
+    """The errors of these objects, which are of Tollbar's kinds, in their order."""
     gates = [located.obj for located in objects if isinstance(parse_gate(located.obj), SchedulingGate)]
     for located in objects:
         obj = located.obj
@@ -91,7 +91,7 @@ def _errors(obj: Object, name: object, cel: CelEngine, gates: Iterable[Object]) 
 
 
 def _is_ours(obj: object) -> bool:
-    """By its group or by its kind: what has our kind and another group is misspelt."""
+    """Whether it has Tollbar's group or one of its kinds: one of these kinds in another group is misspelt."""
     if not isinstance(obj, dict):
         return False
     return str(obj.get("apiVersion", "")).partition("/")[0] == wellknown.GROUP or obj.get("kind") in _KINDS

@@ -1,7 +1,6 @@
-"""What hints for a person call things by: this program, and the folders of a checkout, if there is one.
+"""How hints name this program and the folders of a checkout, if there is one.
 
-Used by `dev` and `demo`.  Paths are relative to the current directory where that is shorter, but absolute where they
-are for another terminal.
+Paths are relative to the current directory where that is shorter, but absolute in hints for another terminal.
 """
 
 import os

@@ -1,9 +1,8 @@
 """Objects in manifest files, with the lines that they are on.
 
-Called by `tollbar lint`.  YAML with any number of documents, JSON (which is YAML), and Lists of objects.  Nothing is
-imported from the files and no tag is run: the loader is PyYAML's safe one.  An unquoted date is text, as for kubectl.
-
-Hazard: a few lines of aliases may stand for more than any memory holds; they are counted before they are followed.
+YAML with any number of documents, JSON (which is YAML), and Lists of objects.  The loader is PyYAML's safe one: no tag
+runs code.  An unquoted date is text, as for kubectl.  A few lines of aliases may stand for more values than fit into
+memory, so that values are counted before they are constructed.
 """
 
 import re
@@ -19,12 +18,12 @@ from tollbar.model.objects import Object
 STDIN: Final = "-"
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _MAX_VALUES: Final = 1_000_000
-"""Of one document, aliases written out."""
+"""The most values of one document, with aliases counted as often as they are used."""
 _PARTS: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 
 class Unreadable(Exception):
-    """A file holds no objects; the message names file and line."""
+    """A file cannot be read; the message names file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Located:
     node: yaml.Node = field(repr=False)
 
     def line(self, path: str) -> int:
-        """The line of the field at this path, or of the innermost thing around it that is there; from 1."""
+        """The line of the field at this path, or of its innermost parent that exists; from 1."""
         node = self.node
         mark = node.start_mark
         for part in _PARTS.findall(path):
@@ -91,7 +90,7 @@ def _objects(file: str, node: yaml.Node) -> Iterator[Located]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Says where a scalar is that its tag does not fit: PyYAML's constructors raise whatever comes."""
+    """Raises ConstructorError, with the place, for a scalar that does not fit its tag: PyYAML raises anything."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -130,7 +129,7 @@ def _construct(node: yaml.Node) -> Object | Any:
 
 
 def _member(node: yaml.Node, name: str) -> tuple[Any, yaml.Node] | None:
-    """Where a member starts (at its key), and its node."""
+    """The mark at which a member starts (its key's), and its node."""
     if isinstance(node, yaml.MappingNode):
         return next(((key.start_mark, value) for key, value in node.value if key.value == name), None)
     if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):

@@ -1,7 +1,6 @@
-"""How the demonstration looks: chapters, what was applied, and what was proven, for a terminal or a file.
+"""The output of the demonstration: chapters, applied files, proofs.
 
-Used by `demo` and `story`.  Colours only support what the words and marks say: without a terminal, or with NO_COLOR,
-the text is the same.
+Colours add nothing to the words and marks: without a terminal, or with NO_COLOR, the text is the same.
 """
 
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ _WIDTH: Final = 100
 
 
 class Narrator:
-    """Writes to one console; `proofs` counts what was shown to be true."""
+    """Writes to one console; `proofs` counts the lines with a mark."""
 
     def __init__(self, out: Console) -> None:
         self._out = out
@@ -76,7 +75,7 @@ class Narrator:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """A sign of life while something takes its time; only on a terminal."""
+        """A spinner while something takes time; only on a terminal."""
         with self._out.status(text, spinner="dots" if self._utf8 else "line"):
             yield
 

@@ -1,8 +1,8 @@
 """The webhook and the controllers as child processes of `tollbar dev` and `tollbar demo`.
 
-Invariants: a child runs this very installation, whatever folders called `webhooks` or `controllers` lie in the current
-directory; an interrupt at the terminal reaches only the parent, which ends its children in its own order; a child that
-does not end in time is killed; on Linux a child ends with its parent even when that one is killed.
+A child runs this installation, even when there are folders called `webhooks` or `controllers` in the current directory.
+Ctrl-C at the terminal reaches only the parent, which ends its children in order.  A child that does not end in time is
+killed.  On Linux a child ends with its parent even when that one is killed.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tollbar.devplane.ports import HOST
 Sink: TypeAlias = Callable[[str, str], None]
 
 STOP_SECONDS: Final = 35.0
-"""A process of ours shuts down within 30 s."""
+"""Tollbar's processes shut down within 30 s."""
 
 _POLL_SECONDS: Final = 0.05
 _PR_SET_PDEATHSIG: Final = 1
@@ -32,7 +32,7 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class ProcessDied(click.ClickException):
-    """A child ended by itself.  `code` is what a shell would show: 128 + number for a signal, never 0."""
+    """A child ended by itself.  `code` is as in a shell: 128 + number for a signal; never 0."""
 
     def __init__(self, name: str, returncode: int) -> None:
         how = f"was ended by {signal.Signals(-returncode).name}" if returncode < 0 else f"exited with code {returncode}"
@@ -45,7 +45,7 @@ class NotReady(click.ClickException):
 
 
 class Process:
-    """One running child.  Made by `start`."""
+    """One running child; make it with `start`."""
 
     def __init__(self, name: str, child: asyncio.subprocess.Process, reader: asyncio.Task[None]) -> None:
         self.name = name
@@ -77,13 +77,13 @@ class Process:
         await asyncio.shield(self._reader)
         raise ProcessDied(self.name, code)
 
-    async def stop(self, patience: float = STOP_SECONDS) -> bool:
-        """SIGTERM, and SIGKILL after so many seconds.  Whether it went by itself."""
+    async def stop(self, timeout: float = STOP_SECONDS) -> bool:
+        """SIGTERM, and SIGKILL after `timeout` seconds; whether the child ended without SIGKILL."""
         polite = True
         try:
             if self._child.returncode is None:
                 self._child.terminate()
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await self._child.wait()
         except TimeoutError:
             polite = False
@@ -96,7 +96,7 @@ class Process:
 
 
 async def _read(name: str, child: asyncio.subprocess.Process, sink: Sink) -> None:
-    """Pass on lines of any length, in any encoding, until the child has closed its end."""
+    """Pass on lines of any length, in any encoding, until the child has closed its output."""
     tail = b""
     while child.stdout is not None and (chunk := await child.stdout.read(2**16)):
         *lines, tail = (tail + chunk).split(b"\n")
@@ -107,7 +107,7 @@ async def _read(name: str, child: asyncio.subprocess.Process, sink: Sink) -> Non
 
 
 async def ready(process: Process, port: int, *, timeout: float) -> None:
-    """Wait until the child's /readyz answers 200.  Raises ProcessDied, and NotReady with what it said last."""
+    """Wait until the child's /readyz answers 200.  Raises ProcessDied, and NotReady with its last answer."""
     polling = asyncio.create_task(_poll(f"http://{HOST}:{port}/readyz", timeout))
     dying = asyncio.create_task(process.died())
     try:
@@ -123,7 +123,7 @@ async def ready(process: Process, port: int, *, timeout: float) -> None:
 
 
 async def _poll(url: str, timeout: float) -> str | None:
-    """None as soon as the URL answers 200; at the timeout what it answered last."""
+    """None as soon as the URL answers 200; at the timeout its last answer."""
     said = "it did not listen"
     try:
         async with asyncio.timeout(timeout), aiohttp.ClientSession(trust_env=False) as session:
@@ -141,7 +141,7 @@ async def _poll(url: str, timeout: float) -> str | None:
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which `python -m webhooks` means ours."""
+    """The environment in which `python -m webhooks` runs this installation's."""
     result = {**own, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
     root = str(Path(tollbar.__file__).parents[1])
     if root not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):

@@ -1,7 +1,6 @@
 """What every chapter of the demonstration works with: the cluster, the narrator, the files of the examples.
 
-Used by `story` and `claimstory`, which play the files, and by `demo`, which sets the stage.  A sentence that does not
-come true ends the story with NotSeen or Untrue.
+When a step does not have its effect, the demonstration ends with NotSeen or Untrue.
 """
 
 import asyncio
@@ -49,7 +48,7 @@ T = TypeVar("T")
 
 
 class Untrue(click.ClickException):
-    """The cluster is not as the story says."""
+    """The cluster is not as the demonstration says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""`tollbar status`: how Tollbar stands in this cluster, from the API server alone.
+"""`tollbar status`: the state of Tollbar in a cluster, as far as the API server shows it.
 
-Says in which mode the controllers look after claims, what they found around them, and how many Pods, rules and
-reservations are not as they should be.  Needs the right to read; what it may not read it says, and goes on.
+It shows the mode in which the controllers handle claims, what they have detected in the cluster, and how many Pods,
+rules and reservations have problems.  It needs the right to read; what it may not read is named and left out.
 """
 
 from collections import Counter
@@ -40,26 +40,26 @@ from tollbar.runtime.retry import READ
 
 _LEASE: Final = "tollbar-controllers"
 _RECENT: Final = 300.0
-"""Seconds for which an Event counts: what goes on is told again every minute."""
+"""Seconds for which an Event counts: the Event of a lasting problem is repeated every minute."""
 _FINE: Final = frozenset({wellknown.HELD, wellknown.NOT_ALLOCATED, wellknown.RELEASED, wellknown.WORKLOAD_MISSING})
-_SAID_ANYWAY: Final = frozenset(
+_REPORTED_ANYWAY: Final = frozenset(
     {wellknown.PERMISSION_DENIED, wellknown.UPSTREAM_OSCILLATION, wellknown.UPSTREAM_TOO_OLD}
 )
-"""Reasons of the leader's condition of which more can be seen from outside."""
+"""Reasons of the leader's condition for which this command has more specific lines."""
 _UNREAD: Final = "unknown: the Lease may not be read"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _NAMED: Final = 10
-"""As many reservations with a problem are named."""
+"""The most reservations with a problem that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`mode` is empty when no Lease says it, `leader` None when there is no Lease, `of_dev` whether `tollbar dev` runs.
+    """`mode` is empty when no Lease names it, `leader` None without a Lease; `of_dev`: whether `tollbar dev` runs.
 
-    `condition` is what the leader says of how the mode fits, None when it says nothing.  `generator` is the field
-    manager that made the newest claim of a Pod, empty when there is none.  `untrusted` are the webhook configurations
-    without a CA.  `reservations` counts by reason, `unreserved` names those that are not as they should be; `loops` and
-    `refusals` are what Events said lately.
+    `condition` is the leader's condition about the mode, None when there is none.  `generator` is the field manager
+    that made the newest claim of a Pod, empty when there is none.  `untrusted` are the webhook configurations without a
+    CA.  `reservations` counts by reason, `unreserved` names those with a problem; `loops` and `refusals` are from
+    recent Events.
     """
 
     server: str
@@ -80,7 +80,7 @@ class Status:
 
 
 def problems(found: Status) -> list[str]:
-    """What somebody should look at, each in one line."""
+    """The problems, each in one line."""
     said = [f"rule {rule}" for rule in found.rules_not_ready]
     said += [f"reservation {each}" for each in found.unreserved[:_NAMED]]
     if len(found.unreserved) > _NAMED:
@@ -91,7 +91,7 @@ def problems(found: Status) -> list[str]:
     ]
     if found.condition is None:
         said += found.refusals
-    elif found.condition.get("status") == "False" and found.condition.get("reason") not in _SAID_ANYWAY:
+    elif found.condition.get("status") == "False" and found.condition.get("reason") not in _REPORTED_ANYWAY:
         said.append(f"claims: {found.mode}: {found.condition.get('message')}")
     if found.may_bind is False and found.mode != "Disabled":
         said.append("the controllers may not update and patch resourceclaims/binding: no claim can be reserved")
@@ -99,7 +99,10 @@ def problems(found: Status) -> list[str]:
         said.append("nobody holds the controllers' Lease")
     if found.leader is None and not found.of_dev:
         said.append("no controller has ever led: look at the Pods of the Deployment tollbar-controllers")
-    said += [f"{each} has no CA, nobody asks the webhook: run `tollbar certs --apply`" for each in found.untrusted]
+    said += [
+        f"{each} has no CA bundle, so that its webhook cannot be called: run `tollbar certs --apply`"
+        for each in found.untrusted
+    ]
     if found.mode == "Complement" and found.generator.startswith(wellknown.FIELD_MANAGER_PREFIX):
         said.append("claims: Complement, but the newest claim of a Pod was made by Tollbar")
     return said
@@ -136,14 +139,14 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         rules_not_ready=tuple(_not_ready(rule) for rule in await _list(client, TOLERATION_RULES) if _not_ready(rule)),
         reservations=dict(sorted(Counter(each.reason for each in reserved).items())),
         unreserved=tuple(str(each) for each in reserved if each.reason not in _FINE),
-        loops=tuple(_regarding(await _told(client, wellknown.UPSTREAM_OSCILLATION, clock.now()))),
-        refusals=tuple(_notes(await _told(client, wellknown.CLAIMS_NOT_REPLACED, clock.now())) if lease else ()),
+        loops=tuple(_regarding(await _recent(client, wellknown.UPSTREAM_OSCILLATION, clock.now()))),
+        refusals=tuple(_notes(await _recent(client, wellknown.CLAIMS_NOT_REPLACED, clock.now())) if lease else ()),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """How one stands: `name` is `namespace/name` of the WorkloadClaim, or of the claim that is annotated."""
+    """One reservation: `name` is `namespace/name` of the WorkloadClaim, or of the annotated ResourceClaim."""
 
     name: str
     reason: str
@@ -154,7 +157,7 @@ class Reservation:
 
 
 def reservations(asked: Sequence[Object], found: Sequence[Object]) -> list[Reservation]:
-    """WorkloadClaims as they say, annotated claims as can be seen of them."""
+    """The reservations of WorkloadClaims, from their conditions, and of annotated claims, from their status."""
     stand = []
     for each in asked:
         said = conditions.find((each.get("status") or {}).get("conditions"), wellknown.CONDITION_RESERVED) or {}
@@ -175,9 +178,9 @@ def _seen(claim: Object) -> str:
 
 
 def _controllers(gates: Sequence[Object]) -> str:
-    """The service account that the controllers are: the gate that they declare names it.  Empty when none is named.
+    """The user name of the controllers' ServiceAccount, an owner of Tollbar's gate; empty when there is none.
 
-    Of other users the groups are not known, which may give them their rights.
+    Other users are left out: they may have their rights from groups, which are not known.
     """
     for gate in gates:
         owners = spec(gate).get("owners") or ()
@@ -187,19 +190,19 @@ def _controllers(gates: Sequence[Object]) -> str:
 
 
 def _lacks_authority(configuration: Object) -> bool:
-    """Whether the API server cannot trust a webhook of it."""
+    """Whether one of its webhooks has no CA bundle."""
     return any(not (each.get("clientConfig") or {}).get("caBundle") for each in configuration.get("webhooks") or ())
 
 
 def _generator(found: Sequence[Object]) -> str:
-    """Who made the newest claim that was made for a Pod."""
+    """The field manager that made the newest claim that was generated for a Pod."""
     generated = [claim for claim in found if claims.reference_of(claim)]
     newest = max(generated, key=lambda claim: metadata(claim).get("creationTimestamp") or "", default={})
     return managers.creator(newest)
 
 
 def _not_ready(rule: Object) -> str:
-    """Its name and why it is not in force; empty when it is."""
+    """The rule's name and why it is not Ready; empty when it is."""
     found = conditions.find((rule.get("status") or {}).get("conditions"), wellknown.CONDITION_READY) or {}
     if found.get("status") == "True":
         return ""
@@ -207,7 +210,7 @@ def _not_ready(rule: Object) -> str:
 
 
 def _leader(lease: Object, now: float) -> str | None:
-    """Who holds the Lease; empty when nobody does any more."""
+    """The holder of the Lease; empty when it has expired, None when there is no Lease."""
     if not lease:
         return None
     wanted = spec(lease)
@@ -216,8 +219,8 @@ def _leader(lease: Object, now: float) -> str | None:
     return "" if expired else str(wanted.get("holderIdentity") or "")
 
 
-async def _told(client: Client, reason: str, now: float) -> list[Object]:
-    """The Events with this reason of the last minutes, on claims and on our namespace."""
+async def _recent(client: Client, reason: str, now: float) -> list[Object]:
+    """The Events with this reason of the last minutes."""
     found = [event async for event in _all(client, EVENTS, f"reason={reason}")]
     return [event for event in found if _last_seen(event) > now - _RECENT]
 
@@ -228,7 +231,7 @@ def _last_seen(event: Object) -> float:
 
 
 def _regarding(events: Sequence[Object]) -> list[str]:
-    """`namespace/name` of what they are about."""
+    """`namespace/name` of the objects that the Events regard."""
     told = (event.get("regarding") or {} for event in events)
     return sorted({f"{each.get('namespace')}/{each.get('name')}" for each in told})
 
@@ -238,13 +241,13 @@ def _notes(events: Sequence[Object]) -> list[str]:
 
 
 async def _lease(client: Client, namespace: str) -> Object | None:
-    """Empty when there is none, None when it may not be read, which is said."""
+    """The controllers' Lease; {} when there is none, None when it may not be read."""
     try:
         found: Object = await READ(client.get, LEASES, _LEASE, namespace)
     except NotFound:
         return {}
     except Forbidden as error:
-        console.say(f"not looked at: {console.explain(error)}")
+        console.say(f"left out: {console.explain(error)}")
         return None
     return found
 
@@ -254,14 +257,14 @@ async def _list(client: Client, resource: Resource) -> list[Object]:
 
 
 async def _all(client: Client, resource: Resource, field_selector: str = "") -> AsyncGenerator[Object, None]:
-    """Every object; nothing of a kind that is not served or may not be read, which is said."""
+    """Every object; none of a kind that is not served or may not be read."""
     try:
         async for obj in pager.every(client, resource, field_selector=field_selector):
             yield obj
     except NotFound:
         return
     except Forbidden as error:
-        console.say(f"not looked at: {console.explain(error)}")
+        console.say(f"left out: {console.explain(error)}")
 
 
 @click.command("status")
@@ -288,7 +291,7 @@ def command(kubeconfig: str | None, namespace: str, output: console.Output) -> N
 
 
 def _data(found: Status) -> dict[str, Any]:
-    """With the names of JSON."""
+    """The status as JSON has it."""
     return {
         "server": found.server,
         "claims": {
@@ -310,8 +313,8 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
     by_reason = ", ".join(f"{count} {reason}" for reason, count in found.reservations.items())
     rows = {
         "server": found.server,
-        "claims": found.mode or "unknown: no Lease says it",
-        "claims fit": _standing(found.condition),
+        "claims": found.mode or "unknown: not in the controllers' Lease",
+        "claims fit": _fit(found.condition),
         "claims of Pods made by": found.generator or "nobody yet",
         "PodGroups": found.pod_groups or "not served",
         "resourceclaims/binding": {True: "permitted", False: "not permitted", None: "unknown"}[found.may_bind],
@@ -331,9 +334,9 @@ def _leading(found: Status) -> str:
     return found.leader or "none"
 
 
-def _standing(condition: Object | None) -> str:
+def _fit(condition: Object | None) -> str:
     if condition is None:
-        return "unknown: no Lease says it"
+        return "unknown: not in the controllers' Lease"
     return f"{condition.get('status')}: {condition.get('reason')}"
 
 

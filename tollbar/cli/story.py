@@ -1,7 +1,7 @@
-"""The first chapters of what `tollbar demo` tells: each applies files of the quickstart and proves what became of them.
+"""The first chapters of `tollbar demo`: each applies files of the quickstart and proves their effects.
 
-Called by `demo` with a running control plane, two Nodes and Tollbar.  Every sentence with a mark was seen in the API or
-in the API server's audit log.  What becomes of the claims is told in `claimstory`.
+Every sentence with a mark was seen in the API or in the API server's audit log.  `claimstory` has the chapters about
+claims.
 """
 
 import asyncio
@@ -155,12 +155,12 @@ def _is_ready(obj: Object | None) -> bool:
 
 
 def _added(pod: Object) -> list[Object]:
-    """Tolerations of the taint of the story."""
+    """The Pod's tolerations for the demonstration's taint."""
     return [toleration for toleration in pods.tolerations(pod) if toleration.get("key") == TAINT["key"]]
 
 
 def _rules(pod: Object) -> str:
-    """The rules in the Pod's record."""
+    """The rules that the Pod's annotation names."""
     names = [str(entry["rule"]) for entry in provenance_of(pod)]
     expect(bool(names and _added(pod)), "the Pod has no toleration of ours, or no record of it")
     return f"rule {', '.join(names)}"

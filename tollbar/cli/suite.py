@@ -1,11 +1,10 @@
-"""Webhook and controllers, running from this installation against any cluster, for as long as a block lasts.
+"""Webhook and controllers as processes of this installation, against any cluster, for as long as a block lasts.
 
-Used by `dev` and `demo`.  The order is that of a careful installation: definitions, our SchedulingGate, certificates,
-processes, and the webhook configurations last, when there is somebody to answer; on the way out the reverse, with a
-drain first, so that no Pod is left waiting.
+It starts with the definitions, the SchedulingGate, certificates and processes; the webhook configurations come last,
+when the webhook is ready.  It ends in the reverse order, with a drain first, so that no Pod is left waiting.
 
-Hazard: the API server must be on this machine, since it calls the webhook on a loopback port; `reached` says whether it
-does.  If it does not, Pods are created unchanged (the configurations fail open) and get their tolerations late.
+The API server must be on this machine, since it calls the webhook on a loopback port; `reached` says whether it does.
+If not, Pods are created unchanged (the configurations fail open) and get their tolerations late.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ REACHED_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What runs: the children by name, who they act as, and whether the API server reaches the webhook."""
+    """What runs: the children by name, their user, and whether the API server reaches the webhook."""
 
     processes: Mapping[str, Process]
     user: str
@@ -47,7 +46,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is known before anything starts; `probes` are the ports of /readyz."""
+    """The children's configuration; `probes` are the ports of /readyz."""
 
     webhook_url: str
     authority: bytes
@@ -68,8 +67,8 @@ async def running(
 ) -> AsyncGenerator[Suite, None]:
     """Start, wait until everything is ready, and undo all of it at the end.
 
-    `report` gets a line for each step, `sink` the lines of the children's logs.  Without `draining` the cluster is one
-    that goes away as well: nothing is drained or removed, only the children end.  Raises ClickException and ApiError.
+    `report` gets a line for each step, `sink` the lines of the children's logs.  Without `draining`, for a cluster that
+    ends as well, nothing is drained or removed, only the children end.  Raises ClickException and ApiError.
     """
     with tempfile.TemporaryDirectory(prefix="tollbar-dev-") as directory:
         async with AsyncExitStack() as undo:
@@ -106,7 +105,7 @@ async def _drain(client: Client, report: Callable[[str], None]) -> None:
 
 
 async def _free(client: Client, report: Callable[[str], None]) -> None:
-    """When the controllers have ended: nobody would ever take their reservations away."""
+    """Remove the reservations for workloads, after the controllers have ended: nobody else would."""
     done = await reservations.swap_all(client)
     if done.swapped or done.freed or done.remaining:
         report(f"claims freed: {done.freed}, left to their Pods: {done.swapped}, still reserved: {done.remaining}")

@@ -1,7 +1,4 @@
-"""`kubectl get` without kubectl: the table that the API server makes of objects (meta.k8s.io/v1 Table), as lines.
-
-Called by the demonstration, which must not need anything but Python.
-"""
+"""`kubectl get` without kubectl: the table that the API server makes of objects (meta.k8s.io/v1 Table), as lines."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -23,7 +20,7 @@ async def get(client: Client, resource: Resource, namespace: str = "", *, labels
 
 
 def lines(table: dict[str, Any], labels: Sequence[str] = ()) -> list[str]:
-    """The columns that are shown without `-o wide`, then a column for each label, named by its last part."""
+    """The columns that kubectl shows without `-o wide`, then one for each label, named by its last part."""
     shown = [index for index, column in enumerate(table["columnDefinitions"]) if not column.get("priority")]
     titles = [table["columnDefinitions"][index]["name"].upper() for index in shown]
     rows = [[*titles, *(label.rpartition("/")[2].upper() for label in labels)]]

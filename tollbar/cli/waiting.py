@@ -1,7 +1,7 @@
 """Wait until an object of the cluster looks as expected, by watching it.
 
-Used by `dev` and `demo`, whose every step is proven by what the API server says.  No object is polled: one list, then a
-watch from its version; a watch that ends or is too old starts over.
+No object is polled: there is one list, then a watch from its version; when a watch ends or its version is too old, both
+start again.
 """
 
 import asyncio

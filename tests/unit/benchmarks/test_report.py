@@ -1,4 +1,4 @@
-"""What becomes of figures: medians, their range, what is said about wide ones, and the page made from them."""
+"""Figures in reports: medians, ranges, the mark of wide ranges, and the page made from them."""
 
 import json
 import math

@@ -62,8 +62,8 @@ class Forgetful:
         self.objects[name]["metadata"]["deletionTimestamp"] = "now"
 
 
-async def test_a_definition_that_is_not_going_is_brought_to_mind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applying, "_REMIND_SECONDS", 0.01)
+async def test_a_definition_whose_deletion_hangs_is_changed_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "_TOUCH_SECONDS", 0.01)
     server = Forgetful()
     applied = Applied(server, lambda _line: None)
     await applied.definitions()

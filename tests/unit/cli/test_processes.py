@@ -111,7 +111,7 @@ async def test_a_child_that_does_not_listen_is_killed() -> None:
     child = await start(DEAF, sink)
     await sink.hears("deaf")
 
-    assert await child.stop(patience=0.05) is False
+    assert await child.stop(timeout=0.05) is False
     with pytest.raises(ProcessDied, match="SIGKILL"):
         await child.died()
 

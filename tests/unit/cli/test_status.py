@@ -52,7 +52,7 @@ PROBLEMS: dict[str, tuple[Status, list[str]]] = {
     ),
     "the certificate was never given": (
         replace(FINE, untrusted=("zz-tollbar-pods",)),
-        ["zz-tollbar-pods has no CA, nobody asks the webhook: run `tollbar certs --apply`"],
+        ["zz-tollbar-pods has no CA bundle, so that its webhook cannot be called: run `tollbar certs --apply`"],
     ),
     "nobody leads": (replace(FINE, leader=""), ["nobody holds the controllers' Lease"]),
     "a rule that does not compile": (
@@ -86,7 +86,7 @@ PROBLEMS: dict[str, tuple[Status, list[str]]] = {
     ),
     "Replace was refused a moment ago": (replace(FINE, mode="Replace", refusals=("old",)), []),
     "nobody makes claims": (replace(FINE, condition=refused("NobodyGenerates")), ["claims: Complement: so"]),
-    "what the Lease says in general is said in particular": (
+    "a reason of the condition for which there is a more specific problem": (
         replace(FINE, condition=refused("PermissionDenied"), may_bind=False),
         ["the controllers may not update and patch resourceclaims/binding: no claim can be reserved"],
     ),
@@ -111,7 +111,7 @@ def workload_claim(name: str, reason: str) -> Built:
     return Built(metadata={"name": name, "namespace": "ml"}, status={"conditions": [reserved] if reason else []})
 
 
-def test_each_reservation_is_told_once() -> None:
+def test_each_reservation_is_counted_once() -> None:
     asked = [workload_claim("a", "Held"), workload_claim("b", "Full"), workload_claim("c", "")]
     found = [
         claim("unasked"),
@@ -284,7 +284,7 @@ async def test_of_no_service_account_the_right_to_bind_is_not_known(gates: list[
     assert (await gather(server, "tollbar-system", Now())).may_bind is None
 
 
-async def test_what_was_said_before_tollbar_was_removed_is_no_problem() -> None:
+async def test_events_from_before_tollbar_was_removed_are_no_problem() -> None:
     server: Any = Server({"events": [event(wellknown.CLAIMS_NOT_REPLACED, NOW - 10)]}, NONE)
     assert (await gather(server, "tollbar-system", Now())).refusals == ()
 

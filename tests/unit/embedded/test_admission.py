@@ -1,4 +1,4 @@
-"""Admission in the embedded plane, beyond the contract: whom a webhook's rules and selectors mean, and priorities."""
+"""Admission in the embedded plane, beyond the contract: the matching of webhooks, and priorities."""
 
 from typing import Any
 
@@ -42,10 +42,10 @@ def rule(**fields: Any) -> Object:
 SELECTED: dict[str, tuple[Object, Write, bool]] = {
     "no rule": ({"rules": []}, about(), False),
     "everything": (rule(), about(), True),
-    "everything is no subresource": (rule(), about(subresource="status"), False),
-    "every subresource too": (rule(resources=["*/*"]), about(subresource="status"), True),
+    "`*` does not include subresources": (rule(), about(subresource="status"), False),
+    "`*/*` includes subresources": (rule(resources=["*/*"]), about(subresource="status"), True),
     "a resource": (rule(resources=["pods"]), about(), True),
-    "a resource is none of its subresources": (rule(resources=["pods"]), about(subresource="status"), False),
+    "a resource does not include its subresources": (rule(resources=["pods"]), about(subresource="status"), False),
     "a subresource": (rule(resources=["pods/status"]), about(subresource="status"), True),
     "every subresource of a resource, and itself": (rule(resources=["pods", "pods/*"]), about(), True),
     "a subresource of everything": (rule(resources=["*/status"]), about(subresource="status"), True),
@@ -53,11 +53,11 @@ SELECTED: dict[str, tuple[Object, Write, bool]] = {
     "another operation": (rule(operations=["UPDATE"]), about(), False),
     "another group": (rule(apiGroups=["apps"]), about(), False),
     "another version": (rule(apiVersions=["v2"]), about(), False),
-    "only what is in namespaces": (rule(scope="Namespaced"), about(DEVICE_CLASSES), False),
-    "only what is in none": (rule(scope="Cluster"), about(DEVICE_CLASSES), True),
+    "the scope Namespaced": (rule(scope="Namespaced"), about(DEVICE_CLASSES), False),
+    "the scope Cluster": (rule(scope="Cluster"), about(DEVICE_CLASSES), True),
     "the namespace's labels": ({**rule(), "namespaceSelector": {"matchLabels": {"env": "prod"}}}, about(), True),
     "other labels of the namespace": ({**rule(), "namespaceSelector": {"matchLabels": {"env": "dev"}}}, about(), False),
-    "labels of namespaces do not matter to what is in none": (
+    "a namespaceSelector selects every cluster-scoped object": (
         {**rule(), "namespaceSelector": {"matchLabels": {"env": "dev"}}},
         about(DEVICE_CLASSES),
         True,
@@ -74,7 +74,7 @@ SELECTED: dict[str, tuple[Object, Write, bool]] = {
 
 
 @pytest.mark.parametrize(("webhook", "request_", "want"), SELECTED.values(), ids=SELECTED)
-def test_who_is_asked(storage: Storage, webhook: Object, request_: Write, want: bool) -> None:
+def test_which_webhooks_are_called(storage: Storage, webhook: Object, request_: Write, want: bool) -> None:
     new, old = ({"metadata": {"labels": {name: "yes"}}} for name in ("new", "old"))
     assert matching.selected(storage, webhook, request_, new, old) == want
 

@@ -1,4 +1,4 @@
-"""What the embedded plane does by itself beyond the contract: Pods get Nodes and devices, and give them back."""
+"""The controllers of the embedded plane, beyond the contract: Pods get Nodes and devices, and free them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -131,7 +131,7 @@ async def test_a_pod_gets_the_node_and_its_claim_the_device(cluster: Cluster) ->
     )
 
 
-async def test_a_claim_goes_with_its_pod_and_the_device_to_the_next(cluster: Cluster) -> None:
+async def test_a_claim_is_deleted_with_its_pod_and_the_next_pod_gets_the_device(cluster: Cluster) -> None:
     first = await cluster.pod("first", BY_TEMPLATE)
     await cluster.bound(first)
     claim = await generated(cluster, first)
@@ -145,7 +145,7 @@ async def test_a_claim_goes_with_its_pod_and_the_device_to_the_next(cluster: Clu
     )
 
 
-async def test_a_claim_goes_when_its_pod_has_ended_though_the_pod_stays(cluster: Cluster) -> None:
+async def test_a_claim_is_deleted_when_its_pod_has_finished_though_the_pod_stays(cluster: Cluster) -> None:
     pod = await cluster.pod("job", BY_TEMPLATE)
     await cluster.bound(pod)
     claim = await generated(cluster, pod)
@@ -154,7 +154,7 @@ async def test_a_claim_goes_when_its_pod_has_ended_though_the_pod_stays(cluster:
     assert (gone, cluster.get(PODS, pod) is not None) == (True, True)
 
 
-async def test_a_claim_that_somebody_else_reserved_keeps_its_device(cluster: Cluster) -> None:
+async def test_a_claim_with_another_reservation_keeps_its_device(cluster: Cluster) -> None:
     await cluster.create(RESOURCE_CLAIMS, "shared", "default", spec=WANTED)
     shared = Key("default", "shared")
     pod = await cluster.pod("web", BY_NAME)
@@ -168,7 +168,7 @@ async def test_a_claim_that_somebody_else_reserved_keeps_its_device(cluster: Clu
     assert (cluster.get(RESOURCE_CLAIMS, shared) or {})["status"]["reservedFor"] == [entry]
 
 
-async def test_a_shared_claim_is_kept_by_who_is_left(cluster: Cluster) -> None:
+async def test_a_shared_claim_stays_allocated_while_one_pod_uses_it(cluster: Cluster) -> None:
     await cluster.create(RESOURCE_CLAIMS, "shared", "default", spec=WANTED)
     shared = Key("default", "shared")
     pods = [await cluster.pod(name, BY_NAME) for name in ("a", "b")]
@@ -192,7 +192,7 @@ def unschedulable(pod: Object) -> Any:
     return [each["message"] for each in pod["status"].get("conditions") or () if each.get("reason") == "Unschedulable"]
 
 
-async def test_a_pod_that_cannot_have_a_device_says_so(cluster: Cluster) -> None:
+async def test_a_pod_without_a_free_device_gets_the_condition_unschedulable(cluster: Cluster) -> None:
     await cluster.bound(await cluster.pod("first", BY_TEMPLATE))
     second = await cluster.pod("second", BY_TEMPLATE)
     said = await cluster.until(PODS, second, lambda pod: pod and unschedulable(pod))

@@ -31,7 +31,7 @@ def definition(*versions: Object, **spec: Any) -> Object:
 
 
 REFUSED: dict[str, tuple[Object, list[str]]] = {
-    "a good one": (definition(), []),
+    "a valid definition": (definition(), []),
     "no scope": (definition(scope=""), ["spec.scope: Required value"]),
     "two versions that are stored": (
         definition(version(), version("v2")),

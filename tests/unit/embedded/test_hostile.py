@@ -1,4 +1,4 @@
-"""What nobody should send: it is refused in words, nothing of it is stored, and the plane lives on."""
+"""Malformed and hostile requests: they are refused with a message and nothing of them is stored."""
 
 from collections.abc import Callable
 from typing import Any
@@ -80,7 +80,7 @@ STORED: dict[str, tuple[list[Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("errors", "want"), STORED.values(), ids=STORED)
-def test_what_may_not_be_stored(errors: list[Any], want: list[str]) -> None:
+def test_objects_that_are_refused(errors: list[Any], want: list[str]) -> None:
     assert [error.field for error in errors] == want
 
 

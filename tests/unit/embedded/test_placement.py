@@ -114,12 +114,12 @@ PLACES: dict[str, tuple[Object, list[Object], str]] = {
 
 
 @pytest.mark.parametrize(("given", "nodes", "want"), PLACES.values(), ids=PLACES)
-def test_places(given: Object, nodes: list[Object], want: str) -> None:
+def test_where_a_pod_goes(given: Object, nodes: list[Object], want: str) -> None:
     found = place(given, [], world(*nodes))
     assert (found.node if isinstance(found, Placement) else found) == want
 
 
-def test_what_was_placed_takes_its_room() -> None:
+def test_a_placed_pod_counts_before_it_is_bound() -> None:
     busy = world(SMALL)
     busy.assume(pod(), Placement("small", {}))
     assert place({**pod(), "metadata": {"name": "other"}}, [], busy) == "0/1 nodes are available: 1 Too many pods."
@@ -219,7 +219,7 @@ DEVICES: dict[str, tuple[list[Object], list[Object], set[DeviceId], dict[str, li
 
 
 @pytest.mark.parametrize(("given", "slices", "taken", "want"), DEVICES.values(), ids=DEVICES)
-def test_devices(
+def test_which_devices_a_claim_gets(
     given: list[Object], slices: list[Object], taken: set[DeviceId], want: dict[str, list[tuple[str, str]]] | None
 ) -> None:
     found = place(pod(), given, world(PLAIN, slices=slices, taken=taken))
@@ -238,7 +238,7 @@ def test_devices_of_a_node_bind_the_claim_to_it() -> None:
     assert place(pod(), [held], world(SMALL)) == UNSELECTED
 
 
-def test_amounts_are_exact_and_come_back() -> None:
+def test_requests_are_counted_exactly_and_freed_when_the_pod_has_finished() -> None:
     busy = world(SMALL)
     there = {**pod({"cpu": "999m"}, nodeName="small"), "metadata": {"name": "there"}}
     plenty = node(NodeSpec("small", capacity={"cpu": "1"}), 0)

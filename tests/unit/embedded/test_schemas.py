@@ -110,9 +110,9 @@ def type_error(found: str, wanted: str) -> list[tuple[str, str]]:
 
 
 REFUSED: dict[str, tuple[Object, Any, list[tuple[str, str]]]] = {
-    "a text is a text": (TEXT, "a", []),
-    "a number for a text": (TEXT, 1, type_error("integer", "string")),
-    "a truth for a number": (NUMBER, True, type_error("boolean", "integer")),
+    "a string for a string": (TEXT, "a", []),
+    "a number for a string": (TEXT, 1, type_error("integer", "string")),
+    "a boolean for a number": (NUMBER, True, type_error("boolean", "integer")),
     "a whole number with a fraction part of zero": (NUMBER, 1.0, []),
     "a fraction": (NUMBER, 1.5, type_error("number", "integer")),
     "a whole number for a number": ({"type": "number"}, 1, []),
@@ -187,7 +187,7 @@ RULES: dict[str, tuple[Object, Any, Any, list[tuple[str, str, str]]]] = {
         {},
         [("FieldValueInvalid", "f", "Invalid value: it is one: rule evaluation error: 1:6: no such key: a")],
     ),
-    "without a message it is told itself": (
+    "without a message the error shows the rule": (
         {**NUMBER, "x-kubernetes-validations": [{"rule": "self > 1"}]},
         1,
         1,

@@ -1,4 +1,4 @@
-"""Storage: history, pages, continue tokens, what a watch is told, what happens when the history does not reach back."""
+"""Storage: history, pages, continue tokens, watches, and revisions that the history no longer has."""
 
 import asyncio
 from collections.abc import Callable
@@ -112,16 +112,16 @@ def test_pages(attempt: Callable[[Storage], Any], want: Any) -> None:
     assert attempt(stored()) == want
 
 
-def test_a_continue_token_says_where_and_as_of_when() -> None:
+def test_a_continue_token_holds_a_key_and_a_revision() -> None:
     assert position(token(7, Key("n", "a b"))) == (7, Key("n", "a b"))
 
 
-def test_what_is_no_continue_token_is_refused() -> None:
+def test_a_malformed_continue_token_is_refused() -> None:
     with pytest.raises(ValueError, match="not a continue token"):
         position("nonsense")
 
 
-def test_the_history_is_bounded_and_says_so() -> None:
+def test_the_history_is_bounded_and_an_older_revision_is_compacted() -> None:
     storage = stored(history=50)
     first = compacted(storage)
 
@@ -134,7 +134,7 @@ def test_the_history_is_bounded_and_says_so() -> None:
     assert [change.revision for change in kept] == list(range(storage.revision - 49, storage.revision + 1))
 
 
-def test_only_who_has_read_the_newest_version_can_write() -> None:
+def test_a_write_with_an_outdated_entry_clashes() -> None:
     storage = stored()
     put(storage, "a")
     read = storage.get(LEASES, Key("n", "a"))
@@ -149,7 +149,7 @@ def test_only_who_has_read_the_newest_version_can_write() -> None:
         storage.write(LEASES, lease("a"), None)
 
 
-def test_a_resource_starts_at_the_revision_at_which_it_came() -> None:
+def test_the_history_of_a_resource_starts_when_it_is_opened() -> None:
     storage = stored()
     put(storage, "a")
     storage.drop(LEASES)
@@ -169,7 +169,7 @@ async def events(storage: Storage, revision: int | None, seconds: float, **wante
 
 
 @pytest.mark.looptime
-async def test_a_watch_that_is_told_to_says_every_minute_how_far_it_is_and_shortly_before_its_end() -> None:
+async def test_a_watch_sends_a_bookmark_every_minute_and_one_shortly_before_its_end() -> None:
     storage = stored()
     start = asyncio.get_running_loop().time()
     watch = Watch(KIND, "", selectors.everything, 1, 140, bookmarks=True)
@@ -180,7 +180,7 @@ async def test_a_watch_that_is_told_to_says_every_minute_how_far_it_is_and_short
 
 
 @pytest.mark.looptime
-async def test_a_watch_of_what_exists_marks_where_that_ends() -> None:
+async def test_a_watch_marks_the_end_of_its_initial_events() -> None:
     storage = stored()
     put(storage, "a", "b")
 
@@ -190,7 +190,7 @@ async def test_a_watch_of_what_exists_marks_where_that_ends() -> None:
 
 
 @pytest.mark.looptime
-async def test_a_watch_that_falls_behind_the_history_is_told_so_and_ends() -> None:
+async def test_a_watch_that_falls_behind_the_history_gets_410_and_ends() -> None:
     storage = stored(history=50)
     first = put(storage, "a")
     stream = watches.stream(storage, SystemClock(), Watch(KIND, "", selectors.everything, first - 1, 60))

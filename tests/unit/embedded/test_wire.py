@@ -68,7 +68,7 @@ REVIEW = (
 """As `kubectl auth can-i patch pods` sends it."""
 
 
-def test_a_review_of_kubectl_is_understood() -> None:
+def test_a_review_that_kubectl_sends_as_protobuf_is_decoded() -> None:
     attributes = {"namespace": "default", "verb": "patch", "resource": "pods"}
     found = protobuf.decode(REVIEW)
 
@@ -88,7 +88,7 @@ NO_PROTOBUF = {
 
 
 @pytest.mark.parametrize(("body", "want"), NO_PROTOBUF.values(), ids=NO_PROTOBUF)
-def test_what_is_no_protobuf_of_ours(body: bytes, want: int) -> None:
+def test_unknown_protobuf_is_refused(body: bytes, want: int) -> None:
     with pytest.raises(Refused) as refused:
         protobuf.decode(body)
 
@@ -113,7 +113,7 @@ AGES = {
 }
 
 
-def test_ages_have_the_units_that_matter() -> None:
+def test_ages_have_the_units_that_kubectl_shows() -> None:
     assert {seconds: tables.age("2026-01-01T00:00:00Z", 1_767_225_600.0 + seconds) for seconds in AGES} == AGES
 
 
@@ -138,7 +138,7 @@ def test_paths_of_columns(path: str, want: list[Any]) -> None:
     assert tables.at_path(OBJECT, path) == want
 
 
-def test_every_kind_has_a_document_that_says_which_patches_it_takes() -> None:
+def test_the_openapi_document_of_every_kind_lists_its_patch_types() -> None:
     kinds = Kinds()
     taken = {}
     for path in openapi.answer(kinds, "/openapi/v3")["paths"]:  # type: ignore[index]

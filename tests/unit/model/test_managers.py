@@ -1,4 +1,4 @@
-"""What managedFields say, and how little of them is kept."""
+"""Field managers, from managedFields and from what caches keep of them."""
 
 import pytest
 from builders import Claim, claim, pod
@@ -57,7 +57,9 @@ KEPT: dict[str, tuple[Claim, str, list[str], list[Object]]] = {
 
 
 @pytest.mark.parametrize(("given", "creator", "ours", "kept"), KEPT.values(), ids=KEPT)
-def test_what_is_kept_says_the_same(given: Claim, creator: str, ours: list[str], kept: list[Object]) -> None:
+def test_reduced_managed_fields_give_the_same_answers(
+    given: Claim, creator: str, ours: list[str], kept: list[Object]
+) -> None:
     assert managers.reduced(given) == kept
     for each in (given, given.but("metadata.managedFields", kept)):
         assert (managers.creator(each), managers.reserved_by_us(each)) == (creator, ours)

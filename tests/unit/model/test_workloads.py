@@ -24,7 +24,7 @@ def test_references(given: str, want: Reference | Malformed) -> None:
 
 
 @pytest.mark.parametrize("given", ["Deployments.apps/web", "deployments.Apps/web", "deployments.apps/Web", "a.b/c/d"])
-def test_what_no_object_can_be_called_is_named(given: str) -> None:
+def test_a_reference_with_an_invalid_name_is_malformed_and_the_name_is_given(given: str) -> None:
     found = parse_reference(given)
     assert isinstance(found, Malformed)
     assert found.why.partition(" ")[0] in ("resource", "group", "name")
@@ -42,11 +42,11 @@ def test_entries() -> None:
     )
 
 
-def test_a_claim_that_says_nothing_is_nobodys() -> None:
+def test_a_claim_without_annotations_has_no_workload() -> None:
     assert intent_of(claim().annotated({"tollbar.dev/release": "WhenIdle"})) is None
 
 
-def test_kept_until_the_workload_is_deleted_unless_it_says_otherwise() -> None:
+def test_the_default_release_is_when_the_workload_is_deleted() -> None:
     named = claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})
     web = Reference("apps", "deployments", "web")
     assert (intent_of(named), intent_of(named.annotated({"tollbar.dev/release": "WhenIdle"}))) == (
@@ -56,5 +56,5 @@ def test_kept_until_the_workload_is_deleted_unless_it_says_otherwise() -> None:
 
 
 @pytest.mark.parametrize("text", ["pods/web", "podgroups.scheduling.k8s.io/gang"])
-def test_what_kubernetes_reserves_for_by_itself_is_no_workload(text: str) -> None:
+def test_a_pod_or_podgroup_is_no_workload(text: str) -> None:
     assert isinstance(intent_of(claim().annotated({"tollbar.dev/reserved-for": text})), Malformed)
