@@ -28,6 +28,7 @@ from controllers.status import StatusWriter
 from controllers.watchdog import reconcile as watchdog
 from controllers.watchdog.declare import declare
 from tollbar import cel, wellknown
+from tollbar.api.reasons import ReservedReason
 from tollbar.decide.claims.modes import ModeFacts
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, spec
@@ -75,7 +76,7 @@ async def assemble(configuration: Configuration, metrics: Metrics, connect: Conn
         return replacing is None or not replacing.is_working
 
     def known(facts: ModeFacts) -> ModeFacts:
-        facts = replace(facts, too_old=states.count(wellknown.UPSTREAM_TOO_OLD), oscillating=oscillations.count())
+        facts = replace(facts, too_old=states.count(ReservedReason.UPSTREAM_TOO_OLD), oscillating=oscillations.count())
         if replacing is None:
             return replace(facts, waiting=waiting(caches, clock.now()))
         return replace(facts, working=replacing.is_working, refused=replacing.refused)

@@ -11,9 +11,10 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.decide.claims import modes
-from tollbar.decide.claims.modes import Fit, Mode, ModeFacts
+from tollbar.decide.claims.modes import Mode, ModeFacts
 from tollbar.model import claims, managers, pods, timestamps
 from tollbar.model.claims import Unresolved
+from tollbar.model.conditions import Condition
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
@@ -38,11 +39,11 @@ class Standing:
     def __init__(self, mode: Mode, clock: Clock) -> None:
         self._mode = mode
         self._clock = clock
-        self._said: Fit | None = None
+        self._said: Condition | None = None
         self._newest = ("", "")  # when the newest generated claim was created, and by whom
         self._before: Object = {}
         self.annotations: dict[str, str] = {wellknown.ANNOTATION_CLAIMS: mode}
-        self._say(modes.fit(ModeFacts(mode)))
+        self._say(modes.decide(ModeFacts(mode)))
 
     def take_over(self, lease: Object) -> None:
         """The Lease as the last leader left it."""
@@ -67,7 +68,7 @@ class Standing:
         while True:
             if self._clock.monotonic() - asked >= AROUND:
                 asked, facts = self._clock.monotonic(), await self._look_around(client, facts)
-            self._say(modes.fit(known(replace(facts, generator=self._newest[1]))))
+            self._say(modes.decide(known(replace(facts, generator=self._newest[1]))))
             await self._clock.sleep(PERIOD)
 
     async def _look_around(self, client: Client, facts: ModeFacts) -> ModeFacts:
@@ -78,7 +79,7 @@ class Standing:
             return facts
         return replace(facts, server=found.version, pod_groups=found.pod_groups, may_bind=found.may_bind)
 
-    def _say(self, found: Fit) -> None:
+    def _say(self, found: Condition) -> None:
         name = wellknown.ANNOTATION_CLAIMS_CONDITION
         self.annotations[name] = modes.record(self.annotations.get(name, ""), found, self._clock.now())
         if found != self._said:

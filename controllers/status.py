@@ -1,9 +1,9 @@
 """Writes the statuses that controllers decide on for kinds of ours: one merge patch of `/status` per object.
 
-Remembers when it wrote, because numbers are written at most once in a period (`tollbar.decide.rules.statuses.PERIOD`).
+Remembers when it wrote, because numbers are written at most once in a period (`tollbar.decide.status.PERIOD`).
 """
 
-from tollbar.decide.rules.statuses import StatusPlan
+from tollbar.decide.status import StatusPlan
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.client import Client, PatchType

@@ -257,3 +257,18 @@ def _uid(name: str) -> str:
 
 def _selectors(expressions: tuple[str, ...]) -> Object:
     return {"selectors": [{"cel": {"expression": each}} for each in expressions]} if expressions else {}
+
+
+def ready_status(
+    ready: str, reason: str, message: str = "", *, since: float = CREATED + 100, generation: int = 1, **numbers: int
+) -> Object:
+    """The status of a TolerationRule or SchedulingGate that says Ready; `since` in epoch seconds."""
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": timestamps.time(since),
+    }
+    return {**numbers, "observedGeneration": generation, "conditions": [condition]}

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from builders import toleration
@@ -153,6 +153,11 @@ def failing(*reads: str) -> Expression:
 def no_selector(_source: str) -> CelError:
     """For cases in which no device selector may be compiled."""
     return CelError("not expected", 1, 1, COMPILE)
+
+
+def in_words(plan: Any) -> Any:
+    """The plan for a Pod with its reasons as the log shows them."""
+    return replace(plan, because=tuple(map(str, plan.because)))
 
 
 def _overlap(path: str, other: str) -> bool:

@@ -1,7 +1,7 @@
-"""Names that users see: the API group, gate, labels, annotations, reasons.
+"""Names that users see: the API group, gate, labels, annotations, field managers, condition types.
 
-One home for every string that reaches another process or a person.  Changing one is an API change and wants a
-CHANGELOG line.
+Changing one is an API change and wants a CHANGELOG line.  Reasons of conditions are in `tollbar.api.reasons`, those of
+Events beside their texts in the `events` modules of `tollbar.decide`.
 """
 
 from typing import Final
@@ -20,12 +20,13 @@ GATE_HELD: Final = "held"
 GATE_RELEASED: Final = "released"
 LABEL_SKIP: Final = f"{GROUP}/skip"
 ANNOTATION_PROVENANCE: Final = f"{GROUP}/tolerations"
-"""JSON record of what was added, by which rule, when: a record for people, never an input to a decision."""
+"""JSON record, for people, of what was added and by which rule.  Which tolerations a Pod gets never depends on it:
+later additions are appended, and at admission a record that is not true is removed."""
 
 ANNOTATION_RESERVED_FOR: Final = f"{GROUP}/reserved-for"
 """On a ResourceClaim: `<resource>.<group>/<name>` of the workload that keeps it."""
 ANNOTATION_RELEASE: Final = f"{GROUP}/release"
-"""On a ResourceClaim: when the workload lets go of it (WhenDeleted, WhenFinished, WhenIdle)."""
+"""On a ResourceClaim: when its reservation is released (WhenDeleted, WhenFinished, WhenIdle)."""
 ANNOTATION_RESERVED_UID: Final = f"{GROUP}/reserved-uid"
 """On a ResourceClaim: the uid of the entry of `status.reservedFor` that is ours, written before the entry."""
 ANNOTATION_WORKLOAD_CLAIM: Final = f"{GROUP}/workload-claim"
@@ -41,7 +42,7 @@ MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 POD_CLAIM_NAME_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 DELETE_PROTECTION_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""On every claim that is or may become allocated: kube-scheduler sets it, who deallocates removes it."""
+"""On every claim that is or may become allocated: kube-scheduler sets it, and whoever deallocates removes it."""
 CLAIMS_FIELD_MANAGER: Final = "tollbar-resourceclaim"
 """Our field manager of `status.resourceClaimStatuses`."""
 FIELD_MANAGER_PREFIX: Final = "tollbar-"
@@ -54,67 +55,12 @@ EXTENDED_RESOURCES_CLAIM: Final = "<extended-resources>"
 
 DEFAULT_MAX_HOLD_SECONDS: Final = 60.0
 
-# Event reasons (events.k8s.io/v1), on Pods.
-SCHEDULING_HELD: Final = "SchedulingHeld"
-TOLERATIONS_ADDED: Final = "TolerationsAdded"
-GATE_RELEASED_REASON: Final = "GateReleased"
-GATE_OVERDUE: Final = "GateOverdue"
-RELEASE_REFUSED: Final = "ReleaseRefused"
-RULE_EVALUATION_FAILED: Final = "RuleEvaluationFailed"
-FAILED_CLAIM_CREATION: Final = "FailedResourceClaimCreation"
-RESERVATION_BLOCKED: Final = "ReservationBlocked"
-# On the system namespace.
-CLAIMS_NOT_REPLACED: Final = "ClaimsNotReplaced"
-# On TolerationRules.
-INVALID_RULE: Final = "InvalidRule"
-RULE_FAILING: Final = "RuleFailing"
-
-# Condition types and reasons of TolerationRule and SchedulingGate.
 CONDITION_READY: Final = "Ready"
-COMPILED: Final = "Compiled"
-DISABLED: Final = "Disabled"
-LATE_ONLY: Final = "LateOnly"
-INVALID_EXPRESSION: Final = "InvalidExpression"
-INVALID_PROTOTYPE: Final = "InvalidPrototype"
-INVALID_SPEC: Final = "InvalidSpec"
-RESERVED_KEY: Final = "ReservedKey"
-OWNED: Final = "Owned"
-OBSERVED: Final = "Observed"
-NOT_AN_OWNER: Final = "NotAnOwner"
-
-# Events on ResourceClaims.
-CLAIM_RESERVED: Final = "ClaimReserved"
-RESERVATION_RELEASED: Final = "ReservationReleased"
-CLAIM_DEALLOCATED: Final = "ClaimDeallocated"
-
-# Condition type and reasons of WorkloadClaim.
+"""Condition type of TolerationRule and SchedulingGate."""
 CONDITION_RESERVED: Final = "Reserved"
-HELD: Final = "Held"
-NOT_ALLOCATED: Final = "NotAllocated"
-WORKLOAD_MISSING: Final = "WorkloadMissing"
-KIND_UNKNOWN: Final = "KindUnknown"
-FULL: Final = "Full"
-RELEASED: Final = "Released"
-UPSTREAM_OSCILLATION: Final = "UpstreamOscillation"
-"""Also the reason of the event on any ResourceClaim of which a finished Pod's entry comes and goes (k/k#141274)."""
-UPSTREAM_TOO_OLD: Final = "UpstreamTooOld"
-INVALID_REFERENCE: Final = "InvalidReference"
-PERMISSION_DENIED: Final = "PermissionDenied"
-CLAIM_MISSING: Final = "ClaimMissing"
-CLAIM_TAKEN: Final = "ClaimTaken"
-TEMPLATE_MISSING: Final = "TemplateMissing"
-DELETING: Final = "Deleting"
-
-# Condition type and reasons of the mode in which claims are looked after (`ANNOTATION_CLAIMS_CONDITION`); also
-# UPSTREAM_OSCILLATION, UPSTREAM_TOO_OLD and PERMISSION_DENIED.
+"""Condition type of WorkloadClaim."""
 CONDITION_CLAIMS_MODE: Final = "ClaimsModeFits"
-COMPLEMENTING: Final = "Complementing"
-GENERATING: Final = "Generating"
-STARTING: Final = "Starting"
-ANOTHER_GENERATOR: Final = "AnotherGenerator"
-NOBODY_GENERATES: Final = "NobodyGenerates"
-MISSING_RIGHTS: Final = "MissingRights"
-NOT_TRIED: Final = "NotTried"
+"""Condition type in `ANNOTATION_CLAIMS_CONDITION`."""
 
 WEBHOOK_CONFIGURATION: Final = "zz-tollbar"
 """How the names of our webhook configurations begin: mutating webhooks are called in the order of their names."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tollbar import wellknown
+from tollbar.api.reasons import ModeReason
 from tollbar.model import managers
 from tollbar.model.objects import Object, annotations_of, uid_of
 from tollbar.model.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES
@@ -64,7 +65,7 @@ async def problem(client: Client, namespace: str, clock: Clock, instance: str, *
     missing = await _missing_rights(client)
     if missing:
         why = f"missing rights: {', '.join(missing)}; the component claims-replace of the manifests grants them"
-        return Problem(wellknown.MISSING_RIGHTS, why)
+        return Problem(ModeReason.MISSING_RIGHTS, why)
     if not trial:
         with suppress(ApiError):  # there is none; or it stays, and does no harm
             await READ(client.get, PODS, NAME, namespace)
@@ -73,14 +74,14 @@ async def problem(client: Client, namespace: str, clock: Clock, instance: str, *
     try:
         manager = await _tried(client, namespace, clock, instance)
     except ApiError as error:
-        return Problem(wellknown.NOT_TRIED, f"cannot try out whether somebody else generates claims: {error}")
+        return Problem(ModeReason.NOT_TRIED, f"cannot try out whether somebody else generates claims: {error}")
     if manager is None:
         return None
     why = (
         f"field manager {manager} generates ResourceClaims already: "
         "run kube-controller-manager with --controllers=*,-resourceclaim-controller"
     )
-    return Problem(wellknown.ANOTHER_GENERATOR, why)
+    return Problem(ModeReason.ANOTHER_GENERATOR, why)
 
 
 def is_trial(pod: Object, instance: str) -> bool:

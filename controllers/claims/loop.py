@@ -20,9 +20,10 @@ from controllers.claims.handover import HandOver
 from controllers.claims.reconcile import reconcile
 from controllers.claims.rivals import Rivals
 from controllers.claims.view import View
-from tollbar import wellknown
+from tollbar.api.reasons import ModeReason
+from tollbar.decide.claims import events
 from tollbar.model.objects import Object
-from tollbar.model.plan import DONE, Event, Outcome
+from tollbar.model.plan import DONE, Outcome
 from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
@@ -114,7 +115,7 @@ class Claims:
             manager = await self._rivals.suspect()
             _log.warning("somebody else may generate ResourceClaims", extra={"manager": manager})
             problem = await self._ask()
-            if problem is not None and problem.reason != wellknown.ANOTHER_GENERATOR:
+            if problem is not None and problem.reason != ModeReason.ANOTHER_GENERATOR:
                 _log.warning("that cannot be tried out", extra={"problem": problem.message, "again": pause})
                 await self._clock.sleep(pause)
                 pause = min(2 * pause, SELDOM)
@@ -134,8 +135,8 @@ class Claims:
             if problem != self.refused:
                 _log.error("ResourceClaims are not replaced", extra={"problem": problem.message})
             self.refused = problem
-            self._set_gives_way(self.gives_way or problem.reason == wellknown.ANOTHER_GENERATOR)
-            event = Event("Warning", wellknown.CLAIMS_NOT_REPLACED, problem.message, "Start")
+            self._set_gives_way(self.gives_way or problem.reason == ModeReason.ANOTHER_GENERATOR)
+            event = events.claims_not_replaced(problem.message)
             self._recorder.emit(self._namespace_object(), event)
             await self._clock.sleep(RETRY)
             self._rivals.forget()
@@ -155,13 +156,13 @@ class Claims:
         try:
             return await guard.problem(self._client, self._namespace, self._clock, self._instance, trial=trial)
         except ApiError as error:
-            return Problem(wellknown.NOT_TRIED, f"the API server does not say what is allowed: {error}")
+            return Problem(ModeReason.NOT_TRIED, f"the API server does not say what is allowed: {error}")
 
     async def _catch_up(self) -> Problem | None:
         try:
             await self._handover.begin()
         except ApiError as error:
-            return Problem(wellknown.NOT_TRIED, f"cannot list ResourceClaims: {error}")
+            return Problem(ModeReason.NOT_TRIED, f"cannot list ResourceClaims: {error}")
         return None
 
     def _namespace_object(self) -> Object:

@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from controllers.claims.view import View
-from tollbar.decide.claims.claim import claim_plan, is_done, references_to_clean
-from tollbar.decide.claims.consumers import user_plan
+from tollbar.decide.claims import consumers, resourceclaims
+from tollbar.decide.claims.consumers import ConsumerFacts
+from tollbar.decide.claims.resourceclaims import ClaimFacts, is_done, references_to_clean
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.store import Delta, Store
 from tollbar.runtime.workqueue import LIVE, RELIST, WorkQueue
@@ -112,12 +113,12 @@ def _handler(mapper: Mapper, view: View, queue: WorkQueue[ClaimKey]) -> Callable
 
 
 def _user(user: Object, view: View) -> Iterator[ClaimKey]:
-    if user_plan(user, view).is_needed:
+    if consumers.decide(ConsumerFacts(user, view)).is_needed:
         yield ClaimKey(user["kind"], *key_of(user))
 
 
 def _claim(claim: Object, view: View) -> Iterator[ClaimKey]:
-    if claim_plan(claim, view).is_needed:
+    if resourceclaims.decide(ClaimFacts(claim, view)).is_needed:
         yield ClaimKey("ResourceClaim", *key_of(claim))
 
 

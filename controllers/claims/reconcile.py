@@ -1,6 +1,6 @@
 """One key of the claims controller: a Pod or PodGroup (`users`), or a claim: free it, delete it if its Pod is done.
 
-Gather, decide, act: the decisions are `tollbar.decide.claims.claim` and `tollbar.decide.claims.consumers`.
+Gather, decide, act: the decisions are `tollbar.decide.claims.resourceclaims` and `tollbar.decide.claims.consumers`.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ from controllers import claimwrites
 from controllers.claims import users
 from controllers.claims.deps import Deps
 from controllers.claims.mappers import ClaimKey
-from tollbar.decide.claims.claim import ClaimPlan, claim_plan, is_done
+from tollbar.decide.claims import resourceclaims
+from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, is_done
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.model.plan import DONE, Outcome
@@ -33,9 +34,9 @@ async def reconcile_claim(key: Key, deps: Deps) -> Outcome:
     claim = deps.view.caches.claims.get(key)
     if claim is None:
         return DONE
-    plan = claim_plan(claim, deps.view)
+    plan = resourceclaims.decide(ClaimFacts(claim, deps.view))
     if plan.questions:
-        plan = claim_plan(claim, deps.view, await _answers(claim, plan.questions, deps))
+        plan = resourceclaims.decide(ClaimFacts(claim, deps.view, await _answers(claim, plan.questions, deps)))
     try:
         await _act(claim, plan, deps)
     except ApiError as error:

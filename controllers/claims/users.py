@@ -5,10 +5,11 @@ from typing import Final
 from controllers import claimwrites
 from controllers.claims.deps import Deps
 from tollbar import wellknown
-from tollbar.decide.claims.consumers import Creation, Failure, UserPlan, statuses, user_plan
+from tollbar.decide.claims import consumers, events
+from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, Creation, statuses
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
-from tollbar.model.plan import DONE, Event, Outcome, Terminal
+from tollbar.model.plan import DONE, Event, Failed, Outcome
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import pager
 from tollbar.runtime.client import PatchType
@@ -30,17 +31,17 @@ async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
     if doubt in deps.doubtful:
         await _look_for_claims_of(user, deps)
         deps.doubtful.discard(doubt)
-    plan = user_plan(user, deps.view)
+    plan = consumers.decide(ConsumerFacts(user, deps.view))
     absent: frozenset[Key] = frozenset()
     if plan.questions:
         absent = await _absent(plan.questions, deps)
-        plan = user_plan(user, deps.view, absent)
+        plan = consumers.decide(ConsumerFacts(user, deps.view, absent))
     if plan.creations and await deps.learn(key.namespace):
-        plan = user_plan(user, deps.view, absent)
+        plan = consumers.decide(ConsumerFacts(user, deps.view, absent))
     return await _act(user, plan, store, deps)
 
 
-async def _act(user: Object, plan: UserPlan, store: Store, deps: Deps) -> Outcome:
+async def _act(user: Object, plan: ConsumerPlan, store: Store, deps: Deps) -> Outcome:
     recorded = dict(plan.found)
     for creation in plan.creations:
         try:
@@ -100,8 +101,8 @@ def _not_created(user: Object, creation: Creation, error: ApiError, deps: Deps) 
     """Never repeated blindly: whether a lost answer was a success is looked up before the next attempt."""
     if isinstance(error, Unreachable | ServerError):
         deps.doubtful.add((user["kind"], key_of(user)))
-    what = f"{user['kind']}ResourceClaim {creation.reference}: create ResourceClaim: {error.message[:_SHOWN]}"
-    failed = _fail(user, Failure(wellknown.FAILED_CLAIM_CREATION, what), deps)
+    why = f"create ResourceClaim: {error.message[:_SHOWN]}"
+    failed = _fail(user, events.failed_claim_creation(user["kind"], creation.reference, why), deps)
     if error.refused:
         return failed
     raise error
@@ -128,6 +129,6 @@ async def _record(user: Object, recorded: dict[str, str], store: Store, deps: De
     )
 
 
-def _fail(user: Object, failure: Failure, deps: Deps) -> Outcome:
-    deps.recorder.emit(user, Event("Warning", failure.reason, failure.note, "Claim"))
-    return Terminal(failure.reason)
+def _fail(user: Object, failure: Event, deps: Deps) -> Outcome:
+    deps.recorder.emit(user, failure)
+    return Failed(failure.reason)

@@ -9,7 +9,7 @@ from tollbar.views.createdclaims import CreatedClaims
 
 
 class View:
-    """Implements `tollbar.decide.claims.claim.Lookup`.  Make it before anybody subscribes who asks it."""
+    """Implements `tollbar.decide.claims.resourceclaims.Lookup`.  Make it before anybody subscribes who asks it."""
 
     def __init__(self, caches: ClaimCaches, clock: Clock) -> None:
         self.caches = caches
@@ -24,7 +24,7 @@ class View:
     def template(self, key: Key) -> Object | None:
         return self.caches.templates.get(key)
 
-    def claim_user(self, key: Key) -> Object | None:
+    def pod(self, key: Key) -> Object | None:
         return self.caches.claim_users.get(key)
 
     def pod_group(self, key: Key) -> Object | None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from controllers.gates.refusals import Refusals
-from tollbar import wellknown
 from tollbar.decide.pods import gates
 from tollbar.decide.pods.gates import GateFacts, GatePlan
 from tollbar.decide.pods.package import assemble
+from tollbar.decide.rules import events
 from tollbar.model import resources, timestamps
 from tollbar.model.objects import Key, Object, metadata
-from tollbar.model.plan import DONE, Event, Outcome, Requeue
+from tollbar.model.plan import DONE, Outcome, Requeue
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
@@ -67,7 +67,7 @@ async def act(key: Key, facts: GateFacts, plan: GatePlan, deps: Deps) -> Outcome
     pod = facts.package.pod
     if plan.patch:
         try:
-            await _patch(key, plan, gates.foreseen(facts, plan), deps)
+            await _patch(key, plan, gates.expected(facts, plan), deps)
         except ApiError as error:
             if not error.refused:
                 return _not_patched(error)
@@ -108,10 +108,11 @@ def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
         deps.metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
         rule = deps.caches.rules.get(Key("", name))
         if rule is not None:
-            deps.recorder.emit(rule, Event("Warning", wellknown.RULE_FAILING, why, "Evaluate"))
+            deps.recorder.emit(rule, events.rule_failing(why))
     if plan.released:
         created = timestamps.parse(metadata(pod)["creationTimestamp"])
         deps.metrics.histogram("tollbar_gate_hold_seconds").observe(max(0.0, deps.clock.now() - created))
         _log.info(
-            "Released", extra={"object": str(key), "because": plan.because, "rules": [a.rule for a in plan.additions]}
+            "Released",
+            extra={"object": str(key), "because": [*map(str, plan.because)], "rules": [a.rule for a in plan.additions]},
         )

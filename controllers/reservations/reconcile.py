@@ -8,13 +8,13 @@ from typing import Final
 from controllers import claimwrites
 from controllers.reservations.states import States
 from controllers.reservations.workloads import Workloads, is_about
-from tollbar import wellknown
+from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
-from tollbar.decide.claims import reservations
+from tollbar.decide.claims import events, reservations
 from tollbar.decide.claims.reservations import RECHECK, ReservationFacts, ReservationPlan, State
 from tollbar.model import claims, resources, workloads
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
-from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.model.workloads import Intent
 from tollbar.runtime import pager
 from tollbar.runtime.client import Client, PatchType
@@ -54,8 +54,8 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         return DONE
     facts = await gather(key, claim, deps)
     plan = reservations.decide(facts)
-    if plan.list_users:
-        facts = replace(facts, users=await _live_users(key, deps.client), listed=True)
+    if plan.list_consumers:
+        facts = replace(facts, consumers=await _live_users(key, deps.client), listed=True)
         plan = reservations.decide(facts)
     try:
         await act(claim, plan, deps)
@@ -82,12 +82,12 @@ async def gather(key: Key, claim: Object, deps: Deps) -> ReservationFacts:
     return ReservationFacts(
         claim=claim,
         workload=workload,
-        users=deps.caches.claim_users.by_index("claim", key),
+        consumers=deps.caches.claim_users.by_index("claim", key),
         withdrawn=withdrawn,
         replaces=deps.replaces(),
         wedged_by_pins=wedged_by_pins,
         hot_loop=hot_loop,
-        flapping=deps.oscillations.flapping(claim),
+        oscillating=deps.oscillations.flapping(claim),
     )
 
 
@@ -120,7 +120,7 @@ def _refused(claim: Object, plan: ReservationPlan, error: ApiError, deps: Deps) 
         return claimwrites.STALE
     if denied or error.refused:
         held = plan.remove is not None
-        return _blocked(claim, State(held, wellknown.PERMISSION_DENIED, error.message[:_SHOWN]), deps)
+        return _blocked(claim, State(held, ReservedReason.PERMISSION_DENIED, error.message[:_SHOWN]), deps)
     return claimwrites.outcome_of(error)
 
 
@@ -130,8 +130,7 @@ def _is_overtaken(error: Invalid) -> bool:
 
 
 def _blocked(claim: Object, state: State, deps: Deps) -> Outcome:
-    note = f"{state.reason}: {state.message}"
-    deps.recorder.emit(_named(claim), Event("Warning", wellknown.RESERVATION_BLOCKED, note, "Reserve"))
+    deps.recorder.emit(_named(claim), events.reservation_blocked(state.reason, state.message))
     deps.states.record(key_of(claim), state)
     _log.warning("not permitted", extra={"object": str(key_of(claim)), "why": state.message})
     return RetryAfter(RECHECK)

@@ -7,23 +7,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tollbar import wellknown
+from tollbar.api.reasons import ReservedReason
 from tollbar.decide.claims.reservations import State
 from tollbar.model.objects import Key
 from tollbar.runtime.metrics import Metrics
 
 _REASONS: Final = (
-    wellknown.HELD,
-    wellknown.NOT_ALLOCATED,
-    wellknown.WORKLOAD_MISSING,
-    wellknown.KIND_UNKNOWN,
-    wellknown.FULL,
-    wellknown.RELEASED,
-    wellknown.DELETING,
-    wellknown.UPSTREAM_OSCILLATION,
-    wellknown.UPSTREAM_TOO_OLD,
-    wellknown.INVALID_REFERENCE,
-    wellknown.PERMISSION_DENIED,
+    ReservedReason.HELD,
+    ReservedReason.NOT_ALLOCATED,
+    ReservedReason.WORKLOAD_MISSING,
+    ReservedReason.KIND_UNKNOWN,
+    ReservedReason.FULL,
+    ReservedReason.RELEASED,
+    ReservedReason.DELETING,
+    ReservedReason.UPSTREAM_OSCILLATION,
+    ReservedReason.UPSTREAM_TOO_OLD,
+    ReservedReason.INVALID_REFERENCE,
+    ReservedReason.PERMISSION_DENIED,
 )
 
 

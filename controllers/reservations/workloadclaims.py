@@ -6,7 +6,7 @@ from typing import Final
 
 from controllers.reservations.states import States
 from controllers.status import StatusWriter
-from tollbar import wellknown
+from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.decide.claims import workloadclaims
 from tollbar.decide.claims.reservations import RECHECK, State
@@ -76,7 +76,7 @@ async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) ->
 
 async def _refused(facts: WorkloadClaimFacts, error: ApiError, deps: Deps) -> Outcome:
     """The API server will not have the claim: say so, and try again later."""
-    reason = wellknown.PERMISSION_DENIED if isinstance(error, Forbidden) else wellknown.INVALID_SPEC
-    status = workloadclaims.status(facts, State(False, reason, str(error)), deps.clock.now())
+    reason = ReservedReason.PERMISSION_DENIED if isinstance(error, Forbidden) else ReservedReason.INVALID_SPEC
+    status = workloadclaims.status_of(facts, State(False, reason, str(error)), deps.clock.now())
     await deps.status.write(facts.obj, status)
     return RetryAfter(RECHECK)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from controllers.status import StatusWriter
-from tollbar.decide.rules import statuses
+from tollbar.decide.rules import rulestatus
 from tollbar.decide.rules.rule import Problem
-from tollbar.decide.rules.statuses import RuleFacts
+from tollbar.decide.rules.rulestatus import RuleStatusFacts
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.clock import Clock
@@ -30,14 +30,14 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         deps.metrics.forget("rule", key.name)
         deps.status.forget(key)
         return DONE
-    facts = RuleFacts(
+    facts = RuleStatusFacts(
         rule=rule,
         compiled=compiled,
         pending=deps.matches.count(key.name) if deps.matches.complete else None,
         prefiltered=deps.caches.is_prefiltered,
         written=deps.status.written(key),
     )
-    plan = statuses.rule_status(facts, deps.clock.now())
+    plan = rulestatus.decide(facts, deps.clock.now())
     outcome = await deps.status.write(rule, plan)
     if plan.events and isinstance(compiled, Problem):
         deps.metrics.counter("tollbar_rule_errors_total").labels(rule=key.name, reason=compiled.reason).inc()

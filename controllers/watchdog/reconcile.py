@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from controllers.status import StatusWriter
 from tollbar import wellknown
-from tollbar.decide.rules import statuses
-from tollbar.decide.rules.statuses import GateFacts
+from tollbar.decide.rules import gatestatus
+from tollbar.decide.rules.gatestatus import GateStatusFacts
 from tollbar.model import timestamps
 from tollbar.model.objects import Key, metadata, spec
 from tollbar.model.plan import DONE, Outcome, RetryAfter
@@ -29,10 +29,10 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         deps.status.forget(key)
         return DONE
     now, written = deps.clock.now(), deps.status.written(key)
-    if wait := statuses.numbers_due_in(gate, written, now):
+    if wait := gatestatus.numbers_due_in(gate, written, now):
         return RetryAfter(wait)
     name = spec(gate).get("gateName")
-    facts = GateFacts(
+    facts = GateStatusFacts(
         gate=gate,
         policy=deps.caches.policy_of(gate),
         held_since=[
@@ -42,4 +42,4 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         identity=deps.identity,
         written=written,
     )
-    return await deps.status.write(gate, statuses.gate_status(facts, now))
+    return await deps.status.write(gate, gatestatus.decide(facts, now))

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.claims.view import View
-from tollbar.decide.claims.claim import claim_plan, is_done
-from tollbar.decide.claims.consumers import statuses, user_plan
+from tollbar.decide.claims import consumers, resourceclaims
+from tollbar.decide.claims.consumers import ConsumerFacts, statuses
+from tollbar.decide.claims.resourceclaims import ClaimFacts, is_done
 from tollbar.model import claims, names, pods
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
@@ -63,16 +64,17 @@ class Server:
 def work(server: Server, view: View) -> int:
     """Every Pod and every claim, once; how many writes that took."""
     return sum(
-        _user(obj, server, view) if kind == "Pod" else _claim(obj, server, view)
+        _consumer(obj, server, view) if kind == "Pod" else _claim(obj, server, view)
         for (kind, _), obj in list(server.objects.items())
         if kind in ("Pod", "ResourceClaim")
     )
 
 
-def _user(user: Object, server: Server, view: View) -> int:
-    plan = user_plan(user, view)
+def _consumer(consumer: Object, server: Server, view: View) -> int:
+    plan = consumers.decide(ConsumerFacts(consumer, view))
     if plan.questions:
-        plan = user_plan(user, view, frozenset(k for k in plan.questions if server.get("ResourceClaim", k) is None))
+        absent = frozenset(k for k in plan.questions if server.get("ResourceClaim", k) is None)
+        plan = consumers.decide(ConsumerFacts(consumer, view, absent))
     recorded = dict(plan.found)
     for creation in plan.creations:
         server.created += 1
@@ -81,7 +83,7 @@ def _user(user: Object, server: Server, view: View) -> int:
         server.put(made)
         recorded[creation.reference] = made["metadata"]["name"]
     if plan.failure is None and recorded:
-        server.put(Built(user).but("status.resourceClaimStatuses", statuses(user, recorded)))
+        server.put(Built(consumer).but("status.resourceClaimStatuses", statuses(consumer, recorded)))
     for reservation in plan.reservations if plan.failure is None else ():
         held = Built(server.get("ResourceClaim", key_of(reservation.claim)))
         server.put(held.but("status.reservedFor", [*held.at("status.reservedFor", []), reservation.entry]))
@@ -89,9 +91,10 @@ def _user(user: Object, server: Server, view: View) -> int:
 
 
 def _claim(given_: Object, server: Server, view: View) -> int:
-    plan = claim_plan(given_, view)
+    plan = resourceclaims.decide(ClaimFacts(given_, view))
     if plan.questions:
-        plan = claim_plan(given_, view, {e["uid"]: _is_gone(given_, e, server) for e in plan.questions})
+        answers = {e["uid"]: _is_gone(given_, e, server) for e in plan.questions}
+        plan = resourceclaims.decide(ClaimFacts(given_, view, answers))
     held, count = Built(given_), 0
     if plan.deallocation is not None:
         if plan.deallocation.status is not None:
@@ -127,20 +130,20 @@ TEMPLATES = st.sets(st.sampled_from(["t", "u"]))
 REFERENCES = st.lists(st.sampled_from(["t", "u"]), unique=True)
 PODS = st.sets(st.sampled_from(NAMES))
 CLAIMS = st.sets(st.sampled_from(["shared", "web-t", "api-u", "stray"]))
-USERS = st.sets(st.sampled_from([*NAMES, "nobody"]))
+CONSUMERS = st.sets(st.sampled_from([*NAMES, "nobody"]))
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Object]:
     found: list[Object] = [template(name).request("gpu") for name in draw(TEMPLATES)]
     for name in draw(PODS):
-        user = pod(name)
+        consumer = pod(name)
         for reference in draw(REFERENCES):
-            user = user.templates(reference)
+            consumer = consumer.templates(reference)
             recorded = pick(draw, ["", "", f"{name}-{reference}", "shared"])
-            user = user.generated(reference, recorded) if recorded else user
-        user = user.claims("shared") if draw(EITHER) else user
-        found.append(draw(CHANGED)(user))
+            consumer = consumer.generated(reference, recorded) if recorded else consumer
+        consumer = consumer.claims("shared") if draw(EITHER) else consumer
+        found.append(draw(CHANGED)(consumer))
     for name in draw(CLAIMS):
         made = claim(name)
         owner, _, reference = name.partition("-")
@@ -148,8 +151,8 @@ def clusters(draw: st.DrawFn) -> list[Object]:
             made = made.generated_for(pod(owner if reference else "web"), reference or "t")
         if draw(EITHER):
             made = made.allocated()
-            for user_name in draw(USERS):
-                made = made.reserved(pod_entry(pod(user_name)))
+            for consumer in draw(CONSUMERS):
+                made = made.reserved(pod_entry(pod(consumer)))
             if draw(EITHER):
                 foreign = {"apiGroup": "apps", "resource": "deployments", "name": "d", "uid": "d"}
                 made = made.reserved(foreign)
@@ -188,8 +191,8 @@ def in_use(server: Server) -> dict[Key, Object]:
     found = {}
     for (kind, key), obj in server.objects.items():
         if kind == "ResourceClaim":
-            users = [server.get("Pod", Key(key.namespace, e["name"])) for e in claims.reserved_for(obj)]
+            using = [server.get("Pod", Key(key.namespace, e["name"])) for e in claims.reserved_for(obj)]
             uids = {e["uid"] for e in claims.reserved_for(obj)}
-            if any(user and uid_of(user) in uids and not pods.is_done(user) for user in users):
+            if any(each and uid_of(each) in uids and not pods.is_done(each) for each in using):
                 found[key] = obj
     return found

@@ -63,18 +63,18 @@ def test_idempotent_at_admission(cluster: Cluster, pod: Pod, mode: Any, generate
 
 
 @given(clusters("Pod"), pods("web"), MOMENTS)
-def test_a_pod_as_foreseen_wakes_nobody_and_has_nothing_left_to_decide(cluster: Cluster, pod: Pod, now: float) -> None:
+def test_the_expected_pod_wakes_nobody_and_has_nothing_left_to_decide(cluster: Cluster, pod: Pod, now: float) -> None:
     caches = caches_of(cluster.values())
     facts = gate_facts(pod, caches)
     plan = gates.decide(facts, now)
-    foreseen = gates.foreseen(facts, plan)
-    event(f"foreseen: {foreseen is not None}")
-    if foreseen is None:
+    expected = gates.expected(facts, plan)
+    event(f"expected: {expected is not None}")
+    if expected is None:
         return
     patched = Pod(patching.apply(pod, plan.patch))
     if not pod_views.gate_names(patched):
         patched = patched.but("spec.schedulingGates", None)  # the API server leaves out what is empty
-    caches.foreseen[key_of(pod)] = foreseen
+    caches.foreseen[key_of(pod)] = expected
     again = gates.decide(gate_facts(patched, caches), now)
     assert not pod_matters(Delta(pod, patched, initial=False), caches)
     assert (again.patch, again.released, again.matched) == ((), False, plan.matched)

@@ -46,8 +46,8 @@ ANNOTATIONS = st.fixed_dictionaries(
 FEW = st.lists(st.sampled_from(ENTRIES), unique_by=lambda entry: entry["uid"], max_size=5)
 ROOM = st.sampled_from([0, 0, 0, LIMIT - 2, LIMIT - 1, LIMIT])
 BY_US = st.sets(st.integers(0, 4))
-USERS = st.lists(st.sampled_from(PODS), unique_by=uid_of)
-FLAPPING = st.sets(st.sampled_from([uid_of(each) for each in PODS]))
+CONSUMERS = st.lists(st.sampled_from(PODS), unique_by=uid_of)
+OSCILLATING = st.sets(st.sampled_from([uid_of(each) for each in PODS]))
 
 
 @st.composite
@@ -74,21 +74,21 @@ def situations(draw: st.DrawFn) -> ReservationFacts:
     if draw(EITHER):
         type_ = pick(draw, ["Complete", "Failed", "Available"])
         found = found.but("status.conditions", [{"type": type_, "status": pick(draw, ["True", "False"])}])
-    users = []
-    for each in draw(USERS):
+    consumers = []
+    for each in draw(CONSUMERS):
         bound = each.bound() if draw(EITHER) else each
         phased = bound.phase(pick(draw, ["Pending", "Running", "Succeeded", "Failed"]))
-        users.append(phased.deleting() if draw(EITHER) else phased)
+        consumers.append(phased.deleting() if draw(EITHER) else phased)
     return ReservationFacts(
         claim=draw(kept_claims()),
         workload=Workload(knowledge, found if knowledge is Knowledge.FOUND else None),
-        users=users,
+        consumers=consumers,
         listed=draw(EITHER),
         withdrawn=draw(EITHER),
         replaces=draw(EITHER),
         wedged_by_pins=draw(EITHER),
         hot_loop=draw(EITHER),
-        flapping=draw(FLAPPING),
+        oscillating=draw(OSCILLATING),
     )
 
 
@@ -109,7 +109,7 @@ def carried_out(given: Object, plan: ReservationPlan) -> Object:
 def settled(facts: ReservationFacts) -> tuple[ReservationFacts, ReservationPlan]:
     """The decision as the controller takes it: with a live list when one is asked for."""
     plan = reservations.decide(facts)
-    if plan.list_users:
+    if plan.list_consumers:
         facts = replace(facts, listed=True)
         plan = reservations.decide(facts)
     return facts, plan
@@ -125,7 +125,7 @@ def test_idempotent(given: ReservationFacts) -> None:
     if plan.remove is not None and again.add is not None:  # the old workload's entry first, then the new one's
         assert again.add["uid"] != uid_on_record(facts.claim)
         again = settled(replace(after, claim=carried_out(after.claim, again)))[1]
-    assert (again.annotations, again.add, again.remove, again.list_users) == ((), None, None, False)
+    assert (again.annotations, again.add, again.remove, again.list_consumers) == ((), None, None, False)
 
 
 @given(situations())
@@ -163,7 +163,7 @@ def test_no_claim_is_left_allocated_by_the_last_removal(given: ReservationFacts)
 
 
 @given(situations())
-def test_not_knowing_lets_nothing_go(given: ReservationFacts) -> None:
+def test_nothing_is_released_without_knowledge_of_the_workload(given: ReservationFacts) -> None:
     facts, plan = settled(given)
     unknown = facts.workload is None or facts.workload.knowledge not in (Knowledge.FOUND, Knowledge.ABSENT)
     asked = workloads.intent_of(facts.claim) is not None and not facts.withdrawn
@@ -174,7 +174,7 @@ def test_not_knowing_lets_nothing_go(given: ReservationFacts) -> None:
 @given(situations())
 def test_no_pin_that_would_start_the_servers_endless_exchange(given: ReservationFacts) -> None:
     facts, plan = settled(given)
-    if facts.hot_loop and any(map(reservations.is_lingering, facts.users)):
+    if facts.hot_loop and any(map(reservations.is_lingering, facts.consumers)):
         assert plan.add is None
 
 

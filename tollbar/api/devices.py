@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from tollbar import wellknown
 from tollbar.api import texts
+from tollbar.api.reasons import RuleReason
 from tollbar.api.types import DeviceAttribute, DevicePrototype
 from tollbar.model import names, quantity, semver
 from tollbar.model.fields import FieldError, entry, invalid, too_long
@@ -35,9 +35,9 @@ def _name_problems(name: str, path: str) -> Iterator[FieldError]:
     if names.c_identifier(identifier) or (slash and names.dns_subdomain(domain.lower())):
         yield _invalid(path, name, texts.NOT_ATTRIBUTE)
     if len(domain) > _DOMAIN_MAX:
-        yield too_long(path, _DOMAIN_MAX, wellknown.INVALID_PROTOTYPE)
+        yield too_long(path, _DOMAIN_MAX, RuleReason.INVALID_PROTOTYPE)
     if len(identifier) > _IDENTIFIER_MAX:
-        yield too_long(path, _IDENTIFIER_MAX, wellknown.INVALID_PROTOTYPE)
+        yield too_long(path, _IDENTIFIER_MAX, RuleReason.INVALID_PROTOTYPE)
 
 
 def _attribute_problems(attribute: DeviceAttribute, path: str) -> Iterator[FieldError]:
@@ -52,4 +52,4 @@ def _attribute_problems(attribute: DeviceAttribute, path: str) -> Iterator[Field
 
 
 def _invalid(field: str, value: object, detail: str) -> FieldError:
-    return invalid(field, value, detail, wellknown.INVALID_PROTOTYPE)
+    return invalid(field, value, detail, RuleReason.INVALID_PROTOTYPE)

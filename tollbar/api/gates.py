@@ -7,6 +7,7 @@ from typing import Any, Final
 from tollbar import wellknown
 from tollbar.api import durations, texts
 from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.reasons import RuleReason
 from tollbar.api.types import SchedulingGate, SchedulingGateSpec
 from tollbar.model import names
 from tollbar.model.fields import FieldError, duplicate, forbidden, invalid, required
@@ -24,7 +25,7 @@ def parse_gate(obj: Any) -> SchedulingGate | list[FieldError]:
     errors = list(_problems(parsed.spec)) if isinstance(parsed, SchedulingGate) else parsed
     if isinstance(parsed, SchedulingGate) and not errors:
         return parsed
-    return [replace(error, reason=wellknown.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
+    return [replace(error, reason=RuleReason.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
 
 
 def shipped_gate(owners: Sequence[str] = (CONTROLLERS,)) -> Object:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tollbar import wellknown
 from tollbar.api import devices, texts
 from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.reasons import RuleReason
 from tollbar.api.types import MEMBERS, CelMatch, DeviceMatch, ExtendedResourceMatch, Match, TolerationRule
 from tollbar.model import names, selectors, tolerations
 from tollbar.model.fields import FieldError, duplicate, forbidden, invalid, required
@@ -28,10 +28,10 @@ def parse_rule(obj: Any) -> TolerationRule | list[FieldError]:
 
 def _reason(field: str) -> str:
     if field.startswith("spec.match.device"):
-        return wellknown.INVALID_PROTOTYPE
+        return RuleReason.INVALID_PROTOTYPE
     if field.startswith("spec.match.cel"):
-        return wellknown.INVALID_EXPRESSION
-    return wellknown.INVALID_SPEC
+        return RuleReason.INVALID_EXPRESSION
+    return RuleReason.INVALID_SPEC
 
 
 def _problems(rule: TolerationRule) -> Iterator[FieldError]:
@@ -41,7 +41,7 @@ def _problems(rule: TolerationRule) -> Iterator[FieldError]:
         path = f"spec.tolerations[{index}]"
         yield from tolerations.validate(toleration.as_object(), path=path)
         if tolerations.is_reserved(toleration.key or "") and not rule.spec.allow_reserved_keys:
-            yield invalid(f"{path}.key", toleration.key or "", texts.RESERVED, wellknown.RESERVED_KEY)
+            yield invalid(f"{path}.key", toleration.key or "", texts.RESERVED, RuleReason.RESERVED_KEY)
 
 
 def _match_problems(match: Match) -> Iterator[FieldError]:

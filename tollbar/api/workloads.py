@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from tollbar import wellknown
 from tollbar.api import texts
 from tollbar.api.base import ApiType, Conditions, Count, ObjectMeta
 from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.reasons import ReservedReason
 from tollbar.api.schema import named_format, rule, validated
 from tollbar.model import names, workloads
 from tollbar.model.fields import FieldError, invalid, required
@@ -135,7 +135,7 @@ def parse_workload_claim(obj: Any) -> WorkloadClaim | list[FieldError]:
     errors = list(_problems(parsed.spec)) if isinstance(parsed, WorkloadClaim) else parsed
     if isinstance(parsed, WorkloadClaim) and not errors:
         return parsed
-    return [replace(error, reason=wellknown.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
+    return [replace(error, reason=ReservedReason.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
 
 
 def _problems(spec: WorkloadClaimSpec) -> Iterator[FieldError]:

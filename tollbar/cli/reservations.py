@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from controllers import claimwrites
 from tollbar.decide.claims import draining
+from tollbar.decide.claims.draining import DrainingFacts
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS
@@ -69,7 +70,7 @@ async def _swap(client: Client, claim: Object, pods: list[Object]) -> _Result:
     key = key_of(claim)
     users = [pod for pod in pods if key.name in claims.names_of(pod)]
     for _ in range(_ATTEMPTS):
-        plan = draining.swap(claim, users)
+        plan = draining.decide(DrainingFacts(claim, users))
         if plan is None:
             return "meanwhile"
         try:

@@ -12,10 +12,12 @@ from typing import Any, Final
 import click
 
 from tollbar import wellknown
+from tollbar.api.reasons import ModeReason, ReservedReason
 from tollbar.cli import console
 from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
 from tollbar.decide.claims import draining, modes
+from tollbar.decide.claims.events import ClaimEvent
 from tollbar.model import claims, conditions, managers, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import (
@@ -41,9 +43,11 @@ from tollbar.runtime.retry import READ
 _LEASE: Final = "tollbar-controllers"
 _RECENT: Final = 300.0
 """Seconds for which an Event counts: the Event of a lasting problem is repeated every minute."""
-_FINE: Final = frozenset({wellknown.HELD, wellknown.NOT_ALLOCATED, wellknown.RELEASED, wellknown.WORKLOAD_MISSING})
+_FINE: Final = frozenset(
+    {ReservedReason.HELD, ReservedReason.NOT_ALLOCATED, ReservedReason.RELEASED, ReservedReason.WORKLOAD_MISSING}
+)
 _REPORTED_ANYWAY: Final = frozenset(
-    {wellknown.PERMISSION_DENIED, wellknown.UPSTREAM_OSCILLATION, wellknown.UPSTREAM_TOO_OLD}
+    {ModeReason.PERMISSION_DENIED, ModeReason.UPSTREAM_OSCILLATION, ModeReason.UPSTREAM_TOO_OLD}
 )
 """Reasons of the leader's condition for which this command has more specific lines."""
 _UNREAD: Final = "unknown: the Lease may not be read"
@@ -139,8 +143,8 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         rules_not_ready=tuple(_not_ready(rule) for rule in await _list(client, TOLERATION_RULES) if _not_ready(rule)),
         reservations=dict(sorted(Counter(each.reason for each in reserved).items())),
         unreserved=tuple(str(each) for each in reserved if each.reason not in _FINE),
-        loops=tuple(_regarding(await _recent(client, wellknown.UPSTREAM_OSCILLATION, clock.now()))),
-        refusals=tuple(_notes(await _recent(client, wellknown.CLAIMS_NOT_REPLACED, clock.now())) if lease else ()),
+        loops=tuple(_regarding(await _recent(client, ClaimEvent.UPSTREAM_OSCILLATION, clock.now()))),
+        refusals=tuple(_notes(await _recent(client, ClaimEvent.CLAIMS_NOT_REPLACED, clock.now())) if lease else ()),
     )
 
 
@@ -173,8 +177,8 @@ def reservations(asked: Sequence[Object], found: Sequence[Object]) -> list[Reser
 
 def _seen(claim: Object) -> str:
     if draining.entries_of_ours(claim):
-        return wellknown.HELD
-    return "NotReserved" if claims.allocation(claim) else wellknown.NOT_ALLOCATED
+        return ReservedReason.HELD
+    return "NotReserved" if claims.allocation(claim) else ReservedReason.NOT_ALLOCATED
 
 
 def _controllers(gates: Sequence[Object]) -> str:

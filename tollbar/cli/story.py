@@ -30,6 +30,7 @@ from tollbar.cli.stage import (
     show_pods,
 )
 from tollbar.cli.waiting import Selection, until
+from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.tolerations import provenance_of
 from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
@@ -82,7 +83,7 @@ async def held_and_released(stage: Stage) -> None:
     expect(labels_of(created).get(wellknown.LABEL_GATE) == wellknown.GATE_HELD, "Pod B has not the label of held Pods")
     stage.tell.proof(f"held: scheduling gate {wellknown.GATE}, label {wellknown.LABEL_GATE}={wellknown.GATE_HELD}")
     await show_pods(stage)
-    event = Selection(resources.EVENTS, NAMESPACE, f"regarding.name=pod-b,reason={wellknown.SCHEDULING_HELD}")
+    event = Selection(resources.EVENTS, NAMESPACE, f"regarding.name=pod-b,reason={PodEvent.SCHEDULING_HELD}")
     with stage.tell.waiting("a Pod that waits is told why after two seconds, not before"):
         what = "the event that says what Pod B waits for"
         told = await until(stage.client, event, lambda found: found is not None, timeout=SECONDS, what=what)

@@ -1,10 +1,18 @@
 """Lists of metav1.Condition; `lastTransitionTime` changes only with the status."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
+
+
+class Condition(NamedTuple):
+    """What a condition says, whatever its type; `reason` is a CamelCase word, `message` for a person."""
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
 
 
 def find(conditions: Sequence[Object] | None, type_: str) -> Object | None:

@@ -1,11 +1,40 @@
-"""What a decision answers: events to emit and the outcome of a reconcile, as values.
+"""What a decision answers: its reasons, events to emit and the outcome of a reconcile, as values.
 
 Decisions build them, controllers execute them.  Nothing here refers to the API client.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from enum import StrEnum
+from typing import Final, Literal, Self, TypeAlias
+
+
+class Code(StrEnum):
+    """A CamelCase word that people search for and alerts match on: of an Event, a condition or a decision.
+
+    Written as `NAME = "Value", "meaning"`; docs/reference/reasons.md is made of the meanings, a sentence or two on what
+    has happened and what to do.  A value is API: changing one wants a line in CHANGELOG.md.
+    """
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = " ".join(meaning.split())
+        return member
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason of a decision.  `subject` names what it is about (`rule gpu`), `detail` is for a person."""
+
+    code: Code
+    subject: str = ""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.code, self.subject, self.detail)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +63,12 @@ class RetryAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
-    """Refused for good: back off as after an error, `at_most` so many seconds; the reason is stable and short."""
+class Failed:
+    """What a user wrote, or the API server's refusal, rules success out as things stand; `reason` is stable and short.
+
+    Counts as an error, and is tried again with per-key back-off of at most `at_most` seconds: nothing may tell when the
+    obstacle is gone.
+    """
 
     reason: str
     at_most: float = math.inf
@@ -48,6 +81,6 @@ class Requeue:
     reason: str
 
 
-Outcome: TypeAlias = Done | RetryAfter | Terminal | Requeue
+Outcome: TypeAlias = Done | RetryAfter | Failed | Requeue
 
 DONE: Final = Done()

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from tollbar.model.plan import Done, Outcome, Requeue, RetryAfter, Terminal
+from tollbar.model.plan import Done, Failed, Outcome, Requeue, RetryAfter
 from tollbar.runtime import log
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError
@@ -121,7 +121,7 @@ class Controller(Generic[K]):
                 self._count("requeue")
                 self._queue.add_rate_limited(key, at_most=PATIENCE)
                 _log.debug("reconcile to be repeated", extra={"reason": reason})
-            case Terminal(reason, at_most):
+            case Failed(reason, at_most):
                 self._terminal.inc()
                 self._fail(key, at_most=at_most)
                 _log.warning("reconcile refused", extra={"reason": reason})

@@ -121,7 +121,7 @@ class PodCaches(Caches):
         self.pods = Store(resources.PODS, indexers=indexers.PODS)
         self.webhooks = Store(resources.MUTATING_WEBHOOK_CONFIGURATIONS)
         self.foreseen: dict[Key, Object] = {}
-        """What patches of ours that are under way make of Pods (`decide.gates.foreseen`): a Pod that becomes exactly
+        """What patches of ours that are under way make of Pods (`gates.expected`): a Pod that becomes exactly
         that wakes nobody.  An entry lives as long as its call; the watch may be quicker than the answer."""
 
     @property

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.api.gates import SchedulingGate, parse_gate, shipped_gate
+from tollbar.api.reasons import RuleReason
 
 NO_HOLD = "must be a duration longer than 0s, such as 60s or 1m30s; leave it out for no deadline"
 NO_KEY = (
@@ -59,7 +59,7 @@ ERRORS: dict[str, tuple[Any, list[str]]] = {
 def test_mistakes(given: Any, want: list[str]) -> None:
     found = parse_gate(given)
     assert isinstance(found, list)
-    assert ([str(error) for error in found], {error.reason for error in found}) == (want, {wellknown.INVALID_SPEC})
+    assert ([str(error) for error in found], {error.reason for error in found}) == (want, {RuleReason.INVALID_SPEC})
 
 
 def test_the_shipped_gate_holds_for_a_minute_and_releases() -> None:

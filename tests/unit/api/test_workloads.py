@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tollbar import wellknown
+from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 
 NO_LABEL = (
@@ -51,7 +51,7 @@ ERRORS: dict[str, tuple[Any, list[str]]] = {
 def test_mistakes(given: Any, want: list[str]) -> None:
     found = parse_workload_claim(given)
     assert isinstance(found, list)
-    assert ([str(error) for error in found], {error.reason for error in found}) == (want, {wellknown.INVALID_SPEC})
+    assert ([str(error) for error in found], {error.reason for error in found}) == (want, {ReservedReason.INVALID_SPEC})
 
 
 def test_the_claim_is_called_like_the_workload_claim_unless_it_is_there_already() -> None:

@@ -13,6 +13,7 @@ from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.api.gates import CONTROLLERS
 from tollbar.cli.status import Reservation, Status, gather, problems, reservations
+from tollbar.decide.claims.events import ClaimEvent
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.model.resources import LEASES, Resource
@@ -219,10 +220,10 @@ async def test_what_is_read() -> None:
             "workloadclaims": [workload_claim("a", "Held"), workload_claim("b", "Full")],
             "mutatingwebhookconfigurations": [UNTRUSTED, Built(metadata={"name": "another"}, webhooks=[{}])],
             "events": [
-                event(wellknown.UPSTREAM_OSCILLATION, NOW - 10, namespace="ml", name="gpu"),
-                event(wellknown.UPSTREAM_OSCILLATION, NOW - 20, namespace="ml", name="gpu"),
-                event(wellknown.UPSTREAM_OSCILLATION, NOW - 900, namespace="ml", name="old"),
-                event(wellknown.CLAIMS_NOT_REPLACED, NOW - 10),
+                event(ClaimEvent.UPSTREAM_OSCILLATION, NOW - 10, namespace="ml", name="gpu"),
+                event(ClaimEvent.UPSTREAM_OSCILLATION, NOW - 20, namespace="ml", name="gpu"),
+                event(ClaimEvent.UPSTREAM_OSCILLATION, NOW - 900, namespace="ml", name="old"),
+                event(ClaimEvent.CLAIMS_NOT_REPLACED, NOW - 10),
             ],
         },
         lease(NOW - 5),
@@ -285,7 +286,7 @@ async def test_of_no_service_account_the_right_to_bind_is_not_known(gates: list[
 
 
 async def test_events_from_before_tollbar_was_removed_are_no_problem() -> None:
-    server: Any = Server({"events": [event(wellknown.CLAIMS_NOT_REPLACED, NOW - 10)]}, NONE)
+    server: Any = Server({"events": [event(ClaimEvent.CLAIMS_NOT_REPLACED, NOW - 10)]}, NONE)
     assert (await gather(server, "tollbar-system", Now())).refusals == ()
 
 

@@ -13,7 +13,7 @@ from controllers.claims.reconcile import reconcile
 from tollbar import wellknown
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, key_of
-from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
+from tollbar.model.plan import DONE, Event, Failed, Outcome, Requeue
 from tollbar.model.resources import Resource
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError, Unreachable
 from tollbar.runtime.metrics import Metrics
@@ -90,7 +90,7 @@ async def nothing_to_learn(_namespace: str) -> bool:
 THE_POD = ClaimKey("Pod", "ml", "web")
 THE_CLAIM = ClaimKey("ResourceClaim", "ml", "web-gpu-x")
 STALE = Requeue("StaleView")
-REFUSED = Terminal("FailedResourceClaimCreation")
+REFUSED = Failed("FailedResourceClaimCreation")
 
 Case = tuple[ClaimKey, list[Object], Api, Outcome, list[str]]
 CALLS: dict[str, Case] = {

@@ -9,7 +9,7 @@ from worlds import caches_of
 from controllers.gates.reconcile import Deps, reconcile
 from controllers.gates.refusals import Refusals
 from tollbar.model.objects import Object, key_of
-from tollbar.model.plan import DONE, Event, Outcome, Requeue, Terminal
+from tollbar.model.plan import DONE, Event, Failed, Outcome, Requeue
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.metrics import Metrics
@@ -55,7 +55,7 @@ def deps(status: Object | None) -> tuple[Deps, Recorder]:
     return Deps(api, caches, recorder, Metrics(), matches, Now(), refusals), recorder  # type: ignore[arg-type]
 
 
-REFUSED = Terminal("ReleaseRefused", at_most=59.0)
+REFUSED = Failed("ReleaseRefused", at_most=59.0)
 ANSWERS: dict[str, tuple[Object | None, Outcome, list[str]]] = {
     "it is taken": (None, DONE, [RELEASED]),
     "the Pod is gone": ({"code": 404}, DONE, []),

@@ -14,7 +14,7 @@ from tollbar.decide.pods.gates import Refusal
 from tollbar.model import resources
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, key_of
-from tollbar.model.plan import DONE, Event, Outcome, Terminal
+from tollbar.model.plan import DONE, Event, Failed, Outcome
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.metrics import Metrics
@@ -102,8 +102,8 @@ async def test_it_is_released_without_them_at_max_hold_and_gets_them_when_the_po
     given.api.policy = False
     assert (steps, released, late, await given.at(62), given.pod()["spec"]["tolerations"]) == (
         [
-            (Terminal("ReleaseRefused", at_most=59.0), [REFUSED]),
-            (Terminal("ReleaseRefused", at_most=20.0), [REFUSED]),
+            (Failed("ReleaseRefused", at_most=59.0), [REFUSED]),
+            (Failed("ReleaseRefused", at_most=20.0), [REFUSED]),
             (
                 DONE,
                 [
@@ -114,7 +114,7 @@ async def test_it_is_released_without_them_at_max_hold_and_gets_them_when_the_po
             ),
         ],
         FREE.but("metadata.resourceVersion", "7"),
-        (Terminal("ReleaseRefused"), [REFUSED]),
+        (Failed("ReleaseRefused"), [REFUSED]),
         (DONE, ["TolerationsAdded: 1 toleration by r1; added after admission"]),
         [WANTED],
     )
@@ -123,7 +123,7 @@ async def test_it_is_released_without_them_at_max_hold_and_gets_them_when_the_po
 async def test_a_controller_that_begins_later_needs_two_looks() -> None:
     given = world()
     steps = [(await given.at(age))[0] for age in (3600, 3600)]
-    assert (steps, given.pod()) == ([Terminal("ReleaseRefused", 0.0), DONE], FREE.but("metadata.resourceVersion", "7"))
+    assert (steps, given.pod()) == ([Failed("ReleaseRefused", 0.0), DONE], FREE.but("metadata.resourceVersion", "7"))
 
 
 async def test_where_the_gate_only_reports_it_waits_for_the_policy() -> None:
@@ -132,7 +132,7 @@ async def test_where_the_gate_only_reports_it_waits_for_the_policy() -> None:
     given.api.policy = False
     still = f"GateOverdue: held for more than 60s: the API server refused the patch: {WORDS}"
     assert (steps, await given.at(3601)) == (
-        [(Terminal("ReleaseRefused", at_most=60.0), [REFUSED, still])] * 2,
+        [(Failed("ReleaseRefused", at_most=60.0), [REFUSED, still])] * 2,
         (DONE, ["TolerationsAdded: 1 toleration by r1; released"]),
     )
 

@@ -11,8 +11,9 @@ from claimworld import view_of
 
 from controllers import standing
 from controllers.standing import AROUND, PERIOD, Standing, waiting
-from tollbar.decide.claims.modes import RECENTLY, Fit, ModeFacts, record
+from tollbar.decide.claims.modes import RECENTLY, ModeFacts, record
 from tollbar.model import timestamps
+from tollbar.model.conditions import Condition
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden
 
@@ -124,7 +125,7 @@ def test_who_waits(given: Pod, want: int) -> None:
 
 def test_whether_it_was_handed_over_is_judged_when_it_is_asked() -> None:
     clock = Clock(1)
-    about, condition = Standing("Replace", clock), record("", Fit("True", "Generating", ""), CREATED)
+    about, condition = Standing("Replace", clock), record("", Condition("True", "Generating", ""), CREATED)
     annotations = {"tollbar.dev/claims": "Replace", "tollbar.dev/claims-condition": condition}
     about.take_over({"metadata": {"annotations": annotations}, "spec": {"renewTime": timestamps.micro_time(CREATED)}})
     seen = [about.handed_over()]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tollbar.model.objects import Key
-from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter, Terminal
+from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.runtime import log
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.controller import Controller
@@ -89,7 +89,7 @@ OUTCOMES: dict[str, tuple[tuple[Outcome | Exception, ...], list[float], dict[str
         {"requeue": 2, "success": 1},
     ),
     "a refusal backs off as an error": (
-        (Terminal("Refused"), Terminal("Refused"), DONE),
+        (Failed("Refused"), Failed("Refused"), DONE),
         [0, 1, 3],
         {"error": 2, "success": 1, ERRORS: 2, REFUSALS: 2},
     ),
@@ -100,12 +100,12 @@ OUTCOMES: dict[str, tuple[tuple[Outcome | Exception, ...], list[float], dict[str
         {"error": 8, "success": 1, ERRORS: 8},
     ),
     "a refusal is tried less and less": (
-        (*[Terminal("Refused")] * 7, DONE),
+        (*[Failed("Refused")] * 7, DONE),
         [0, 1, 3, 7, 15, 31, 63, 127],
         {"error": 7, "success": 1, ERRORS: 7, REFUSALS: 7},
     ),
     "or as soon as it says": (
-        (*[Terminal("Refused", at_most=5)] * 4, Terminal("Refused", at_most=0), DONE),
+        (*[Failed("Refused", at_most=5)] * 4, Failed("Refused", at_most=0), DONE),
         [0, 1, 3, 7, 12, 12],
         {"error": 5, "success": 1, ERRORS: 5, REFUSALS: 5},
     ),
@@ -131,7 +131,7 @@ LINES = {
     "done": (DONE, ("DEBUG", "reconciled", {})),
     "retry": (RetryAfter(30), ("DEBUG", "reconciled, looking again later", {"seconds": 30})),
     "requeue": (Requeue("Conflict"), ("DEBUG", "reconcile to be repeated", {"reason": "Conflict"})),
-    "terminal": (Terminal("Refused"), ("WARNING", "reconcile refused", {"reason": "Refused"})),
+    "terminal": (Failed("Refused"), ("WARNING", "reconcile refused", {"reason": "Refused"})),
     "API error, without a traceback": (
         REFUSED,
         ("ERROR", "reconcile failed", {"error": "500 InternalError: no"}),

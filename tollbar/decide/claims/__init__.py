@@ -1,1 +1,1 @@
-"""Decisions about ResourceClaims: their life, who reserves them, and the mode in which Tollbar looks after them."""
+"""Decisions about ResourceClaims: their life, their reservations, and the mode in which Tollbar looks after them."""

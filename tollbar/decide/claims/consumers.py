@@ -1,12 +1,12 @@
-"""What the ResourceClaim controller does about one Pod or PodGroup: see that the claims it refers to exist.
+"""What the ResourceClaim controller does about one consumer, a Pod or PodGroup: see that the claims it refers to exist.
 
-Pure.  Called by `controllers.claims` twice: for an event, to learn whether there is anything to do (`is_needed`), and
-by a worker, which does it.  Behaviour of kube-controller-manager's controller of the same name, KEP-3063 and KEP-5729;
-where it differs on purpose, docs/reference/claims.md says so.
+Behaves as kube-controller-manager's controller of the same name (KEP-3063, KEP-5729); where it differs on purpose,
+docs/reference/claims.md says so.
 
-Invariants: a Pod that is done or deleted gets nothing, its claims are only cleaned up; a recorded claim that the caches
-do not know is asked for (`questions`) before another is created in its place; a claim is the user's only if its
-controlling owner says so; deciding again after the plan's effects gives nothing.
+Invariants: a Pod that is done or being deleted gets nothing; the API server is asked for a recorded claim that the
+caches do not know (`questions`) before another is created in its place; a claim is a consumer's only if its controlling
+owner says so; deciding again after the plan's effects gives nothing.  A change gives a worker something to do if the
+consumer's plan `is_needed`.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,30 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tollbar import wellknown
-from tollbar.decide.claims.claim import Lookup
+from tollbar.decide.chain import Chain, first_answer
+from tollbar.decide.claims import events
+from tollbar.decide.claims.resourceclaims import Lookup
 from tollbar.model import claims, names, pods
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of
+from tollbar.model.plan import Event
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFacts:
+    """A Pod or PodGroup of the cache; `absent` are claims that the API server said do not exist."""
+
+    consumer: Object
+    lookup: Lookup
+    absent: frozenset[Key] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
     """A claim to create for one entry of `spec.resourceClaims`.
 
-    `instead` names a claim of somebody else that the user's status points to: a reason to act only when something else
-    is, too, since such a Pod waits for that claim to go.
+    `instead` names a claim of somebody else that the consumer's status points to.  Such a Pod waits for that claim to
+    be deleted, so that this creation alone is no reason to act.
     """
 
     reference: str
@@ -40,18 +52,11 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a user's claims cannot be dealt with: the event's reason, and its text."""
+class ConsumerPlan:
+    """With `questions`, ask whether these claims exist, and decide again.  Otherwise create, record in the consumer's
+    status what was found and created, reserve.
 
-    reason: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class UserPlan:
-    """For a Pod or PodGroup: ask first; then create, record in its status what was found and created, reserve.
-
-    After a failure nothing is recorded or reserved: what was created by then is found the next time.
+    With a `failure`, an Event, nothing is recorded or reserved: what was created before it is found the next time.
     """
 
     questions: tuple[Key, ...] = ()
@@ -59,7 +64,7 @@ class UserPlan:
     """(reference, name) of claims that exist and are not recorded."""
     creations: tuple[Creation, ...] = ()
     reservations: tuple[Reservation, ...] = ()
-    failure: Failure | None = None
+    failure: Event | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -67,107 +72,221 @@ class UserPlan:
         return missing or bool(self.questions or self.found or self.reservations or self.failure)
 
 
-NOTHING: Final = UserPlan()
+NOTHING: Final = ConsumerPlan()
 
 
-def user_plan(user: Object, lookup: Lookup, absent: frozenset[Key] = frozenset()) -> UserPlan:
-    """For a Pod or PodGroup of the cache; `absent` are claims that the API server said do not exist."""
-    if metadata(user).get("deletionTimestamp") or pods.is_terminal(user):
+def decide(facts: ConsumerFacts) -> ConsumerPlan:
+    consumer = facts.consumer
+    if metadata(consumer).get("deletionTimestamp") or pods.is_terminal(consumer):
         return NOTHING
-    group = group_of(user, lookup)
-    if group is None and pods.scheduling_group(user):
-        return NOTHING  # its PodGroup may be whose the claims are; it wakes the Pod when it appears
-    plan, made = NOTHING, _Made(lookup)
-    for reference, name in claims.resolved(user):
-        plan = _merged(plan, _one_reference(user, group, reference, name, made, absent))
+    group = _group_of(consumer, facts.lookup)
+    if group is None and pods.scheduling_group(consumer):
+        return NOTHING  # the claims may be its PodGroup's, and the Pod is decided again when that appears
+    made = _Made(facts.lookup)
+    cases = [_Case(facts, group, made, reference, resolved) for reference, resolved in claims.resolved(consumer)]
+    plan = NOTHING
+    for case in cases:
+        plan = _merged(plan, first_answer(EXISTENCE, case, NOTHING))
         if plan.failure:
             return plan
-    if pods.is_bound(user):
-        for reference, name in claims.resolved(user):
-            plan = _merged(plan, _reservation(user, group, reference, name, lookup))
+    for case in cases if pods.is_bound(consumer) else ():
+        plan = _merged(plan, first_answer(RESERVATION, case, NOTHING))
     return plan
 
 
-def group_of(user: Object, lookup: Lookup) -> Object | None:
+def _group_of(consumer: Object, lookup: Lookup) -> Object | None:
     """The PodGroup that a Pod belongs to, as far as it is known."""
-    name = pods.scheduling_group(user)
-    return lookup.pod_group(Key(key_of(user).namespace, name)) if name else None
+    name = pods.scheduling_group(consumer)
+    return lookup.pod_group(Key(key_of(consumer).namespace, name)) if name else None
 
 
-def statuses(user: Object, new: Mapping[str, str]) -> list[Object]:
-    """`status.resourceClaimStatuses` with these claims recorded: all of it, for server-side apply drops what is left
-    out."""
+def statuses(consumer: Object, new: Mapping[str, str]) -> list[Object]:
+    """`status.resourceClaimStatuses` with these claims recorded: the whole list, since server-side apply removes what
+    is left out."""
     recorded = {
         each["name"]: each["resourceClaimName"]
-        for each in (user.get("status") or {}).get("resourceClaimStatuses") or ()
+        for each in (consumer.get("status") or {}).get("resourceClaimStatuses") or ()
         if each.get("resourceClaimName")
     }
     return [{"name": name, "resourceClaimName": claim} for name, claim in sorted({**recorded, **new}.items())]
 
 
-def _one_reference(
-    user: Object,
-    group: Object | None,
-    reference: Object,
-    resolved: str | Unresolved,
-    made: "_Made",
-    absent: frozenset[Key],
-) -> UserPlan:
-    """The claim behind one entry of `spec.resourceClaims`: there, to be found, or to be created."""
-    lookup, name, namespace = made.lookup, str(reference.get("name")), key_of(user).namespace
-    instead = ""
-    if resolved is Unresolved.UNSUPPORTED:
-        return _failed(user, name, f"checking for claim before creating it: {resolved.value}")
-    if resolved is Unresolved.NOT_NEEDED or reference.get("resourceClaimName"):
-        return NOTHING
-    if isinstance(resolved, str):
-        key = Key(namespace, resolved)
-        recorded = lookup.claim(key)
-        if recorded is not None and _is_for(recorded, user, group):
-            return NOTHING
-        if recorded is None and key not in absent and not _is_group_claim(group, reference):
-            return UserPlan(questions=(key,))
-        instead = resolved if recorded is not None else ""
-    owner = group if group is not None and _is_group_claim(group, reference) else user
-    if found := made.by(owner).get(name):
-        return UserPlan(found=((name, found),))
-    if owner is group:
-        return NOTHING
-    template_name = str(reference.get("resourceClaimTemplateName"))
-    template = lookup.template(Key(namespace, template_name))
-    if template is None:
-        return _failed(user, name, f'resource claim template "{template_name}" not found')
-    return UserPlan(creations=(Creation(name, new_claim(user, name, template), instead),))
-
-
 class _Made:
-    """The claims that were made for a user and are to stay, by the reference; read once for all references."""
+    """The claims that were made for an owner and are to stay, by the reference; read once for all references."""
 
     def __init__(self, lookup: Lookup) -> None:
-        self.lookup = lookup
+        self._lookup = lookup
         self._names: dict[str, dict[str | None, str]] = {}
 
     def by(self, owner: Object) -> Mapping[str | None, str]:
         uid = uid_of(owner)
         if uid not in self._names:
             names: dict[str | None, str] = {}
-            for claim in self.lookup.claims_owned_by(uid):
+            for claim in self._lookup.claims_owned_by(uid):
                 if not metadata(claim).get("deletionTimestamp"):
                     names.setdefault(claims.reference_of(claim), key_of(claim).name)
             self._names[uid] = names
         return self._names[uid]
 
 
-def new_claim(user: Object, reference: str, template: Object) -> Object:
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One entry of `spec.resourceClaims`, and what it resolves to; `group` is the Pod's PodGroup, if it has one."""
+
+    facts: ConsumerFacts
+    group: Object | None
+    made: _Made
+    reference: Object
+    resolved: str | Unresolved
+
+    @property
+    def name(self) -> str:
+        return str(self.reference.get("name"))
+
+    @property
+    def key(self) -> Key | None:
+        """Of the claim that the consumer names, or that its status does."""
+        if not isinstance(self.resolved, str):
+            return None
+        return Key(key_of(self.facts.consumer).namespace, self.resolved)
+
+    @property
+    def claim(self) -> Object | None:
+        return self.facts.lookup.claim(self.key) if self.key is not None else None
+
+    @property
+    def owner(self) -> Object:
+        """The PodGroup for a claim that the Pod shares with it: the same entry is in both."""
+        fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
+        shared = pods.claim_references(self.group) if self.group is not None else []
+        if self.group is not None and any(
+            all(each.get(field) == self.reference.get(field) for field in fields) for each in shared
+        ):
+            return self.group
+        return self.facts.consumer
+
+    def is_for_consumer(self, claim: Object) -> bool:
+        """IsForPod and IsForPodGroup of k8s.io/dynamic-resource-allocation: the controlling owner is the consumer, or
+        the PodGroup that the Pod names."""
+        owner, consumer = controller_of(claim), self.facts.consumer
+        if owner is None:
+            return False
+        if owner.get("kind") == consumer["kind"] and owner.get("uid") == uid_of(consumer):
+            return True
+        return (
+            self.group is not None
+            and owner.get("kind") == "PodGroup"
+            and str(owner.get("apiVersion")).startswith(f"{claims.POD_GROUP_API}/")
+            and owner.get("name") == key_of(self.group).name
+        )
+
+    def failed(self, why: str) -> ConsumerPlan:
+        return ConsumerPlan(failure=events.failed_claim_creation(self.facts.consumer["kind"], self.name, why))
+
+
+def _unsupported(case: _Case) -> ConsumerPlan | None:
+    if case.resolved is not Unresolved.UNSUPPORTED:
+        return None
+    return case.failed(f"checking for claim before creating it: {case.resolved.value}")
+
+
+def _not_generated(case: _Case) -> ConsumerPlan | None:
+    return NOTHING if case.resolved is Unresolved.NOT_NEEDED or case.reference.get("resourceClaimName") else None
+
+
+def _recorded(case: _Case) -> ConsumerPlan | None:
+    claim = case.claim
+    return NOTHING if claim is not None and case.is_for_consumer(claim) else None
+
+
+def _unknown(case: _Case) -> ConsumerPlan | None:
+    key = case.key
+    if key is None or key in case.facts.absent or case.claim is not None or case.owner is case.group:
+        return None
+    return ConsumerPlan(questions=(key,))
+
+
+def _found(case: _Case) -> ConsumerPlan | None:
+    found = case.made.by(case.owner).get(case.name)
+    return ConsumerPlan(found=((case.name, found),)) if found else None
+
+
+def _of_the_group(case: _Case) -> ConsumerPlan | None:
+    return NOTHING if case.owner is case.group else None
+
+
+def _generated(case: _Case) -> ConsumerPlan | None:
+    consumer = case.facts.consumer
+    template_name = str(case.reference.get("resourceClaimTemplateName"))
+    template = case.facts.lookup.template(Key(key_of(consumer).namespace, template_name))
+    if template is None:
+        return case.failed(f'resource claim template "{template_name}" not found')
+    instead = str(case.resolved) if case.claim is not None else ""
+    return ConsumerPlan(creations=(Creation(case.name, new_claim(consumer, case.name, template), instead),))
+
+
+EXISTENCE: Final[Chain[_Case, ConsumerPlan]] = (  # order is the specification
+    _unsupported,  # an entry of a kind that we do not know -> a failure, as upstream's
+    _not_generated,  # its claim has a name of its own, or none is needed -> nothing
+    _recorded,  # the status names a claim of the consumer -> nothing
+    _unknown,  # the status names one that the caches do not know -> ask for it
+    _found,  # one was made for this entry and is not recorded -> record it
+    _of_the_group,  # the PodGroup's -> nothing: it is made for the PodGroup
+    _generated,  # else -> create it, or a failure without its template
+)
+
+
+def _unusable(case: _Case) -> ConsumerPlan | None:
+    claim = case.claim
+    usable = claim is not None and claims.allocation(claim) and not metadata(claim).get("deletionTimestamp")
+    return None if usable else NOTHING
+
+
+def _reserved(case: _Case) -> ConsumerPlan | None:
+    return NOTHING if claims.is_reserved_for(case.claim or {}, case.facts.consumer) else None
+
+
+def _of_somebody_else(case: _Case) -> ConsumerPlan | None:
+    generated = case.reference.get("resourceClaimTemplateName")
+    return NOTHING if generated and not case.is_for_consumer(case.claim or {}) else None
+
+
+def _full(case: _Case) -> ConsumerPlan | None:
+    if len(claims.reserved_for(case.claim or {})) < claims.RESERVED_FOR_MAX:
+        return None
+    return ConsumerPlan(failure=events.claim_full(str(case.resolved)))
+
+
+def _reserve(case: _Case) -> ConsumerPlan | None:
+    return ConsumerPlan(reservations=(Reservation(case.claim or {}, _entry(case.owner)),))
+
+
+RESERVATION: Final[
+    Chain[_Case, ConsumerPlan]
+] = (  # order is the specification; for a Pod whose node no scheduler chose
+    _unusable,  # unknown, not allocated or being deleted -> nothing
+    _reserved,  # for the Pod or its PodGroup already -> nothing
+    _of_somebody_else,  # generated for another consumer -> nothing
+    _full,  # no place for another entry -> a failure
+    _reserve,  # else -> an entry of the Pod or its PodGroup
+)
+
+
+def new_claim(consumer: Object, reference: str, template: Object) -> Object:
     """The claim of a Pod or PodGroup for one of its references, as it is to be created."""
     given: Object = spec(template).get("metadata") or {}
     annotations = {**(given.get("annotations") or {}), wellknown.POD_CLAIM_NAME_ANNOTATION: reference}
-    owner = {"apiVersion": user["apiVersion"], "kind": user["kind"], "uid": uid_of(user), "controller": True}
+    owner = {
+        "apiVersion": consumer["apiVersion"],
+        "kind": consumer["kind"],
+        "uid": uid_of(consumer),
+        "controller": True,
+    }
     meta: dict[str, Any] = {
-        "namespace": key_of(user).namespace,
-        "generateName": names.generate_name(key_of(user).name, reference),
+        "namespace": key_of(consumer).namespace,
+        "generateName": names.generate_name(key_of(consumer).name, reference),
         "annotations": annotations,
-        "ownerReferences": [{**owner, "name": key_of(user).name}],
+        "ownerReferences": [{**owner, "name": key_of(consumer).name}],
     }
     if labels := given.get("labels"):
         meta["labels"] = labels
@@ -179,26 +298,6 @@ def new_claim(user: Object, reference: str, template: Object) -> Object:
     }
 
 
-def _reservation(
-    pod: Object, group: Object | None, reference: Object, resolved: str | Unresolved, lookup: Lookup
-) -> UserPlan:
-    """For a Pod that got its node without a scheduler that reserves: it may use the claim all the same."""
-    claim = lookup.claim(Key(key_of(pod).namespace, resolved)) if isinstance(resolved, str) else None
-    if claim is None or not claims.allocation(claim) or metadata(claim).get("deletionTimestamp"):
-        return NOTHING
-    if claims.is_reserved_for(claim, pod):
-        return NOTHING
-    if reference.get("resourceClaimTemplateName") and not _is_for(claim, pod, group):
-        return NOTHING
-    if len(claims.reserved_for(claim)) >= claims.RESERVED_FOR_MAX:
-        full = (
-            f"ResourceClaim {resolved}: status.reservedFor has {claims.RESERVED_FOR_MAX} entries, the most it can have"
-        )
-        return UserPlan(failure=Failure(wellknown.RESERVATION_BLOCKED, full))
-    consumer = group if group is not None and _is_group_claim(group, reference) else pod
-    return UserPlan(reservations=(Reservation(claim, _entry(consumer)),))
-
-
 def _entry(consumer: Object) -> Object:
     if consumer["kind"] == "Pod":
         return claims.pod_entry(consumer)
@@ -206,34 +305,7 @@ def _entry(consumer: Object) -> Object:
     return {**entry, "uid": uid_of(consumer)}
 
 
-def _is_for(claim: Object, user: Object, group: Object | None) -> bool:
-    """IsForPod and IsForPodGroup of k8s.io/dynamic-resource-allocation: the controlling owner is the user, or the
-    PodGroup that the Pod names."""
-    owner = controller_of(claim)
-    if owner is None:
-        return False
-    if owner.get("kind") == user["kind"] and owner.get("uid") == uid_of(user):
-        return True
-    return (
-        group is not None
-        and owner.get("kind") == "PodGroup"
-        and str(owner.get("apiVersion")).startswith(f"{claims.POD_GROUP_API}/")
-        and owner.get("name") == key_of(group).name
-    )
-
-
-def _is_group_claim(group: Object | None, reference: Object) -> bool:
-    """Whether a Pod shares this claim with its PodGroup: the same entry is in both."""
-    fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
-    shared = pods.claim_references(group) if group is not None else []
-    return any(all(each.get(field) == reference.get(field) for field in fields) for each in shared)
-
-
-def _failed(user: Object, reference: str, why: str) -> UserPlan:
-    return UserPlan(failure=Failure(wellknown.FAILED_CLAIM_CREATION, f"{user['kind']}ResourceClaim {reference}: {why}"))
-
-
-def _merged(plan: UserPlan, more: UserPlan) -> UserPlan:
+def _merged(plan: ConsumerPlan, more: ConsumerPlan) -> ConsumerPlan:
     if more is NOTHING:
         return plan
     return replace(

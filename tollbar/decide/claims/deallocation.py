@@ -1,11 +1,11 @@
-"""How entries leave a claim's `status.reservedFor`: who removes the last one deallocates in the same write.
+"""How entries are removed from a claim's `status.reservedFor`: the write that removes the last one deallocates, too.
 
-Called by every decision that takes entries away, of Pods and of workloads alike; `controllers.claimwrites` does what
-it answers.  Kubernetes frees a claim only in the moment in which it goes from used to unused: a claim that lost its
-last entry and kept its allocation stays allocated, with its finalizer, for ever.
+Kubernetes deallocates a claim only in the moment in which it goes from used to unused: a claim that lost its last entry
+and kept its allocation stays allocated, with its finalizer, for ever.
 
-Invariants: entries of others stay as they are; `status.devices` is never touched; the status goes first, the finalizer
-second; a claim without the finalizer keeps its allocation, since whoever allocated it did not follow the protocol.
+Invariants: entries of others stay as they are; `status.devices` is never touched; the status is written first, the
+finalizer removed second; a claim without the finalizer keeps its allocation, since whoever allocated it did not follow
+the protocol.
 """
 
 from collections.abc import Collection
@@ -25,7 +25,7 @@ class Deallocation:
 
 
 def remove(claim: Object, uids: Collection[str]) -> Deallocation | None:
-    """Take away the entries with these uids; None when none of them is there."""
+    """Remove the entries with these uids; None when none of them is there."""
     entries = claims.reserved_for(claim)
     remaining = [entry for entry in entries if entry.get("uid") not in uids]
     if len(remaining) == len(entries):
@@ -39,7 +39,7 @@ def remove(claim: Object, uids: Collection[str]) -> Deallocation | None:
 
 
 def finish(claim: Object) -> Deallocation | None:
-    """What keeps a claim that is being deleted and has no entry; None when nothing of ours does."""
+    """Remove what keeps a claim that is being deleted and has no entry; None when it has entries or no finalizer."""
     if not metadata(claim).get("deletionTimestamp") or not claims.is_protected(claim) or claims.reserved_for(claim):
         return None
     status = claim.get("status") or {}

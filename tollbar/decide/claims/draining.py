@@ -1,14 +1,14 @@
-"""A claim without its workload's entry: the Pods that use it take the entry's place.
+"""A claim before Tollbar is removed or a cluster downgraded: entries of the Pods that use it replace the workload's.
 
-Used by `tollbar drain --reservations`, before Tollbar is removed or a cluster is downgraded: nobody would ever take our
-entry away again, and an older kubelet asks for the Pod's own.  What is asked for (annotations, WorkloadClaims) stays,
-so that a later installation goes on from there.
+Nobody would ever remove our entry once Tollbar is gone, and an older kubelet asks for the Pod's own.  What is asked for
+(annotations, WorkloadClaims) stays, so that a later installation goes on from there.
 
 Invariants: entries of others stay, in their order; Pods that are done are not added; nothing is added to a claim that
 is being deleted; never more entries than the API server takes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tollbar.decide.claims import deallocation
 from tollbar.decide.claims.deallocation import Deallocation
@@ -16,6 +16,14 @@ from tollbar.decide.claims.reservations import uid_on_record
 from tollbar.model import claims, managers, pods
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.workloads import Intent, intent_of
+
+
+@dataclass(frozen=True, slots=True)
+class DrainingFacts:
+    """`consumers` are the Pods that refer to the claim."""
+
+    claim: Object
+    consumers: Sequence[Object]
 
 
 def entries_of_ours(claim: Object) -> list[str]:
@@ -32,17 +40,16 @@ def entries_of_ours(claim: Object) -> list[str]:
     return [str(entry["uid"]) for entry in claims.reserved_for(claim) if is_ours(entry)]
 
 
-def swap(claim: Object, users: Iterable[Object]) -> Deallocation | None:
-    """`users` are the Pods that refer to the claim; None when no entry of ours is there.  With nobody left, the
-    allocation goes in the same write."""
-    ours = entries_of_ours(claim)
+def decide(facts: DrainingFacts) -> Deallocation | None:
+    """None when no entry of ours is there.  A claim that nobody uses is deallocated."""
+    claim, ours = facts.claim, entries_of_ours(facts.claim)
     if not ours:
         return None
     remaining = [entry for entry in claims.reserved_for(claim) if entry.get("uid") not in ours]
     present = {entry.get("uid") for entry in remaining}
     missing = [
         claims.pod_entry(pod)
-        for pod in users
+        for pod in facts.consumers
         if pods.is_bound(pod) and not pods.is_done(pod) and uid_of(pod) not in present
     ]
     if metadata(claim).get("deletionTimestamp"):

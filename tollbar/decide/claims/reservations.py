@@ -1,25 +1,26 @@
-"""What becomes of a workload's reservation of a ResourceClaim: pin, unpin, deallocate, or wait, and what for.
+"""What becomes of a workload's reservation of a ResourceClaim: add its entry, remove it, deallocate the claim, or wait.
 
 A workload's entry in `status.reservedFor` (a pin) keeps the claim allocated while the workload's Pods come and go.  The
-Pods still get entries of their own beside it: scheduler and kubelet want those.
+Pods still get entries of their own beside it: kube-scheduler and the kubelet ask for those.
 
-Used by the reservations controller and by `tollbar drain --reservations`.  Invariants: entries of others are never
-touched; nothing is added to a claim that is being deleted or is not allocated; with our entry one slot of the 256 stays
-free; a workload counts as gone only when the API server said so of that very uid; a plan that was carried out leads to
-an empty one.
+Invariants: entries of others are never touched; nothing is added to a claim that is being deleted or is not allocated;
+with our entry one of the 256 places stays free; a workload counts as gone only when the API server said so of that very
+uid; a plan that was carried out leads to an empty one.
 
-Hazard: with the server's own claim controller a finished Pod that lingers on a pinned claim starts an endless
-exchange of writes (kubernetes/kubernetes#141274).  `hot_loop` says whether that can happen here.
+Hazard: with kube-controller-manager's claim controller at work, a finished Pod that lingers on a pinned claim starts an
+endless exchange of writes (kubernetes/kubernetes#141274).  `hot_loop` says whether that can happen here.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.claims import deallocation
+from tollbar.api.reasons import ReservedReason
+from tollbar.decide.chain import Chain, first_answer
+from tollbar.decide.claims import deallocation, events
 from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model import claims, managers, pods, workloads
 from tollbar.model.objects import Object, annotations_of, metadata, uid_of
@@ -56,23 +57,23 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class ReservationFacts:
-    """`users` are the Pods that refer to the claim, of any phase; `listed` says that they come from a live list.
+    """`consumers` are the Pods that refer to the claim, of any phase; `listed` says that they come from a live list.
 
-    `withdrawn`: the WorkloadClaim that the intent came from is gone.  `hot_loop`: the server's claim controller may be
-    at work.  `replaces`: we are to take its place, and it has not been found at work.  `wedged_by_pins`: it leaves a
-    claim alone, Pods' entries and all, for as long as an entry of a workload is on it.  `flapping`: uids of entries
-    that came and went several times within seconds.
+    `withdrawn`: the WorkloadClaim that the intent came from is gone.  `hot_loop`: kube-controller-manager's claim
+    controller may be at work.  `replaces`: we are to take its place, and it has not been found at work.
+    `wedged_by_pins`: it is of a version that ignores a claim, Pods' entries included, for as long as an entry of a
+    workload is on it.  `oscillating`: uids of entries that came and went several times within seconds.
     """
 
     claim: Object
     workload: Workload | None = None
-    users: Sequence[Object] = ()
+    consumers: Sequence[Object] = ()
     listed: bool = False
     withdrawn: bool = False
     replaces: bool = False
     wedged_by_pins: bool = False
     hot_loop: bool = True
-    flapping: Collection[str] = ()
+    oscillating: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class State:
     """How the reservation stands, or will when the plan is carried out: status, reason and message of a condition."""
 
     reserved: bool
-    reason: str
+    reason: ReservedReason
     message: str = ""
 
 
@@ -88,36 +89,37 @@ class State:
 class ReservationPlan:
     """At most one of `add` and `remove`.
 
-    `annotations` (None removes one) are written before `add`, or alone.  `list_users`: decide again with the Pods from
-    a live list, do nothing yet.  `state` is None for a claim that nobody wants to keep.
+    `annotations` (None removes one) are written before `add`, or alone.  `list_consumers`: decide again with the Pods
+    from a live list, do nothing yet.  `state` is None for a claim that nobody wants to keep.
     """
 
     state: State | None = None
     annotations: tuple[tuple[str, str | None], ...] = ()
     add: Object | None = None
     remove: Deallocation | None = None
-    list_users: bool = False
+    list_consumers: bool = False
     events: tuple[Event, ...] = ()
     outcome: Outcome = DONE
 
 
 def decide(facts: ReservationFacts) -> ReservationPlan:
-    """The first rule of the chain that speaks decides; the server's endless exchange is reported whatever it says."""
+    """What the chain decides; kube-controller-manager's endless exchange is reported in any case."""
     case = _Case(facts)
-    plan = next((plan for rule in CHAIN if (plan := rule(case)) is not None), ReservationPlan())
-    if not case.looping:
+    plan = first_answer(CHAIN, case, ReservationPlan())
+    if not case.oscillating:
         return plan
-    outcome = _RECHECK if plan.outcome == DONE else plan.outcome  # it may go on without any event of the claim's own
-    return replace(plan, events=(*plan.events, _loop_event(case)), outcome=outcome)
+    outcome = _RECHECK if plan.outcome == DONE else plan.outcome  # the claim itself may not change when it ends
+    event = events.upstream_oscillation(_names(case.oscillating))
+    return replace(plan, events=(*plan.events, event), outcome=outcome)
 
 
 def is_lingering(pod: Object) -> bool:
-    """Whether it has ended on a node and stays: the server's claim controller removes its entry and adds it again."""
+    """Whether it has ended on a node and stays: kube-controller-manager removes its entry and adds it again."""
     return pods.is_terminal(pod) and pods.is_bound(pod) and not pods.is_deleting(pod)
 
 
 def uid_on_record(claim: Object) -> str:
-    """The uid of the entry that is ours according to the claim itself, there or not; empty when there never was one."""
+    """The uid of our entry as the claim records it, whether or not the entry is there; empty without a record."""
     written = annotations_of(claim).get(wellknown.ANNOTATION_RESERVED_UID, "")
     return written or next(iter(managers.reserved_by_us(claim)), "")
 
@@ -149,26 +151,26 @@ class _Case:
 
     @cached_property
     def lingering(self) -> list[Object]:
-        return [pod for pod in self.facts.users if is_lingering(pod)]
+        return [pod for pod in self.facts.consumers if is_lingering(pod)]
 
     @cached_property
-    def looping(self) -> list[Object]:
+    def oscillating(self) -> list[Object]:
         """Finished Pods whose entries come and go."""
-        return [pod for pod in self.lingering if uid_of(pod) in self.facts.flapping]
+        return [pod for pod in self.lingering if uid_of(pod) in self.facts.oscillating]
 
     @property
     def others_consume(self) -> bool:
-        """Whether somebody besides us and Pods that have ended is on the list."""
-        ended = {uid_of(pod) for pod in self.facts.users if pods.is_terminal(pod)}
+        """Whether there are entries besides ours and those of Pods that have ended."""
+        ended = {uid_of(pod) for pod in self.facts.consumers if pods.is_terminal(pod)}
         return any(entry.get("uid") not in self.ours | ended for entry in self.entries)
 
-    def because(self, reason: str, message: str = "") -> State:
+    def because(self, reason: ReservedReason, message: str = "") -> State:
         """As it is: with our entry reserved, without it not."""
         return State(bool(self.ours), reason, message)
 
 
 def _nothing(case: _Case) -> ReservationPlan | None:
-    """Nobody wants to keep it, and no entry is ours; what a WorkloadClaim wrote goes with it."""
+    """Nobody wants to keep it, and no entry is ours; the annotations of a WorkloadClaim that is gone are removed."""
     if case.intent is not None or case.ours:
         return None
     if not case.facts.withdrawn or metadata(case.claim).get("deletionTimestamp"):
@@ -188,59 +190,59 @@ _ANNOTATIONS: Final = (
 def _deleting(case: _Case) -> ReservationPlan | None:
     if not metadata(case.claim).get("deletionTimestamp"):
         return None
-    return _let_go(case, wellknown.DELETING, "the claim is being deleted")
+    return _release(case, ReservedReason.DELETING, "the claim is being deleted")
 
 
 def _unwanted(case: _Case) -> ReservationPlan | None:
     if case.intent is not None:
         return None
-    return _let_go(case, wellknown.RELEASED, "nobody asks for the reservation any more")
+    return _release(case, ReservedReason.RELEASED, "nobody asks for the reservation any more")
 
 
 def _malformed(case: _Case) -> ReservationPlan | None:
     if not isinstance(case.intent, Malformed):
         return None
-    return _blocked(case, wellknown.INVALID_REFERENCE, case.intent.why, outcome=DONE)
+    return _blocked(case, ReservedReason.INVALID_REFERENCE, case.intent.why, outcome=DONE)
 
 
 def _unreadable(case: _Case) -> ReservationPlan | None:
-    """Not knowing is no reason to let go: a kind that discovery has lost may be back in a minute."""
+    """Without knowledge of the workload nothing is released: a kind that discovery has lost may be back in a minute."""
     workload, reference = case.facts.workload, _reference(case)
     match workload.knowledge if workload is not None else Knowledge.UNLISTED:
         case Knowledge.UNLISTED:
             return ReservationPlan(
-                state=case.because(wellknown.KIND_UNKNOWN, f"{reference}: its kind is being listed"),
+                state=case.because(ReservedReason.KIND_UNKNOWN, f"{reference}: its kind is being listed"),
                 outcome=RetryAfter(SOON),
             )
         case Knowledge.UNKNOWN_KIND:
             why = f"{reference}: the API server does not serve this kind{_plural(case)}"
-            return _blocked(case, wellknown.KIND_UNKNOWN, why)
+            return _blocked(case, ReservedReason.KIND_UNKNOWN, why)
         case Knowledge.FORBIDDEN:
             detail = workload.detail if workload is not None else ""
-            return _blocked(case, wellknown.PERMISSION_DENIED, f"{reference}: {detail}")
+            return _blocked(case, ReservedReason.PERMISSION_DENIED, f"{reference}: {detail}")
         case _:
             return None
 
 
 def _gone(case: _Case) -> ReservationPlan | None:
-    """Deleted, or another one of that name: who asks has made sure of it."""
+    """Deleted, or another one of that name; facts say so only after the API server did."""
     workload, reference = case.workload, _reference(case)
     stale = case.ours - {uid_of(workload or {})}
     if stale:
-        return _let_go(case, wellknown.RELEASED, f"{reference} is gone", stale)
+        return _release(case, ReservedReason.RELEASED, f"{reference} is gone", stale)
     if workload is None:
-        return _waiting(case, wellknown.WORKLOAD_MISSING, f"{reference} does not exist")
+        return _waiting(case, ReservedReason.WORKLOAD_MISSING, f"{reference} does not exist")
     if metadata(workload).get("deletionTimestamp") and not case.ours:
-        return _waiting(case, wellknown.WORKLOAD_MISSING, f"{reference} is being deleted")
+        return _waiting(case, ReservedReason.WORKLOAD_MISSING, f"{reference} is being deleted")
     return None
 
 
 def _policy(case: _Case) -> ReservationPlan | None:
-    """Has the workload done what the claim was kept for?"""
+    """The release policy: the workload has finished, or is idle."""
     workload = case.workload or {}
     match case.intent.release if isinstance(case.intent, Intent) else None:
         case "WhenFinished" if workloads.is_finished(workload):
-            return _let_go(case, wellknown.RELEASED, f"{_reference(case)} has finished")
+            return _release(case, ReservedReason.RELEASED, f"{_reference(case)} has finished")
         case "WhenIdle" if workloads.is_scaled_to_zero(workload):
             return _idle(case)
         case _:
@@ -248,33 +250,35 @@ def _policy(case: _Case) -> ReservationPlan | None:
 
 
 def _idle(case: _Case) -> ReservationPlan | None:
-    """Replicas alone prove nothing: the last Pod may still run, or one of somebody else's may refer to the claim."""
-    users = [pod for pod in case.facts.users if not pods.is_done(pod)]
-    if users:
+    """Zero replicas are not enough: the last Pod may still run, or somebody else's Pod may refer to the claim."""
+    if not all(map(pods.is_done, case.facts.consumers)):
         return None
     if case.ours and not case.facts.listed:
-        return ReservationPlan(state=case.because(wellknown.HELD), list_users=True)
-    return _let_go(case, wellknown.RELEASED, f"{_reference(case)} is scaled to zero and no Pod refers to the claim")
+        return ReservationPlan(state=case.because(ReservedReason.HELD), list_consumers=True)
+    return _release(
+        case, ReservedReason.RELEASED, f"{_reference(case)} is scaled to zero and no Pod refers to the claim"
+    )
 
 
 def _not_begun(case: _Case) -> ReservationPlan | None:
-    """A restart must not cost a workload its devices for the sake of a controller that is most likely switched off."""
+    """Nothing is released for the sake of a claim controller that is most likely switched off: a restart of ours would
+    cost the workload its devices."""
     if not (case.facts.replaces and case.facts.hot_loop):
         return None
     if case.ours:
-        return ReservationPlan(state=State(True, wellknown.HELD), outcome=_RECHECK)
+        return ReservationPlan(state=State(True, ReservedReason.HELD), outcome=_RECHECK)
     if case.facts.wedged_by_pins:
-        return ReservationPlan(state=State(False, wellknown.UPSTREAM_TOO_OLD, _TOO_OLD), outcome=RetryAfter(SOON))
+        return ReservationPlan(state=State(False, ReservedReason.UPSTREAM_TOO_OLD, _TOO_OLD), outcome=RetryAfter(SOON))
     return None
 
 
 def _wedged(case: _Case) -> ReservationPlan | None:
-    """Entries of Pods that are gone would stay and fill the list.  Said before the first allocation, too."""
+    """Entries of Pods that are gone would stay and fill the list.  Reported before the first allocation, too."""
     if not case.facts.wedged_by_pins:
         return None
     if case.ours:
-        return _let_go(case, wellknown.UPSTREAM_TOO_OLD, f"given up: {_TOO_OLD}")
-    return _blocked(case, wellknown.UPSTREAM_TOO_OLD, _TOO_OLD)
+        return _release(case, ReservedReason.UPSTREAM_TOO_OLD, f"given up: {_TOO_OLD}")
+    return _blocked(case, ReservedReason.UPSTREAM_TOO_OLD, _TOO_OLD)
 
 
 _TOO_OLD: Final = (
@@ -286,38 +290,37 @@ _TOO_OLD: Final = (
 def _not_allocated(case: _Case) -> ReservationPlan | None:
     if claims.allocation(case.claim):
         return None
-    return _waiting(case, wellknown.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
+    return _waiting(case, ReservedReason.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
 
 
 def _oscillation(case: _Case) -> ReservationPlan | None:
     """A claim that is pinned while a finished Pod lingers is written to for ever.
 
-    Looked at again in a while: nothing tells when the server's claim controller has been switched off.
+    Looked at again every `RECHECK` seconds: nothing tells when kube-controller-manager's claim controller has been
+    switched off.
     """
     if not case.facts.hot_loop or not case.lingering:
         return None
     named = _names(case.lingering)
     if not case.ours:
-        why = f"not reserved while finished Pods linger ({named}): {_ADVICE}"
-        return replace(_waiting(case, wellknown.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
+        why = f"not reserved while finished Pods linger ({named}): {events.OSCILLATION}"
+        return replace(_waiting(case, ReservedReason.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
     if case.others_consume:
-        why = f"finished Pods linger ({named}), and others use the claim: {_ADVICE}"
-        return ReservationPlan(state=case.because(wellknown.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
-    return _let_go(case, wellknown.UPSTREAM_OSCILLATION, f"given up because finished Pods linger ({named}): {_ADVICE}")
-
-
-_ADVICE: Final = (
-    "kube-controller-manager would take their entries away and add them again without end"
-    " (kubernetes/kubernetes#141274); delete them, or run Tollbar with claims: Replace"
-)
+        why = f"finished Pods linger ({named}), and others use the claim: {events.OSCILLATION}"
+        return ReservationPlan(state=case.because(ReservedReason.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
+    return _release(
+        case,
+        ReservedReason.UPSTREAM_OSCILLATION,
+        f"given up because finished Pods linger ({named}): {events.OSCILLATION}",
+    )
 
 
 def _full(case: _Case) -> ReservationPlan | None:
-    """Our entry makes room for a Pod's: a claim with so many consumers needs no pin to stay allocated."""
+    """Our entry makes room for a Pod's: a claim with so many consumers stays allocated without it."""
     why = f"{len(case.entries)} of {claims.RESERVED_FOR_MAX} entries are taken; more consumers need PodGroups"
     if case.ours:
-        return _let_go(case, wellknown.FULL, why) if len(case.entries) > LIMIT else None
-    return _blocked(case, wellknown.FULL, why, outcome=DONE) if len(case.entries) >= LIMIT else None
+        return _release(case, ReservedReason.FULL, why) if len(case.entries) > LIMIT else None
+    return _blocked(case, ReservedReason.FULL, why, outcome=DONE) if len(case.entries) >= LIMIT else None
 
 
 def _pin(case: _Case) -> ReservationPlan | None:
@@ -326,32 +329,31 @@ def _pin(case: _Case) -> ReservationPlan | None:
     uid = uid_of(case.workload or {})
     entry = case.intent.reference.entry(uid)
     record = () if uid_on_record(case.claim) == uid else ((wellknown.ANNOTATION_RESERVED_UID, uid),)
-    note = f"reserved for {case.intent.reference}"
     return ReservationPlan(
-        state=State(True, wellknown.HELD),
+        state=State(True, ReservedReason.HELD),
         annotations=record,
         add=entry,
-        events=(Event("Normal", wellknown.CLAIM_RESERVED, note, "Reserve"),),
+        events=(events.claim_reserved(str(case.intent.reference)),),
     )
 
 
 def _held(_case: _Case) -> ReservationPlan | None:
-    return ReservationPlan(state=State(True, wellknown.HELD))
+    return ReservationPlan(state=State(True, ReservedReason.HELD))
 
 
-CHAIN: Final[Sequence[Callable[[_Case], ReservationPlan | None]]] = (  # order is the specification
+CHAIN: Final[Chain[_Case, ReservationPlan]] = (  # order is the specification
     _nothing,  # no intent and no entry of ours -> nothing
-    _deleting,  # the claim is being deleted -> our entry goes
-    _unwanted,  # the intent was withdrawn -> our entry goes
+    _deleting,  # the claim is being deleted -> release
+    _unwanted,  # the intent was withdrawn -> release
     _malformed,  # the intent cannot be understood -> keep what there is
     _unreadable,  # the workload's kind is not served, not readable or not listed -> keep what there is
-    _gone,  # the workload is gone, or another one -> our entry goes; never seen -> wait
-    _policy,  # finished, or idle by cache and live list -> our entry goes
+    _gone,  # the workload is gone, or another one -> release; never seen -> wait
+    _policy,  # finished, or idle by cache and live list -> release
     _not_begun,  # we are about to replace the server's claim controller -> keep what there is, and wait
-    _wedged,  # the server's claim controller cannot live with it -> no pin; one that is there goes
+    _wedged,  # the server's claim controller ignores reserved claims -> release, add nothing
     _not_allocated,  # -> wait: the API server takes no entry
-    _oscillation,  # a finished Pod lingers -> no pin; one that is there goes if nobody else consumes
-    _full,  # no slot to spare -> no pin; one that is there makes room
+    _oscillation,  # a finished Pod lingers -> add nothing; release unless somebody else uses the claim
+    _full,  # no place to spare -> release, add nothing
     _pin,  # no entry of ours -> add it
     _held,  # else -> nothing
 )
@@ -372,35 +374,25 @@ def _names(found: Sequence[Object]) -> str:
     return ", ".join(shown) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
 
 
-def _waiting(case: _Case, reason: str, message: str) -> ReservationPlan:
+def _waiting(case: _Case, reason: ReservedReason, message: str) -> ReservationPlan:
     return ReservationPlan(state=case.because(reason, message))
 
 
-def _blocked(case: _Case, reason: str, message: str, outcome: Outcome = _RECHECK) -> ReservationPlan:
-    note = f"{reason}: {message}"
-    return ReservationPlan(
-        state=case.because(reason, message),
-        events=(Event("Warning", wellknown.RESERVATION_BLOCKED, note, "Reserve"),),
-        outcome=outcome,
-    )
+def _blocked(case: _Case, reason: ReservedReason, message: str, outcome: Outcome = _RECHECK) -> ReservationPlan:
+    event = events.reservation_blocked(reason, message)
+    return ReservationPlan(state=case.because(reason, message), events=(event,), outcome=outcome)
 
 
-def _let_go(case: _Case, reason: str, message: str, uids: Collection[str] = ()) -> ReservationPlan:
-    """Our entries go, or these of them; with the last entry of all the allocation does."""
+def _release(case: _Case, reason: ReservedReason, message: str, uids: Collection[str] = ()) -> ReservationPlan:
+    """Remove our entries, or these of them; the write that removes the last entry of all deallocates the claim."""
     removal = deallocation.remove(case.claim, uids or case.ours)
     state = State(False, reason, message)
     if removal is None:
         return ReservationPlan(state=state)
-    last = not (removal.status or {}).get("reservedFor")
-    kind: Literal["Normal", "Warning"] = "Warning" if reason in _UPSTREAMS_FAULT else "Normal"
-    event = wellknown.CLAIM_DEALLOCATED if last and removal.unprotect else wellknown.RESERVATION_RELEASED
-    return ReservationPlan(state=state, remove=removal, events=(Event(kind, event, f"{reason}: {message}", "Release"),))
-
-
-_UPSTREAMS_FAULT: Final = frozenset({wellknown.UPSTREAM_OSCILLATION, wellknown.UPSTREAM_TOO_OLD})
-
-
-def _loop_event(case: _Case) -> Event:
-    """On the claim, whoever reserved it: this is the server's doing, and costs the whole cluster."""
-    note = f"the entries of finished Pods ({_names(case.looping)}) come and go without end; {_ADVICE}"
-    return Event("Warning", wellknown.UPSTREAM_OSCILLATION, note, "Observe")
+    event = events.reservation_released(
+        reason,
+        message,
+        deallocated=removal.unprotect and not (removal.status or {}).get("reservedFor"),
+        by_upstream=reason in (ReservedReason.UPSTREAM_OSCILLATION, ReservedReason.UPSTREAM_TOO_OLD),
+    )
+    return ReservationPlan(state=state, remove=removal, events=(event,))

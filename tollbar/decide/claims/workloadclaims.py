@@ -1,37 +1,40 @@
 """What a WorkloadClaim wants of its ResourceClaim: that it exists, and says whom it is kept for; and the status.
 
-The reservation itself is decided about the claim (`tollbar.decide.claims.reservations`), whoever asks for it: here it
-is only reported.  Invariants: a claim that somebody else made or asked for is never changed; a claim is made at most
-once for each WorkloadClaim; nothing that is already there is written again.
+The reservation itself is decided about the claim (`tollbar.decide.claims.reservations`), whoever asks for it, and only
+reported here.  Invariants: a claim that somebody else made or asked for is never changed; a claim is made at most once
+for each WorkloadClaim; nothing that is already there is written again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
 
 from tollbar import wellknown
+from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim
+from tollbar.decide import status
+from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.claims.reservations import State, uid_on_record
-from tollbar.decide.rules.statuses import StatusPlan, status_plan
-from tollbar.model import claims, conditions
+from tollbar.decide.status import StatusPlan
+from tollbar.model import claims
+from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, uid_of
 
-NO_STATUS: Final = StatusPlan()
 PENDING: Final = "Pending"
 RESERVED: Final = "Reserved"
 RELEASED: Final = "Released"
 BLOCKED: Final = "Blocked"
 _BLOCKED: Final = frozenset(
     {
-        wellknown.KIND_UNKNOWN,
-        wellknown.FULL,
-        wellknown.UPSTREAM_OSCILLATION,
-        wellknown.UPSTREAM_TOO_OLD,
-        wellknown.INVALID_REFERENCE,
-        wellknown.INVALID_SPEC,
-        wellknown.PERMISSION_DENIED,
-        wellknown.CLAIM_TAKEN,
+        ReservedReason.KIND_UNKNOWN,
+        ReservedReason.FULL,
+        ReservedReason.UPSTREAM_OSCILLATION,
+        ReservedReason.UPSTREAM_TOO_OLD,
+        ReservedReason.INVALID_REFERENCE,
+        ReservedReason.INVALID_SPEC,
+        ReservedReason.PERMISSION_DENIED,
+        ReservedReason.CLAIM_TAKEN,
     }
 )
 
@@ -58,35 +61,75 @@ class WorkloadClaimPlan:
 
     create: Object | None = None
     annotate: Mapping[str, str] | None = None
-    status: StatusPlan = NO_STATUS
+    status: StatusPlan = field(default_factory=StatusPlan)
+
+
+NOTHING: Final = WorkloadClaimPlan()
+Answer: TypeAlias = WorkloadClaimPlan | State
+"""Of the chain: what to do, or what the status should say."""
 
 
 def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
     """`now` in epoch seconds."""
     if metadata(facts.obj).get("deletionTimestamp"):
-        return WorkloadClaimPlan()
-    if isinstance(facts.parsed, list):
-        said = "; ".join(map(str, facts.parsed))
-        return WorkloadClaimPlan(status=status(facts, State(False, wellknown.INVALID_SPEC, said), now))
-    if facts.claim is None:
-        return _without_claim(facts, facts.parsed, now)
-    if problem := _foreign(facts.obj, facts.parsed, facts.claim):
-        return WorkloadClaimPlan(status=status(facts, State(False, wellknown.CLAIM_TAKEN, problem), now))
-    wanted = _annotations(facts.parsed)
-    if not wanted.items() <= annotations_of(facts.claim).items():
-        return WorkloadClaimPlan(annotate=wanted)
-    return WorkloadClaimPlan(status=status(facts, facts.state, now) if facts.state is not None else NO_STATUS)
-
-
-def _without_claim(facts: WorkloadClaimFacts, wanted: WorkloadClaim, now: float) -> WorkloadClaimPlan:
-    template = wanted.spec.resource_claim_template_name
-    if template is None:
-        missing = State(False, wellknown.CLAIM_MISSING, f"ResourceClaim {wanted.claim_name} does not exist")
-    elif facts.template is None:
-        missing = State(False, wellknown.TEMPLATE_MISSING, f"ResourceClaimTemplate {template} does not exist")
+        return NOTHING
+    answer: Answer = NOTHING
+    if isinstance(facts.parsed, WorkloadClaim):
+        answer = first_answer(CHAIN, _Case(facts, facts.parsed), answer)
     else:
-        return WorkloadClaimPlan(create=claim_for(facts.obj, wanted, facts.template))
-    return WorkloadClaimPlan(status=status(facts, missing, now))
+        answer = State(False, ReservedReason.INVALID_SPEC, "; ".join(map(str, facts.parsed)))
+    return WorkloadClaimPlan(status=status_of(facts, answer, now)) if isinstance(answer, State) else answer
+
+
+class _Case(NamedTuple):
+    facts: WorkloadClaimFacts
+    wanted: WorkloadClaim
+
+
+def _no_claim(case: _Case) -> State | None:
+    if case.facts.claim is not None or case.wanted.spec.resource_claim_template_name is not None:
+        return None
+    why = f"ResourceClaim {case.wanted.claim_name} does not exist"
+    return State(False, ReservedReason.CLAIM_MISSING, why)
+
+
+def _no_template(case: _Case) -> State | None:
+    if case.facts.claim is not None or case.facts.template is not None:
+        return None
+    why = f"ResourceClaimTemplate {case.wanted.spec.resource_claim_template_name} does not exist"
+    return State(False, ReservedReason.TEMPLATE_MISSING, why)
+
+
+def _create(case: _Case) -> WorkloadClaimPlan | None:
+    if case.facts.claim is not None or case.facts.template is None:
+        return None
+    return WorkloadClaimPlan(create=claim_for(case.facts.obj, case.wanted, case.facts.template))
+
+
+def _taken(case: _Case) -> State | None:
+    why = _foreign(case.facts.obj, case.wanted, case.facts.claim or {})
+    return State(False, ReservedReason.CLAIM_TAKEN, why) if why else None
+
+
+def _annotate(case: _Case) -> WorkloadClaimPlan | None:
+    wanted = _annotations(case.wanted)
+    if wanted.items() <= annotations_of(case.facts.claim or {}).items():
+        return None
+    return WorkloadClaimPlan(annotate=wanted)
+
+
+def _report(case: _Case) -> State | None:
+    return case.facts.state
+
+
+CHAIN: Final[Chain[_Case, Answer]] = (  # order is the specification
+    _no_claim,  # it is to exist and does not -> say so
+    _no_template,  # it is to be made and its template does not exist -> say so
+    _create,  # it does not exist -> make it
+    _taken,  # it is somebody else's -> say so
+    _annotate,  # it does not say whom it is kept for -> write that
+    _report,  # -> say how its reservation stands, once that is known
+)
 
 
 def claim_for(owner: Object, wanted: WorkloadClaim, template: Object) -> Object:
@@ -140,34 +183,22 @@ def _foreign(owner: Object, wanted: WorkloadClaim, claim: Object) -> str:
 def _phase(state: State) -> str:
     if state.reserved:
         return RESERVED
-    if state.reason in (wellknown.RELEASED, wellknown.DELETING):
+    if state.reason in (ReservedReason.RELEASED, ReservedReason.DELETING):
         return RELEASED
     return BLOCKED if state.reason in _BLOCKED else PENDING
 
 
-def status(facts: WorkloadClaimFacts, state: State, now: float) -> StatusPlan:
-    """The status that says `state`."""
-    old = facts.obj.get("status") or {}
-    generation = int(metadata(facts.obj).get("generation") or 0)
-    entries = claims.reserved_for(facts.claim or {})
-    ours = uid_on_record(facts.claim or {}) if state.reserved else ""
-    wanted = {
-        **old,
-        "observedGeneration": generation,
+def status_of(facts: WorkloadClaimFacts, state: State, now: float) -> StatusPlan:
+    """The status that says `state`; `now` in epoch seconds."""
+    claim = facts.claim or {}
+    ours = uid_on_record(claim) if state.reserved else ""
+    members = {
         "resourceClaimName": facts.parsed.claim_name if isinstance(facts.parsed, WorkloadClaim) else "",
         "phase": _phase(state),
-        "workloadUID": ours or None,
-        "consumers": sum(1 for entry in entries if entry.get("uid") != ours),
-        "conditions": conditions.with_condition(
-            old.get("conditions"),
-            type_=wellknown.CONDITION_RESERVED,
-            status="True" if state.reserved else "False",
-            reason=state.reason,
-            message=state.message,
-            generation=generation,
-            now=now,
-        ),
+        "consumers": sum(1 for entry in claims.reserved_for(claim) if entry.get("uid") != ours),
     }
-    if not ours and "workloadUID" not in old:
-        del wanted["workloadUID"]  # nothing to remove
-    return status_plan(facts.obj, wanted, (), facts.written, now)
+    if ours or "workloadUID" in (facts.obj.get("status") or {}):
+        members["workloadUID"] = ours or None  # a merge patch removes it with null
+    condition = Condition("True" if state.reserved else "False", state.reason, state.message)
+    wanted = status.with_condition(facts.obj, wellknown.CONDITION_RESERVED, condition, members, now)
+    return status.write(facts.obj, wanted, facts.written, now)

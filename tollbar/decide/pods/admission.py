@@ -1,27 +1,29 @@
 """What happens to a Pod at its creation: nothing, tolerations at once, or our gate.
 
-Called by the webhook (`webhooks.pods`), `explain` and `simulate`.  Invariants: total on any JSON object; idempotent
-under reinvocation (deciding the patched Pod again yields no patch); never a `test` operation, and only patches that
-apply and leave the Pod valid, because the API server answers the user with an error otherwise even under
-`failurePolicy: Ignore`.
+Invariants: total on any JSON object; idempotent under reinvocation (deciding the patched Pod again yields no patch);
+never a `test` operation, and only patches that apply and leave the Pod valid, because the API server answers the user
+with an error otherwise even under `failurePolicy: Ignore`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
 from tollbar import wellknown
 from tollbar.cel import CelEngine
+from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.pods import matching, tolerations
-from tollbar.decide.pods.matching import Judgement, SelectorCompiler
+from tollbar.decide.pods.matching import Results, SelectorCompiler
 from tollbar.decide.pods.package import Package
-from tollbar.decide.pods.scope import AdmissionMode, hands_off
+from tollbar.decide.pods.reasons import PodReason
+from tollbar.decide.pods.scope import AdmissionMode, exclusion_reason
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, annotations_of, metadata, spec
+from tollbar.model.plan import Reason
 from tollbar.model.tolerations import Identity, identity
 
 Decision = Literal["ignored", "tolerated", "gated"]
@@ -30,7 +32,8 @@ _TOLERATIONS: Final = "pod.spec.tolerations"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFacts:
-    """`ready` says that every cache has synced; `gating` that somebody is able to release what we gate."""
+    """`managed`: the namespace is one of ours; `ready`: every cache has synced; `gating`: the controllers may release
+    what we gate."""
 
     package: Package
     rules: tuple[Rule, ...]
@@ -44,31 +47,27 @@ class AdmissionFacts:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionPlan:
-    """`patch` may be non-empty for an ignored Pod: a forged provenance record is stripped from any Pod of ours."""
+    """`patch` may be non-empty for an ignored Pod: a forged provenance record is removed.  `failed` are (rule, why)."""
 
     decision: Decision = "ignored"
     patch: Patch = ()
     warnings: tuple[str, ...] = ()
-    because: tuple[str, ...] = ()
+    because: tuple[Reason, ...] = ()
     additions: tuple[Addition, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
 
 
 def decide(facts: AdmissionFacts) -> AdmissionPlan:
-    """The plan for a Pod that is being created: the first rule of the chain that speaks decides."""
-    case = _Case(facts)
-    for rule in CHAIN:
-        if (plan := rule(case)) is not None:
-            return plan
-    return AdmissionPlan()
+    """The plan for a Pod that is being created."""
+    return first_answer(CHAIN, _Case(facts), AdmissionPlan())
 
 
 class _Case:
     """The facts, with what several rules of the chain share.
 
     `pod` is the Pod without a forged provenance record, `strip` the operation that makes it so: clients may not claim
-    that Tollbar added what it did not.  Both are asked for only where Tollbar is in charge, because it takes a
-    judgement to tell.
+    that Tollbar added what it did not.  Only an evaluation of the rules tells whether a record is true, so both are
+    used only for Pods that Tollbar does not leave alone.
     """
 
     def __init__(self, facts: AdmissionFacts) -> None:
@@ -87,27 +86,25 @@ class _Case:
         return _without_record(pod) if self.strip else pod
 
     @cached_property
-    def judgement(self) -> Judgement:
-        return self.judge(self.facts.rules, self.facts.package)
+    def results(self) -> Results:
+        return self.evaluate(self.facts.rules, self.facts.package)
 
-    def judge(self, rules: Sequence[Rule], package: Package) -> Judgement:
-        return matching.judge(rules, package, self.facts.engine, self.facts.selector, matching.AT_ADMISSION)
+    def evaluate(self, rules: Sequence[Rule], package: Package) -> Results:
+        return matching.evaluate(rules, package, self.facts.engine, self.facts.selector, matching.AT_ADMISSION)
 
 
-def _not_ours(case: _Case) -> AdmissionPlan | None:
-    reason = hands_off(case.facts.package.pod, managed=case.facts.managed)
-    return AdmissionPlan(because=(reason,)) if reason else None
+def _excluded(case: _Case) -> AdmissionPlan | None:
+    reason = exclusion_reason(case.facts.package.pod, managed=case.facts.managed)
+    return _ignored(reason) if reason is not None else None
 
 
 def _not_ready(case: _Case) -> AdmissionPlan | None:
-    return None if case.facts.ready else AdmissionPlan(because=("CachesNotSynced",))
+    return None if case.facts.ready else _ignored(PodReason.CACHES_NOT_SYNCED)
 
 
 def _already_gated(case: _Case) -> AdmissionPlan | None:
-    """Our gate is there, from an earlier pass or from the author: the controller decides; only the label is ours."""
-    if not pods.is_gated(case.pod):
-        return None
-    return _gated(case, "AlreadyGated")
+    """Our gate is there, from an earlier pass or from the author: the controller decides; the label is set."""
+    return _gated(case, Reason(PodReason.ALREADY_GATED)) if pods.is_gated(case.pod) else None
 
 
 def _gate_first(case: _Case) -> AdmissionPlan | None:
@@ -119,35 +116,35 @@ def _gate_first(case: _Case) -> AdmissionPlan | None:
     in_scope = (r for r in case.facts.rules if r.mode == "Enforce" and r.in_scope(case.facts.package.namespace))
     if not wants_devices and not any(rule.pod_only for rule in in_scope):
         return None
-    return _gated(case, "GateMode")
+    return _gated(case, Reason(PodReason.GATE_MODE))
 
 
 def _never(case: _Case) -> AdmissionPlan | None:
-    return AdmissionPlan(patch=case.strip, because=("NeverMode",)) if case.facts.mode == "Never" else None
+    return _ignored(PodReason.NEVER_MODE, case.strip) if case.facts.mode == "Never" else None
 
 
 def _undecided(case: _Case) -> AdmissionPlan | None:
-    if not case.judgement.undecided or not case.facts.gating:
+    if not case.results.undecided or not case.facts.gating:
         return None
-    return _gated(case, *case.judgement.because)
+    return _gated(case, *case.results.because)
 
 
 def _tolerated(case: _Case) -> AdmissionPlan:
-    judgement = case.judgement
-    additions = tolerations.additions_for(case.pod, judgement.true)
+    results = case.results
+    additions = tolerations.additions_for(case.pod, results.true)
     patch = tolerations.patch(case.pod, additions, via="admission", gate="keep", fenced=False)
     return AdmissionPlan(
-        decision="tolerated" if judgement.true else "ignored",
+        decision="tolerated" if results.true else "ignored",
         patch=(*case.strip, *patch),
-        warnings=tuple(_audit_warnings(judgement.audited, case.pod)),
-        because=judgement.because,
+        warnings=tuple(_audit_warnings(results.audited, case.pod)),
+        because=results.because,
         additions=additions,
-        failed=tuple((rule.name, why) for rule, why in judgement.failed),
+        failed=results.failures,
     )
 
 
-CHAIN: Final[Sequence[Callable[[_Case], AdmissionPlan | None]]] = (  # order is the specification
-    _not_ours,  # bound, mirror, DaemonSet, opted out, namespace not managed -> nothing
+CHAIN: Final[Chain[_Case, AdmissionPlan]] = (  # order is the specification
+    _excluded,  # bound, mirror, DaemonSet, opted out, namespace not managed -> nothing
     _not_ready,  # caches not synced yet -> nothing, the controller repairs it late
     _already_gated,  # our gate is on the Pod -> leave it, keep the label right
     _never,  # mode Never -> nothing, the controller adds late what is due
@@ -157,7 +154,11 @@ CHAIN: Final[Sequence[Callable[[_Case], AdmissionPlan | None]]] = (  # order is 
 )
 
 
-def _gated(case: _Case, *because: str) -> AdmissionPlan:
+def _ignored(reason: PodReason, patch: Patch = ()) -> AdmissionPlan:
+    return AdmissionPlan(patch=patch, because=(Reason(reason),))
+
+
+def _gated(case: _Case, *because: Reason) -> AdmissionPlan:
     patch = tolerations.patch(case.pod, (), via="admission", gate="add", fenced=False)
     return AdmissionPlan(decision="gated", patch=(*case.strip, *patch), because=because)
 
@@ -188,14 +189,14 @@ def _is_true_record(case: _Case) -> bool:
         return False
     if not all(_is_true_entry(entry, by_name.get(str(entry.get("rule"))), present) for entry in entries):
         return False
-    names = {entry["rule"] for entry in entries} - {rule.name for rule in case.judgement.true}
+    names = {entry["rule"] for entry in entries} - {rule.name for rule in case.results.true}
     doubtful = [by_name[name] for name in names]
     if not doubtful:
         return True
     if not all(rule.reads_any(_TOLERATIONS) for rule in doubtful):
-        return False  # what was added makes no difference to what it says
+        return False  # the tolerations that were added make no difference to such a rule
     before = replace(case.facts.package, pod=_without_added(pod, entries))
-    return len(case.judge(doubtful, before).true) == len(doubtful)
+    return len(case.evaluate(doubtful, before).true) == len(doubtful)
 
 
 def _without_added(pod: Object, entries: Sequence[Object]) -> Object:

@@ -1,7 +1,6 @@
-"""Which rules are true for a package: three-valued, over every alternative, within an allowance.
+"""Which rules are true for a package: three-valued, over every alternative, within limits of cost.
 
-Used by admission, the gates controller, `explain` and the rules' counters.  Pure but for a memo: a `Judge` belongs to
-one package and prepares each alternative's inputs once for all rules.
+Pure but for a memo: an `Evaluator` belongs to one package and prepares each alternative's inputs once for all rules.
 
 Order of answers: in All, one false alternative decides, then unknown, then error; in Any, one true one decides, then
 unknown, then error.  A rule that reads claims or classes is unknown while anything of the package is missing.
@@ -17,13 +16,15 @@ from typing import Any, Final
 from tollbar.cel import UNKNOWN, CelEngine, CelError, CostBudget, Program
 from tollbar.decide.pods import alternatives
 from tollbar.decide.pods.package import Package
+from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.rules.rule import Expression, ExtendedResources, Prototypes, Rule
 from tollbar.model import pods
 from tollbar.model.claims import requests_of
 from tollbar.model.objects import Object, key_of, spec
+from tollbar.model.plan import Reason
 
 SelectorCompiler = Callable[[str], Program | CelError]
-"""Compiles a device selector, normally through a memo: `tollbar.views.ruleset.RuleSet.selector`."""
+"""Compiles a device selector, normally through a memo."""
 
 _COMPILING: Final = 1_000
 _COMPILING_A_CHARACTER: Final = 20
@@ -32,13 +33,9 @@ _COMPILING_A_CHARACTER: Final = 20
 _BUILDING: Final = 3
 """Steps for one request of an alternative that is built."""
 
-TOO_MANY_ALTERNATIVES: Final = "TooManyAlternatives"
-PACKAGE_TOO_LARGE: Final = "PackageTooLarge"
-ALLOWANCE_SPENT: Final = "EvaluationAllowanceSpent"
 
-
-class _AllowanceSpent(Exception):
-    """Leaves a verdict from any depth; never leaves this module."""
+class _CostLimitExceeded(Exception):
+    """Ends the evaluation of a rule from any depth; never leaves this module."""
 
 
 class Truth(Enum):
@@ -50,7 +47,7 @@ class Truth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`why` is a stable reason or an error text; empty for a plain true or false."""
+    """`why` names what is missing, is an error text, or is the limit that was exceeded; empty otherwise."""
 
     truth: Truth
     why: str = ""
@@ -61,11 +58,10 @@ FALSE: Final = Verdict(Truth.FALSE)
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
-    """How much one package may cost.
+class CostLimits:
+    """How much one package may cost: alternatives of one rule, and steps of evaluation of all rules together.
 
-    Beyond so many alternatives, or steps of evaluation in all, a verdict is `beyond`; so it is from the beginning when
-    the package was too large to gather.
+    Where a limit is exceeded, or the package was too large to gather, the verdict is `beyond`.
     """
 
     alternatives: int
@@ -73,76 +69,83 @@ class Allowance:
     beyond: Truth
 
 
-IN_THE_CONTROLLER: Final = Allowance(alternatives=256, steps=500_000, beyond=Truth.FALSE)
+IN_THE_CONTROLLER: Final = CostLimits(alternatives=256, steps=500_000, beyond=Truth.FALSE)
 """About 200 ms.  Everything shares the event loop: no Pod, however large, may keep a leader from renewing its lease."""
-AT_ADMISSION: Final = Allowance(alternatives=16, steps=40_000, beyond=Truth.UNKNOWN)
-"""About 20 ms, where an ordinary rule takes 20 steps: what takes longer is decided behind a gate."""
+AT_ADMISSION: Final = CostLimits(alternatives=16, steps=40_000, beyond=Truth.UNKNOWN)
+"""About 20 ms, where an ordinary rule takes 20 steps: a Pod for which the rules take longer is gated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """The rules of one package, each group sorted by name: in force and true, in Audit and true, and the rest."""
+class Results:
+    """What the rules say of one package, each group sorted by name: in force and true, in Audit and true, and the rest.
+
+    `exceeded` are rules that count as false because they were not evaluated within the limits.
+    """
 
     true: tuple[Rule, ...] = ()
     audited: tuple[Rule, ...] = ()
     undecided: tuple[tuple[Rule, str], ...] = ()
     failed: tuple[tuple[Rule, str], ...] = ()
-    notes: tuple[str, ...] = ()
+    exceeded: tuple[Reason, ...] = ()
 
     @property
-    def because(self) -> tuple[str, ...]:
-        """The reasons of a plan that follows from this judgement; at least one."""
+    def because(self) -> tuple[Reason, ...]:
+        """The reasons of a plan that follows from these results; at least one."""
         reasons = (
-            *(f"Matched: rule {rule.name}" for rule in self.true),
-            *(f"Audited: rule {rule.name}" for rule in self.audited),
-            *(f"Undecided: rule {rule.name}: {why}" for rule, why in self.undecided),
-            *(f"Failed: rule {rule.name}: {why}" for rule, why in self.failed),
-            *self.notes,
+            *(Reason(PodReason.MATCHED, f"rule {rule.name}") for rule in self.true),
+            *(Reason(PodReason.AUDITED, f"rule {rule.name}") for rule in self.audited),
+            *(Reason(PodReason.UNDECIDED, f"rule {rule.name}", why) for rule, why in self.undecided),
+            *(Reason(PodReason.FAILED, f"rule {rule.name}", why) for rule, why in self.failed),
+            *self.exceeded,
         )
-        return reasons or ("NoRuleMatched",)
+        return reasons or (Reason(PodReason.NO_RULE_MATCHED),)
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """(rule, why) pairs."""
+        return tuple((rule.name, why) for rule, why in self.failed)
 
 
-def judge(
-    rules: Iterable[Rule], package: Package, engine: CelEngine, selector: SelectorCompiler, allowance: Allowance
-) -> Judgement:
+def evaluate(
+    rules: Iterable[Rule], package: Package, engine: CelEngine, selector: SelectorCompiler, limits: CostLimits
+) -> Results:
     """What every rule in scope says of this package.  The order of `rules` does not matter.
 
-    Rules in Audit come last, so that they spend only what those in force leave of the allowance.
+    Rules in Audit come last, so that they cost only what those in force leave.
     """
-    judge_ = Judge(package, engine, selector, allowance)
+    evaluator = Evaluator(package, engine, selector, limits)
     true: list[Rule] = []
     audited: list[Rule] = []
     undecided: list[tuple[Rule, str]] = []
     failed: list[tuple[Rule, str]] = []
-    notes: list[str] = []
+    exceeded: list[Reason] = []
     for rule in sorted(rules, key=lambda rule: (rule.mode != "Enforce", rule.name)):
         if rule.mode == "Disabled" or not rule.in_scope(package.namespace):
             continue
-        verdict = judge_.verdict(rule)
-        match verdict.truth:
-            case Truth.TRUE:
+        match evaluator.verdict(rule):
+            case Verdict(Truth.TRUE):
                 (true if rule.mode == "Enforce" else audited).append(rule)
-            case Truth.UNKNOWN if rule.mode == "Enforce":
-                undecided.append((rule, verdict.why))
-            case Truth.ERROR:
-                failed.append((rule, verdict.why))
-            case Truth.FALSE if verdict.why:
-                notes.append(f"{verdict.why}: rule {rule.name}")
+            case Verdict(Truth.UNKNOWN, why) if rule.mode == "Enforce":
+                undecided.append((rule, why))
+            case Verdict(Truth.ERROR, why):
+                failed.append((rule, why))
+            case Verdict(Truth.FALSE, PodReason() as limit):
+                exceeded.append(Reason(limit, f"rule {rule.name}"))
             case _:
                 pass
-    return Judgement(tuple(true), tuple(audited), tuple(undecided), tuple(failed), tuple(notes))
+    return Results(tuple(true), tuple(audited), tuple(undecided), tuple(failed), tuple(exceeded))
 
 
-class Judge:
-    """One package, looked at by several rules."""
+class Evaluator:
+    """Evaluates rules against one package."""
 
-    def __init__(self, package: Package, engine: CelEngine, selector: SelectorCompiler, allowance: Allowance) -> None:
+    def __init__(self, package: Package, engine: CelEngine, selector: SelectorCompiler, limits: CostLimits) -> None:
         self._package = package
         self._pod = pods.without_ours(package.pod)
         self._engine = engine
         self._selector = selector
-        self._allowance = allowance
-        self._budget = CostBudget(allowance.steps)
+        self._limits = limits
+        self._budget = CostBudget(limits.steps)
         self._prepared: dict[int, Any] = {}
         self._selectors: dict[str, Program | CelError] = {}
         self._selected: dict[tuple[str, int], bool] = {}
@@ -156,7 +159,7 @@ class Judge:
         if self._package.missing and (why := self._missing_for(rule)):
             return Verdict(Truth.UNKNOWN, why)
         if self._package.too_large and not rule.pod_only:
-            return Verdict(self._allowance.beyond, PACKAGE_TOO_LARGE)
+            return Verdict(self._limits.beyond, PodReason.PACKAGE_TOO_LARGE)
         verdict = self._match(rule)
         if verdict.truth is Truth.TRUE and self._package.namespace is None:
             return Verdict(Truth.UNKNOWN, f"Namespace {key_of(self._package.pod).namespace}")
@@ -171,17 +174,17 @@ class Judge:
                     return self._devices(devices, rule.when_alternatives)
                 case Expression(program):
                     return self._expression(program, rule)
-        except _AllowanceSpent:
-            return Verdict(self._allowance.beyond, ALLOWANCE_SPENT)
+        except _CostLimitExceeded:
+            return Verdict(self._limits.beyond, PodReason.COST_LIMIT_EXCEEDED)
 
     def _pay(self, steps: int) -> None:
-        """For what is about to be done."""
+        """Take the cost of what is about to be done from the budget."""
         if self._budget.steps < steps:
-            raise _AllowanceSpent
+            raise _CostLimitExceeded
         self._budget.steps -= steps
 
     def _missing_for(self, rule: Rule) -> str:
-        """What is missing of all that such a rule reads; said once for all rules of its kind."""
+        """What is missing of all that such a rule reads; found once for all rules that read the same."""
         namespace, others = rule.reads_namespace, rule.reads_package
         if (namespace, others) not in self._missing:
             relevant = (
@@ -198,8 +201,8 @@ class Judge:
 
     @cached_property
     def _alternatives(self) -> int:
-        """How many there are; if more than are allowed, some number that is."""
-        return alternatives.count(self._package.claims, self._allowance.alternatives)
+        """How many there are; if that is more than the limit, some number above the limit."""
+        return alternatives.count(self._package.claims, self._limits.alternatives)
 
     @cached_property
     def _cost_of_building(self) -> int:
@@ -208,13 +211,13 @@ class Judge:
     def _expression(self, program: Program, rule: Rule) -> Verdict:
         if not rule.reads_requests or rule.when_alternatives == "First":
             return self._evaluate(program, 0)
-        if self._alternatives > self._allowance.alternatives:
-            return Verdict(self._allowance.beyond, TOO_MANY_ALTERNATIVES)
+        if self._alternatives > self._limits.alternatives:
+            return Verdict(self._limits.beyond, PodReason.TOO_MANY_ALTERNATIVES)
         verdicts = (self._evaluate(program, index) for index in range(self._alternatives))
         return _combine(verdicts, Truth.FALSE if rule.when_alternatives == "All" else Truth.TRUE)
 
     def _inputs(self, index: int) -> Any:
-        """Of one alternative, built when the first rule gets that far: few do."""
+        """The inputs of one alternative, built for the first rule that needs them: few do."""
         if index not in self._prepared:
             self._pay(self._cost_of_building)
             alternative = alternatives.nth(self._package.claims, self._package.classes, index)
@@ -250,8 +253,8 @@ class Judge:
     def _devices(self, devices: Sequence[Mapping[str, Any]], when: str) -> Verdict:
         """Could a device like one of these be allocated to a request of the Pod?
 
-        All alternatives hold when every choice of some request could get such a device, any when one choice could: the
-        same answers as over the product of all lists, without building it.
+        It holds in all alternatives when every choice of some request could get such a device, and in any when one
+        choice could: the same answers as over the product of all lists, without building it.
         """
         for claim in self._package.claims:
             for request in requests_of(claim):
@@ -261,7 +264,7 @@ class Judge:
         return FALSE
 
     def _could_get(self, devices: Sequence[Mapping[str, Any]], request: Object) -> bool:
-        """A selector that fails on a device would abort the allocation (KEP-4381), so that is a no."""
+        """A selector that fails on a device would abort the allocation (KEP-4381), which counts as false here."""
         self._pay(_BUILDING)
         exactly = request.get("exactly") or {}
         device_class = self._package.classes.get(str(exactly.get("deviceClassName")))
@@ -280,7 +283,7 @@ class Judge:
         return self._selected[key]
 
     def _compiled(self, source: str) -> Program | CelError:
-        """Paid for whether or not somebody has compiled it before: the same package costs the same everywhere."""
+        """Costs the same whether or not it was compiled before: the same package must cost the same everywhere."""
         if source not in self._selectors:
             self._pay(_COMPILING + _COMPILING_A_CHARACTER * len(source))
             self._selectors[source] = self._selector(source)

@@ -1,11 +1,10 @@
 """The package: a Pod with every ResourceClaim it refers to, every DeviceClass those name, and its namespace.
 
-`assemble` is pure: it asks a `Lookup`, which the caches implement (`tollbar.views.caches`) and tests fake with dicts.
-What a claim will be is known before it exists: its template is immutable, so a stand-in with the template's spec takes
-its place, and the members that only the real one has count as unknown.
+A claim that is yet to be generated has a stand-in with its template's spec, which is immutable; the members that only
+the real claim has count as unknown.
 
-Nothing but the Pod's size limits what it refers to, and everything here shares the event loop: beyond `MAX_PARTS` a
-package is not gathered.
+Hazard: nothing but its size limits what a Pod refers to, and everything here shares the event loop: a package of more
+than `MAX_PARTS` is not gathered.
 """
 
 from collections.abc import Iterator, Mapping

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tollbar import wellknown
+from tollbar.decide.pods.reasons import PodReason
 from tollbar.model import pods
 from tollbar.model.objects import Object
 
@@ -23,26 +24,22 @@ class GatePolicy:
     usable: bool = True
 
 
-NAMESPACE_NOT_MANAGED: Final = "NamespaceNotManaged"
-
 SHIPPED_GATE_POLICY: Final = GatePolicy()
-"""In force while no SchedulingGate object names our gate: a Pod is never stuck because of us."""
+"""In force while no SchedulingGate object names our gate: it bounds how long a Pod is held."""
 
 
-def hands_off(pod: Object, *, managed: bool) -> str:
-    """Why this Pod is not Tollbar's business, as a stable reason; empty when it is.
+def exclusion_reason(pod: Object, *, managed: bool) -> PodReason | None:
+    """Why Tollbar leaves this Pod alone, None when it does not; `managed` is whether its namespace is one of ours.
 
     The same at admission and later: bound, mirror and DaemonSet Pods (their tolerations are their owner's), Pods or
     namespaces that opt out, namespaces that are not managed.
     """
     if pods.is_bound(pod):
-        return "Bound"
+        return PodReason.BOUND
     if pods.is_mirror(pod):
-        return "MirrorPod"
+        return PodReason.MIRROR_POD
     if pods.is_daemon(pod):
-        return "DaemonSetPod"
+        return PodReason.DAEMON_SET_POD
     if pods.is_skipped(pod):
-        return "SkipLabel"
-    if not managed:
-        return NAMESPACE_NOT_MANAGED
-    return ""
+        return PodReason.SKIP_LABEL
+    return None if managed else PodReason.NAMESPACE_NOT_MANAGED

@@ -1,8 +1,8 @@
 """Which tolerations a Pod lacks, and the JSON Patch that writes them: one patch per Pod, never an edit of an old entry.
 
-Used by the admission and gate decisions.  The patch is built from the Pod it applies to, so that every path in it
-exists; a `test` of the uid, of the gate's place and of the tolerations fences it against a Pod that moved (`fenced`,
-not at admission: a failing `test` in a webhook's patch answers the user with an error).
+The patch is built from the Pod it applies to, so that every path in it exists; a `test` of the uid, of the gate's index
+and of the tolerations fences it against a Pod that has changed meanwhile (`fenced`; not at admission, where a failing
+`test` in a webhook's patch would answer the user with an error).
 """
 
 import json

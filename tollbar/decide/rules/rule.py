@@ -1,14 +1,14 @@
 """A TolerationRule, compiled: what the decisions evaluate.
 
-Built by `tollbar.views.ruleset` (once per generation), by the validating webhook and by `tollbar lint`, which thereby
-give the same messages.  A rule that does not compile is a `Problem`, never an exception.
+A rule that does not compile is a `Problem`, never an exception; its message is the same in conditions, at admission and
+on the command line.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from tollbar import wellknown
+from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.api.types import CelMatch, DeviceMatch, DevicePrototype, ExtendedResourceMatch
 from tollbar.cel import DEVICE_ENV, RULE_ENV, CelEngine, CelError, Program, devices
@@ -121,7 +121,7 @@ def _compile_match(member: CelMatch | ExtendedResourceMatch | DeviceMatch, engin
                 return Expression(engine.compile(member.expression, RULE_ENV))
             except CelError as error:
                 return Problem(
-                    wellknown.INVALID_EXPRESSION,
+                    RuleReason.INVALID_EXPRESSION,
                     f"spec.match.cel.expression: {error.line}:{error.column}: {error.message}",
                 )
 

@@ -1,15 +1,14 @@
 """TolerationRules and SchedulingGates as they are written: valid, or every mistake on a line of its own.
 
-Called by the validating webhook and by `tollbar lint`, which thereby say the same.  The CRDs' own schemas say it too
-where they can; what they cannot are the expressions, and what spans several objects.
+The CRDs' own schemas say the same where they can; they cannot compile expressions or compare several objects.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tollbar import wellknown
 from tollbar.api.gates import SchedulingGate, parse_gate
+from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.cel import CelEngine
 from tollbar.decide.rules.rule import Problem, compile_rule
@@ -18,7 +17,7 @@ from tollbar.model.objects import Object, key_of
 
 
 def rule_errors(obj: Any, engine: CelEngine) -> list[FieldError]:
-    """Everything wrong with this TolerationRule; the expression is looked at when the rest is right."""
+    """Everything wrong with this TolerationRule; the expression is compiled when the rest is valid."""
     parsed = parse_rule(obj)
     if not isinstance(parsed, TolerationRule):
         return parsed
@@ -42,5 +41,5 @@ def gate_errors(obj: Any, declared: Iterable[Object]) -> list[FieldError]:
     )
     if not taken:
         return []
-    problem = duplicate("spec.gateName", parsed.spec.gate_name, wellknown.INVALID_SPEC)
+    problem = duplicate("spec.gateName", parsed.spec.gate_name, RuleReason.INVALID_SPEC)
     return [replace(problem, message=f"{problem.message}: SchedulingGate {quoted(taken[0])} declares it")]

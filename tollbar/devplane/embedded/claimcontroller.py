@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.claims.claim import ClaimPlan, claim_plan, references_to_clean
-from tollbar.decide.claims.consumers import Failure, statuses, user_plan
+from tollbar.decide.claims import consumers, resourceclaims
+from tollbar.decide.claims.consumers import ConsumerFacts, statuses
+from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, references_to_clean
 from tollbar.devplane.embedded.garbage import without_finalizer
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.storage import Delta
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import claims, pods, timestamps
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
+from tollbar.model.plan import Event
 from tollbar.model.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
 _MANAGER: Final = "ResourceClaimController"
@@ -26,7 +28,7 @@ _Item = tuple[Resource, Key]
 
 
 class ClaimController:
-    """Implements `tollbar.decide.claims.claim.Lookup`."""
+    """Implements `tollbar.decide.claims.resourceclaims.Lookup`."""
 
     def __init__(self, registry: Registry) -> None:
         self._writer = Writer(registry, _MANAGER)
@@ -61,7 +63,7 @@ class ClaimController:
     def template(self, key: Key) -> Object | None:
         return self._writer.get(RESOURCE_CLAIM_TEMPLATES, key)
 
-    def claim_user(self, key: Key) -> Object | None:
+    def pod(self, key: Key) -> Object | None:
         return self._writer.get(PODS, key)
 
     def pod_group(self, _key: Key) -> Object | None:
@@ -71,10 +73,10 @@ class ClaimController:
         return False
 
     async def _reconcile_pod(self, pod: Object) -> None:
-        """Create the Pod's missing claims and record their names in its status."""
-        plan = user_plan(pod, self)
+        """Claims for the references to templates that have none, and their names into the Pod's status."""
+        plan = consumers.decide(ConsumerFacts(pod, self))
         if plan.questions:
-            plan = user_plan(pod, self, frozenset(plan.questions))
+            plan = consumers.decide(ConsumerFacts(pod, self, frozenset(plan.questions)))
         recorded = dict(plan.found)
         for creation in plan.creations:
             claim = await self._writer.create(RESOURCE_CLAIMS, creation.claim)
@@ -88,7 +90,7 @@ class ClaimController:
             status = {"resourceClaimStatuses": statuses(pod, recorded)}
             await self._writer.apply(PODS, {"metadata": meta, "status": status}, "status")
 
-    async def _report(self, pod: Object, failure: Failure) -> None:
+    async def _report(self, pod: Object, failure: Event) -> None:
         key = key_of(pod)
         event = {
             "metadata": {"name": f"{key.name}.{uuid.uuid4().hex[:16]}", "namespace": key.namespace},
@@ -104,9 +106,10 @@ class ClaimController:
         await self._writer.create(EVENTS, event)
 
     def _plan(self, claim: Object) -> ClaimPlan:
-        """Questions are answered from storage: a Pod that is asked about is gone, other consumers count as there."""
-        plan = claim_plan(claim, self)
-        return claim_plan(claim, self, {each["uid"]: claims.is_pod_entry(each) for each in plan.questions})
+        """Who is not in storage is gone."""
+        plan = resourceclaims.decide(ClaimFacts(claim, self))
+        answers = {each["uid"]: claims.is_pod_entry(each) for each in plan.questions}
+        return resourceclaims.decide(ClaimFacts(claim, self, answers))
 
     async def _reconcile_claim(self, claim: Object) -> None:
         """Remove the entries of Pods that are done, and with the last one the allocation."""

@@ -4,7 +4,7 @@ import pytest
 from builders import Claim, claim, pod
 
 from tollbar.decide.claims.deallocation import Deallocation
-from tollbar.decide.claims.draining import swap
+from tollbar.decide.claims.draining import DrainingFacts, decide
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
 
@@ -50,6 +50,6 @@ CASES: dict[str, tuple[Claim, list[Object], Deallocation | None]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "users", "want"), CASES.values(), ids=CASES)
-def test_swaps(given: Claim, users: list[Object], want: Deallocation | None) -> None:
-    assert swap(given, users) == want
+@pytest.mark.parametrize(("given", "consumers", "want"), CASES.values(), ids=CASES)
+def test_decisions(given: Claim, consumers: list[Object], want: Deallocation | None) -> None:
+    assert decide(DrainingFacts(given, consumers)) == want

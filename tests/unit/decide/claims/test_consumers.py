@@ -1,4 +1,4 @@
-"""One Pod or PodGroup: which claims it misses, which it only has to be told of, which it may reserve."""
+"""One Pod or PodGroup: which claims are created for it, which are recorded in its status, which it reserves."""
 
 from typing import Any
 
@@ -7,9 +7,18 @@ from builders import claim, pod, pod_group, template
 from claimworld import view_of
 
 from tollbar import wellknown
-from tollbar.decide.claims.consumers import Creation, Failure, Reservation, UserPlan, new_claim, statuses, user_plan
+from tollbar.decide.claims.consumers import (
+    ConsumerFacts,
+    ConsumerPlan,
+    Creation,
+    Reservation,
+    decide,
+    new_claim,
+    statuses,
+)
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
+from tollbar.model.plan import Event
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")
@@ -17,25 +26,29 @@ WEB = pod().templates("gpu")
 RECORDED = WEB.generated("gpu", "web-gpu-x")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
 OTHERS = claim("web-gpu-x").generated_for(pod("api"), "gpu")
-NOTHING = UserPlan()
+NOTHING = ConsumerPlan()
 X = Key("ml", "web-gpu-x")
 
 
-def creating(*references: str, user: Object = WEB, instead: str = "") -> UserPlan:
+def creating(*references: str, consumer: Object = WEB, instead: str = "") -> ConsumerPlan:
     given = {"gpu": GPU, "nic": NIC}
-    return UserPlan(creations=tuple(Creation(each, new_claim(user, each, given[each]), instead) for each in references))
+    return ConsumerPlan(
+        creations=tuple(Creation(each, new_claim(consumer, each, given[each]), instead) for each in references)
+    )
 
 
-def failing(note: str, kind: str = "Pod", **more: Any) -> UserPlan:
-    return UserPlan(failure=Failure("FailedResourceClaimCreation", f"{kind}ResourceClaim {note}"), **more)
+def failing(note: str, kind: str = "Pod", **more: Any) -> ConsumerPlan:
+    return ConsumerPlan(
+        failure=Event("Warning", "FailedResourceClaimCreation", f"{kind}ResourceClaim {note}", "Claim"), **more
+    )
 
 
-CLAIMS: dict[str, tuple[Any, list[Object], UserPlan]] = {
+CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
     "it refers to none": (pod(), [], NOTHING),
     "to one by name, that is there": (pod().claims("a"), [claim("a")], NOTHING),
     "to one by name, that somebody has yet to create": (pod().claims("a"), [], NOTHING),
     "to a template": (WEB, [GPU], creating("gpu")),
-    "to a template, held by a scheduling gate": (WEB.gated(), [GPU], creating("gpu", user=WEB.gated())),
+    "to a template, held by a scheduling gate": (WEB.gated(), [GPU], creating("gpu", consumer=WEB.gated())),
     "to a template that is not there": (WEB, [], failing('gpu: resource claim template "gpu" not found')),
     "to two, of which one is there: its claim is created all the same": (
         pod().templates("gpu", "nic"),
@@ -55,12 +68,12 @@ CLAIMS: dict[str, tuple[Any, list[Object], UserPlan]] = {
     "none is needed, as its status says": (WEB.generated("gpu", None), [GPU], NOTHING),
     "it is recorded, and there": (RECORDED, [GPU, MADE], NOTHING),
     "it is recorded, and there without its template": (RECORDED, [MADE], NOTHING),
-    "it is recorded, and not in the cache: it is asked for": (RECORDED, [GPU], UserPlan(questions=(X,))),
-    "it is there, and not recorded": (WEB, [GPU, MADE], UserPlan(found=(("gpu", "web-gpu-x"),))),
+    "it is recorded, and not in the cache: it is asked for": (RECORDED, [GPU], ConsumerPlan(questions=(X,))),
+    "it is there, and not recorded": (WEB, [GPU, MADE], ConsumerPlan(found=(("gpu", "web-gpu-x"),))),
     "it is there, and for another reference": (
         pod().templates("gpu", "nic").generated("nic", "n"),
         [GPU, claim("n").generated_for(WEB, "nic")],
-        creating("gpu", user=pod().templates("gpu", "nic")),
+        creating("gpu", consumer=pod().templates("gpu", "nic")),
     ),
     "it is there without the annotation: then it is not one of those": (
         WEB,
@@ -90,17 +103,20 @@ CLAIMS: dict[str, tuple[Any, list[Object], UserPlan]] = {
 
 
 @pytest.mark.parametrize(("given", "there", "want"), CLAIMS.values(), ids=CLAIMS)
-def test_claims(given: Any, there: list[Object], want: UserPlan) -> None:
-    assert user_plan(given, view_of(*there)) == want
+def test_claims(given: Any, there: list[Object], want: ConsumerPlan) -> None:
+    assert decide(ConsumerFacts(given, view_of(*there))) == want
 
 
 def test_a_recorded_claim_that_the_server_does_not_have_either_is_created_again() -> None:
-    assert user_plan(RECORDED, view_of(GPU), frozenset({X})) == creating("gpu")
+    assert decide(ConsumerFacts(RECORDED, view_of(GPU), frozenset({X}))) == creating("gpu")
 
 
 def test_somebody_elses_claim_alone_is_no_reason_to_act() -> None:
     """kube-controller-manager leaves such a Pod alone until the claim goes, unless it has other work for it."""
-    assert [user_plan(RECORDED, view_of(GPU, *others)).is_needed for others in ([OTHERS], [])] == [False, True]
+    assert [decide(ConsumerFacts(RECORDED, view_of(GPU, *others))).is_needed for others in ([OTHERS], [])] == [
+        False,
+        True,
+    ]
 
 
 BOUND = RECORDED.bound()
@@ -108,12 +124,12 @@ FREE = MADE.allocated()
 FULL = FREE.reserved(*({"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(256)))
 SHARED = claim("shared").allocated()
 
-RESERVED: dict[str, tuple[Any, list[Object], UserPlan]] = {
-    "an allocated claim": (BOUND, [FREE], UserPlan(reservations=(Reservation(FREE, pod_entry(WEB)),))),
+RESERVED: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
+    "an allocated claim": (BOUND, [FREE], ConsumerPlan(reservations=(Reservation(FREE, pod_entry(WEB)),))),
     "one that it only names": (
         pod().claims("shared").bound(),
         [SHARED],
-        UserPlan(reservations=(Reservation(SHARED, pod_entry(WEB)),)),
+        ConsumerPlan(reservations=(Reservation(SHARED, pod_entry(WEB)),)),
     ),
     "not while it has no node: kube-scheduler does": (RECORDED, [FREE], NOTHING),
     "not one that is not allocated": (BOUND, [MADE], NOTHING),
@@ -127,10 +143,12 @@ RESERVED: dict[str, tuple[Any, list[Object], UserPlan]] = {
     "a full one cannot be reserved": (
         BOUND,
         [FULL],
-        UserPlan(
-            failure=Failure(
+        ConsumerPlan(
+            failure=Event(
+                "Warning",
                 "ReservationBlocked",
                 "ResourceClaim web-gpu-x: status.reservedFor has 256 entries, the most it can have",
+                "Claim",
             )
         ),
     ),
@@ -138,8 +156,8 @@ RESERVED: dict[str, tuple[Any, list[Object], UserPlan]] = {
 
 
 @pytest.mark.parametrize(("given", "there", "want"), RESERVED.values(), ids=RESERVED)
-def test_reservations(given: Any, there: list[Object], want: UserPlan) -> None:
-    assert user_plan(given, view_of(*there)) == want
+def test_reservations(given: Any, there: list[Object], want: ConsumerPlan) -> None:
+    assert decide(ConsumerFacts(given, view_of(*there))) == want
 
 
 MEMBER = WEB.in_group("gang")
@@ -151,46 +169,46 @@ OF_GANG = (
 )
 IN_GANG = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-of-gang"}
 
-GROUPS: dict[str, tuple[Any, list[Object], UserPlan]] = {
-    "a PodGroup's own": (GANG, [GPU], creating("gpu", user=GANG)),
+GROUPS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
+    "a PodGroup's own": (GANG, [GPU], creating("gpu", consumer=GANG)),
     "a PodGroup's own, without its template": (
         GANG,
         [],
         failing('gpu: resource claim template "gpu" not found', kind="PodGroup"),
     ),
-    "a PodGroup's own, there and not recorded": (GANG, [OF_GANG], UserPlan(found=(("gpu", "gang-gpu-x"),))),
+    "a PodGroup's own, there and not recorded": (GANG, [OF_GANG], ConsumerPlan(found=(("gpu", "gang-gpu-x"),))),
     "a Pod's PodGroup is not known yet: it may be whose the claim is": (MEMBER, [GPU], NOTHING),
     "a Pod waits for its PodGroup's claim": (MEMBER, [GPU, GANG], NOTHING),
     "a Pod is told of its PodGroup's claim": (
         MEMBER,
         [GPU, GANG, OF_GANG],
-        UserPlan(found=(("gpu", "gang-gpu-x"),)),
+        ConsumerPlan(found=(("gpu", "gang-gpu-x"),)),
     ),
     "a Pod knows its PodGroup's claim": (MEMBER.generated("gpu", "gang-gpu-x"), [GANG, OF_GANG], NOTHING),
     "a Pod is told of another one that took its place": (
         MEMBER.generated("gpu", "gang-gpu-old"),
         [GANG, OF_GANG],
-        UserPlan(found=(("gpu", "gang-gpu-x"),)),
+        ConsumerPlan(found=(("gpu", "gang-gpu-x"),)),
     ),
     "a Pod's own claim, since the PodGroup's entry has another name": (
         MEMBER,
         [GPU, pod_group().but("spec.resourceClaims", [{"name": "other", "resourceClaimTemplateName": "gpu"}])],
-        creating("gpu", user=MEMBER),
+        creating("gpu", consumer=MEMBER),
     ),
     "a bound Pod reserves for its PodGroup": (
         MEMBER.generated("gpu", "gang-gpu-x").bound(),
         [GANG, OF_GANG.allocated()],
-        UserPlan(reservations=(Reservation(OF_GANG.allocated(), IN_GANG),)),
+        ConsumerPlan(reservations=(Reservation(OF_GANG.allocated(), IN_GANG),)),
     ),
 }
 
 
 @pytest.mark.parametrize(("given", "there", "want"), GROUPS.values(), ids=GROUPS)
-def test_pod_groups(given: Any, there: list[Object], want: UserPlan) -> None:
-    assert user_plan(given, view_of(*there)) == want
+def test_pod_groups(given: Any, there: list[Object], want: ConsumerPlan) -> None:
+    assert decide(ConsumerFacts(given, view_of(*there))) == want
 
 
-def test_the_claims_of_a_user_are_read_once_for_all_its_references(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_claims_of_a_consumer_are_read_once_for_all_its_references(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"c{i}" for i in range(9)]
     given = pod().templates(*names)
     view, asked = view_of(*(claim(f"web-{name}").generated_for(given, name) for name in names)), []
@@ -201,7 +219,7 @@ def test_the_claims_of_a_user_are_read_once_for_all_its_references(monkeypatch: 
 
     monkeypatch.setattr(view, "claims_owned_by", claims_owned_by)
     found = tuple((name, f"web-{name}") for name in names)
-    assert (user_plan(given, view), asked) == (UserPlan(found=found), ["uid-of-web"])
+    assert (decide(ConsumerFacts(given, view)), asked) == (ConsumerPlan(found=found), ["uid-of-web"])
 
 
 def test_a_claim_made_from_a_template() -> None:

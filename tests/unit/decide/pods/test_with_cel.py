@@ -24,8 +24,10 @@ from tollbar.decide.pods import admission, gates
 from tollbar.decide.pods.admission import AdmissionFacts
 from tollbar.decide.pods.gates import GateFacts
 from tollbar.decide.pods.package import assemble
+from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY
 from tollbar.model.objects import Object
+from tollbar.model.plan import Reason
 from tollbar.runtime.store import Delta
 from tollbar.views.caches import PodCaches
 
@@ -157,7 +159,7 @@ def test_a_rule_over_budget_is_false_for_that_pod_and_told() -> None:
 
 
 def test_one_pod_cannot_keep_a_controller_busy() -> None:
-    """256 alternatives, each of which costs all that one evaluation may: the allowance ends it."""
+    """256 alternatives, each of which costs all that one evaluation may: the budget of the Pod ends it."""
     wide = claim("gpu")
     for _ in range(8):
         wide = wide.request("gpu", "gpu")
@@ -166,7 +168,7 @@ def test_one_pod_cannot_keep_a_controller_busy() -> None:
     rules = [toleration_rule(f"r{i:02}").cel(WANTS_GPU.replace('"gpu"', f'"x{i}"')).when("Any") for i in range(40)]
     cluster = (namespace(), device_class("gpu"), wide, *rules)
     plan = later(pod().gated().claims("gpu"), caches_of(*cluster))
-    assert (plan.released, plan.because[-1]) == (True, "EvaluationAllowanceSpent: rule r39")
+    assert (plan.released, plan.because[-1]) == (True, Reason(PodReason.COST_LIMIT_EXCEEDED, "rule r39"))
 
 
 # reads of the engine and the predicates over them, for names with dots in them

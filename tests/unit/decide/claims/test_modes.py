@@ -6,8 +6,9 @@ import orjson
 import pytest
 from builders import CREATED
 
-from tollbar.decide.claims.modes import RECENTLY, Fit, ModeFacts, fit, read, record, was_generating
+from tollbar.decide.claims.modes import RECENTLY, ModeFacts, decide, read, record, was_generating
 from tollbar.model import timestamps
+from tollbar.model.conditions import Condition
 from tollbar.model.objects import Object
 
 REFUSED = ("AnotherGenerator", "field manager ResourceClaimController generates ResourceClaims already")
@@ -114,10 +115,10 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
 
 @pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES)
 def test_fits(given: ModeFacts, want: tuple[str, str, str]) -> None:
-    assert fit(given) == want
+    assert decide(given) == want
 
 
-FITS = Fit("True", "Generating", "fine")
+FITS = Condition("True", "Generating", "fine")
 WRITTEN = record("", FITS, CREATED)
 
 
@@ -132,8 +133,8 @@ def test_what_is_written_is_a_condition() -> None:
 
 
 def test_the_transition_time_moves_with_the_status_alone() -> None:
-    other = Fit("True", "Generating", "better")
-    again = [record(WRITTEN, found, CREATED + 60) for found in (FITS, other, Fit("False", *REFUSED))]
+    other = Condition("True", "Generating", "better")
+    again = [record(WRITTEN, found, CREATED + 60) for found in (FITS, other, Condition("False", *REFUSED))]
     assert again[0] == WRITTEN
     assert [(read(each) or {})["lastTransitionTime"] for each in again] == [
         timestamps.time(CREATED + passed) for passed in (0, 0, 60)
@@ -157,9 +158,12 @@ PREDECESSORS: dict[str, tuple[Object, bool]] = {
     "generated a moment ago": (lease(WRITTEN), True),
     "its clock was ahead": (lease(WRITTEN, -3), True),
     "generated long ago": (lease(WRITTEN, RECENTLY + 1), False),
-    "was refused": (lease(record("", Fit("False", *REFUSED), CREATED)), False),
-    "did not know yet": (lease(record("", Fit("Unknown", "Starting", ""), CREATED)), False),
-    "worked beside kube-controller-manager": (lease(record("", Fit("True", "Complementing", ""), CREATED)), False),
+    "was refused": (lease(record("", Condition("False", *REFUSED), CREATED)), False),
+    "did not know yet": (lease(record("", Condition("Unknown", "Starting", ""), CREATED)), False),
+    "worked beside kube-controller-manager": (
+        lease(record("", Condition("True", "Complementing", ""), CREATED)),
+        False,
+    ),
     "an older version that left its predecessor's condition": (lease(WRITTEN, mode="Complement"), False),
     "never renewed": (lease(WRITTEN, None), False),
     "said nothing": (lease(""), False),

@@ -67,11 +67,11 @@ SUSPENDED = workload(
 )
 
 
-def facts(given: Claim, found: Object | Knowledge | None = None, *users: Object, **more: Any) -> ReservationFacts:
+def facts(given: Claim, found: Object | Knowledge | None = None, *consumers: Object, **more: Any) -> ReservationFacts:
     """The workload exists unless something else is said about it."""
     if isinstance(found, Knowledge):
-        return ReservationFacts(given, Workload(found, detail="no rights"), users, **more)
-    return ReservationFacts(given, Workload(Knowledge.FOUND, found or workload()), users, **more)
+        return ReservationFacts(given, Workload(found, detail="no rights"), consumers, **more)
+    return ReservationFacts(given, Workload(Knowledge.FOUND, found or workload()), consumers, **more)
 
 
 def waits(reason: str, message: str, *, reserved: bool = False, again: bool = False) -> ReservationPlan:
@@ -290,7 +290,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     ),
     "scaled to zero, the cache knows of no Pod: the API server is asked": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE),
-        ReservationPlan(State(True, "Held"), list_users=True),
+        ReservationPlan(State(True, "Held"), list_consumers=True),
     ),
     "scaled to zero, the API server knows of one": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE, RUNNING, listed=True),
@@ -370,7 +370,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         ),
     ),
     "an exchange that goes on, on a claim that nobody keeps": (
-        ReservationFacts(claim().allocated(), users=(FINISHED, RUNNING), flapping={"uid-of-web-3"}),
+        ReservationFacts(claim().allocated(), consumers=(FINISHED, RUNNING), oscillating={"uid-of-web-3"}),
         ReservationPlan(
             events=(
                 Event(
@@ -384,7 +384,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         ),
     ),
     "an entry that comes and goes is no exchange when its Pod runs": (
-        ReservationFacts(claim().allocated(), users=(RUNNING,), flapping={"uid-of-web-1"}),
+        ReservationFacts(claim().allocated(), consumers=(RUNNING,), oscillating={"uid-of-web-1"}),
         NOTHING,
     ),
 }

@@ -9,19 +9,21 @@ from fakes import FakeEngine, FakeProgram, Watched, expression, failing, has_lab
 
 from tollbar.cel import COMPILE, UNKNOWN, CelError, CostBudget
 from tollbar.decide.pods import matching
-from tollbar.decide.pods.matching import Allowance, Judge, Judgement, Truth, Verdict
+from tollbar.decide.pods.matching import CostLimits, Evaluator, Results, Truth, Verdict
 from tollbar.decide.pods.package import Missing, Package
+from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.rules.rule import Expression, ExtendedResources, Match, Prototypes, Rule
 from tollbar.model import claims
 from tollbar.model.objects import Object
+from tollbar.model.plan import Reason
 
-PLENTY = Allowance(alternatives=256, steps=500_000, beyond=Truth.FALSE)
+PLENTY = CostLimits(alternatives=256, steps=500_000, beyond=Truth.FALSE)
 YES, NO = Verdict(Truth.TRUE), Verdict(Truth.FALSE)
 FAILED = Verdict(Truth.ERROR, "1:1: no such key")
 UNDECIDED = Verdict(Truth.UNKNOWN, "what the Pod gets only after its admission")
-TOO_MANY = "TooManyAlternatives"
-SPENT = "EvaluationAllowanceSpent"
-TOO_LARGE = "PackageTooLarge"
+TOO_MANY = PodReason.TOO_MANY_ALTERNATIVES
+EXCEEDED = PodReason.COST_LIMIT_EXCEEDED
+TOO_LARGE = PodReason.PACKAGE_TOO_LARGE
 
 
 def package(*claims_: Object, **more: Any) -> Package:
@@ -30,8 +32,8 @@ def package(*claims_: Object, **more: Any) -> Package:
     return Package(claims=tuple(claims_), **given)
 
 
-def verdict(given: Rule, of: Package, allowance: Allowance = PLENTY) -> Verdict:
-    return Judge(of, FakeEngine(), no_selector, allowance).verdict(given)
+def verdict(given: Rule, of: Package, limits: CostLimits = PLENTY) -> Verdict:
+    return Evaluator(of, FakeEngine(), no_selector, limits).verdict(given)
 
 
 class SaysTheClass:
@@ -80,7 +82,7 @@ MANY = ("yes",) * 256
 GPU_RESOURCE = ExtendedResources(frozenset({"example.com/gpu"}))
 THREE = package(claim().request("yes", "yes", "yes"))
 BUILDING = 3  # steps for a request that an alternative is made of, before the two that each evaluation here takes
-LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
+LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
     "256 alternatives are looked at": (rule("r", SAYS_THE_CLASS), package(claim().request(*MANY)), PLENTY, YES),
     "257 are too many for All": (
         rule("r", SAYS_THE_CLASS),
@@ -139,20 +141,20 @@ LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
     "the last step that is allowed": (
         rule("r", SAYS_THE_CLASS),
         THREE,
-        Allowance(256, 3 * (3 * BUILDING + 2) - 1, Truth.FALSE),
+        CostLimits(256, 3 * (3 * BUILDING + 2) - 1, Truth.FALSE),
         YES,
     ),
     "one more": (
         rule("r", SAYS_THE_CLASS),
         THREE,
-        Allowance(256, 3 * (3 * BUILDING + 2) - 2, Truth.FALSE),
-        Verdict(Truth.FALSE, SPENT),
+        CostLimits(256, 3 * (3 * BUILDING + 2) - 2, Truth.FALSE),
+        Verdict(Truth.FALSE, EXCEEDED),
     ),
     "all that an alternative is made of is paid for": (
         rule("r", SAYS_THE_CLASS, when="First"),
         package(claim().request("yes", "yes"), *[claim().request("yes")] * 100),
-        Allowance(256, 102 * BUILDING, Truth.FALSE),
-        Verdict(Truth.FALSE, SPENT),
+        CostLimits(256, 102 * BUILDING, Truth.FALSE),
+        Verdict(Truth.FALSE, EXCEEDED),
     ),
     "what is too large to gather is not looked at": (
         rule("r", SAYS_THE_CLASS),
@@ -193,21 +195,21 @@ LIMITS: dict[str, tuple[Rule, Package, Allowance, Verdict]] = {
     "an evaluation that is begun is finished": (
         rule("r", expression(lambda _: True, "pod.metadata", steps=10_000)),
         package(),
-        Allowance(256, 1, Truth.FALSE),
+        CostLimits(256, 1, Truth.FALSE),
         YES,
     ),
-    "what was decided within the allowance stands": (
+    "what was decided within the limits stands": (
         rule("r", SAYS_THE_CLASS),
         package(claim().request("yes", "no", "yes", "yes")),
-        Allowance(256, 2 * (4 * BUILDING + 2), Truth.FALSE),
+        CostLimits(256, 2 * (4 * BUILDING + 2), Truth.FALSE),
         NO,
     ),
 }
 
 
-@pytest.mark.parametrize(("given", "of", "allowance", "want"), LIMITS.values(), ids=LIMITS)
-def test_limits(given: Rule, of: Package, allowance: Allowance, want: Verdict) -> None:
-    assert verdict(given, of, allowance) == want
+@pytest.mark.parametrize(("given", "of", "limits", "want"), LIMITS.values(), ids=LIMITS)
+def test_limits(given: Rule, of: Package, limits: CostLimits, want: Verdict) -> None:
+    assert verdict(given, of, limits) == want
 
 
 SEEN_ONCE: dict[str, tuple[str, int]] = {
@@ -220,10 +222,10 @@ SEEN_ONCE: dict[str, tuple[str, int]] = {
 @pytest.mark.parametrize(("when", "lists"), SEEN_ONCE.values(), ids=SEEN_ONCE)
 def test_a_package_is_looked_at_once_for_all_rules(when: Any, lists: int) -> None:
     requests = Watched([{"name": "r0", "firstAvailable": [{"deviceClassName": "yes"}] * 2}] * lists)
-    judge = Judge(package(claim().but("spec.devices.requests", requests)), FakeEngine(), no_selector, PLENTY)
+    evaluator = Evaluator(package(claim().but("spec.devices.requests", requests)), FakeEngine(), no_selector, PLENTY)
     rules = [rule(f"r{i}", SAYS_THE_CLASS, when=when) for i in range(10)]
-    first = (judge.verdict(rules[0]), requests.walks)
-    assert {(judge.verdict(each), requests.walks) for each in rules[1:]} == {first}
+    first = (evaluator.verdict(rules[0]), requests.walks)
+    assert {(evaluator.verdict(each), requests.walks) for each in rules[1:]} == {first}
 
 
 CLAIM_MISSING = package(missing=(Missing("ResourceClaim", "gpu"),))
@@ -379,9 +381,9 @@ DEVICES: dict[str, tuple[Object, tuple[Object, ...], tuple[bool, bool, bool]]] =
 @pytest.mark.parametrize(("given", "prototypes", "want"), DEVICES.values(), ids=DEVICES)
 def test_devices(given: Object, prototypes: tuple[Object, ...], want: tuple[bool, ...]) -> None:
     classes = {each["metadata"]["name"]: each for each in (BIGS, ANYS, FREE, NONE, BROKEN)}
-    judge = Judge(package(given, classes=classes), FakeEngine(), selector, PLENTY)
+    evaluator = Evaluator(package(given, classes=classes), FakeEngine(), selector, PLENTY)
     rules = (rule("r", Prototypes(prototypes), when=when) for when in ("All", "Any", "First"))
-    assert tuple(judge.verdict(each) for each in rules) == tuple(YES if truth else NO for truth in want)
+    assert tuple(evaluator.verdict(each) for each in rules) == tuple(YES if truth else NO for truth in want)
 
 
 COMPILING = 1_000 + 20 * len("is-big")
@@ -389,19 +391,19 @@ COMPILING = 1_000 + 20 * len("is-big")
 
 def test_a_selector_is_compiled_and_asked_about_a_device_once_for_all_rules() -> None:
     given = package(claim().request("bigs"), classes={"bigs": BIGS})
-    allowance = Allowance(1, COMPILING + IS_BIG_STEPS + 2 * (BUILDING + 1), Truth.FALSE)
-    judge = Judge(given, FakeEngine(), selector, allowance)
+    limits = CostLimits(1, COMPILING + IS_BIG_STEPS + 2 * (BUILDING + 1), Truth.FALSE)
+    evaluator = Evaluator(given, FakeEngine(), selector, limits)
     rules = [rule(name, Prototypes((BIG,))) for name in ("one", "two", "three")]
-    assert [judge.verdict(each) for each in rules] == [YES, YES, Verdict(Truth.FALSE, SPENT)]
+    assert [evaluator.verdict(each) for each in rules] == [YES, YES, Verdict(Truth.FALSE, EXCEEDED)]
 
 
 def test_selectors_that_would_take_too_long_to_compile() -> None:
     given = package(claim().request("free", selectors=("x" * 10_240,)), classes={"free": FREE})
     verdicts = [
-        Judge(given, FakeEngine(), no_selector, allowance).verdict(rule("r", Prototypes((BIG,))))
-        for allowance in (matching.AT_ADMISSION, matching.IN_THE_CONTROLLER)
+        Evaluator(given, FakeEngine(), no_selector, limits).verdict(rule("r", Prototypes((BIG,))))
+        for limits in (matching.AT_ADMISSION, matching.IN_THE_CONTROLLER)
     ]
-    assert verdicts == [Verdict(Truth.UNKNOWN, SPENT), NO]
+    assert verdicts == [Verdict(Truth.UNKNOWN, EXCEEDED), NO]
 
 
 TRUE_, FALSE_ = expression(lambda _: True, "pod.spec"), expression(lambda _: False, "pod.spec")
@@ -415,67 +417,73 @@ DISABLED = rule("i", TRUE_, mode="Disabled")
 WAITING, AUDIT_WAITING = rule("j", GPU), rule("k", GPU, mode="Audit")
 COSTLY = rule("aa", SAYS_THE_CLASS, mode="Audit")
 
-JUDGED: dict[str, tuple[Sequence[Rule], Package, Allowance, Judgement]] = {
-    "no rules": ((), package(), PLENTY, Judgement()),
-    "true rules by name": ((B, A), package(), PLENTY, Judgement(true=(A, B))),
-    "a false rule is silent": ((rule("r", FALSE_),), package(), PLENTY, Judgement()),
-    "Audit is kept apart": ((AUDIT, A, AUDIT_FALSE), package(), PLENTY, Judgement(true=(A,), audited=(AUDIT,))),
-    "Disabled is not asked": ((DISABLED,), package(), PLENTY, Judgement()),
-    "only rules that look at the namespace": ((ELSEWHERE, HERE), package(), PLENTY, Judgement(true=(HERE,))),
+RESULTS: dict[str, tuple[Sequence[Rule], Package, CostLimits, Results]] = {
+    "no rules": ((), package(), PLENTY, Results()),
+    "true rules by name": ((B, A), package(), PLENTY, Results(true=(A, B))),
+    "a false rule is silent": ((rule("r", FALSE_),), package(), PLENTY, Results()),
+    "Audit is kept apart": ((AUDIT, A, AUDIT_FALSE), package(), PLENTY, Results(true=(A,), audited=(AUDIT,))),
+    "Disabled is not asked": ((DISABLED,), package(), PLENTY, Results()),
+    "only rules that look at the namespace": ((ELSEWHERE, HERE), package(), PLENTY, Results(true=(HERE,))),
     "an unknown namespace leaves them undecided": (
         (ELSEWHERE,),
         ONLY_NAMESPACE_MISSING,
         PLENTY,
-        Judgement(undecided=((ELSEWHERE, "Namespace ml"),)),
+        Results(undecided=((ELSEWHERE, "Namespace ml"),)),
     ),
     "errors, of Audit too": (
         (AUDIT_FAILING, FAILING),
         package(),
         PLENTY,
-        Judgement(failed=((FAILING, "1:1: no such key"), (AUDIT_FAILING, "1:1: no such key"))),
+        Results(failed=((FAILING, "1:1: no such key"), (AUDIT_FAILING, "1:1: no such key"))),
     ),
     "an undecided rule, but not one in Audit": (
         (AUDIT_WAITING, WAITING, A),
         CLAIM_MISSING,
         PLENTY,
-        Judgement(true=(A,), undecided=((WAITING, "ResourceClaim gpu"),)),
+        Results(true=(A,), undecided=((WAITING, "ResourceClaim gpu"),)),
     ),
     "false for want of looking is noted": (
         (rule("r", SAYS_THE_CLASS),),
         package(claim().request(*MANY, "yes")),
         PLENTY,
-        Judgement(notes=("TooManyAlternatives: rule r",)),
+        Results(exceeded=(Reason(TOO_MANY, "rule r"),)),
     ),
     "a rule in Audit spends only what the others leave": (
         (COSTLY, A),
         package(claim().request("yes", "yes")),
-        Allowance(256, 2 * BUILDING + 2, Truth.UNKNOWN),
-        Judgement(true=(A,)),
+        CostLimits(256, 2 * BUILDING + 2, Truth.UNKNOWN),
+        Results(true=(A,)),
     ),
 }
 
 
-@pytest.mark.parametrize(("given", "of", "allowance", "want"), JUDGED.values(), ids=JUDGED)
-def test_judge(given: Sequence[Rule], of: Package, allowance: Allowance, want: Judgement) -> None:
-    assert matching.judge(given, of, FakeEngine(), no_selector, allowance) == want
+@pytest.mark.parametrize(("given", "of", "limits", "want"), RESULTS.values(), ids=RESULTS)
+def test_results(given: Sequence[Rule], of: Package, limits: CostLimits, want: Results) -> None:
+    assert matching.evaluate(given, of, FakeEngine(), no_selector, limits) == want
 
 
-BECAUSE: dict[str, tuple[Judgement, tuple[str, ...]]] = {
-    "nothing": (Judgement(), ("NoRuleMatched",)),
+BECAUSE: dict[str, tuple[Results, tuple[str, ...]]] = {
+    "nothing": (Results(), ("NoRuleMatched",)),
     "everything, in this order": (
-        Judgement((A, B), (AUDIT,), ((WAITING, "ResourceClaim gpu"),), ((FAILING, "no such key"),), ("Note: rule x",)),
+        Results(
+            (A, B),
+            (AUDIT,),
+            ((WAITING, "ResourceClaim gpu"),),
+            ((FAILING, "no such key"),),
+            (Reason(TOO_MANY, "rule x"),),
+        ),
         (
             "Matched: rule a",
             "Matched: rule b",
             "Audited: rule c",
             "Undecided: rule j: ResourceClaim gpu",
             "Failed: rule e: no such key",
-            "Note: rule x",
+            "TooManyAlternatives: rule x",
         ),
     ),
 }
 
 
 @pytest.mark.parametrize(("given", "want"), BECAUSE.values(), ids=BECAUSE)
-def test_because(given: Judgement, want: tuple[str, ...]) -> None:
-    assert given.because == want
+def test_because(given: Results, want: tuple[str, ...]) -> None:
+    assert tuple(map(str, given.because)) == want

@@ -6,8 +6,8 @@ import pytest
 from builders import claim, pod, pod_group
 from claimworld import view_of
 
-from tollbar.decide.claims.claim import ClaimPlan, claim_plan
 from tollbar.decide.claims.deallocation import Deallocation
+from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, decide
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
 
@@ -76,11 +76,11 @@ ENTRIES: dict[str, tuple[Any, list[Object], dict[str, bool], ClaimPlan]] = {
 
 @pytest.mark.parametrize(("given", "there", "answers", "want"), ENTRIES.values(), ids=ENTRIES)
 def test_entries(given: Any, there: list[Object], answers: dict[str, bool], want: ClaimPlan) -> None:
-    assert claim_plan(given, view_of(*there), answers) == want
+    assert decide(ClaimFacts(given, view_of(*there), answers)) == want
 
 
 def test_a_pod_that_is_known_to_be_deleted_is_not_asked_for() -> None:
-    assert claim_plan(BY_WEB, view_of(gone=["uid-of-web"])) == ClaimPlan(deallocation=FREED)
+    assert decide(ClaimFacts(BY_WEB, view_of(gone=["uid-of-web"]))) == ClaimPlan(deallocation=FREED)
 
 
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
@@ -117,4 +117,4 @@ DELETED: dict[str, tuple[Any, list[Object], list[str], ClaimPlan]] = {
 
 @pytest.mark.parametrize(("given", "there", "gone", "want"), DELETED.values(), ids=DELETED)
 def test_deletion(given: Any, there: list[Object], gone: list[str], want: ClaimPlan) -> None:
-    assert claim_plan(given, view_of(*there, gone=gone)) == want
+    assert decide(ClaimFacts(given, view_of(*there, gone=gone))) == want

@@ -9,7 +9,7 @@ from builders import CREATED, Built, Claim, claim, template
 from tollbar.api.workloads import parse_workload_claim
 from tollbar.decide.claims.reservations import State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan, decide
-from tollbar.decide.rules.statuses import StatusPlan
+from tollbar.decide.status import StatusPlan
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
 from tollbar.model.plan import RetryAfter

@@ -1,16 +1,16 @@
 """What the ResourceClaim controller does about one ResourceClaim: free it when nobody uses it, delete it when its Pod
 is done.
 
-Pure.  Called by `controllers.claims` twice: for an event, to learn whether there is anything to do (`is_needed`), and
-by a worker, which does it.  Behaviour of kube-controller-manager's controller of the same name; where it differs on
-purpose, docs/reference/claims.md says so.
+Behaves as kube-controller-manager's controller of the same name; where it differs on purpose, docs/reference/claims.md
+says so.
 
-Invariants: entries that are not of Pods or PodGroups stay; a consumer that the caches do not know is asked for
-(`questions`) before its entry goes; deciding again after the plan's effects gives nothing.
+Invariants: entries that are not of Pods or PodGroups stay; the API server is asked for a consumer that the caches do
+not know (`questions`) before its entry is removed; deciding again after the plan's effects gives nothing.  A change
+gives a worker something to do if the claim's plan `is_needed`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tollbar.decide.claims import deallocation
@@ -20,15 +20,12 @@ from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, 
 
 
 class Lookup(Protocol):
-    """What the decisions ask: the caches, and claims that were created and are not in them yet."""
+    """What this process knows: the caches, and claims that it created and that are not in them yet."""
 
     def claim(self, key: Key) -> Object | None: ...
     def claims_owned_by(self, uid: str) -> Sequence[Object]: ...
     def template(self, key: Key) -> Object | None: ...
-    def claim_user(self, key: Key) -> Object | None:
-        """A Pod that uses claims."""
-        ...
-
+    def pod(self, key: Key) -> Object | None: ...
     def pod_group(self, key: Key) -> Object | None: ...
     def is_gone(self, uid: str) -> bool:
         """Whether this object is known to be deleted; False says nothing."""
@@ -36,9 +33,18 @@ class Lookup(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """A claim of the cache; `answers` says of uids that were asked about whether their objects are gone."""
+
+    claim: Object
+    lookup: Lookup
+    answers: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """For a claim: ask about the consumers of these entries first; then take away what is gone, and the claim if its
-    Pod is done with it."""
+    """With `questions`, ask whether the consumers behind these entries are gone, and decide again.  Otherwise remove
+    entries, and delete the claim if it was made for a Pod that is done."""
 
     questions: tuple[Object, ...] = ()
     deallocation: Deallocation | None = None
@@ -49,37 +55,36 @@ class ClaimPlan:
         return bool(self.questions or self.deallocation or self.delete)
 
 
-def claim_plan(claim: Object, lookup: Lookup, answers: Mapping[str, bool] | None = None) -> ClaimPlan:
-    """For a claim of the cache; `answers` says of uids that were asked about whether their objects are gone."""
-    known = answers or {}
-    states = [(entry, _is_entry_gone(claim, entry, lookup, known)) for entry in claims.reserved_for(claim)]
+def decide(facts: ClaimFacts) -> ClaimPlan:
+    claim = facts.claim
+    states = [(entry, _is_entry_gone(facts, entry)) for entry in claims.reserved_for(claim)]
     if questions := tuple(entry for entry, gone in states if gone is None):
         return ClaimPlan(questions=questions)
     gone = {entry["uid"] for entry, is_gone in states if is_gone}
     return ClaimPlan(
         deallocation=deallocation.remove(claim, gone) or deallocation.finish(claim),
-        delete=len(gone) == len(states) and _is_abandoned(claim, lookup),
+        delete=len(gone) == len(states) and _is_abandoned(claim, facts.lookup),
     )
 
 
-def _is_entry_gone(claim: Object, entry: Object, lookup: Lookup, answers: Mapping[str, bool]) -> bool | None:
-    """Whether nobody stands behind an entry any more; None when the caches cannot tell.  Foreign entries stay."""
-    uid, key = str(entry.get("uid")), Key(key_of(claim).namespace, str(entry.get("name")))
+def _is_entry_gone(facts: ClaimFacts, entry: Object) -> bool | None:
+    """Whether the consumer of an entry is gone or done; None when the caches cannot tell.  Foreign entries stay."""
+    uid, key = str(entry.get("uid")), Key(key_of(facts.claim).namespace, str(entry.get("name")))
     if claims.is_pod_entry(entry):
-        consumer = lookup.claim_user(key)
+        consumer = facts.lookup.pod(key)
     elif claims.is_pod_group_entry(entry):
-        consumer = lookup.pod_group(key)
+        consumer = facts.lookup.pod_group(key)
     else:
         return False
-    if lookup.is_gone(uid):
+    if facts.lookup.is_gone(uid):
         return True
     if consumer is None or uid_of(consumer) != uid:
-        return answers.get(uid)  # a scheduler may know a Pod before we do, also one that replaces ours
+        return facts.answers.get(uid)  # a scheduler may know a Pod before we do, also one that replaces ours
     return is_done(consumer)
 
 
 def is_done(consumer: Object) -> bool:
-    """Whether a Pod needs its claims no more; a PodGroup does until it is gone."""
+    """Whether a Pod does not need its claims any more; a PodGroup needs them until it is gone."""
     return consumer["kind"] == "Pod" and pods.is_done(consumer)
 
 
@@ -90,14 +95,14 @@ def _is_abandoned(claim: Object, lookup: Lookup) -> bool:
         return False
     if metadata(claim).get("deletionTimestamp") or lookup.is_gone(uid_of(claim)):
         return False
-    pod = lookup.claim_user(Key(key_of(claim).namespace, str(owner.get("name"))))
+    pod = lookup.pod(Key(key_of(claim).namespace, str(owner.get("name"))))
     if pod is None:
-        return False  # gone, which is the garbage collector's business, or not seen yet
+        return False  # gone, and the garbage collector deletes the claim; or not in the cache yet
     return pods.is_done(pod) if uid_of(pod) == owner.get("uid") else lookup.is_gone(str(owner.get("uid")))
 
 
-def references_to_clean(user: Object) -> Iterator[Key]:
+def references_to_clean(consumer: Object) -> Iterator[Key]:
     """Claims to look at when a Pod or PodGroup is gone or done: those that it names, by status or by name."""
-    namespace = key_of(user).namespace
-    for name in sorted(claims.names_of(user)):
+    namespace = key_of(consumer).namespace
+    for name in sorted(claims.names_of(consumer)):
         yield Key(namespace, name)

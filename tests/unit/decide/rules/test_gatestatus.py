@@ -1,0 +1,94 @@
+"""What the status of a SchedulingGate says, and when it is worth counting again."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import CREATED, ready_status, scheduling_gate
+
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.rules import gatestatus
+from tollbar.decide.rules.gatestatus import GateStatusFacts
+from tollbar.decide.status import StatusPlan
+from tollbar.model.objects import Object
+from tollbar.model.plan import RetryAfter
+
+NOW = CREATED + 100.0
+
+
+def facts(**changes: Any) -> GateStatusFacts:
+    given = GateStatusFacts(
+        gate=scheduling_gate().but("metadata.generation", 1),
+        policy=SHIPPED_GATE_POLICY,
+        held_since=(),
+        owned=True,
+        identity="system:serviceaccount:tollbar-system:tollbar-controllers",
+        written=None,
+    )
+    return replace(given, **changes)
+
+
+def held(pods: int, oldest: int, overdue: int) -> dict[str, int]:
+    return {"heldPods": pods, "oldestHeldSeconds": oldest, "overdue": overdue}
+
+
+EMPTY = ready_status("True", "Owned", since=CREATED, **held(0, 0, 0))
+STRANGER = "system:serviceaccount:tollbar-system:tollbar-controllers is not among spec.owners and may not release Pods"
+
+GATES: dict[str, tuple[GateStatusFacts, StatusPlan]] = {
+    "our gate, nobody held": (facts(), StatusPlan(ready_status("True", "Owned", **held(0, 0, 0)))),
+    "nothing new": (facts(gate=facts().gate.but("status", EMPTY)), StatusPlan()),
+    "Pods are held": (
+        facts(held_since=(NOW - 5, NOW - 60.9, NOW - 59)),
+        StatusPlan(ready_status("True", "Owned", **held(3, 60, 1)), outcome=RetryAfter(30.0)),
+    ),
+    "without a deadline nobody is overdue": (
+        facts(held_since=(NOW - 5, NOW - 3600), policy=GatePolicy(max_hold=None)),
+        StatusPlan(ready_status("True", "Owned", **held(2, 3600, 0)), outcome=RetryAfter(30.0)),
+    ),
+    "a Pod from a clock that is ahead": (
+        facts(held_since=(NOW + 5,)),
+        StatusPlan(ready_status("True", "Owned", **held(1, 0, 0)), outcome=RetryAfter(30.0)),
+    ),
+    "soon after a write": (
+        facts(gate=facts().gate.but("status", EMPTY), held_since=(NOW - 5,), written=NOW - 1),
+        StatusPlan(outcome=RetryAfter(29.0)),
+    ),
+    "what is held goes on growing older": (
+        facts(
+            gate=facts().gate.but("status", ready_status("True", "Owned", since=CREATED, **held(1, 5, 0))),
+            held_since=(NOW - 5,),
+        ),
+        StatusPlan(outcome=RetryAfter(30.0)),
+    ),
+    "we are not among the owners": (
+        facts(owned=False),
+        StatusPlan(ready_status("False", "NotAnOwner", STRANGER, **held(0, 0, 0))),
+    ),
+    "somebody else's gate": (
+        facts(owned=None),
+        StatusPlan(
+            ready_status("True", "Observed", "this gate is somebody else's: watched and reported only", **held(0, 0, 0))
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), GATES.values(), ids=GATES)
+def test_decisions(given: GateStatusFacts, want: StatusPlan) -> None:
+    assert gatestatus.decide(given, NOW) == want
+
+
+REPORTED = scheduling_gate().but("metadata.generation", 2).but("status.observedGeneration", 2)
+DUE: dict[str, tuple[Object, float | None, float]] = {
+    "never written by this process": (REPORTED, None, 0.0),
+    "just written": (REPORTED, NOW - 1, 29.0),
+    "written long ago": (REPORTED, NOW - 31, 0.0),
+    "written, and the spec has changed since": (REPORTED.but("metadata.generation", 3), NOW - 1, 0.0),
+    "the clock was set back": (REPORTED, NOW + 3600, 30.0),
+}
+
+
+@pytest.mark.parametrize(("given", "written", "want"), DUE.values(), ids=DUE)
+def test_numbers_are_due(given: Object, written: float | None, want: float) -> None:
+    assert gatestatus.numbers_due_in(given, written, NOW) == want

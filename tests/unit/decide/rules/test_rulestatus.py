@@ -1,0 +1,109 @@
+"""What the status of a TolerationRule says, and when it is written."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import CREATED, ready_status, toleration_rule
+from fakes import expression, has_label, rule, wants_class
+
+from tollbar.decide.rules import rulestatus
+from tollbar.decide.rules.rule import ExtendedResources, Problem
+from tollbar.decide.rules.rulestatus import RuleStatusFacts
+from tollbar.decide.status import StatusPlan
+from tollbar.model.objects import Object
+from tollbar.model.plan import Event, RetryAfter
+
+NOW = CREATED + 100.0
+GPU = rule("gpu", wants_class("gpu"))
+
+
+def facts(**changes: Any) -> RuleStatusFacts:
+    given = RuleStatusFacts(rule=toleration_rule(), compiled=GPU, pending=0, prefiltered=True, written=None)
+    return replace(given, **changes)
+
+
+def having(status_: Object, **changes: Any) -> RuleStatusFacts:
+    return facts(rule=toleration_rule().but("status", status_), **changes)
+
+
+COMPILED = ready_status("True", "Compiled", since=CREATED, pendingMatches=0)
+LATE = "the webhook sees only Pods that want devices: added after admission"
+PROBLEM = Problem("InvalidExpression", "1:7: undeclared reference")
+INVALID = Event("Warning", "InvalidRule", "InvalidExpression: 1:7: undeclared reference", "Compile")
+
+RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
+    "a new rule": (facts(), StatusPlan(ready_status("True", "Compiled", pendingMatches=0))),
+    "a new rule whose conditions are null": (
+        having({"conditions": None}),
+        StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
+    ),
+    "nothing new": (having(COMPILED), StatusPlan()),
+    "another number": (having(COMPILED, pending=3), StatusPlan({**COMPILED, "pendingMatches": 3})),
+    "another number soon after a write": (
+        having(COMPILED, pending=3, written=NOW - 20),
+        StatusPlan(outcome=RetryAfter(10.0)),
+    ),
+    "another number when the clock was set back since the write": (
+        having(COMPILED, pending=3, written=NOW + 3600),
+        StatusPlan({**COMPILED, "pendingMatches": 3}),
+    ),
+    "another number a period after a write": (
+        having(COMPILED, pending=3, written=NOW - 30),
+        StatusPlan({**COMPILED, "pendingMatches": 3}),
+    ),
+    "a condition is written at once": (
+        having(COMPILED, compiled=PROBLEM, written=NOW - 1),
+        StatusPlan(
+            ready_status("False", "InvalidExpression", "1:7: undeclared reference", pendingMatches=0), (INVALID,)
+        ),
+    ),
+    "and told once": (
+        having(
+            ready_status("False", "InvalidExpression", "1:7: undeclared reference", since=CREATED, pendingMatches=0),
+            compiled=PROBLEM,
+        ),
+        StatusPlan(),
+    ),
+    "another generation with the same outcome": (
+        facts(rule=toleration_rule().but("metadata.generation", 2).but("status", COMPILED)),
+        StatusPlan(ready_status("True", "Compiled", since=CREATED, generation=2, pendingMatches=0)),
+    ),
+    "a count that is not complete is not written": (
+        having({**COMPILED, "pendingMatches": 7}, pending=None),
+        StatusPlan(outcome=RetryAfter(1.0)),
+    ),
+    "nor does it hold up a condition": (
+        having(COMPILED, compiled=PROBLEM, pending=None),
+        StatusPlan(
+            ready_status("False", "InvalidExpression", "1:7: undeclared reference", pendingMatches=0),
+            (INVALID,),
+            RetryAfter(1.0),
+        ),
+    ),
+    "a disabled rule": (
+        facts(compiled=replace(GPU, mode="Disabled")),
+        StatusPlan(ready_status("True", "Disabled", "spec.mode is Disabled", pendingMatches=0)),
+    ),
+    "a rule about Pods alone behind the prefilter": (
+        facts(compiled=rule("gpu", has_label("app"))),
+        StatusPlan(ready_status("True", "LateOnly", LATE, pendingMatches=0)),
+    ),
+    "a rule about Pods alone without it": (
+        facts(compiled=rule("gpu", has_label("app")), prefiltered=False),
+        StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
+    ),
+    "a rule about extended resources passes the prefilter": (
+        facts(compiled=rule("gpu", ExtendedResources(frozenset({"example.com/gpu"})), reads={"pod.spec"})),
+        StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
+    ),
+    "a rule that reads nothing is about Pods alone": (
+        facts(compiled=rule("gpu", expression(lambda _: True))),
+        StatusPlan(ready_status("True", "LateOnly", LATE, pendingMatches=0)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), RULES.values(), ids=RULES)
+def test_decisions(given: RuleStatusFacts, want: StatusPlan) -> None:
+    assert rulestatus.decide(given, NOW) == want

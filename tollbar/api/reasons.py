@@ -1,0 +1,140 @@
+"""The reasons of the conditions that Tollbar writes, for each kind of condition one enumeration."""
+
+from tollbar.model.plan import Code
+
+
+class RuleReason(Code):
+    """Condition `Ready` of a TolerationRule."""
+
+    COMPILED = "Compiled", "True: the rule is in force."
+    LATE_ONLY = (
+        "LateOnly",
+        """True: the rule is in force after admission only, because it is about Pods that the webhook is not asked
+        about.""",
+    )
+    DISABLED = "Disabled", "True: `spec.mode` is Disabled, and the rule does nothing."
+    INVALID_EXPRESSION = "InvalidExpression", "False: the expression does not compile; the message has line and column."
+    INVALID_PROTOTYPE = "InvalidPrototype", "False: a device prototype is not valid; the message names the field."
+    RESERVED_KEY = (
+        "ReservedKey",
+        "False: the rule tolerates a key that is reserved; choose another, or set `spec.allowReservedKeys`.",
+    )
+    INVALID_SPEC = "InvalidSpec", "False: another field is not valid; the message names it."
+
+
+class GateReason(Code):
+    """Condition `Ready` of a SchedulingGate."""
+
+    OWNED = "Owned", "True: it declares Tollbar's gate, and the controllers are among its owners."
+    OBSERVED = "Observed", "True: it declares somebody else's gate, which is watched and reported only."
+    NOT_AN_OWNER = (
+        "NotAnOwner",
+        """False: the controllers may not release a Pod where ownership is enforced, and admission does not gate; add
+        the user that the message names to `spec.owners`.""",
+    )
+
+
+class ReservedReason(Code):
+    """Condition `Reserved` of a WorkloadClaim; label `reason` of the metric `tollbar_reservations`."""
+
+    HELD = "Held", "The claim is reserved for its workload."
+    NOT_ALLOCATED = "NotAllocated", "No Pod that refers to the claim was scheduled yet: look at the Pod."
+    WORKLOAD_MISSING = (
+        "WorkloadMissing",
+        "The workload does not exist, or is being deleted: create it, and mind resource, group and name.",
+    )
+    CLAIM_MISSING = (
+        "ClaimMissing",
+        "The claim that the WorkloadClaim names does not exist: create it, the rest goes by itself.",
+    )
+    TEMPLATE_MISSING = (
+        "TemplateMissing",
+        "The template that the WorkloadClaim names does not exist: create it, the rest goes by itself.",
+    )
+    CLAIM_TAKEN = (
+        "ClaimTaken",
+        """A claim of that name is somebody else's, or is reserved for another workload: choose another name, or remove
+        the other's annotation.""",
+    )
+    RELEASED = "Released", "The reservation was given back, as `release` says."
+    DELETING = "Deleting", "The claim is being deleted, and waits for its Pods."
+    KIND_UNKNOWN = (
+        "KindUnknown",
+        """The API server does not serve the workload's kind, or it is being listed; a reservation that is there stays.
+        Mind the plural, or install the CRD: it is looked for again every 30 s.""",
+    )
+    PERMISSION_DENIED = (
+        "PermissionDenied",
+        """The controllers may not read the workload's kind or write reservations, or other admission refuses it; the
+        message names what is missing. Add a ClusterRole with `tollbar.dev/aggregate-to-workloads: "true"`; for
+        `resourceclaims/binding` (asked for by Kubernetes 1.36 and newer), apply the manifests again.""",
+    )
+    INVALID_REFERENCE = (
+        "InvalidReference",
+        "The annotation cannot be understood, or the claim was generated for a Pod: see the message.",
+    )
+    INVALID_SPEC = (
+        "InvalidSpec",
+        "The WorkloadClaim is not valid, or the API server refuses the claim that it asks for: see the message.",
+    )
+    FULL = "Full", "Fewer than two of the 256 entries are free: share the claim less; more consumers need PodGroups."
+    UPSTREAM_OSCILLATION = (
+        "UpstreamOscillation",
+        """A finished Pod lingers on the claim, and kube-controller-manager would take its entry away and add it again
+        without end (kubernetes/kubernetes#141274): delete finished Pods (`ttlSecondsAfterFinished` for Jobs), or
+        run with `claims: Replace`.""",
+    )
+    UPSTREAM_TOO_OLD = (
+        "UpstreamTooOld",
+        """kube-controller-manager before 1.36 leaves a claim with such an entry alone (kubernetes/kubernetes#136406):
+        [what Tollbar does](kubernetes-versions.md#reservations-before-136). Upgrade Kubernetes, or run with
+        `claims: Replace`.""",
+    )
+
+
+class ModeReason(Code):
+    """Condition `ClaimsModeFits`, in an annotation of the controllers' Lease."""
+
+    COMPLEMENTING = "Complementing", "True (Complement): kube-controller-manager generates claims, as it should."
+    GENERATING = "Generating", "True (Replace): nobody else generates claims, Tollbar does."
+    DISABLED = "Disabled", "True (Disabled): claims are left alone."
+    STARTING = (
+        "Starting",
+        """Unknown (Replace): finding out whether somebody else generates claims. After more than half a minute, the
+        API server does not answer: see the log.""",
+    )
+    ANOTHER_GENERATOR = (
+        "AnotherGenerator",
+        """False (Replace): somebody else generates claims, so Tollbar does not. Switch that one off
+        ([how](../tasks/replace-the-claim-controller.md)), or run with `claims: Complement`.""",
+    )
+    MISSING_RIGHTS = (
+        "MissingRights",
+        "False (Replace): the rights that the message names are missing. Apply the component `claims-replace`.",
+    )
+    NOT_TRIED = (
+        "NotTried",
+        """False (Replace): it could not be tried out whether somebody else generates claims. Tollbar's namespace
+        refuses the trial's Pod or template: quota, admission, rights.""",
+    )
+    NOBODY_GENERATES = (
+        "NobodyGenerates",
+        """False (Complement): Pods have waited a minute for a claim whose template is there. If they have events
+        `FailedResourceClaimCreation`, those say why; else give kube-controller-manager its
+        `resourceclaim-controller` back, or use `claims: Replace`.""",
+    )
+    UPSTREAM_OSCILLATION = (
+        "UpstreamOscillation",
+        """False (Complement): kube-controller-manager writes to claims without end (kubernetes/kubernetes#141274).
+        Delete the finished Pods that `tollbar status` leads to, or use `claims: Replace`.""",
+    )
+    UPSTREAM_TOO_OLD = (
+        "UpstreamTooOld",
+        """False (Complement): reservations are asked for that this kube-controller-manager cannot live with
+        (kubernetes/kubernetes#136406). Upgrade Kubernetes to 1.36, or use `claims: Replace`.""",
+    )
+    PERMISSION_DENIED = (
+        "PermissionDenied",
+        """False: no right to `resourceclaims/binding`, which Kubernetes 1.36 and newer ask for. Apply the manifests
+        again.""",
+    )

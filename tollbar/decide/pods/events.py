@@ -1,0 +1,96 @@
+"""The Events about Pods: every reason and every text."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tollbar.decide.pods.tolerations import Addition
+from tollbar.model.plan import Code, Event
+
+
+class PodEvent(Code):
+    """Events on Pods.  A Pod that is decided at admission has none: admission writes nothing."""
+
+    SCHEDULING_HELD = (
+        "SchedulingHeld",
+        """The Pod has been held for more than two seconds; the note names what a rule needs to know. Create it, and
+        the Pod goes on by itself.""",
+    )
+    TOLERATIONS_ADDED = (
+        "TolerationsAdded",
+        "Tolerations were added, with the release or late; the note names the rules, and the gates that remain.",
+    )
+    GATE_RELEASED = "GateReleased", "The Pod was released, and lacked nothing."
+    GATE_OVERDUE = (
+        "GateOverdue",
+        """Warning: held for longer than `maxHold`; the note says what for, with the text of other admission if that is
+        why. Released all the same, or still held if the SchedulingGate says `onExpiry: Report`.""",
+    )
+    RELEASE_REFUSED = (
+        "ReleaseRefused",
+        """Warning: other admission refused the patch, with the release or late; the note has its text. Fix that
+        policy.""",
+    )
+    RULE_EVALUATION_FAILED = (
+        "RuleEvaluationFailed",
+        """Warning: rules failed for this Pod and counted as false; the note says which and why. Guard the field in the
+        rule with `has(...)`.""",
+    )
+
+
+def scheduling_held(waiting_for: str) -> Event:
+    return Event("Normal", PodEvent.SCHEDULING_HELD, f"waiting for {waiting_for}", "Hold")
+
+
+def released(additions: Sequence[Addition], other_gates: Sequence[str]) -> Event:
+    """Our gate came off; `other_gates` keep the Pod from being scheduled all the same."""
+    how = "released" + (f"; still waiting for {', '.join(other_gates)}" if other_gates else "")
+    if additions:
+        return _tolerations_added(additions, how)
+    return Event("Normal", PodEvent.GATE_RELEASED, f"{how}; no toleration added", "Release")
+
+
+def added_late(additions: Sequence[Addition]) -> Event:
+    return _tolerations_added(additions, "added after admission")
+
+
+def _tolerations_added(additions: Sequence[Addition], how: str) -> Event:
+    count = sum(len(addition.tolerations) for addition in additions)
+    note = f"{count} {'toleration' if count == 1 else 'tolerations'} by {_rules(additions)}; {how}"
+    return Event("Normal", PodEvent.TOLERATIONS_ADDED, note, "AddTolerations")
+
+
+def released_overdue(max_hold: float, waiting_for: str, refused: Sequence[Addition], why: str) -> Event:
+    """Released without what was waited for, or without the additions that were `refused` in the words `why`."""
+    reasons = [f"still waiting for {waiting_for}"] if waiting_for else []
+    if refused:
+        reasons.append(f"without the tolerations by {_rules(refused)}, which the API server refused: {why}")
+    return Event("Warning", PodEvent.GATE_OVERDUE, f"released after {max_hold:g}s, {'; '.join(reasons)}", "Release")
+
+
+def held_overdue(max_hold: float, waiting_for: str) -> Event:
+    return _held_overdue(max_hold, f", waiting for {waiting_for}")
+
+
+def refused_overdue(max_hold: float, why: str) -> Event:
+    return _held_overdue(max_hold, f": {_REFUSED} {why}")
+
+
+def _held_overdue(max_hold: float, why: str) -> Event:
+    return Event("Warning", PodEvent.GATE_OVERDUE, f"held for more than {max_hold:g}s{why}", "Hold")
+
+
+_REFUSED: Final = "the API server refused the patch:"
+
+
+def release_refused(why: str) -> Event:
+    return Event("Warning", PodEvent.RELEASE_REFUSED, f"{_REFUSED} {why}", "Release")
+
+
+def rule_evaluation_failed(failed: Iterable[tuple[str, str]]) -> Event:
+    """`failed` are (rule, why) pairs."""
+    note = "; ".join(f"rule {rule}: {why}" for rule, why in failed)
+    return Event("Warning", PodEvent.RULE_EVALUATION_FAILED, note, "Evaluate")
+
+
+def _rules(additions: Iterable[Addition]) -> str:
+    return ", ".join(addition.rule for addition in additions)

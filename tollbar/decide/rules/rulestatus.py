@@ -1,0 +1,69 @@
+"""What the status of a TolerationRule should say: whether it is in force, and how many pending Pods it matches."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.api.reasons import RuleReason
+from tollbar.decide import status
+from tollbar.decide.chain import Chain, first_answer
+from tollbar.decide.rules import events
+from tollbar.decide.rules.rule import Problem, Rule
+from tollbar.decide.status import StatusPlan
+from tollbar.model.conditions import Condition
+from tollbar.model.objects import Object
+from tollbar.model.plan import RetryAfter
+
+RECOUNT: Final = 1.0
+"""Seconds until a count that is not complete is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStatusFacts:
+    """`written` is when this process last wrote the status (epoch seconds), None if it did not.
+
+    `pending` is None while the Pods of the cache have not all been decided since this process started.
+    `prefiltered` says that the API server sends the webhook only Pods that want devices, so that a rule about Pods
+    alone acts after admission.
+    """
+
+    rule: Object
+    compiled: Rule | Problem
+    pending: int | None
+    prefiltered: bool
+    written: float | None
+
+
+def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
+    """`now` in epoch seconds.  One event at most: that the rule is not valid."""
+    ready = first_answer(CHAIN, facts, Condition("True", RuleReason.COMPILED))
+    numbers = {} if facts.pending is None else {"pendingMatches": facts.pending}
+    wanted = status.with_condition(facts.rule, wellknown.CONDITION_READY, ready, numbers, now)
+    said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(facts.compiled, Problem) else ()
+    plan = status.write(facts.rule, wanted, facts.written, now, said)
+    return plan if facts.pending is not None else replace(plan, outcome=RetryAfter(RECOUNT))
+
+
+def _invalid(facts: RuleStatusFacts) -> Condition | None:
+    problem = facts.compiled
+    return Condition("False", problem.reason, problem.message) if isinstance(problem, Problem) else None
+
+
+def _disabled(facts: RuleStatusFacts) -> Condition | None:
+    if not isinstance(facts.compiled, Rule) or facts.compiled.mode != "Disabled":
+        return None
+    return Condition("True", RuleReason.DISABLED, "spec.mode is Disabled")
+
+
+def _late_only(facts: RuleStatusFacts) -> Condition | None:
+    if not isinstance(facts.compiled, Rule) or not (facts.prefiltered and facts.compiled.pod_only):
+        return None
+    why = "the webhook sees only Pods that want devices: added after admission"
+    return Condition("True", RuleReason.LATE_ONLY, why)
+
+
+CHAIN: Final[Chain[RuleStatusFacts, Condition]] = (  # order is the specification
+    _invalid,  # it does not compile -> not ready, and why
+    _disabled,  # spec.mode is Disabled -> ready, and does nothing
+    _late_only,  # about Pods that the webhook is not asked about -> ready, after admission
+)  # else -> ready
