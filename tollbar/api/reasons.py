@@ -35,7 +35,13 @@ class GateReason(Code):
 
 
 class ReservedReason(Code):
-    """Condition `Reserved` of a WorkloadClaim; label `reason` of the metric `tollbar_reservations`."""
+    """Condition `Reserved` of a WorkloadClaim.
+
+    While it is True, a reason other than `Held` says what is wrong, and the reservation stays.  The phase is Reserved
+    while the condition is True; Released for `Released` and `Deleting`; Pending for `NotAllocated`, `WorkloadMissing`,
+    `ClaimMissing` and `TemplateMissing`; Blocked for the others.  For claims that are annotated without a
+    WorkloadClaim, the Event `ReservationBlocked` and the metric `tollbar_reservations` say it.
+    """
 
     HELD = "Held", "The claim is reserved for its workload."
     NOT_ALLOCATED = "NotAllocated", "No Pod that refers to the claim was scheduled yet: look at the Pod."
@@ -93,7 +99,11 @@ class ReservedReason(Code):
 
 
 class ModeReason(Code):
-    """Condition `ClaimsModeFits`, in an annotation of the controllers' Lease."""
+    """Condition `ClaimsModeFits`.
+
+    In the annotation `tollbar.dev/claims-condition` of the controllers' Lease; the message names the server's version
+    and PodGroups, or what would fit better.
+    """
 
     COMPLEMENTING = "Complementing", "True (Complement): kube-controller-manager generates claims, as it should."
     GENERATING = "Generating", "True (Replace): nobody else generates claims, Tollbar does."

@@ -58,7 +58,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     Metric(
         "controller_runtime_terminal_reconcile_errors_total",
         "counter",
-        "Reconciles that were refused for good.",
+        "Reconciles that failed for what a user wrote or the API server refused; tried again with back-off.",
         ("controller",),
     ),
     Metric(

@@ -13,7 +13,7 @@ OSCILLATION: Final = (
 
 
 class ClaimEvent(Code):
-    """Events about ResourceClaims; on the claim unless something else is said."""
+    """Events about ResourceClaims.  On the claim, unless something else is said."""
 
     CLAIM_RESERVED = "ClaimReserved", "An entry for the claim's workload was added."
     RESERVATION_RELEASED = (

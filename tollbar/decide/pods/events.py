@@ -23,7 +23,8 @@ class PodEvent(Code):
     GATE_OVERDUE = (
         "GateOverdue",
         """Warning: held for longer than `maxHold`; the note says what for, with the text of other admission if that is
-        why. Released all the same, or still held if the SchedulingGate says `onExpiry: Report`.""",
+        why. Released all the same, or still held if the SchedulingGate says `onExpiry: Report`. Create what is
+        missing, or fix what refuses: the tolerations are added then, late or with the release.""",
     )
     RELEASE_REFUSED = (
         "ReleaseRefused",

@@ -4,7 +4,7 @@ from tollbar.model.plan import Code
 
 
 class PodReason(Code):
-    """Decisions about Pods; in the controllers' log when a Pod is released."""
+    """Decisions about Pods.  The controllers log them as `because` when they release a Pod."""
 
     MATCHED = "Matched", "The named rule is true for the Pod."
     AUDITED = "Audited", "The named rule is true, and adds nothing because its `spec.mode` is Audit."
@@ -35,7 +35,7 @@ class PodReason(Code):
     CACHES_NOT_SYNCED = "CachesNotSynced", "The webhook has just started and knows too little to decide."
     RULES_NOT_READY = "RulesNotReady", "The controllers have just started and know too little to decide."
     ENDING = "Ending", "The Pod has finished or is being deleted."
-    BOUND = "Bound", "The Pod has a node, and tolerations come too late."
+    BOUND = "Bound", "The Pod has a node already."
     MIRROR_POD = "MirrorPod", "The Pod is the image of a static Pod, which nobody schedules."
     DAEMON_SET_POD = "DaemonSetPod", "The Pod is a DaemonSet's, whose controller sets its tolerations."
     SKIP_LABEL = "SkipLabel", "The Pod has the label `tollbar.dev/skip`."
