@@ -47,7 +47,7 @@ def later(pod: Object, cluster: Cluster, now: float) -> GatePlan:
 
 @SOME
 @given(clusters("Pod"), pods("web"), MOMENTS)
-def test_idempotent_later(cluster: Cluster, pod: Pod, now: float) -> None:
+def test_a_second_decision_about_the_patched_pod_changes_nothing(cluster: Cluster, pod: Pod, now: float) -> None:
     plan = later(pod, cluster, now)
     again = later(patching.apply(pod, plan.patch), cluster, now)
     assert (again.patch, again.released, again.additions) == ((), False, ())
@@ -55,7 +55,9 @@ def test_idempotent_later(cluster: Cluster, pod: Pod, now: float) -> None:
 
 @SOME
 @given(clusters("Pod"), pods("web"), MODES, st.booleans())
-def test_idempotent_at_admission(cluster: Cluster, pod: Pod, mode: Any, generate_name: bool) -> None:
+def test_a_second_admission_of_the_patched_pod_changes_nothing(
+    cluster: Cluster, pod: Pod, mode: Any, generate_name: bool
+) -> None:
     caches, new = caches_of(cluster.values()), pod.being_created(generate_name=generate_name)
     plan = admission.decide(admission_facts(new, caches, mode))
     again = admission.decide(admission_facts(patching.apply(new, plan.patch), caches, mode))
@@ -88,7 +90,7 @@ def foreign(pod: Object) -> Object:
 
 @SOME
 @given(clusters("Pod"), pods("web"), MOMENTS)
-def test_monotone_later(cluster: Cluster, pod: Pod, now: float) -> None:
+def test_a_patch_removes_nothing_but_our_gate(cluster: Cluster, pod: Pod, now: float) -> None:
     patched = patching.apply(pod, later(pod, cluster, now).patch)
     old = pod_views.tolerations(pod)
     assert (foreign(patched), pod_views.tolerations(patched)[: len(old)]) == (foreign(pod), old)
@@ -97,7 +99,7 @@ def test_monotone_later(cluster: Cluster, pod: Pod, now: float) -> None:
 
 @SOME
 @given(clusters("Pod"), pods("web"), MODES)
-def test_monotone_at_admission(cluster: Cluster, pod: Pod, mode: Any) -> None:
+def test_admission_removes_nothing(cluster: Cluster, pod: Pod, mode: Any) -> None:
     new = pod.being_created()
     plan = admission.decide(admission_facts(new, caches_of(cluster.values()), mode))
     patched = patching.apply(new, plan.patch)
@@ -108,7 +110,7 @@ def test_monotone_at_admission(cluster: Cluster, pod: Pod, mode: Any) -> None:
 
 @SOME
 @given(clusters("Pod"), pods("web"), MOMENTS, st.randoms(use_true_random=False))
-def test_order_free(cluster: Cluster, pod: Pod, now: float, random: Any) -> None:
+def test_the_order_of_the_rules_does_not_matter(cluster: Cluster, pod: Pod, now: float, random: Any) -> None:
     caches, new = caches_of(cluster.values()), pod.being_created()
     shuffled = list(caches.ruleset.rules)
     random.shuffle(shuffled)
@@ -120,14 +122,14 @@ def test_order_free(cluster: Cluster, pod: Pod, now: float, random: Any) -> None
 
 @SOME
 @given(clusters("Pod"), pods("web"), MOMENTS)
-def test_bounded(cluster: Cluster, pod: Pod, now: float) -> None:
+def test_a_plan_has_a_reason_and_at_most_two_events(cluster: Cluster, pod: Pod, now: float) -> None:
     plan = later(pod, cluster, now)
     assert len(plan.events) <= 2
     assert len(plan.because) >= 1
 
 
 @given(st.data())
-def test_total(data: st.DataObject) -> None:
+def test_any_json_gets_a_decision(data: st.DataObject) -> None:
     """Members may be absent, null or empty everywhere; keys of objects stay, or nothing could be looked up."""
     cluster = {key: {**data.draw(damaged(obj)), "kind": obj["kind"]} for key, obj in data.draw(clusters("Pod")).items()}
     pod = data.draw(pods("web").flatmap(damaged))
@@ -218,7 +220,7 @@ def woken_by(routes: Iterable[Route], caches: PodCaches) -> set[Key]:
 
 @FEW
 @given(clusters(), MOMENTS, st.sampled_from([NOT_TEAM_B, NOT_TEAM_B, ONLY_TEAM_A]))
-def test_whoever_is_decided_differently_is_woken(cluster: Cluster, now: float, managed: Object) -> None:
+def test_a_pod_is_woken_when_it_would_be_decided_differently(cluster: Cluster, now: float, managed: Object) -> None:
     """Predicates are sound and mappers complete: what they do not wake is decided as before.
 
     Everything that may happen to one object happens, and is undone.

@@ -116,7 +116,9 @@ MOVES = st.sampled_from(
 
 
 @given(pods("web"), ADDITIONS, ACTIONS, st.lists(MOVES, max_size=3))
-def test_a_pod_that_moved(pod: Pod, additions: tuple[Addition, ...], action: str, others: list[Any]) -> None:
+def test_a_patch_to_a_pod_that_has_changed_is_refused_or_right(
+    pod: Pod, additions: tuple[Addition, ...], action: str, others: list[Any]
+) -> None:
     patch = patch_of(pod, additions, action, fenced=True)
     moved = pod
     for move in others:

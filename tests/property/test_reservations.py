@@ -116,7 +116,7 @@ def settled(facts: ReservationFacts) -> tuple[ReservationFacts, ReservationPlan]
 
 
 @given(situations())
-def test_idempotent(given: ReservationFacts) -> None:
+def test_a_plan_that_was_carried_out_leads_to_an_empty_one(given: ReservationFacts) -> None:
     facts, plan = settled(given)
     after = replace(facts, claim=carried_out(facts.claim, plan))
     again = settled(after)[1]
@@ -172,14 +172,14 @@ def test_nothing_is_released_without_knowledge_of_the_workload(given: Reservatio
 
 
 @given(situations())
-def test_no_pin_that_would_start_the_servers_endless_exchange(given: ReservationFacts) -> None:
+def test_nothing_is_reserved_that_would_start_the_servers_endless_exchange(given: ReservationFacts) -> None:
     facts, plan = settled(given)
     if facts.hot_loop and any(map(reservations.is_lingering, facts.consumers)):
         assert plan.add is None
 
 
 @given(situations())
-def test_bounded(given: ReservationFacts) -> None:
+def test_a_plan_adds_or_removes_and_has_at_most_two_events(given: ReservationFacts) -> None:
     plan = settled(given)[1]
     assert len(plan.events) <= 2
     assert plan.add is None or plan.remove is None

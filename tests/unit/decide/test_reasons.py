@@ -56,10 +56,13 @@ def _called(path: Path) -> set[str]:
 
 
 IN_WORDS: dict[str, tuple[Reason, str]] = {
-    "a code alone": (Reason(PodReason.BOUND), "Bound"),
-    "what it is about": (Reason(PodReason.MATCHED, "rule gpu"), "Matched: rule gpu"),
-    "and why": (Reason(PodReason.FAILED, "rule gpu", "no such key"), "Failed: rule gpu: no such key"),
-    "why, about the Pod as a whole": (
+    "a code says all": (Reason(PodReason.BOUND), "Bound"),
+    "a code is about a rule": (Reason(PodReason.MATCHED, "rule gpu"), "Matched: rule gpu"),
+    "a code is about a rule, and a detail says why": (
+        Reason(PodReason.FAILED, "rule gpu", "no such key"),
+        "Failed: rule gpu: no such key",
+    ),
+    "a detail is about the Pod as a whole": (
         Reason(PodReason.WAITING_FOR, detail="DeviceClass gpu"),
         "WaitingFor: DeviceClass gpu",
     ),

@@ -164,8 +164,8 @@ class _Case:
         ended = {uid_of(pod) for pod in self.facts.consumers if pods.is_terminal(pod)}
         return any(entry.get("uid") not in self.ours | ended for entry in self.entries)
 
-    def because(self, reason: ReservedReason, message: str = "") -> State:
-        """As it is: with our entry reserved, without it not."""
+    def unchanged(self, reason: ReservedReason, message: str = "") -> State:
+        """The state without a write: reserved if our entry is there."""
         return State(bool(self.ours), reason, message)
 
 
@@ -211,7 +211,7 @@ def _unreadable(case: _Case) -> ReservationPlan | None:
     match workload.knowledge if workload is not None else Knowledge.UNLISTED:
         case Knowledge.UNLISTED:
             return ReservationPlan(
-                state=case.because(ReservedReason.KIND_UNKNOWN, f"{reference}: its kind is being listed"),
+                state=case.unchanged(ReservedReason.KIND_UNKNOWN, f"{reference}: its kind is being listed"),
                 outcome=RetryAfter(SOON),
             )
         case Knowledge.UNKNOWN_KIND:
@@ -254,7 +254,7 @@ def _idle(case: _Case) -> ReservationPlan | None:
     if not all(map(pods.is_done, case.facts.consumers)):
         return None
     if case.ours and not case.facts.listed:
-        return ReservationPlan(state=case.because(ReservedReason.HELD), list_consumers=True)
+        return ReservationPlan(state=case.unchanged(ReservedReason.HELD), list_consumers=True)
     return _release(
         case, ReservedReason.RELEASED, f"{_reference(case)} is scaled to zero and no Pod refers to the claim"
     )
@@ -307,7 +307,7 @@ def _oscillation(case: _Case) -> ReservationPlan | None:
         return replace(_waiting(case, ReservedReason.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
     if case.others_consume:
         why = f"finished Pods linger ({named}), and others use the claim: {events.OSCILLATION}"
-        return ReservationPlan(state=case.because(ReservedReason.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
+        return ReservationPlan(state=case.unchanged(ReservedReason.UPSTREAM_OSCILLATION, why), outcome=_RECHECK)
     return _release(
         case,
         ReservedReason.UPSTREAM_OSCILLATION,
@@ -375,12 +375,12 @@ def _names(found: Sequence[Object]) -> str:
 
 
 def _waiting(case: _Case, reason: ReservedReason, message: str) -> ReservationPlan:
-    return ReservationPlan(state=case.because(reason, message))
+    return ReservationPlan(state=case.unchanged(reason, message))
 
 
 def _blocked(case: _Case, reason: ReservedReason, message: str, outcome: Outcome = _RECHECK) -> ReservationPlan:
     event = events.reservation_blocked(reason, message)
-    return ReservationPlan(state=case.because(reason, message), events=(event,), outcome=outcome)
+    return ReservationPlan(state=case.unchanged(reason, message), events=(event,), outcome=outcome)
 
 
 def _release(case: _Case, reason: ReservedReason, message: str, uids: Collection[str] = ()) -> ReservationPlan:

@@ -44,13 +44,17 @@ def failing(note: str, kind: str = "Pod", **more: Any) -> ConsumerPlan:
 
 
 CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
-    "it refers to none": (pod(), [], NOTHING),
-    "to one by name, that is there": (pod().claims("a"), [claim("a")], NOTHING),
-    "to one by name, that somebody has yet to create": (pod().claims("a"), [], NOTHING),
-    "to a template": (WEB, [GPU], creating("gpu")),
-    "to a template, held by a scheduling gate": (WEB.gated(), [GPU], creating("gpu", consumer=WEB.gated())),
-    "to a template that is not there": (WEB, [], failing('gpu: resource claim template "gpu" not found')),
-    "to two, of which one is there: its claim is created all the same": (
+    "a Pod without references needs nothing": (pod(), [], NOTHING),
+    "a claim that is named directly and exists needs nothing": (pod().claims("a"), [claim("a")], NOTHING),
+    "a claim that is named directly is not created": (pod().claims("a"), [], NOTHING),
+    "a claim is created from a template": (WEB, [GPU], creating("gpu")),
+    "a claim is created for a Pod that a scheduling gate holds": (
+        WEB.gated(),
+        [GPU],
+        creating("gpu", consumer=WEB.gated()),
+    ),
+    "a template that does not exist is a failure": (WEB, [], failing('gpu: resource claim template "gpu" not found')),
+    "of two templates one does not exist: the other's claim is created before the failure": (
         pod().templates("gpu", "nic"),
         [GPU],
         failing(
@@ -58,30 +62,38 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
             creations=(Creation("gpu", new_claim(pod(), "gpu", GPU)),),
         ),
     ),
-    "in a way that is newer than this program": (
+    "a kind of reference that is not known is a failure": (
         pod().but("spec.resourceClaims", [{"name": "gpu"}]),
         [],
         failing(
             "gpu: checking for claim before creating it: neither resourceClaimName nor resourceClaimTemplateName is set"
         ),
     ),
-    "none is needed, as its status says": (WEB.generated("gpu", None), [GPU], NOTHING),
-    "it is recorded, and there": (RECORDED, [GPU, MADE], NOTHING),
-    "it is recorded, and there without its template": (RECORDED, [MADE], NOTHING),
-    "it is recorded, and not in the cache: it is asked for": (RECORDED, [GPU], ConsumerPlan(questions=(X,))),
-    "it is there, and not recorded": (WEB, [GPU, MADE], ConsumerPlan(found=(("gpu", "web-gpu-x"),))),
-    "it is there, and for another reference": (
+    "the status says that no claim is needed": (WEB.generated("gpu", None), [GPU], NOTHING),
+    "a recorded claim that exists needs nothing": (RECORDED, [GPU, MADE], NOTHING),
+    "a recorded claim that exists does not need its template any more": (RECORDED, [MADE], NOTHING),
+    "the API server is asked for a recorded claim that is not in the cache": (
+        RECORDED,
+        [GPU],
+        ConsumerPlan(questions=(X,)),
+    ),
+    "a claim that was made for the Pod and is not recorded is recorded": (
+        WEB,
+        [GPU, MADE],
+        ConsumerPlan(found=(("gpu", "web-gpu-x"),)),
+    ),
+    "a claim that was made for another reference is not taken": (
         pod().templates("gpu", "nic").generated("nic", "n"),
         [GPU, claim("n").generated_for(WEB, "nic")],
         creating("gpu", consumer=pod().templates("gpu", "nic")),
     ),
-    "it is there without the annotation: then it is not one of those": (
+    "a claim of the Pod without the annotation is not taken": (
         WEB,
         [GPU, claim("web-gpu").generated_for(WEB)],
         creating("gpu"),
     ),
-    "it is there, on its way out": (WEB, [GPU, MADE.deleting()], creating("gpu")),
-    "it is there, and of the Pod that had the name before": (
+    "a claim that is being deleted is not taken": (WEB, [GPU, MADE.deleting()], creating("gpu")),
+    "a claim of an earlier Pod of the same name is not taken": (
         WEB,
         [
             GPU,
@@ -91,10 +103,14 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
         ],
         creating("gpu"),
     ),
-    "the recorded one is somebody else's": (RECORDED, [GPU, OTHERS], creating("gpu", instead="web-gpu-x")),
-    "it is deleted": (WEB.deleting(), [GPU], NOTHING),
-    "it has ended": (WEB.phase("Succeeded"), [GPU], NOTHING),
-    "it has ended, and has a node and an allocated claim": (
+    "the recorded claim belongs to another Pod: another is created instead": (
+        RECORDED,
+        [GPU, OTHERS],
+        creating("gpu", instead="web-gpu-x"),
+    ),
+    "nothing is created for a Pod that is being deleted": (WEB.deleting(), [GPU], NOTHING),
+    "nothing is created for a Pod that has finished": (WEB.phase("Succeeded"), [GPU], NOTHING),
+    "nothing is reserved for a Pod that has finished": (
         RECORDED.bound().phase("Failed"),
         [MADE.allocated()],
         NOTHING,
@@ -125,22 +141,26 @@ FULL = FREE.reserved(*({"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for
 SHARED = claim("shared").allocated()
 
 RESERVED: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
-    "an allocated claim": (BOUND, [FREE], ConsumerPlan(reservations=(Reservation(FREE, pod_entry(WEB)),))),
-    "one that it only names": (
+    "a bound Pod reserves its allocated claim": (
+        BOUND,
+        [FREE],
+        ConsumerPlan(reservations=(Reservation(FREE, pod_entry(WEB)),)),
+    ),
+    "a bound Pod reserves a claim that it names directly": (
         pod().claims("shared").bound(),
         [SHARED],
         ConsumerPlan(reservations=(Reservation(SHARED, pod_entry(WEB)),)),
     ),
-    "not while it has no node: kube-scheduler does": (RECORDED, [FREE], NOTHING),
-    "not one that is not allocated": (BOUND, [MADE], NOTHING),
-    "not one that it has": (BOUND, [FREE.reserved(pod_entry(WEB))], NOTHING),
-    "not one on its way out": (BOUND, [FREE.deleting()], NOTHING),
-    "not somebody else's": (
+    "a Pod without a node reserves nothing, since kube-scheduler does": (RECORDED, [FREE], NOTHING),
+    "a claim that is not allocated is not reserved": (BOUND, [MADE], NOTHING),
+    "a claim that is reserved for the Pod already is left alone": (BOUND, [FREE.reserved(pod_entry(WEB))], NOTHING),
+    "a claim that is being deleted is not reserved": (BOUND, [FREE.deleting()], NOTHING),
+    "a claim that was generated for another Pod is not reserved": (
         BOUND.templates("nic").generated("nic", None),
         [OTHERS.allocated(), GPU],
         creating("gpu", instead="web-gpu-x"),
     ),
-    "a full one cannot be reserved": (
+    "a claim with 256 entries is a failure": (
         BOUND,
         [FULL],
         ConsumerPlan(
@@ -170,32 +190,40 @@ OF_GANG = (
 IN_GANG = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-of-gang"}
 
 GROUPS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
-    "a PodGroup's own": (GANG, [GPU], creating("gpu", consumer=GANG)),
-    "a PodGroup's own, without its template": (
+    "a claim is created for a PodGroup": (GANG, [GPU], creating("gpu", consumer=GANG)),
+    "a PodGroup's template that does not exist is a failure": (
         GANG,
         [],
         failing('gpu: resource claim template "gpu" not found', kind="PodGroup"),
     ),
-    "a PodGroup's own, there and not recorded": (GANG, [OF_GANG], ConsumerPlan(found=(("gpu", "gang-gpu-x"),))),
-    "a Pod's PodGroup is not known yet: it may be whose the claim is": (MEMBER, [GPU], NOTHING),
-    "a Pod waits for its PodGroup's claim": (MEMBER, [GPU, GANG], NOTHING),
-    "a Pod is told of its PodGroup's claim": (
+    "a claim that was made for a PodGroup and is not recorded is recorded": (
+        GANG,
+        [OF_GANG],
+        ConsumerPlan(found=(("gpu", "gang-gpu-x"),)),
+    ),
+    "nothing is created for a Pod whose PodGroup is not known yet": (MEMBER, [GPU], NOTHING),
+    "nothing is created for a Pod that shares a claim with its PodGroup": (MEMBER, [GPU, GANG], NOTHING),
+    "the PodGroup's claim is recorded in the status of its Pod": (
         MEMBER,
         [GPU, GANG, OF_GANG],
         ConsumerPlan(found=(("gpu", "gang-gpu-x"),)),
     ),
-    "a Pod knows its PodGroup's claim": (MEMBER.generated("gpu", "gang-gpu-x"), [GANG, OF_GANG], NOTHING),
-    "a Pod is told of another one that took its place": (
+    "the PodGroup's claim is recorded in the Pod's status already": (
+        MEMBER.generated("gpu", "gang-gpu-x"),
+        [GANG, OF_GANG],
+        NOTHING,
+    ),
+    "another claim of the PodGroup replaces the one that the Pod's status records": (
         MEMBER.generated("gpu", "gang-gpu-old"),
         [GANG, OF_GANG],
         ConsumerPlan(found=(("gpu", "gang-gpu-x"),)),
     ),
-    "a Pod's own claim, since the PodGroup's entry has another name": (
+    "a Pod gets a claim of its own when the PodGroup's entry has another name": (
         MEMBER,
         [GPU, pod_group().but("spec.resourceClaims", [{"name": "other", "resourceClaimTemplateName": "gpu"}])],
         creating("gpu", consumer=MEMBER),
     ),
-    "a bound Pod reserves for its PodGroup": (
+    "a bound Pod reserves a shared claim for its PodGroup": (
         MEMBER.generated("gpu", "gang-gpu-x").bound(),
         [GANG, OF_GANG.allocated()],
         ConsumerPlan(reservations=(Reservation(OF_GANG.allocated(), IN_GANG),)),

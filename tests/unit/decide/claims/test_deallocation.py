@@ -20,25 +20,29 @@ ALLOCATION = ALLOCATED["status"]["allocation"]
 DEVICES = [{"driver": "gpu.example.com"}]
 
 REMOVED: dict[str, tuple[Any, set[str], Deallocation | None]] = {
-    "nothing is there": (ALLOCATED, {"a"}, None),
-    "nothing that is there is to go": (ALLOCATED.reserved(entry("a")), {"b"}, None),
-    "one of two": (
+    "there are no entries": (ALLOCATED, {"a"}, None),
+    "none of the entries is to be removed": (ALLOCATED.reserved(entry("a")), {"b"}, None),
+    "one of two entries is removed": (
         ALLOCATED.reserved(entry("a"), entry("b")),
         {"a"},
         Deallocation({"allocation": ALLOCATION, "reservedFor": [entry("b")]}, unprotect=False),
     ),
-    "all but one of somebody else": (
+    "all entries but somebody else's are removed": (
         ALLOCATED.reserved(entry("a"), FOREIGN, entry("b")),
         {"a", "b"},
         Deallocation({"allocation": ALLOCATION, "reservedFor": [FOREIGN]}, unprotect=False),
     ),
-    "the last one": (ALLOCATED.reserved(entry("a")), {"a"}, Deallocation({}, unprotect=True)),
-    "the last one leaves what drivers report": (
+    "the last entry takes allocation and finalizer along": (
+        ALLOCATED.reserved(entry("a")),
+        {"a"},
+        Deallocation({}, unprotect=True),
+    ),
+    "the last entry leaves `status.devices`": (
         ALLOCATED.reserved(entry("a")).but("status.devices", DEVICES),
         {"a"},
         Deallocation({"devices": DEVICES}, unprotect=True),
     ),
-    "the last one of a claim that is not protected": (
+    "a claim without the finalizer keeps its allocation": (
         ALLOCATED.reserved(entry("a")).but("metadata.finalizers", ["other"]),
         {"a"},
         Deallocation({"allocation": ALLOCATION}, unprotect=False),
@@ -52,14 +56,20 @@ def test_remove(given: Any, uids: set[str], want: Deallocation | None) -> None:
 
 
 FINISHED: dict[str, tuple[Any, Deallocation | None]] = {
-    "not being deleted": (ALLOCATED, None),
-    "being deleted, and in use": (ALLOCATED.reserved(entry("a")).deleting(), None),
-    "being deleted, and still allocated": (ALLOCATED.deleting(), Deallocation({}, unprotect=True)),
-    "being deleted, and only protected": (
+    "a claim that is not being deleted is left alone": (ALLOCATED, None),
+    "a claim that is being deleted and in use is left alone": (ALLOCATED.reserved(entry("a")).deleting(), None),
+    "a claim that is being deleted loses allocation and finalizer": (
+        ALLOCATED.deleting(),
+        Deallocation({}, unprotect=True),
+    ),
+    "a claim that is being deleted and not allocated loses the finalizer": (
         ALLOCATED.but("status", None).deleting(),
         Deallocation(None, unprotect=True),
     ),
-    "being deleted, and held by somebody else": (claim().but("metadata.finalizers", ["other"]).deleting(), None),
+    "somebody else's finalizer keeps a claim that is being deleted": (
+        claim().but("metadata.finalizers", ["other"]).deleting(),
+        None,
+    ),
 }
 
 

@@ -23,26 +23,30 @@ def left(*entries: Object) -> Deallocation:
 
 FREED = Deallocation({}, unprotect=True)
 CASES: dict[str, tuple[Claim, list[Object], Deallocation | None]] = {
-    "nothing of ours": (RECORDED.reserved(FOREIGN, pod_entry(A)), [A], None),
-    "our entry by its record": (RECORDED.reserved(ENTRY, pod_entry(A)), [A], left(pod_entry(A))),
-    "our entry by what is asked for": (ASKED.reserved(ENTRY, pod_entry(A)), [A], left(pod_entry(A))),
-    "our entry by the API server's record": (
+    "a claim without an entry of ours is left alone": (RECORDED.reserved(FOREIGN, pod_entry(A)), [A], None),
+    "our entry is known by the annotation": (RECORDED.reserved(ENTRY, pod_entry(A)), [A], left(pod_entry(A))),
+    "our entry is known by the workload that is asked for": (
+        ASKED.reserved(ENTRY, pod_entry(A)),
+        [A],
+        left(pod_entry(A)),
+    ),
+    "our entry is known by its field manager": (
         claim().allocated().pinned(ENTRY).reserved(FOREIGN, pod_entry(A)),
         [A],
         left(FOREIGN, pod_entry(A)),
     ),
     "a Pod that has no entry gets one": (RECORDED.reserved(ENTRY, pod_entry(A)), [A, B], left(*map(pod_entry, (A, B)))),
     "foreign entries stay": (RECORDED.reserved(FOREIGN, ENTRY), [A], left(FOREIGN, pod_entry(A))),
-    "nobody uses it": (RECORDED.reserved(ENTRY), [], FREED),
-    "a Pod that is done does not use it": (RECORDED.reserved(ENTRY), [A.phase("Succeeded")], FREED),
-    "a Pod without a node does not use it yet": (RECORDED.reserved(ENTRY), [pod("late").claims("gpu")], FREED),
+    "a claim that nobody uses is deallocated": (RECORDED.reserved(ENTRY), [], FREED),
+    "a Pod that has finished gets no entry": (RECORDED.reserved(ENTRY), [A.phase("Succeeded")], FREED),
+    "a Pod without a node gets no entry": (RECORDED.reserved(ENTRY), [pod("late").claims("gpu")], FREED),
     "nothing is added to a claim that is being deleted": (
         RECORDED.reserved(ENTRY, pod_entry(A)).deleting(),
         [A, B],
         left(pod_entry(A)),
     ),
-    "no more than the API server takes": (RECORDED.reserved(ENTRY, *MANY), [A, B], left(*MANY, pod_entry(A))),
-    "a record that names a Pod": (
+    "there are never more than 256 entries": (RECORDED.reserved(ENTRY, *MANY), [A, B], left(*MANY, pod_entry(A))),
+    "an annotation that names a Pod's entry does not make it ours": (
         claim().annotated({"tollbar.dev/reserved-uid": "uid-of-a"}).allocated().reserved(pod_entry(A)),
         [],
         None,

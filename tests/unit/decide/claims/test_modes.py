@@ -25,8 +25,8 @@ def replaced(**more: Any) -> ModeFacts:
 
 THEIRS = "ResourceClaims of Pods are kube-controller-manager's: nobody has made one yet"
 CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
-    "beside kube-controller-manager": (complement(), ("True", "Complementing", f"{THEIRS}; {SERVED}")),
-    "beside kube-controller-manager, which has made claims": (
+    "Complement fits beside kube-controller-manager": (complement(), ("True", "Complementing", f"{THEIRS}; {SERVED}")),
+    "Complement names the field manager that made the newest claim": (
         complement(generator="kube-controller-manager"),
         (
             "True",
@@ -34,7 +34,7 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             f"{THEIRS.replace('nobody has made one yet', 'kube-controller-manager made the newest one')}; {SERVED}",
         ),
     ),
-    "nothing is known yet": (
+    "Complement fits while nothing is known of the server": (
         ModeFacts("Complement"),
         (
             "True",
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             f"{THEIRS}; Kubernetes of unknown version, no PodGroups",
         ),
     ),
-    "with PodGroups": (
+    "the message names the version of PodGroups": (
         complement(pod_groups="scheduling.k8s.io/v1beta1"),
         (
             "True",
@@ -50,11 +50,11 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             f"{THEIRS}; Kubernetes v1.37.0, PodGroups scheduling.k8s.io/v1beta1",
         ),
     ),
-    "claims are left alone": (
+    "Disabled always fits": (
         ModeFacts("Disabled", may_bind=False),
         ("True", "Disabled", "claims are left alone"),
     ),
-    "no right to reserve": (
+    "Complement does not fit without the right to reserve": (
         complement(may_bind=False, oscillating=1),
         (
             "False",
@@ -62,7 +62,7 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             "no right to update and patch resourceclaims/binding: no claim can be reserved",
         ),
     ),
-    "the server is too old for what is asked for": (
+    "Complement does not fit when the server is too old for reservations": (
         complement(too_old=2),
         (
             "False",
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             ),
         ),
     ),
-    "the server writes without end": (
+    "Complement does not fit when the server writes to claims without end": (
         complement(oscillating=1, waiting=1),
         (
             "False",
@@ -84,7 +84,7 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             ),
         ),
     ),
-    "nobody makes claims": (
+    "Complement does not fit when nobody makes claims": (
         complement(waiting=3),
         (
             "False",
@@ -96,13 +96,16 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             ),
         ),
     ),
-    "in its place": (replaced(), ("True", "Generating", f"nobody else generates ResourceClaims; {SERVED}")),
-    "in its place, not sure yet": (
+    "Replace fits when nobody else generates claims": (
+        replaced(),
+        ("True", "Generating", f"nobody else generates ResourceClaims; {SERVED}"),
+    ),
+    "whether Replace fits is unknown until it has begun": (
         replaced(working=False),
         ("Unknown", "Starting", "finding out whether somebody else generates ResourceClaims"),
     ),
-    "in its place, refused": (replaced(working=False, refused=REFUSED), ("False", *REFUSED)),
-    "in its place, without the right to reserve": (
+    "Replace does not fit when it was refused": (replaced(working=False, refused=REFUSED), ("False", *REFUSED)),
+    "Replace does not fit without the right to reserve": (
         replaced(may_bind=False),
         (
             "False",
@@ -155,19 +158,22 @@ def lease(text: str, ago: float | None = 3, mode: str = "Replace") -> Object:
 
 
 PREDECESSORS: dict[str, tuple[Object, bool]] = {
-    "generated a moment ago": (lease(WRITTEN), True),
-    "its clock was ahead": (lease(WRITTEN, -3), True),
-    "generated long ago": (lease(WRITTEN, RECENTLY + 1), False),
-    "was refused": (lease(record("", Condition("False", *REFUSED), CREATED)), False),
-    "did not know yet": (lease(record("", Condition("Unknown", "Starting", ""), CREATED)), False),
-    "worked beside kube-controller-manager": (
+    "the last leader generated claims a moment ago": (lease(WRITTEN), True),
+    "the last leader's clock was ahead of ours": (lease(WRITTEN, -3), True),
+    "the last leader generated claims long ago": (lease(WRITTEN, RECENTLY + 1), False),
+    "the last leader's Replace was refused": (lease(record("", Condition("False", *REFUSED), CREATED)), False),
+    "the last leader had not begun to generate": (
+        lease(record("", Condition("Unknown", "Starting", ""), CREATED)),
+        False,
+    ),
+    "the last leader worked beside kube-controller-manager": (
         lease(record("", Condition("True", "Complementing", ""), CREATED)),
         False,
     ),
-    "an older version that left its predecessor's condition": (lease(WRITTEN, mode="Complement"), False),
-    "never renewed": (lease(WRITTEN, None), False),
-    "said nothing": (lease(""), False),
-    "nobody": ({}, False),
+    "the last leader left the condition of the one before it": (lease(WRITTEN, mode="Complement"), False),
+    "the Lease was never renewed": (lease(WRITTEN, None), False),
+    "the Lease has no condition": (lease(""), False),
+    "there was no Lease": ({}, False),
 }
 
 

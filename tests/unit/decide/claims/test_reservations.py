@@ -118,39 +118,48 @@ OURS = {"uid": "u1"}
 
 CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     # Nobody wants to keep it.
-    "a claim of somebody else": (facts(claim().allocated().reserved(FOREIGN, pod_entry(RUNNING))), NOTHING),
-    "a record without an entry": (facts(claim().annotated({"tollbar.dev/reserved-uid": "u1"})), NOTHING),
-    "a record that names a Pod is no reason to remove it": (
+    "a claim that nobody asks to keep is left alone": (
+        facts(claim().allocated().reserved(FOREIGN, pod_entry(RUNNING))),
+        NOTHING,
+    ),
+    "a recorded uid without an entry is left alone": (
+        facts(claim().annotated({"tollbar.dev/reserved-uid": "u1"})),
+        NOTHING,
+    ),
+    "a recorded uid of a Pod does not remove the Pod's entry": (
         facts(claim().annotated({"tollbar.dev/reserved-uid": "uid-of-web-1"}).allocated().reserved(pod_entry(RUNNING))),
         NOTHING,
     ),
-    "a record that names a PodGroup is none either": (
+    "a recorded uid of a PodGroup does not remove the PodGroup's entry": (
         facts(claim().annotated({"tollbar.dev/reserved-uid": "g1"}).allocated().reserved(GANG)),
         NOTHING,
     ),
-    "the annotation was removed": (
+    "removing the annotation releases the claim": (
         facts(claim().annotated({"tollbar.dev/reserved-uid": "u1"}).allocated().reserved(ENTRY, pod_entry(RUNNING))),
         released("Released", UNASKED, pod_entry(RUNNING)),
     ),
-    "both annotations were removed: the API server knows whose the entry is": (
+    "without annotations our entry is known by its field manager": (
         facts(claim().allocated().pinned(ENTRY).reserved(FOREIGN)),
         released("Released", UNASKED, FOREIGN),
     ),
-    "both annotations were removed, our entry the last": (
+    "without annotations our last entry deallocates the claim": (
         facts(claim().allocated().pinned(ENTRY)),
         released("Released", UNASKED),
     ),
-    "another workload is asked for, and the record of the first was removed": (
+    "another workload is asked for: the first one's entry is removed": (
         facts(kept().allocated().pinned(OLD).reserved(pod_entry(RUNNING))),
         released("Released", GONE, pod_entry(RUNNING)),
     ),
-    "the same entry, written by somebody else": (facts(claim().allocated().reserved(ENTRY), Knowledge.ABSENT), NOTHING),
-    "what was added for a Pod is no reservation": (facts(claim().allocated().pinned(pod_entry(RUNNING))), NOTHING),
-    "the WorkloadClaim is gone": (
+    "an entry for the workload that somebody else wrote is left alone": (
+        facts(claim().allocated().reserved(ENTRY), Knowledge.ABSENT),
+        NOTHING,
+    ),
+    "an entry that we wrote for a Pod is left alone": (facts(claim().allocated().pinned(pod_entry(RUNNING))), NOTHING),
+    "deleting the WorkloadClaim releases the claim": (
         ReservationFacts(allocated(ENTRY, pod_entry(RUNNING), **OURS), withdrawn=True),
         released("Released", UNASKED, pod_entry(RUNNING)),
     ),
-    "the WorkloadClaim is gone, and so is our entry": (
+    "deleting the WorkloadClaim removes its annotations after our entry": (
         ReservationFacts(kept(uid="u1", **{"tollbar.dev/workload-claim": "gpu"}).annotated({"a": "b"}), withdrawn=True),
         ReservationPlan(
             annotations=(
@@ -161,15 +170,15 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         ),
     ),
     # The claim ends.
-    "a claim that is being deleted": (
+    "a claim that is being deleted is released": (
         facts(allocated(ENTRY, pod_entry(RUNNING), **OURS).deleting()),
         released("Deleting", "the claim is being deleted", pod_entry(RUNNING)),
     ),
-    "a claim that is being deleted, our entry the last": (
+    "a claim that is being deleted is deallocated with our last entry": (
         facts(allocated(ENTRY, **OURS).deleting()),
         released("Deleting", "the claim is being deleted"),
     ),
-    "even when its workload's kind is not served": (
+    "a claim that is being deleted is released although its workload's kind is not served": (
         facts(allocated(ENTRY, **OURS).deleting(), Knowledge.UNKNOWN_KIND),
         released("Deleting", "the claim is being deleted"),
     ),
@@ -178,7 +187,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         waits("Deleting", "the claim is being deleted"),
     ),
     # What is asked for is not clear.
-    "a reference without a slash": (
+    "a reference without a slash blocks": (
         facts(claim().annotated({"tollbar.dev/reserved-for": "web"})),
         blocked(
             "InvalidReference",
@@ -195,7 +204,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
             again=False,
         ),
     ),
-    "a claim that was generated for a Pod": (
+    "a claim that was generated for a Pod blocks": (
         facts(kept().generated_for(RUNNING)),
         blocked(
             "InvalidReference",
@@ -204,38 +213,38 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         ),
     ),
     # Without knowledge of the workload nothing is released.
-    "a kind that is not served": (facts(kept(), Knowledge.UNKNOWN_KIND), blocked("KindUnknown", UNSERVED)),
-    "a kind in the singular": (
+    "a kind that is not served blocks": (facts(kept(), Knowledge.UNKNOWN_KIND), blocked("KindUnknown", UNSERVED)),
+    "a kind in the singular blocks, and the message says so": (
         facts(kept(**{"tollbar.dev/reserved-for": "deployment.apps/web"}), Knowledge.UNKNOWN_KIND),
         blocked(
             "KindUnknown",
             "deployment.apps/web: the API server does not serve this kind; `resource` is the plural: deployments",
         ),
     ),
-    "a kind that is not served any more": (
+    "a kind that is not served any more keeps the entry": (
         facts(allocated(ENTRY, **OURS), Knowledge.UNKNOWN_KIND),
         blocked("KindUnknown", UNSERVED, reserved=True),
     ),
-    "a kind that may not be read": (
+    "a kind that may not be read keeps the entry": (
         facts(allocated(ENTRY, **OURS), Knowledge.FORBIDDEN),
         blocked("PermissionDenied", "deployments.apps/web: no rights", reserved=True),
     ),
-    "a kind that is being listed": (
+    "a kind that is being listed is looked at again soon": (
         facts(allocated(ENTRY, **OURS), Knowledge.UNLISTED),
         ReservationPlan(
             State(True, "KindUnknown", "deployments.apps/web: its kind is being listed"), outcome=RetryAfter(SOON)
         ),
     ),
     # The workload is not there.
-    "a workload that does not exist yet": (
+    "a workload that does not exist yet is waited for": (
         facts(allocated(pod_entry(RUNNING)), Knowledge.ABSENT),
         waits("WorkloadMissing", "deployments.apps/web does not exist"),
     ),
-    "a workload that is gone": (
+    "a workload that is gone releases the claim": (
         facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), Knowledge.ABSENT),
         released("Released", GONE, pod_entry(RUNNING)),
     ),
-    "a workload that is gone, our entry the last": (
+    "a workload that is gone deallocates the claim with our last entry": (
         facts(allocated(ENTRY, **OURS), Knowledge.ABSENT),
         released("Released", GONE),
     ),
@@ -247,103 +256,121 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
             events=(Event("Normal", "ReservationReleased", f"Released: {GONE}", "Release"),),
         ),
     ),
-    "another workload of that name": (
+    "another workload of the same name releases the old one's entry": (
         facts(allocated(OLD, pod_entry(RUNNING), uid="u0")),
         released("Released", GONE, pod_entry(RUNNING)),
     ),
-    "the old one's entry goes, the new one's stays": (
+    "another workload of the same name keeps its own entry": (
         facts(allocated(OLD, ENTRY, uid="u0")),
         released("Released", GONE, ENTRY),
     ),
-    "a workload that is being deleted is not reserved for": (
+    "nothing is reserved for a workload that is being deleted": (
         facts(allocated(pod_entry(RUNNING)), workload(metadata__deletionTimestamp="2026-01-01T00:00:01Z")),
         waits("WorkloadMissing", "deployments.apps/web is being deleted"),
     ),
-    "but keeps what it has until it is gone": (
+    "a workload that is being deleted keeps its entry until it is gone": (
         facts(allocated(ENTRY, **OURS), workload(metadata__deletionTimestamp="2026-01-01T00:00:01Z")),
         HELD,
     ),
     # The policy.
-    "a finished Job": (
+    "WhenFinished: a complete Job releases the claim": (
         facts(allocated(ENTRY, release="WhenFinished", **OURS), COMPLETE),
         released("Released", "deployments.apps/web has finished"),
     ),
-    "a failed Job": (
+    "WhenFinished: a failed Job releases the claim": (
         facts(allocated(ENTRY, release="WhenFinished", **OURS), FAILED),
         released("Released", "deployments.apps/web has finished"),
     ),
-    "a finished JobSet that was never reserved for": (
+    "WhenFinished: a finished JobSet without an entry gets none": (
         facts(allocated(pod_entry(RUNNING), release="WhenFinished"), JOBSET),
         waits("Released", "deployments.apps/web has finished"),
     ),
-    "a suspended Job": (facts(allocated(ENTRY, release="WhenFinished", **OURS), SUSPENDED), HELD),
-    "a finished Job that keeps it until it is deleted": (facts(allocated(ENTRY, **OURS), COMPLETE), HELD),
-    "scaled to zero, which does not matter": (facts(allocated(ENTRY, **OURS), IDLE), HELD),
-    "scaled to zero, its controller has not seen it": (
+    "WhenFinished: a suspended Job keeps the claim": (
+        facts(allocated(ENTRY, release="WhenFinished", **OURS), SUSPENDED),
+        HELD,
+    ),
+    "WhenDeleted: a complete Job keeps the claim": (facts(allocated(ENTRY, **OURS), COMPLETE), HELD),
+    "WhenDeleted: a workload that is scaled to zero keeps the claim": (facts(allocated(ENTRY, **OURS), IDLE), HELD),
+    "WhenIdle: a scale to zero that its controller has not observed keeps the claim": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), NOT_SEEN),
         HELD,
     ),
-    "scaled to zero, a Pod still runs": (facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE, RUNNING), HELD),
-    "scaled to zero, a Pod of somebody else waits": (
+    "WhenIdle: a Pod that still runs keeps the claim": (
+        facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE, RUNNING),
+        HELD,
+    ),
+    "WhenIdle: a pending Pod of somebody else keeps the claim": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE, PENDING),
         HELD,
     ),
-    "scaled to zero, the cache knows of no Pod: the API server is asked": (
+    "WhenIdle: the API server is asked for Pods when the cache has none": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE),
         ReservationPlan(State(True, "Held"), list_consumers=True),
     ),
-    "scaled to zero, the API server knows of one": (
+    "WhenIdle: a Pod that only the API server knows keeps the claim": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE, RUNNING, listed=True),
         HELD,
     ),
-    "scaled to zero, nobody refers to it": (
+    "WhenIdle: a workload that is scaled to zero and has no Pods releases the claim": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE, NEVER_BOUND, listed=True),
         released("Released", IS_IDLE),
     ),
-    "scaled to zero and released already": (facts(kept("WhenIdle", "u1"), IDLE), waits("Released", IS_IDLE)),
-    "a kind without replicas is never idle": (facts(allocated(ENTRY, release="WhenIdle", **OURS)), HELD),
+    "WhenIdle: a claim that was released stays released": (
+        facts(kept("WhenIdle", "u1"), IDLE),
+        waits("Released", IS_IDLE),
+    ),
+    "WhenIdle: a kind without replicas is never idle": (facts(allocated(ENTRY, release="WhenIdle", **OURS)), HELD),
     # Pin.
-    "not allocated yet": (facts(kept()), waits("NotAllocated", "waiting for the first Pod to be scheduled")),
-    "allocated": (facts(allocated(pod_entry(RUNNING)), None, RUNNING), pinned()),
-    "allocated, nobody uses it": (facts(allocated()), pinned()),
-    "the record was written, the entry was not": (facts(allocated(uid="u1")), pinned(record=False)),
-    "beside foreign entries": (facts(allocated(FOREIGN)), pinned()),
-    "reserved": (facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, RUNNING), HELD),
-    "reserved by somebody who wrote the same entry": (facts(allocated(ENTRY)), HELD),
+    "a claim that is not allocated is waited for": (
+        facts(kept()),
+        waits("NotAllocated", "waiting for the first Pod to be scheduled"),
+    ),
+    "an allocated claim is reserved": (facts(allocated(pod_entry(RUNNING)), None, RUNNING), pinned()),
+    "an allocated claim without consumers is reserved": (facts(allocated()), pinned()),
+    "the entry is added when only the annotation was written": (facts(allocated(uid="u1")), pinned(record=False)),
+    "our entry is added beside foreign ones": (facts(allocated(FOREIGN)), pinned()),
+    "a claim that is reserved is left alone": (
+        facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, RUNNING),
+        HELD,
+    ),
+    "an entry for the workload that somebody else wrote counts": (facts(allocated(ENTRY)), HELD),
     # A claim controller that stops at entries of workloads.
-    "a claim that a pin would wedge": (
+    "before Kubernetes 1.36 nothing is reserved": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, wedged_by_pins=True),
         blocked("UpstreamTooOld", TOO_OLD),
     ),
-    "it is said before the first allocation": (facts(kept(), wedged_by_pins=True), blocked("UpstreamTooOld", TOO_OLD)),
-    "a claim that our pin wedges": (
+    "before Kubernetes 1.36 a claim that is not allocated is reported, too": (
+        facts(kept(), wedged_by_pins=True),
+        blocked("UpstreamTooOld", TOO_OLD),
+    ),
+    "before Kubernetes 1.36 our entry is removed": (
         facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, RUNNING, wedged_by_pins=True),
         released("UpstreamTooOld", f"given up: {TOO_OLD}", pod_entry(RUNNING), kind="Warning"),
     ),
-    "a claim that only our pin keeps, and wedges": (
+    "before Kubernetes 1.36 our last entry deallocates the claim": (
         facts(allocated(ENTRY, **OURS), wedged_by_pins=True),
         released("UpstreamTooOld", f"given up: {TOO_OLD}", kind="Warning"),
     ),
-    "it is kept while we are about to take that controller's place": (
+    "our entry stays while Replace has not begun": (
         facts(allocated(ENTRY, **OURS), wedged_by_pins=True, replaces=True),
         ReservationPlan(State(True, "Held"), outcome=RetryAfter(RECHECK)),
     ),
-    "none is added while we are about to": (
+    "nothing is reserved while Replace has not begun, before Kubernetes 1.36": (
         facts(allocated(), wedged_by_pins=True, replaces=True),
         ReservationPlan(State(False, "UpstreamTooOld", TOO_OLD), outcome=RetryAfter(SOON)),
     ),
     # The server's endless exchange.
-    "a finished Pod lingers": (
+    "nothing is reserved while a finished Pod lingers": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED),
         waits("UpstreamOscillation", f"not reserved while finished Pods linger (web-3): {ADVICE}", again=True),
     ),
-    "with claims: Replace nobody minds": (
+    "with Replace a finished Pod that lingers does not matter": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED, hot_loop=False),
         pinned(),
     ),
     "a finished Pod that is being deleted does not linger": (facts(allocated(), None, ENDING), pinned()),
     "a failed Pod that never had a node does not linger": (facts(allocated(), None, NEVER_BOUND), pinned()),
-    "a Pod finished after the pin, nobody else consumes": (
+    "a finished Pod that lingers on a reserved claim releases it": (
         facts(allocated(ENTRY, pod_entry(FINISHED), **OURS), None, FINISHED),
         released(
             "UpstreamOscillation",
@@ -352,15 +379,15 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
             kind="Warning",
         ),
     ),
-    "a Pod finished after the pin, and we are about to take that controller's place": (
+    "our entry stays beside a finished Pod while Replace has not begun": (
         facts(allocated(ENTRY, **OURS), None, FINISHED, replaces=True),
         ReservationPlan(State(True, "Held"), outcome=RetryAfter(RECHECK)),
     ),
-    "a Pod finished after the pin, its entry is gone": (
+    "a finished Pod without an entry releases a reserved claim, too": (
         facts(allocated(ENTRY, **OURS), None, FINISHED),
         released("UpstreamOscillation", f"given up because finished Pods linger (web-3): {ADVICE}", kind="Warning"),
     ),
-    "a Pod finished after the pin, another runs": (
+    "a finished Pod releases nothing while another Pod uses the claim": (
         facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, FINISHED, RUNNING),
         waits(
             "UpstreamOscillation",
@@ -369,7 +396,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
             again=True,
         ),
     ),
-    "an exchange that goes on, on a claim that nobody keeps": (
+    "an endless exchange is reported on a claim that nobody asks to keep": (
         ReservationFacts(claim().allocated(), consumers=(FINISHED, RUNNING), oscillating={"uid-of-web-3"}),
         ReservationPlan(
             events=(
@@ -383,7 +410,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
             outcome=RetryAfter(RECHECK),
         ),
     ),
-    "an entry that comes and goes is no exchange when its Pod runs": (
+    "an entry that comes and goes while its Pod runs is not reported": (
         ReservationFacts(claim().allocated(), consumers=(RUNNING,), oscillating={"uid-of-web-1"}),
         NOTHING,
     ),
@@ -392,13 +419,13 @@ FOREIGN_ENTRIES = [{**FOREIGN, "uid": f"w{number}"} for number in range(256)]
 FILLED = "{} of 256 entries are taken; more consumers need PodGroups"
 CASES |= {
     # One place stays free.
-    "254 entries": (facts(allocated(*FOREIGN_ENTRIES[: LIMIT - 1])), pinned()),
-    "255 entries": (
+    "our entry is the 255th": (facts(allocated(*FOREIGN_ENTRIES[: LIMIT - 1])), pinned()),
+    "nothing is added to 255 entries": (
         facts(allocated(*FOREIGN_ENTRIES[:LIMIT])),
         blocked("Full", FILLED.format(255), again=False),
     ),
-    "254 entries and ours": (facts(allocated(*FOREIGN_ENTRIES[: LIMIT - 1], ENTRY, **OURS)), HELD),
-    "255 entries and ours makes room": (
+    "our entry stays beside 254 others": (facts(allocated(*FOREIGN_ENTRIES[: LIMIT - 1], ENTRY, **OURS)), HELD),
+    "our entry is removed beside 255 others": (
         facts(allocated(*FOREIGN_ENTRIES[:LIMIT], ENTRY, **OURS)),
         released("Full", FILLED.format(256), *FOREIGN_ENTRIES[:LIMIT]),
     ),

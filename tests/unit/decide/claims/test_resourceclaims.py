@@ -30,47 +30,82 @@ def keeping(*entries: Object) -> ClaimPlan:
 
 
 ENTRIES: dict[str, tuple[Any, list[Object], dict[str, bool], ClaimPlan]] = {
-    "nobody uses it, and nobody did": (claim(), [], {}, NOTHING),
-    "allocated and reserved by nobody: whoever allocated it may be about to reserve it": (USED, [], {}, NOTHING),
+    "a claim without entries and allocation is left alone": (claim(), [], {}, NOTHING),
+    "an allocated claim without entries is left alone: it may be about to be reserved": (USED, [], {}, NOTHING),
     "its Pod runs": (BY_WEB, [WEB], {}, NOTHING),
-    "its Pod is being stopped": (BY_WEB, [WEB.deleting()], {}, NOTHING),
+    "the entry of a Pod that is being stopped stays": (BY_WEB, [WEB.deleting()], {}, NOTHING),
     "its Pod has ended": (BY_WEB, [WEB.phase("Succeeded")], {}, ClaimPlan(deallocation=FREED)),
-    "its Pod was deleted before it got a node": (
+    "the entry of a Pod that was deleted before it got a node is removed": (
         BY_WEB,
         [WEB.but("spec.nodeName", None).deleting()],
         {},
         ClaimPlan(deallocation=FREED),
     ),
-    "one of two has ended": (BY_BOTH, [WEB.phase("Failed"), API], {}, keeping(pod_entry(API))),
-    "a Pod that is not in the cache is asked for": (BY_WEB, [], {}, ClaimPlan(questions=(pod_entry(WEB),))),
-    "and nothing is done about the others before": (
+    "of two entries that of the finished Pod is removed": (
+        BY_BOTH,
+        [WEB.phase("Failed"), API],
+        {},
+        keeping(pod_entry(API)),
+    ),
+    "the API server is asked for a Pod that is not in the cache": (
+        BY_WEB,
+        [],
+        {},
+        ClaimPlan(questions=(pod_entry(WEB),)),
+    ),
+    "nothing is removed before the answer about a Pod that is not in the cache": (
         BY_BOTH,
         [API.phase("Failed")],
         {},
         ClaimPlan(questions=(pod_entry(WEB),)),
     ),
-    "it is there": (BY_WEB, [], {"uid-of-web": False}, NOTHING),
-    "it is gone": (BY_WEB, [], {"uid-of-web": True}, ClaimPlan(deallocation=FREED)),
-    "a Pod that replaced it, or that it replaced: the API server knows": (
+    "the API server has the Pod: its entry stays": (BY_WEB, [], {"uid-of-web": False}, NOTHING),
+    "the API server does not have the Pod: its entry is removed": (
+        BY_WEB,
+        [],
+        {"uid-of-web": True},
+        ClaimPlan(deallocation=FREED),
+    ),
+    "the API server is asked when the cache has another Pod of the name": (
         USED.reserved(OLD),
         [WEB],
         {},
         ClaimPlan(questions=(OLD,)),
     ),
-    "it was replaced": (USED.reserved(OLD), [WEB], {OLD["uid"]: True}, ClaimPlan(deallocation=FREED)),
+    "the entry of a Pod that was replaced is removed": (
+        USED.reserved(OLD),
+        [WEB],
+        {OLD["uid"]: True},
+        ClaimPlan(deallocation=FREED),
+    ),
     "a workload's entry stays": (USED.reserved(DEPLOYMENT), [], {}, NOTHING),
-    "beside that of a Pod that has ended, too": (
+    "a workload's entry stays beside that of a finished Pod": (
         BY_WEB.reserved(DEPLOYMENT),
         [WEB.phase("Failed")],
         {},
         keeping(DEPLOYMENT),
     ),
-    "a PodGroup that is there": (USED.reserved(GANG), [pod_group()], {}, NOTHING),
-    "a PodGroup that is being deleted still has Pods": (USED.reserved(GANG), [pod_group().deleting()], {}, NOTHING),
-    "a PodGroup that is not in the cache is asked for": (USED.reserved(GANG), [], {}, ClaimPlan(questions=(GANG,))),
-    "a PodGroup that is gone": (USED.reserved(GANG), [], {"uid-of-gang": True}, ClaimPlan(deallocation=FREED)),
-    "it is being deleted, in use": (BY_WEB.deleting(), [WEB], {}, NOTHING),
-    "it is being deleted, unused": (USED.deleting(), [], {}, ClaimPlan(deallocation=FREED)),
+    "a PodGroup's entry stays": (USED.reserved(GANG), [pod_group()], {}, NOTHING),
+    "the entry of a PodGroup that is being deleted stays": (USED.reserved(GANG), [pod_group().deleting()], {}, NOTHING),
+    "the API server is asked for a PodGroup that is not in the cache": (
+        USED.reserved(GANG),
+        [],
+        {},
+        ClaimPlan(questions=(GANG,)),
+    ),
+    "the entry of a PodGroup that is gone is removed": (
+        USED.reserved(GANG),
+        [],
+        {"uid-of-gang": True},
+        ClaimPlan(deallocation=FREED),
+    ),
+    "a claim that is being deleted and in use is left alone": (BY_WEB.deleting(), [WEB], {}, NOTHING),
+    "a claim that is being deleted and not used is deallocated": (
+        USED.deleting(),
+        [],
+        {},
+        ClaimPlan(deallocation=FREED),
+    ),
 }
 
 
@@ -87,31 +122,46 @@ MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
 DELETED: dict[str, tuple[Any, list[Object], list[str], ClaimPlan]] = {
     "its Pod runs": (MADE, [WEB], [], NOTHING),
     "its Pod has ended": (MADE, [WEB.phase("Succeeded")], [], ClaimPlan(delete=True)),
-    "its Pod has ended, and it was in use until now": (
+    "the claim of a finished Pod is deallocated and deleted": (
         MADE.allocated().reserved(pod_entry(WEB)),
         [WEB.phase("Succeeded")],
         [],
         ClaimPlan(deallocation=FREED, delete=True),
     ),
-    "its Pod has ended, and another one uses it": (
+    "the claim of a finished Pod stays while another Pod uses it": (
         MADE.allocated().reserved(pod_entry(API)),
         [WEB.phase("Succeeded"), API],
         [],
         NOTHING,
     ),
-    "its Pod has ended, and a workload holds it": (
+    "the claim of a finished Pod stays while a workload keeps it": (
         MADE.allocated().reserved(DEPLOYMENT),
         [WEB.phase("Succeeded")],
         [],
         NOTHING,
     ),
-    "its Pod is gone, which is the garbage collector's business, or not seen yet": (MADE, [], [], NOTHING),
-    "its Pod was replaced": (MADE, [WEB.but("metadata.uid", "new")], ["uid-of-web"], ClaimPlan(delete=True)),
-    "its Pod may be a newer one than the cache has": (MADE, [WEB.but("metadata.uid", "old")], [], NOTHING),
-    "it is being deleted already": (MADE.deleting(), [WEB.phase("Succeeded")], [], NOTHING),
-    "it was deleted a moment ago": (MADE, [WEB.phase("Succeeded")], ["uid-of-web-gpu-x"], NOTHING),
-    "it has no owner": (claim(), [WEB.phase("Succeeded")], [], NOTHING),
-    "it belongs to something else": (claim().owned_by("Job", "web"), [WEB.phase("Succeeded")], [], NOTHING),
+    "the claim of a Pod that is not in the cache is left to the garbage collector": (MADE, [], [], NOTHING),
+    "the claim of a Pod that was replaced is deleted": (
+        MADE,
+        [WEB.but("metadata.uid", "new")],
+        ["uid-of-web"],
+        ClaimPlan(delete=True),
+    ),
+    "the claim stays when the cache may be behind its Pod": (MADE, [WEB.but("metadata.uid", "old")], [], NOTHING),
+    "a claim that is being deleted is not deleted again": (MADE.deleting(), [WEB.phase("Succeeded")], [], NOTHING),
+    "a claim that this process just deleted is not deleted again": (
+        MADE,
+        [WEB.phase("Succeeded")],
+        ["uid-of-web-gpu-x"],
+        NOTHING,
+    ),
+    "a claim without an owner is not deleted": (claim(), [WEB.phase("Succeeded")], [], NOTHING),
+    "a claim whose owner is no Pod is not deleted": (
+        claim().owned_by("Job", "web"),
+        [WEB.phase("Succeeded")],
+        [],
+        NOTHING,
+    ),
 }
 
 

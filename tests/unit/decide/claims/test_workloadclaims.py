@@ -91,8 +91,11 @@ HELD = status("True", "Held", "Reserved", uid="u1", consumers=1)
 MISSING = "does not exist"
 
 CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
-    "it is being deleted": (facts(MADE.but("metadata.deletionTimestamp", SINCE)), WorkloadClaimPlan()),
-    "a mistake that got past admission": (
+    "nothing is done about a WorkloadClaim that is being deleted": (
+        facts(MADE.but("metadata.deletionTimestamp", SINCE)),
+        WorkloadClaimPlan(),
+    ),
+    "an invalid WorkloadClaim is Blocked": (
         facts(workload_claim()),
         says(
             "False",
@@ -102,62 +105,68 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
             name="",
         ),
     ),
-    "no template yet": (
+    "a template that does not exist is waited for": (
         facts(MADE),
         says("False", "TemplateMissing", "Pending", f"ResourceClaimTemplate one {MISSING}", name="web-gpu"),
     ),
-    "a template": (facts(MADE, template=TEMPLATE), WorkloadClaimPlan(create=NEW)),
-    "a claim of that name belongs to nobody": (
+    "a claim is created from the template": (facts(MADE, template=TEMPLATE), WorkloadClaimPlan(create=NEW)),
+    "a claim of the name that has no owner is not taken": (
         facts(MADE, claim("web-gpu"), template=TEMPLATE),
         says("False", "ClaimTaken", "Blocked", "ResourceClaim web-gpu is somebody else's", name="web-gpu"),
     ),
-    "a claim of an earlier WorkloadClaim of that name": (
+    "a claim of an earlier WorkloadClaim of the same name is not taken": (
         facts(MADE, made("wc0")),
         says("False", "ClaimTaken", "Blocked", "ResourceClaim web-gpu is somebody else's", name="web-gpu"),
     ),
-    "its claim lost an annotation": (facts(MADE, made()), WorkloadClaimPlan(annotate=WRITTEN)),
-    "its claim has not been looked at yet": (facts(MADE, made().annotated(WRITTEN)), WorkloadClaimPlan()),
-    "no claim to adopt yet": (
+    "missing annotations are written": (facts(MADE, made()), WorkloadClaimPlan(annotate=WRITTEN)),
+    "nothing is written before the reservation was decided": (
+        facts(MADE, made().annotated(WRITTEN)),
+        WorkloadClaimPlan(),
+    ),
+    "a claim that does not exist is waited for": (
         facts(ADOPTED),
         says("False", "ClaimMissing", "Pending", f"ResourceClaim gpu {MISSING}"),
     ),
-    "a claim to adopt": (facts(ADOPTED, claim()), WorkloadClaimPlan(annotate=WRITTEN)),
-    "a claim that somebody reserved for the same workload": (
+    "a claim that exists is annotated": (facts(ADOPTED, claim()), WorkloadClaimPlan(annotate=WRITTEN)),
+    "a claim that is annotated for the same workload is adopted": (
         facts(ADOPTED, claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})),
         WorkloadClaimPlan(annotate=WRITTEN),
     ),
-    "a claim that somebody reserved for another workload": (
+    "a claim that is annotated for another workload is not taken": (
         facts(ADOPTED, claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/api"})),
         says(
             "False", "ClaimTaken", "Blocked", "ResourceClaim gpu is annotated to be reserved for deployments.apps/api"
         ),
     ),
-    "a claim of another WorkloadClaim": (
+    "a claim of another WorkloadClaim is not taken": (
         facts(ADOPTED, claim().annotated({**WRITTEN, "tollbar.dev/workload-claim": "other"})),
         says("False", "ClaimTaken", "Blocked", "WorkloadClaim other has ResourceClaim gpu"),
     ),
-    "waiting": (
+    "a reservation that waits is Pending": (
         facts(ADOPTED, claim().annotated(WRITTEN), State(False, "NotAllocated", "waiting")),
         says("False", "NotAllocated", "Pending", "waiting"),
     ),
-    "reserved": (facts(ADOPTED, RESERVED, State(True, "Held")), WorkloadClaimPlan(status=StatusPlan(HELD))),
-    "reserved, as it says already": (
+    "a reservation that stands is Reserved": (
+        facts(ADOPTED, RESERVED, State(True, "Held")),
+        WorkloadClaimPlan(status=StatusPlan(HELD)),
+    ),
+    "a status that is there already is not written again": (
         facts(ADOPTED.but("status", HELD), RESERVED, State(True, "Held")),
         WorkloadClaimPlan(),
     ),
-    "reserved, and something is wrong": (
+    "a reservation that stands is Reserved although something is wrong": (
         facts(ADOPTED, RESERVED, State(True, "KindUnknown", "why")),
         says("True", "KindUnknown", "Reserved", "why", uid="u1", consumers=1),
     ),
-    "one consumer more, soon after a write": (
+    "another number of consumers is not written soon after a write": (
         facts(ADOPTED.but("status", {**HELD, "consumers": 0}), RESERVED, State(True, "Held"), written=NOW - 10),
         WorkloadClaimPlan(status=StatusPlan(outcome=RetryAfter(20.0))),
     ),
-    "released": (
+    "a reservation that was given back is Released": (
         facts(ADOPTED.but("status", HELD), claim().annotated(WRITTEN), State(False, "Released", "idle")),
         WorkloadClaimPlan(status=StatusPlan({**status("False", "Released", "Released", "idle"), "workloadUID": None})),
     ),
-    "full": (
+    "a reservation without a free entry is Blocked": (
         facts(ADOPTED, claim().annotated(WRITTEN), State(False, "Full", "256")),
         says("False", "Full", "Blocked", "256"),
     ),

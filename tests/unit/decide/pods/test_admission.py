@@ -40,7 +40,7 @@ CLAIM_NAMED = rule("claim", expression(lambda _: True, "claims.metadata.name"))
 COSTLY = expression(lambda _: False, "pod.metadata.labels", steps=10_000)
 
 NEW = pod().being_created()
-USER = NEW.claims("gpu")
+CONSUMER = NEW.claims("gpu")
 
 
 @dataclass
@@ -110,75 +110,78 @@ LATER = "what the Pod gets only after its admission"
 CHOICES = tuple("gpu" for _ in range(16))
 
 EXCLUDED = {
-    "a bound Pod": (Given(USER.bound()), ignored("Bound")),
-    "a mirror Pod": (Given(USER.annotated({"kubernetes.io/config.mirror": "x"})), ignored("MirrorPod")),
-    "a DaemonSet's Pod": (Given(USER.owned_by("DaemonSet", api_version="apps/v1")), ignored("DaemonSetPod")),
-    "a ReplicaSet's Pod is ours": (Given(USER.owned_by("ReplicaSet", api_version="apps/v1")), tolerated(GPU)),
-    "a Pod that opts out": (Given(USER.labelled({"tollbar.dev/skip": "true"})), ignored("SkipLabel")),
-    "an unmanaged namespace": (Given(USER, facts={"managed": False}), ignored("NamespaceNotManaged")),
+    "a bound Pod": (Given(CONSUMER.bound()), ignored("Bound")),
+    "a mirror Pod": (Given(CONSUMER.annotated({"kubernetes.io/config.mirror": "x"})), ignored("MirrorPod")),
+    "a DaemonSet's Pod": (Given(CONSUMER.owned_by("DaemonSet", api_version="apps/v1")), ignored("DaemonSetPod")),
+    "a ReplicaSet's Pod is ours": (Given(CONSUMER.owned_by("ReplicaSet", api_version="apps/v1")), tolerated(GPU)),
+    "a Pod that opts out": (Given(CONSUMER.labelled({"tollbar.dev/skip": "true"})), ignored("SkipLabel")),
+    "an unmanaged namespace": (Given(CONSUMER, facts={"managed": False}), ignored("NamespaceNotManaged")),
     "a forged record in an unmanaged namespace stays": (
-        Given(recorded(USER, "[]"), facts={"managed": False}),
+        Given(recorded(CONSUMER, "[]"), facts={"managed": False}),
         ignored("NamespaceNotManaged"),
     ),
-    "caches that are not synced": (Given(USER, facts={"ready": False}), ignored("CachesNotSynced")),
+    "caches that are not synced": (Given(CONSUMER, facts={"ready": False}), ignored("CachesNotSynced")),
 }
 
 ALREADY_GATED = {
-    "a Pod with our gate and label is left alone": (Given(USER.gated()), gated("AlreadyGated", patch=())),
+    "a Pod with our gate and label is left alone": (Given(CONSUMER.gated()), gated("AlreadyGated", patch=())),
     "a Pod whose author wrote the gate gets the label": (
-        Given(USER.but("spec.schedulingGates", [{"name": wellknown.GATE}])),
+        Given(CONSUMER.but("spec.schedulingGates", [{"name": wellknown.GATE}])),
         gated("AlreadyGated", patch=ADD_LABEL),
     ),
-    "in every mode": (Given(USER.gated(), facts={"mode": "Never"}), gated("AlreadyGated", patch=())),
-    "its forged record is stripped": (
-        Given(recorded(USER.gated(), "[]")),
+    "a Pod with our gate is left alone in mode Never, too": (
+        Given(CONSUMER.gated(), facts={"mode": "Never"}),
+        gated("AlreadyGated", patch=()),
+    ),
+    "a forged record is stripped from a Pod with our gate": (
+        Given(recorded(CONSUMER.gated(), "[]")),
         gated("AlreadyGated", patch=STRIP),
     ),
 }
 
 MODES = {
-    "Never leaves everything to the controller": (Given(USER, facts={"mode": "Never"}), ignored("NeverMode")),
+    "Never leaves everything to the controller": (Given(CONSUMER, facts={"mode": "Never"}), ignored("NeverMode")),
     "Never strips a forged record": (
-        Given(recorded(USER, "[]"), facts={"mode": "Never"}),
+        Given(recorded(CONSUMER, "[]"), facts={"mode": "Never"}),
         ignored("NeverMode", patch=STRIP),
     ),
-    "Gate gates a Pod with a claim": (Given(USER, facts={"mode": "Gate"}), gated("GateMode")),
+    "Gate gates a Pod with a claim": (Given(CONSUMER, facts={"mode": "Gate"}), gated("GateMode")),
     "Gate gates a Pod with a template": (Given(NEW.templates("gpu"), facts={"mode": "Gate"}), gated("GateMode")),
     "Gate gates a Pod with any extended resource": (
         Given(NEW.wants({"example.com/other": "1"}), facts={"mode": "Gate"}),
         gated("GateMode"),
     ),
-    "Gate gates without any rule": (Given(USER, (), facts={"mode": "Gate"}), gated("GateMode")),
+    "Gate gates without any rule": (Given(CONSUMER, (), facts={"mode": "Gate"}), gated("GateMode")),
     "Gate lets a plain Pod pass": (Given(NEW, facts={"mode": "Gate"}), ignored("NoRuleMatched")),
-    "Gate lets a Pod pass that wants none of it": (
+    "Gate lets a Pod pass that asks for quantity 0 of an extended resource": (
         Given(NEW.wants({RESOURCE: "0"}), facts={"mode": "Gate"}),
         ignored("NoRuleMatched"),
     ),
-    "Gate gates a plain Pod when a rule looks at Pods alone": (
+    "Gate gates a plain Pod when a rule is about Pods alone": (
         Given(NEW, (APP,), facts={"mode": "Gate"}),
         gated("GateMode"),
     ),
-    "but not for such a rule in Audit": (
+    "Gate lets a plain Pod pass when the rule about Pods is in Audit": (
         Given(NEW, (replace(APP, mode="Audit"),), facts={"mode": "Gate"}),
         ignored("NoRuleMatched"),
     ),
-    "nor for one that looks at other namespaces": (
+    "Gate lets a plain Pod pass when the rule about Pods is for other namespaces": (
         Given(NEW, (replace(APP, namespace_selector={"matchLabels": {"team": "b"}}),), facts={"mode": "Gate"}),
         ignored("NoRuleMatched"),
     ),
-    "nor for one about extended resources": (
+    "Gate lets a plain Pod pass when the rule is about extended resources": (
         Given(NEW, (EXTENDED,), facts={"mode": "Gate"}),
         ignored("NoRuleMatched"),
     ),
-    "Gate without anybody who could release decides at once": (
-        Given(USER, facts={"mode": "Gate", "gating": False}),
+    "Gate decides at once when the controllers may not release Pods": (
+        Given(CONSUMER, facts={"mode": "Gate", "gating": False}),
         tolerated(GPU),
     ),
 }
 
 UNDECIDED = {
     "a claim that does not exist": (
-        Given(USER, cluster=(ML, GPU_CLASS)),
+        Given(CONSUMER, cluster=(ML, GPU_CLASS)),
         gated("Undecided: rule gpu: ResourceClaim gpu"),
     ),
     "a template that does not exist": (
@@ -186,18 +189,21 @@ UNDECIDED = {
         gated("Undecided: rule gpu: ResourceClaimTemplate gpu"),
     ),
     "a class that does not exist": (
-        Given(USER, cluster=(ML, CLAIM)),
+        Given(CONSUMER, cluster=(ML, CLAIM)),
         gated("Undecided: rule gpu: DeviceClass gpu"),
     ),
     "two things that do not exist": (
-        Given(USER.claims("b"), cluster=(ML,)),
+        Given(CONSUMER.claims("b"), cluster=(ML,)),
         gated("Undecided: rule gpu: ResourceClaim gpu, ResourceClaim b"),
     ),
     "a namespace that the cache does not know yet": (
-        Given(USER, cluster=CLUSTER[1:]),
+        Given(CONSUMER, cluster=CLUSTER[1:]),
         gated("Undecided: rule gpu: Namespace ml"),
     ),
-    "which matters only if a rule is true": (Given(NEW, cluster=CLUSTER[1:]), ignored("NoRuleMatched")),
+    "an unknown namespace does not matter when no rule is true": (
+        Given(NEW, cluster=CLUSTER[1:]),
+        ignored("NoRuleMatched"),
+    ),
     "a rule that reads the Pod's uid": (Given(NEW, (BY_UID,)), gated(f"Undecided: rule uid: {LATER}")),
     "a rule that reads a name to be generated": (
         Given(pod().being_created(generate_name=True), (NAMED,)),
@@ -209,7 +215,7 @@ UNDECIDED = {
         gated("Undecided: rule claim: ResourceClaim from template gpu"),
     ),
     "more alternatives than admission looks at": (
-        Given(USER, cluster=(ML, GPU_CLASS, claim("gpu").request(*CHOICES, "gpu"))),
+        Given(CONSUMER, cluster=(ML, GPU_CLASS, claim("gpu").request(*CHOICES, "gpu"))),
         gated("Undecided: rule gpu: TooManyAlternatives"),
     ),
     "more steps than admission has time for": (
@@ -219,8 +225,8 @@ UNDECIDED = {
             "Undecided: rule r5: CostLimitExceeded",
         ),
     ),
-    "what is decided waits for what is not": (
-        Given(USER.labelled(app="web"), (GPU, APP), cluster=(ML,)),
+    "a Pod is gated for an undecided rule although another is true": (
+        Given(CONSUMER.labelled(app="web"), (GPU, APP), cluster=(ML,)),
         gated(
             "Matched: rule app",
             "Undecided: rule gpu: ResourceClaim gpu",
@@ -231,7 +237,7 @@ UNDECIDED = {
         ),
     ),
     "somebody else's gate stays": (
-        Given(USER.gated("a.dev/x"), cluster=(ML,)),
+        Given(CONSUMER.gated("a.dev/x"), cluster=(ML,)),
         gated(
             "Undecided: rule gpu: ResourceClaim gpu",
             patch=(
@@ -240,87 +246,91 @@ UNDECIDED = {
             ),
         ),
     ),
-    "a rule in Audit gates nothing": (Given(USER, (AUDIT,), cluster=(ML,)), ignored("NoRuleMatched")),
-    "nobody could release it": (
-        Given(USER, cluster=(ML,), facts={"gating": False}),
+    "a rule in Audit gates nothing": (Given(CONSUMER, (AUDIT,), cluster=(ML,)), ignored("NoRuleMatched")),
+    "an undecided rule gates nothing when the controllers may not release Pods": (
+        Given(CONSUMER, cluster=(ML,), facts={"gating": False}),
         ignored("Undecided: rule gpu: ResourceClaim gpu"),
     ),
-    "nobody could release it, but a rule is true": (
-        Given(USER.labelled(app="web"), (GPU, APP), cluster=(ML,), facts={"gating": False}),
+    "true rules add their tolerations when the controllers may not release Pods": (
+        Given(CONSUMER.labelled(app="web"), (GPU, APP), cluster=(ML,), facts={"gating": False}),
         tolerated(APP, because=("Matched: rule app", "Undecided: rule gpu: ResourceClaim gpu")),
     ),
     "a forged record is stripped from a gated Pod": (
-        Given(recorded(USER, "[]"), cluster=(ML,)),
+        Given(recorded(CONSUMER, "[]"), cluster=(ML,)),
         gated("Undecided: rule gpu: ResourceClaim gpu", patch=(*STRIP, *GATE_AND_LABEL)),
     ),
 }
 
 APPEND = {"op": "add", "path": "/spec/tolerations/-", "value": TOLERATION}
 ANNOTATE = {"op": "add", "path": "/metadata/annotations/tollbar.dev~1tolerations", "value": record(GPU)}
-EXTENDED_USER = NEW.wants({RESOURCE: "1"})
-IMPLICIT_USER = NEW.wants({"deviceclass.resource.kubernetes.io/gpu": "1"})
+EXTENDED_CONSUMER = NEW.wants({RESOURCE: "1"})
+IMPLICIT_CONSUMER = NEW.wants({"deviceclass.resource.kubernetes.io/gpu": "1"})
 
 TOLERATED = {
-    "a claim by name": (Given(USER), tolerated(GPU)),
+    "a claim by name": (Given(CONSUMER), tolerated(GPU)),
     "a template says what the claim will want": (Given(NEW.templates("gpu")), tolerated(GPU)),
     "a Pod with tolerations and annotations": (
-        Given(USER.tolerating(toleration("x")).annotated({"a": "b"})),
+        Given(CONSUMER.tolerating(toleration("x")).annotated({"a": "b"})),
         tolerated(GPU, patch=(APPEND, ANNOTATE)),
     ),
     "a true rule whose toleration the author wrote": (
-        Given(USER.tolerating(TOLERATION)),
+        Given(CONSUMER.tolerating(TOLERATION)),
         replace(tolerated(GPU, patch=()), additions=()),
     ),
-    "the union of all true rules": (Given(USER.labelled(app="web"), (GPU, APP)), tolerated(APP, GPU)),
+    "the union of all true rules": (Given(CONSUMER.labelled(app="web"), (GPU, APP)), tolerated(APP, GPU)),
     "16 alternatives": (
-        Given(USER, cluster=(ML, GPU_CLASS, claim("gpu").request(*CHOICES))),
+        Given(CONSUMER, cluster=(ML, GPU_CLASS, claim("gpu").request(*CHOICES))),
         tolerated(GPU),
     ),
     "one alternative that needs no toleration": (
-        Given(USER, cluster=(*CLUSTER[:3], claim("gpu").request("gpu", "tpu"))),
+        Given(CONSUMER, cluster=(*CLUSTER[:3], claim("gpu").request("gpu", "tpu"))),
         ignored("NoRuleMatched"),
     ),
     "a rule for Any alternative": (
-        Given(USER, (replace(GPU, when_alternatives="Any"),), cluster=(*CLUSTER[:3], claim().request("tpu", "gpu"))),
+        Given(
+            CONSUMER, (replace(GPU, when_alternatives="Any"),), cluster=(*CLUSTER[:3], claim().request("tpu", "gpu"))
+        ),
         tolerated(GPU),
     ),
     "a rule for the First alternative": (
-        Given(USER, (replace(GPU, when_alternatives="First"),), cluster=(*CLUSTER[:3], claim().request("tpu", "gpu"))),
+        Given(
+            CONSUMER, (replace(GPU, when_alternatives="First"),), cluster=(*CLUSTER[:3], claim().request("tpu", "gpu"))
+        ),
         ignored("NoRuleMatched"),
     ),
-    "an extended resource": (Given(EXTENDED_USER, (EXTENDED,)), tolerated(EXTENDED)),
+    "an extended resource": (Given(EXTENDED_CONSUMER, (EXTENDED,)), tolerated(EXTENDED)),
     "an extended resource as a limit": (
         Given(NEW.wants({RESOURCE: "1"}, member="limits"), (EXTENDED,)),
         tolerated(EXTENDED),
     ),
     "an extended resource that a class backs": (
-        Given(EXTENDED_USER, cluster=(ML, GPU_CLASS.backing(RESOURCE))),
+        Given(EXTENDED_CONSUMER, cluster=(ML, GPU_CLASS.backing(RESOURCE))),
         tolerated(GPU),
     ),
-    "a class by its implicit resource name": (Given(IMPLICIT_USER), tolerated(GPU)),
+    "a class by its implicit resource name": (Given(IMPLICIT_CONSUMER), tolerated(GPU)),
     "a forged record is stripped and replaced": (
-        Given(recorded(USER, '[{"rule":"gpu"}]')),
+        Given(recorded(CONSUMER, '[{"rule":"gpu"}]')),
         tolerated(GPU, patch=(*STRIP, first_tolerations(TOLERATION), first_annotation(GPU))),
     ),
 }
 
 OTHERWISE = {
-    "no rules": (Given(USER, ()), ignored("NoRuleMatched")),
+    "no rules": (Given(CONSUMER, ()), ignored("NoRuleMatched")),
     "a plain Pod": (Given(NEW), ignored("NoRuleMatched")),
     "another class": (
-        Given(USER, cluster=(*CLUSTER[:3], claim("gpu").request("tpu"))),
+        Given(CONSUMER, cluster=(*CLUSTER[:3], claim("gpu").request("tpu"))),
         ignored("NoRuleMatched"),
     ),
-    "an extended resource that nobody names": (Given(EXTENDED_USER), ignored("NoRuleMatched")),
+    "an extended resource that nobody names": (Given(EXTENDED_CONSUMER), ignored("NoRuleMatched")),
     "quantity 0": (Given(NEW.wants({RESOURCE: "0"}), (EXTENDED,)), ignored("NoRuleMatched")),
     "a rule about another namespace": (
-        Given(USER, (replace(GPU, namespace_selector={"matchLabels": {"team": "b"}}),)),
+        Given(CONSUMER, (replace(GPU, namespace_selector={"matchLabels": {"team": "b"}}),)),
         ignored("NoRuleMatched"),
     ),
     "a rule about Pods without tolerations": (Given(NEW, (SHY,)), tolerated(SHY)),
     "a rule about this namespace": (
         Given(
-            USER,
+            CONSUMER,
             (replace(GPU, namespace_selector={"matchLabels": {"team": "a"}}),),
             cluster=(TEAM_A, *CLUSTER[1:]),
         ),
@@ -330,8 +340,8 @@ OTHERWISE = {
         Given(NEW, (rule("r", failing()),)),
         ignored("Failed: rule r: 1:1: no such key", failed=(("r", "1:1: no such key"),)),
     ),
-    "and does not keep others from being true": (
-        Given(USER, (GPU, rule("r", failing()))),
+    "a rule that fails does not affect the others": (
+        Given(CONSUMER, (GPU, rule("r", failing()))),
         tolerated(
             GPU,
             because=("Matched: rule gpu", "Failed: rule r: 1:1: no such key"),
@@ -339,15 +349,15 @@ OTHERWISE = {
         ),
     ),
     "Audit warns of what it would add": (
-        Given(USER, (AUDIT,)),
+        Given(CONSUMER, (AUDIT,)),
         ignored("Audited: rule audit", warnings=("tollbar: rule audit (Audit) would add 2 tolerations",)),
     ),
-    "Audit counts what is lacking": (
-        Given(USER.tolerating(toleration("example.com/a")), (AUDIT,)),
+    "Audit counts only the tolerations that the Pod lacks": (
+        Given(CONSUMER.tolerating(toleration("example.com/a")), (AUDIT,)),
         ignored("Audited: rule audit", warnings=("tollbar: rule audit (Audit) would add 1 toleration",)),
     ),
-    "Audit is silent when nothing is": (
-        Given(USER.tolerating(*AUDIT.tolerations), (AUDIT,)),
+    "Audit does not warn when the Pod lacks nothing": (
+        Given(CONSUMER.tolerating(*AUDIT.tolerations), (AUDIT,)),
         ignored("Audited: rule audit"),
     ),
     "a forged record is stripped from a Pod that gets nothing": (
@@ -358,7 +368,7 @@ OTHERWISE = {
 
 
 # A record survives only if an earlier pass of the same admission wrote it.
-TOLERATING = USER.tolerating(TOLERATION)
+TOLERATING = CONSUMER.tolerating(TOLERATION)
 STRIPPED = AdmissionPlan("tolerated", STRIP, because=("Matched: rule gpu",))
 TRUE_ENTRY = {"rule": "gpu", "generation": 1, "added": [TOLERATION], "via": "admission"}
 
@@ -372,21 +382,21 @@ RECORDS = {
     "an empty text": (Given(recorded(TOLERATING, "")), STRIPPED),
     "an empty list": (Given(recorded(TOLERATING, "[]")), STRIPPED),
     "not JSON": (Given(recorded(TOLERATING, "gpu-team")), STRIPPED),
-    "the same in other words": (Given(recorded(TOLERATING, json.dumps([TRUE_ENTRY]))), STRIPPED),
+    "the same record formatted otherwise": (Given(recorded(TOLERATING, json.dumps([TRUE_ENTRY]))), STRIPPED),
     "an unknown rule": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "rule": "x"}))), STRIPPED),
     "another generation": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "generation": 2}))), STRIPPED),
-    "another way": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "via": "gate"}))), STRIPPED),
-    "nothing added": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "added": []}))), STRIPPED),
-    "added something odd": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "added": 1}))), STRIPPED),
-    "added what the rule does not have": (
+    "another value of `via`": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "via": "gate"}))), STRIPPED),
+    "`added` is empty": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "added": []}))), STRIPPED),
+    "`added` is not a list": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "added": 1}))), STRIPPED),
+    "`added` has what the rule does not add": (
         Given(recorded(TOLERATING.tolerating(toleration("x")), text({**TRUE_ENTRY, "added": [toleration("x")]}))),
         STRIPPED,
     ),
-    "added what the Pod does not have": (
-        Given(recorded(USER, text(TRUE_ENTRY))),
+    "`added` has what the Pod does not tolerate": (
+        Given(recorded(CONSUMER, text(TRUE_ENTRY))),
         tolerated(GPU, patch=(*STRIP, first_tolerations(TOLERATION), first_annotation(GPU))),
     ),
-    "more than the record says": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "note": "x"}))), STRIPPED),
+    "an entry with another member": (Given(recorded(TOLERATING, text({**TRUE_ENTRY, "note": "x"}))), STRIPPED),
     "something besides a true entry": (Given(recorded(TOLERATING, text(TRUE_ENTRY, "x"))), STRIPPED),
     "a false entry besides a true one": (Given(recorded(TOLERATING, text(TRUE_ENTRY, {}))), STRIPPED),
     "a rule that is false for this Pod": (
@@ -425,7 +435,7 @@ RECORDS = {
     "a true rule, while another cannot be decided": (
         Given(
             recorded(
-                USER.labelled(app="web").tolerating(toleration("example.com/app")),
+                CONSUMER.labelled(app="web").tolerating(toleration("example.com/app")),
                 text({**TRUE_ENTRY, "rule": "app", "added": [toleration("example.com/app")]}),
             ),
             (GPU, APP),
@@ -444,15 +454,15 @@ RECORDS = {
         Given(recorded(TOLERATING, text({**TRUE_ENTRY, "rule": "shy"})), (SHY,)),
         ignored("NoRuleMatched"),
     ),
-    "a rule that would not have been": (
+    "a rule that was false of a Pod without its tolerations": (
         Given(recorded(TOLERATING.tolerating(toleration("x")), text({**TRUE_ENTRY, "rule": "shy"})), (SHY,)),
         ignored("NoRuleMatched", patch=STRIP),
     ),
-    "a gated Pod's, of a true rule": (
+    "the record of a gated Pod with a true rule stays": (
         Given(recorded(TOLERATING.gated(), text(TRUE_ENTRY))),
         gated("AlreadyGated", patch=()),
     ),
-    "a gated Pod's, of a false rule": (
+    "the record of a gated Pod with a false rule is stripped": (
         Given(recorded(NEW.tolerating(TOLERATION).gated(), text(TRUE_ENTRY))),
         gated("AlreadyGated", patch=STRIP),
     ),

@@ -146,17 +146,23 @@ EXCLUDED = {
         Given(HELD.owned_by("DaemonSet", api_version="apps/v1")),
         released("DaemonSetPod"),
     ),
-    "a Pod that opts out while held": (Given(HELD.labelled({"tollbar.dev/skip": "true"})), released("SkipLabel")),
-    "a Pod held where we do not manage": (Given(HELD, facts={"managed": False}), released("NamespaceNotManaged")),
-    "even when its package is incomplete": (
+    "a Pod that opts out while held is released as it is": (
+        Given(HELD.labelled({"tollbar.dev/skip": "true"})),
+        released("SkipLabel"),
+    ),
+    "a Pod held in an unmanaged namespace is released as it is": (
+        Given(HELD, facts={"managed": False}),
+        released("NamespaceNotManaged"),
+    ),
+    "a Pod in an unmanaged namespace is released although its claim is missing": (
         Given(HELD, cluster=EMPTY, facts={"managed": False}),
         released("NamespaceNotManaged"),
     ),
-    "but not before it is known who manages": (
+    "a Pod is held until it is known whether its namespace is managed": (
         Given(HELD, facts={"managed": False, "ready": False}),
         waiting("the rules to be loaded", after=1.0),
     ),
-    "nor before the namespace is known": (
+    "a Pod is held until its namespace is known": (
         Given(HELD, cluster=CLUSTER[1:], facts={"managed": False}),
         waiting("Namespace ml", after=1.0),
     ),
@@ -183,8 +189,11 @@ HOLD = {
         waiting("Namespace ml; ResourceClaim gpu", after=1.0),
     ),
     "rules that are not loaded": (Given(HELD, facts={"ready": False}), waiting("the rules to be loaded", after=1.0)),
-    "for 2 seconds nobody is told": (Given(HELD, cluster=EMPTY, age=1.5), waiting("ResourceClaim gpu", after=0.5)),
-    "then the Pod says what it waits for": (
+    "there is no Event in the first two seconds": (
+        Given(HELD, cluster=EMPTY, age=1.5),
+        waiting("ResourceClaim gpu", after=0.5),
+    ),
+    "after two seconds an Event says what the Pod waits for": (
         Given(HELD, cluster=EMPTY, age=2.0),
         waiting(
             "ResourceClaim gpu",
@@ -200,7 +209,7 @@ HOLD = {
             after=None,
         ),
     ),
-    "a deadline sooner than 2 seconds": (
+    "a maxHold of less than two seconds is waited for": (
         Given(HELD, cluster=EMPTY, age=0.5, facts={"policy": GatePolicy(max_hold=1.5)}),
         waiting("ResourceClaim gpu", after=1.0),
     ),
@@ -212,7 +221,7 @@ HOLD = {
         Given(HELD.labelled(app="web"), (GPU, APP), EMPTY),
         replace(waiting("ResourceClaim gpu", after=1.0), matched=("app",)),
     ),
-    "and failing ones": (
+    "failing rules wait for undecided ones": (
         Given(HELD, (GPU, FAILING), EMPTY),
         replace(waiting("ResourceClaim gpu", after=1.0), failed=(("r", "1:1: no such key"),)),
     ),
@@ -229,7 +238,7 @@ EXPIRY = {
             ),
         ),
     ),
-    "with what is known": (
+    "a Pod is released with the tolerations of the rules that are true": (
         Given(HELD.labelled(app="web"), (GPU, APP), EMPTY, age=60.0),
         GatePlan(
             (*lift(), ONLY_X, {**APPEND, "value": toleration("example.com/app")}, *first_record("gate", APP)),
@@ -244,7 +253,7 @@ EXPIRY = {
             matched=("app",),
         ),
     ),
-    "when no rules are loaded, too": (
+    "a Pod is released at maxHold although no rules are loaded": (
         Given(HELD, age=60.0, facts={"ready": False}),
         replace(
             released("HeldTooLong"),
@@ -254,7 +263,7 @@ EXPIRY = {
             ),
         ),
     ),
-    "Report keeps holding": (
+    "onExpiry Report: the Pod is held on, with an Event": (
         Given(HELD, cluster=EMPTY, age=60.0, facts={"policy": REPORT}),
         waiting(
             "ResourceClaim gpu",
@@ -262,7 +271,7 @@ EXPIRY = {
             after=None,
         ),
     ),
-    "Report wakes up to say so": (
+    "onExpiry Report: the Pod is looked at again at maxHold": (
         Given(HELD, cluster=EMPTY, age=59.0, facts={"policy": REPORT}),
         waiting(
             "ResourceClaim gpu",
@@ -283,7 +292,7 @@ RELEASE = {
         Given(HELD.but("spec.resourceClaims", None).templates("gpu")),
         RELEASED_WITH_GPU,
     ),
-    "although others own the gate": (Given(HELD, facts={"policy": UNUSABLE}), RELEASED_WITH_GPU),
+    "although the SchedulingGate names other owners": (Given(HELD, facts={"policy": UNUSABLE}), RELEASED_WITH_GPU),
     "with none when its author wrote them": (
         Given(HELD.tolerating(TOLERATION)),
         released("Matched: rule gpu", matched=("gpu",)),
@@ -297,17 +306,20 @@ RELEASE = {
     ),
     "with none when no rule is true": (Given(PLAIN), released("NoRuleMatched")),
     "with none when there are no rules": (Given(HELD, ()), released("NoRuleMatched")),
-    "without what no rule asks about": (Given(HELD, (), EMPTY), released("NoRuleMatched")),
-    "without what only a rule of other namespaces asks about": (
+    "although a claim is missing that no rule asks about": (Given(HELD, (), EMPTY), released("NoRuleMatched")),
+    "although a claim is missing that only a rule for other namespaces asks about": (
         Given(HELD, (ELSEWHERE,), EMPTY),
         released("NoRuleMatched"),
     ),
-    "without what only an audited rule asks about": (Given(HELD, (AUDIT,), EMPTY), released("NoRuleMatched")),
-    "an audited rule adds nothing and counts": (
+    "although a claim is missing that only a rule in Audit asks about": (
+        Given(HELD, (AUDIT,), EMPTY),
+        released("NoRuleMatched"),
+    ),
+    "a rule in Audit adds nothing and counts as matched": (
         Given(HELD, (AUDIT,)),
         released("Audited: rule audit", matched=("audit",)),
     ),
-    "a rule that fails counts as false and is told": (
+    "a rule that fails counts as false, with an Event": (
         Given(PLAIN, (FAILING,)),
         replace(
             released("Failed: rule r: 1:1: no such key", failed=(("r", "1:1: no such key"),)),
@@ -321,7 +333,7 @@ RELEASE = {
         Given(HELD, cluster=(ML, GPU_CLASS, claim("gpu").request(*["gpu"] * 257))),
         released("TooManyAlternatives: rule gpu"),
     ),
-    "somebody else's gates stay and are named": (
+    "somebody else's gates stay, and the Event names them": (
         Given(PLAIN.gated("a.dev/x", wellknown.GATE, "b.dev/y")),
         released(
             "NoRuleMatched", note="released; still waiting for a.dev/x, b.dev/y; no toleration added", patch=lift(1)
@@ -354,7 +366,7 @@ LATE = {
     "somebody else's gate is no hindrance": (Given(FREE.gated("a.dev/x")), LATE_WITH_GPU),
     "rules that are not loaded": (Given(FREE, facts={"ready": False}), nothing("RulesNotReady")),
     "an undecided rule": (Given(FREE, cluster=EMPTY), nothing("Undecided: rule gpu: ResourceClaim gpu")),
-    "a true rule besides it": (
+    "a true rule adds its tolerations beside an undecided one": (
         Given(FREE.labelled(app="web"), (GPU, APP), EMPTY),
         GatePlan(
             (TEST_UID, ONLY_X, {**APPEND, "value": toleration("example.com/app")}, *first_record("late", APP)),
@@ -368,7 +380,7 @@ LATE = {
         Given(FREE, cluster=CLUSTER[1:]),
         nothing("Undecided: rule gpu: Namespace ml"),
     ),
-    "a rule that fails is told": (
+    "a rule that fails is an Event": (
         Given(FREE, (FAILING,)),
         nothing(
             "Failed: rule r: 1:1: no such key",
@@ -393,9 +405,12 @@ BARE = replace(
 )
 
 REFUSED = {
-    "is tried again as it is before maxHold": (Given(HELD, facts={"refusal": GPU_REFUSED}), RELEASED_WITH_GPU),
-    "is released without the tolerations then": (Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED}), BARE),
-    "although something is missing besides": (
+    "before maxHold the same release is tried again": (Given(HELD, facts={"refusal": GPU_REFUSED}), RELEASED_WITH_GPU),
+    "at maxHold the Pod is released without the tolerations": (
+        Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED}),
+        BARE,
+    ),
+    "at maxHold it is released without the tolerations although a claim is missing": (
         Given(HELD.labelled(app="web"), (GPU, APP), EMPTY, age=60.0, facts={"refusal": Refusal(additions(APP), "no")}),
         replace(
             BARE,
@@ -410,27 +425,30 @@ REFUSED = {
             matched=("app",),
         ),
     ),
-    "is held where the SchedulingGate says Report": (
+    "onExpiry Report: the same release is tried again after maxHold": (
         Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED, "policy": REPORT}),
         RELEASED_WITH_GPU,
     ),
-    "and where there is no deadline": (
+    "without maxHold the same release is tried again": (
         Given(HELD, age=86_400.0, facts={"refusal": GPU_REFUSED, "policy": NO_DEADLINE}),
         RELEASED_WITH_GPU,
     ),
-    "is tried again with other tolerations": (
+    "other tolerations are tried after maxHold": (
         Given(HELD, age=60.0, facts={"refusal": Refusal(additions(APP), "no")}),
         RELEASED_WITH_GPU,
     ),
-    "and with those of an edited rule": (
+    "the tolerations of an edited rule are tried after maxHold": (
         Given(HELD, age=60.0, facts={"refusal": Refusal((Addition("gpu", 0, GPU.tolerations),), "no")}),
         RELEASED_WITH_GPU,
     ),
-    "is nothing to a Pod whose author wrote them since": (
+    "a Pod whose author added the tolerations is released": (
         Given(HELD.tolerating(TOLERATION), age=60.0, facts={"refusal": GPU_REFUSED}),
         released("Matched: rule gpu", matched=("gpu",)),
     ),
-    "nor to one without our gate": (Given(FREE, age=60.0, facts={"refusal": GPU_REFUSED}), LATE_WITH_GPU),
+    "a Pod without our gate gets the tolerations late": (
+        Given(FREE, age=60.0, facts={"refusal": GPU_REFUSED}),
+        LATE_WITH_GPU,
+    ),
 }
 
 TABLE = {
@@ -487,12 +505,12 @@ STILL_HELD = overdue("held for more than 60s: the API server refused the patch: 
 NEXT_TRY = {
     "within a minute": (Given(HELD, facts={"policy": GatePolicy(max_hold=600.0)}), tried_again(60.0)),
     "at maxHold at the latest": (Given(HELD, age=50.0), tried_again(10.0)),
-    "at once when it ought to be free": (Given(HELD, age=60.0), tried_again(0.0)),
+    "at once after maxHold": (Given(HELD, age=60.0), tried_again(0.0)),
     "within a minute when nothing can be left out": (
         Given(PLAIN, age=60.0),
         tried_again(60.0, STILL_HELD, refusal=None),
     ),
-    "or was, in vain": (
+    "within a minute when the release without tolerations was refused": (
         Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED}),
         tried_again(60.0, STILL_HELD, refusal=None),
     ),

@@ -62,9 +62,9 @@ COMBINED: dict[str, tuple[tuple[str, ...], tuple[Verdict, Verdict, Verdict]]] = 
     "the first true": (("yes", "no"), (NO, YES, YES)),
     "the first false": (("no", "yes"), (NO, YES, NO)),
     "false beats error in All": (("error", "no"), (NO, FAILED, FAILED)),
-    "and in either order": (("no", "error"), (NO, FAILED, NO)),
+    "false beats error in All, in either order": (("no", "error"), (NO, FAILED, NO)),
     "true beats error in Any": (("error", "yes"), (FAILED, YES, FAILED)),
-    "and in either order, too": (("yes", "error"), (FAILED, YES, YES)),
+    "true beats error in Any, in either order": (("yes", "error"), (FAILED, YES, YES)),
     "false beats unknown in All": (("unknown", "no"), (NO, UNDECIDED, UNDECIDED)),
     "true beats unknown in Any": (("unknown", "yes"), (UNDECIDED, YES, UNDECIDED)),
     "unknown beats error in both": (("error", "unknown"), (UNDECIDED, UNDECIDED, FAILED)),
@@ -96,7 +96,7 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         PLENTY,
         Verdict(Truth.FALSE, TOO_MANY),
     ),
-    "First does not care": (
+    "257 are not too many for First": (
         rule("r", SAYS_THE_CLASS, when="First"),
         package(claim().request(*MANY, "yes")),
         PLENTY,
@@ -108,19 +108,19 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         PLENTY,
         Verdict(Truth.FALSE, TOO_MANY),
     ),
-    "a rule about the Pod does not care": (
+    "257 are not too many for a rule about the Pod": (
         rule("r", has_label("app")),
         package(claim().request(*MANY, "yes"), pod=pod().labelled(app="web")),
         PLENTY,
         YES,
     ),
-    "nor one about the claims' labels": (
+    "257 are not too many for a rule about the claims' labels": (
         rule("r", expression(lambda inputs: len(inputs["claims"]) == 1, "claims.metadata.labels")),
         package(claim().request(*MANY, "yes")),
         PLENTY,
         YES,
     ),
-    "nor a Device rule, which needs no product": (
+    "257 are not too many for a Device rule, which needs no product": (
         rule("r", Prototypes(())),
         package(claim().request(*MANY, "yes")),
         PLENTY,
@@ -132,7 +132,7 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         matching.AT_ADMISSION,
         YES,
     ),
-    "and leaves 17 to the controller": (
+    "admission leaves 17 to the controllers": (
         rule("r", SAYS_THE_CLASS),
         package(claim().request(*MANY[:17])),
         matching.AT_ADMISSION,
@@ -144,7 +144,7 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         CostLimits(256, 3 * (3 * BUILDING + 2) - 1, Truth.FALSE),
         YES,
     ),
-    "one more": (
+    "one step more than is allowed": (
         rule("r", SAYS_THE_CLASS),
         THREE,
         CostLimits(256, 3 * (3 * BUILDING + 2) - 2, Truth.FALSE),
@@ -156,37 +156,37 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         CostLimits(256, 102 * BUILDING, Truth.FALSE),
         Verdict(Truth.FALSE, EXCEEDED),
     ),
-    "what is too large to gather is not looked at": (
+    "a package that is too large is not evaluated": (
         rule("r", SAYS_THE_CLASS),
         package(too_large=True),
         matching.IN_THE_CONTROLLER,
         Verdict(Truth.FALSE, TOO_LARGE),
     ),
-    "not for the first choice either": (
+    "a package that is too large is not evaluated for First either": (
         rule("r", SAYS_THE_CLASS, when="First"),
         package(too_large=True),
         matching.IN_THE_CONTROLLER,
         Verdict(Truth.FALSE, TOO_LARGE),
     ),
-    "admission leaves it to the controller": (
+    "admission leaves a package that is too large to the controllers": (
         rule("r", SAYS_THE_CLASS),
         package(too_large=True),
         matching.AT_ADMISSION,
         Verdict(Truth.UNKNOWN, TOO_LARGE),
     ),
-    "its extended resources are not looked at either": (
+    "the extended resources of a package that is too large are not evaluated": (
         rule("r", GPU_RESOURCE, reads={"pod.spec"}),
         package(pod=pod().wants({"example.com/gpu": "1"}), too_large=True),
         PLENTY,
         Verdict(Truth.FALSE, TOO_LARGE),
     ),
-    "but the rest of the Pod is": (
+    "rules about the Pod alone are evaluated for a package that is too large": (
         rule("r", has_label("app")),
         package(pod=pod().labelled(app="web"), too_large=True),
         PLENTY,
         YES,
     ),
-    "and its namespace is waited for": (
+    "the namespace of a package that is too large is waited for": (
         rule("r", SAYS_THE_CLASS, namespaces={"matchLabels": {"team": "a"}}),
         package(namespace=None, missing=(Missing("Namespace", "ml"),), too_large=True),
         PLENTY,
@@ -198,7 +198,7 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         CostLimits(256, 1, Truth.FALSE),
         YES,
     ),
-    "what was decided within the limits stands": (
+    "a verdict within the limits stands although others would exceed them": (
         rule("r", SAYS_THE_CLASS),
         package(claim().request("yes", "no", "yes", "yes")),
         CostLimits(256, 2 * (4 * BUILDING + 2), Truth.FALSE),
@@ -255,9 +255,17 @@ SINGLE: dict[str, tuple[Match, Package, Verdict]] = {
         CLAIM_MISSING,
         Verdict(Truth.UNKNOWN, "ResourceClaim gpu"),
     ),
-    "and a Device rule": (Prototypes(()), CLAIM_MISSING, Verdict(Truth.UNKNOWN, "ResourceClaim gpu")),
-    "but not a rule about the Pod": (has_label("app"), CLAIM_MISSING, NO),
-    "a missing class does, too": (wants_class("gpu"), CLASS_MISSING, Verdict(Truth.UNKNOWN, "DeviceClass gpu")),
+    "a missing claim leaves a Device rule undecided": (
+        Prototypes(()),
+        CLAIM_MISSING,
+        Verdict(Truth.UNKNOWN, "ResourceClaim gpu"),
+    ),
+    "a missing claim does not matter to a rule about the Pod": (has_label("app"), CLAIM_MISSING, NO),
+    "a missing class leaves a rule about claims undecided": (
+        wants_class("gpu"),
+        CLASS_MISSING,
+        Verdict(Truth.UNKNOWN, "DeviceClass gpu"),
+    ),
     "everything that is missing is named": (
         wants_class("gpu"),
         package(missing=(Missing("ResourceClaim", "a"), Missing("ResourceClaimTemplate", "b"))),
@@ -268,12 +276,12 @@ SINGLE: dict[str, tuple[Match, Package, Verdict]] = {
         ONLY_NAMESPACE_MISSING,
         Verdict(Truth.UNKNOWN, "Namespace ml"),
     ),
-    "nothing is true in it": (
+    "nothing is true in a missing namespace": (
         expression(lambda _: True, "pod"),
         ONLY_NAMESPACE_MISSING,
         Verdict(Truth.UNKNOWN, "Namespace ml"),
     ),
-    "but false is false": (expression(lambda _: False, "pod"), ONLY_NAMESPACE_MISSING, NO),
+    "false is false in a missing namespace": (expression(lambda _: False, "pod"), ONLY_NAMESPACE_MISSING, NO),
     "what a claim to come will be called is not known": (
         expression(lambda _: True, "claims.metadata.name"),
         package(
@@ -283,7 +291,7 @@ SINGLE: dict[str, tuple[Match, Package, Verdict]] = {
         ),
         Verdict(Truth.UNKNOWN, "ResourceClaim from template gpu"),
     ),
-    "what it will want is": (
+    "what a claim to come will request is known": (
         wants_class("gpu"),
         package(
             claim().request("gpu"),
@@ -297,7 +305,7 @@ SINGLE: dict[str, tuple[Match, Package, Verdict]] = {
         package(unknown=frozenset({"pod.metadata.uid"})),
         UNDECIDED,
     ),
-    "nor is all of the Pod": (
+    "a rule that reads all of the Pod is undecided at admission": (
         expression(lambda _: True, "pod"),
         package(unknown=frozenset({"pod.metadata.uid"})),
         UNDECIDED,
@@ -420,9 +428,9 @@ COSTLY = rule("aa", SAYS_THE_CLASS, mode="Audit")
 RESULTS: dict[str, tuple[Sequence[Rule], Package, CostLimits, Results]] = {
     "no rules": ((), package(), PLENTY, Results()),
     "true rules by name": ((B, A), package(), PLENTY, Results(true=(A, B))),
-    "a false rule is silent": ((rule("r", FALSE_),), package(), PLENTY, Results()),
+    "a false rule leaves no trace": ((rule("r", FALSE_),), package(), PLENTY, Results()),
     "Audit is kept apart": ((AUDIT, A, AUDIT_FALSE), package(), PLENTY, Results(true=(A,), audited=(AUDIT,))),
-    "Disabled is not asked": ((DISABLED,), package(), PLENTY, Results()),
+    "a rule in mode Disabled is not evaluated": ((DISABLED,), package(), PLENTY, Results()),
     "only rules that look at the namespace": ((ELSEWHERE, HERE), package(), PLENTY, Results(true=(HERE,))),
     "an unknown namespace leaves them undecided": (
         (ELSEWHERE,),
@@ -442,7 +450,7 @@ RESULTS: dict[str, tuple[Sequence[Rule], Package, CostLimits, Results]] = {
         PLENTY,
         Results(true=(A,), undecided=((WAITING, "ResourceClaim gpu"),)),
     ),
-    "false for want of looking is noted": (
+    "a rule that exceeds a limit is false, and listed": (
         (rule("r", SAYS_THE_CLASS),),
         package(claim().request(*MANY, "yes")),
         PLENTY,

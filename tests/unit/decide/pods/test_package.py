@@ -139,11 +139,11 @@ TABLE: dict[str, tuple[Package, Package]] = {
         of(NEARLY, ML, CLAIM, GPU),
         Package(NEARLY, ML, (CLAIM,), {"gpu": GPU}),
     ),
-    "one reference more": (
+    "one reference more is too large": (
         of(NEARLY.claims("gpu"), ML, CLAIM, GPU),
         Package(NEARLY.claims("gpu"), ML, too_large=True),
     ),
-    "one resource more": (
+    "one resource more is too large": (
         of(NEARLY.wants({"cpu": "1"}, init=True, member="limits"), ML, CLAIM, GPU),
         Package(NEARLY.wants({"cpu": "1"}, init=True, member="limits"), ML, too_large=True),
     ),
@@ -151,7 +151,7 @@ TABLE: dict[str, tuple[Package, Package]] = {
         of(P.wants(RESOURCES), ML),
         Package(P.wants(RESOURCES), ML),
     ),
-    "one extended resource more": (
+    "one extended resource more is too large": (
         of(P.wants({**RESOURCES, "example.com/more": "0"}), ML),
         Package(P.wants({**RESOURCES, "example.com/more": "0"}), ML, too_large=True),
     ),
@@ -159,7 +159,7 @@ TABLE: dict[str, tuple[Package, Package]] = {
         of(referring("gpu", "gpu"), ML, GPU, asking(1023)),
         Package(referring("gpu", "gpu"), ML, (asking(1023),), {"gpu": GPU}),
     ),
-    "claims that want one thing more": (
+    "claims with one request more are too large": (
         of(referring("gpu", "gpu"), ML, GPU, asking(1024)),
         Package(referring("gpu", "gpu"), ML, too_large=True),
     ),

@@ -47,7 +47,7 @@ LACKING: dict[str, tuple[Pod, list[Rule], tuple[Addition, ...]]] = {
     "once also within one rule": (pod(), [giving("a", GPU, GPU)], (Addition("a", 1, (GPU,)),)),
     "what the author wrote is there": (pod().tolerating(GPU), [giving("gpu", GPU)], ()),
     "an empty operator is Equal": (pod().tolerating(IMPLICIT), [giving("gpu", EQUAL)], ()),
-    "and Equal an empty operator": (pod().tolerating(EQUAL), [giving("gpu", IMPLICIT)], ()),
+    "Equal is an empty operator": (pod().tolerating(EQUAL), [giving("gpu", IMPLICIT)], ()),
     "an empty value is an absent one": (pod().tolerating({**GPU, "value": ""}), [giving("gpu", GPU)], ()),
     "another operator is another toleration": (
         pod().tolerating(EQUAL),

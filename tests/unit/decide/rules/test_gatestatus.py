@@ -37,7 +37,10 @@ STRANGER = "system:serviceaccount:tollbar-system:tollbar-controllers is not amon
 
 GATES: dict[str, tuple[GateStatusFacts, StatusPlan]] = {
     "our gate, nobody held": (facts(), StatusPlan(ready_status("True", "Owned", **held(0, 0, 0)))),
-    "nothing new": (facts(gate=facts().gate.but("status", EMPTY)), StatusPlan()),
+    "a status that is there already is not written again": (
+        facts(gate=facts().gate.but("status", EMPTY)),
+        StatusPlan(),
+    ),
     "Pods are held": (
         facts(held_since=(NOW - 5, NOW - 60.9, NOW - 59)),
         StatusPlan(ready_status("True", "Owned", **held(3, 60, 1)), outcome=RetryAfter(30.0)),
@@ -50,22 +53,22 @@ GATES: dict[str, tuple[GateStatusFacts, StatusPlan]] = {
         facts(held_since=(NOW + 5,)),
         StatusPlan(ready_status("True", "Owned", **held(1, 0, 0)), outcome=RetryAfter(30.0)),
     ),
-    "soon after a write": (
+    "numbers are not written soon after a write": (
         facts(gate=facts().gate.but("status", EMPTY), held_since=(NOW - 5,), written=NOW - 1),
         StatusPlan(outcome=RetryAfter(29.0)),
     ),
-    "what is held goes on growing older": (
+    "a gate that holds Pods is looked at again, since their age grows": (
         facts(
             gate=facts().gate.but("status", ready_status("True", "Owned", since=CREATED, **held(1, 5, 0))),
             held_since=(NOW - 5,),
         ),
         StatusPlan(outcome=RetryAfter(30.0)),
     ),
-    "we are not among the owners": (
+    "a gate of which we are not an owner is not ready": (
         facts(owned=False),
         StatusPlan(ready_status("False", "NotAnOwner", STRANGER, **held(0, 0, 0))),
     ),
-    "somebody else's gate": (
+    "somebody else's gate is observed": (
         facts(owned=None),
         StatusPlan(
             ready_status("True", "Observed", "this gate is somebody else's: watched and reported only", **held(0, 0, 0))

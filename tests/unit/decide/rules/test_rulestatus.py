@@ -38,7 +38,7 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
         having({"conditions": None}),
         StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
     ),
-    "nothing new": (having(COMPILED), StatusPlan()),
+    "a status that is there already is not written again": (having(COMPILED), StatusPlan()),
     "another number": (having(COMPILED, pending=3), StatusPlan({**COMPILED, "pendingMatches": 3})),
     "another number soon after a write": (
         having(COMPILED, pending=3, written=NOW - 20),
@@ -58,7 +58,7 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
             ready_status("False", "InvalidExpression", "1:7: undeclared reference", pendingMatches=0), (INVALID,)
         ),
     ),
-    "and told once": (
+    "a condition that is there already is not written or reported again": (
         having(
             ready_status("False", "InvalidExpression", "1:7: undeclared reference", since=CREATED, pendingMatches=0),
             compiled=PROBLEM,
@@ -73,7 +73,7 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
         having({**COMPILED, "pendingMatches": 7}, pending=None),
         StatusPlan(outcome=RetryAfter(1.0)),
     ),
-    "nor does it hold up a condition": (
+    "a count that is not complete does not delay a condition": (
         having(COMPILED, compiled=PROBLEM, pending=None),
         StatusPlan(
             ready_status("False", "InvalidExpression", "1:7: undeclared reference", pendingMatches=0),
