@@ -236,19 +236,13 @@ EXISTENCE: Final[Chain[_Case, ConsumerPlan]] = (  # order is the specification
 )
 
 
-def _unusable(case: _Case) -> ConsumerPlan | None:
+def _not_reservable(case: _Case) -> ConsumerPlan | None:
     claim = case.claim
-    usable = claim is not None and claims.allocation(claim) and not metadata(claim).get("deletionTimestamp")
-    return None if usable else NOTHING
-
-
-def _reserved(case: _Case) -> ConsumerPlan | None:
-    return NOTHING if claims.is_reserved_for(case.claim or {}, case.facts.consumer) else None
-
-
-def _of_somebody_else(case: _Case) -> ConsumerPlan | None:
+    if claim is None or not claims.allocation(claim) or metadata(claim).get("deletionTimestamp"):
+        return NOTHING
     generated = case.reference.get("resourceClaimTemplateName")
-    return NOTHING if generated and not case.is_for_consumer(case.claim or {}) else None
+    own = not generated or case.is_for_consumer(claim)
+    return None if own and not claims.is_reserved_for(claim, case.facts.consumer) else NOTHING
 
 
 def _full(case: _Case) -> ConsumerPlan | None:
@@ -264,9 +258,7 @@ def _reserve(case: _Case) -> ConsumerPlan | None:
 RESERVATION: Final[
     Chain[_Case, ConsumerPlan]
 ] = (  # order is the specification; for a Pod whose node no scheduler chose
-    _unusable,  # unknown, not allocated or being deleted -> nothing
-    _reserved,  # for the Pod or its PodGroup already -> nothing
-    _of_somebody_else,  # generated for another consumer -> nothing
+    _not_reservable,  # unknown, not allocated, being deleted, another consumer's or reserved already -> nothing
     _full,  # no place for another entry -> a failure
     _reserve,  # else -> an entry of the Pod or its PodGroup
 )

@@ -21,23 +21,6 @@ from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, uid_of
 
-PENDING: Final = "Pending"
-RESERVED: Final = "Reserved"
-RELEASED: Final = "Released"
-BLOCKED: Final = "Blocked"
-_BLOCKED: Final = frozenset(
-    {
-        ReservedReason.KIND_UNKNOWN,
-        ReservedReason.FULL,
-        ReservedReason.UPSTREAM_OSCILLATION,
-        ReservedReason.UPSTREAM_TOO_OLD,
-        ReservedReason.INVALID_REFERENCE,
-        ReservedReason.INVALID_SPEC,
-        ReservedReason.PERMISSION_DENIED,
-        ReservedReason.CLAIM_TAKEN,
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class WorkloadClaimFacts:
@@ -73,7 +56,7 @@ def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
     """`now` in epoch seconds."""
     if metadata(facts.obj).get("deletionTimestamp"):
         return NOTHING
-    answer: Answer = NOTHING
+    answer: Answer = facts.state or NOTHING
     if isinstance(facts.parsed, WorkloadClaim):
         answer = first_answer(CHAIN, _Case(facts, facts.parsed), answer)
     else:
@@ -86,24 +69,15 @@ class _Case(NamedTuple):
     wanted: WorkloadClaim
 
 
-def _no_claim(case: _Case) -> State | None:
-    if case.facts.claim is not None or case.wanted.spec.resource_claim_template_name is not None:
+def _without_claim(case: _Case) -> Answer | None:
+    wanted, template = case.wanted.spec.resource_claim_template_name, case.facts.template
+    if case.facts.claim is not None:
         return None
-    why = f"ResourceClaim {case.wanted.claim_name} does not exist"
-    return State(False, ReservedReason.CLAIM_MISSING, why)
-
-
-def _no_template(case: _Case) -> State | None:
-    if case.facts.claim is not None or case.facts.template is not None:
-        return None
-    why = f"ResourceClaimTemplate {case.wanted.spec.resource_claim_template_name} does not exist"
-    return State(False, ReservedReason.TEMPLATE_MISSING, why)
-
-
-def _create(case: _Case) -> WorkloadClaimPlan | None:
-    if case.facts.claim is not None or case.facts.template is None:
-        return None
-    return WorkloadClaimPlan(create=claim_for(case.facts.obj, case.wanted, case.facts.template))
+    if wanted is None:
+        return State(False, ReservedReason.CLAIM_MISSING, f"ResourceClaim {case.wanted.claim_name} does not exist")
+    if template is None:
+        return State(False, ReservedReason.TEMPLATE_MISSING, f"ResourceClaimTemplate {wanted} does not exist")
+    return WorkloadClaimPlan(create=claim_for(case.facts.obj, case.wanted, template))
 
 
 def _taken(case: _Case) -> State | None:
@@ -118,18 +92,11 @@ def _annotate(case: _Case) -> WorkloadClaimPlan | None:
     return WorkloadClaimPlan(annotate=wanted)
 
 
-def _report(case: _Case) -> State | None:
-    return case.facts.state
-
-
 CHAIN: Final[Chain[_Case, Answer]] = (  # order is the specification
-    _no_claim,  # it is to exist and does not -> say so
-    _no_template,  # it is to be made and its template does not exist -> say so
-    _create,  # it does not exist -> make it
+    _without_claim,  # it does not exist -> make it, or say what is missing
     _taken,  # it is somebody else's -> say so
     _annotate,  # it does not say whom it is kept for -> write that
-    _report,  # -> say how its reservation stands, once that is known
-)
+)  # else -> say how its reservation stands, once that is known
 
 
 def claim_for(owner: Object, wanted: WorkloadClaim, template: Object) -> Object:
@@ -181,11 +148,17 @@ def _foreign(owner: Object, wanted: WorkloadClaim, claim: Object) -> str:
 
 
 def _phase(state: State) -> str:
-    if state.reserved:
-        return RESERVED
-    if state.reason in (ReservedReason.RELEASED, ReservedReason.DELETING):
-        return RELEASED
-    return BLOCKED if state.reason in _BLOCKED else PENDING
+    match state.reason:
+        case _ if state.reserved:
+            return "Reserved"
+        case ReservedReason.RELEASED | ReservedReason.DELETING:
+            return "Released"
+        case ReservedReason.NOT_ALLOCATED | ReservedReason.WORKLOAD_MISSING:
+            return "Pending"
+        case ReservedReason.CLAIM_MISSING | ReservedReason.TEMPLATE_MISSING:
+            return "Pending"
+        case _:
+            return "Blocked"
 
 
 def status_of(facts: WorkloadClaimFacts, state: State, now: float) -> StatusPlan:
