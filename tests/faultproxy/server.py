@@ -156,8 +156,14 @@ class FaultProxy:
         if self._asking:
             await asyncio.wait(self._asking, timeout=_CALL_SECONDS / 2)
         await self._session.close()
-        for _ in range(3):  # what was aborted is closed in the loop's next turns
-            await asyncio.sleep(0)
+        shaking_hands = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in shaking_hands:  # with clients that have gone, or never began
+            task.cancel()
+        await asyncio.gather(*shaking_hands, return_exceptions=True)
+        watched = self._loop._selector.get_map()  # type: ignore[attr-defined]
+        async with asyncio.timeout(_CALL_SECONDS / 2):
+            while len(watched) > 1:  # noqa: ASYNC110 - nothing else tells of closed sockets; the loop's own one stays
+                await asyncio.sleep(0.01)
 
     async def _stand_in(self, content: dict[str, Any]) -> str:
         token = secrets.token_urlsafe(16)
