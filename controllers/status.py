@@ -1,7 +1,9 @@
-"""Writes the statuses that controllers decide on for kinds of ours: one merge patch of `/status` per object.
+"""Writes the statuses of Tollbar's own kinds: one merge patch of `/status` per object.
 
-Remembers when it wrote, because numbers are written at most once in a period (`tollbar.decide.status.PERIOD`).
+It remembers the time of each write, because numbers are written at most once in `tollbar.decide.status.PERIOD`.
 """
+
+from typing import Final
 
 from tollbar.decide.status import StatusPlan
 from tollbar.model.objects import Key, Object, key_of
@@ -11,6 +13,11 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.store import Store
+
+STATUS_WORKERS: Final = 2
+"""Statuses are few and may wait; patches of Pods go first."""
+COUNTING: Final = 1.0
+"""Seconds for which changes of a count are collected, so that a burst of Pods causes one reconcile."""
 
 
 class StatusWriter:

@@ -1,4 +1,4 @@
-"""Stand-ins for what decisions are given: a CEL engine whose programs are Python functions, and caches in dicts."""
+"""Stand-ins for what decisions are given: a CEL engine whose programs are Python functions, and rules for it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from builders import toleration
 from tollbar.cel import COMPILE, RUNTIME, UNKNOWN, CelError, CostBudget, Env
 from tollbar.decide.rules.rule import Expression, Match, Rule
 from tollbar.model import claims
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.objects import Object
 
 Says = Callable[[Mapping[str, Any]], Any]
 
@@ -57,29 +57,6 @@ class FakeEngine:
 
     def prepare(self, inputs: Mapping[str, Any]) -> Any:
         return inputs
-
-
-class FakeLookup:
-    """The objects of a cluster, by kind and key."""
-
-    def __init__(self, *objects: Object) -> None:
-        self._objects = {(obj["kind"], key_of(obj)): obj for obj in objects}
-
-    def claim(self, key: Key) -> Object | None:
-        return self._objects.get(("ResourceClaim", key))
-
-    def template(self, key: Key) -> Object | None:
-        return self._objects.get(("ResourceClaimTemplate", key))
-
-    def device_class(self, name: str) -> Object | None:
-        return self._objects.get(("DeviceClass", Key("", name)))
-
-    def namespace(self, name: str) -> Object | None:
-        return self._objects.get(("Namespace", Key("", name)))
-
-    def class_for_extended_resource(self, resource: str) -> Object | None:
-        classes = (obj for (kind, _), obj in self._objects.items() if kind == "DeviceClass")
-        return next((each for each in classes if claims.extended_resource_of(each) == resource), None)
 
 
 class Watched(list[Any]):

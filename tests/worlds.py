@@ -29,15 +29,21 @@ from builders import (
 from drawing import pick
 from fakes import FakeEngine, FakeProgram, expression, failing, has_label, wants_class
 from hypothesis import strategies as st
+from managing import Managed
 
+import controllers.gates
+import controllers.rules
+import controllers.watchdog
 from tollbar import wellknown
 from tollbar.decide.pods.admission import AdmissionFacts
 from tollbar.decide.pods.gates import GateFacts
-from tollbar.decide.pods.package import assemble
 from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
-from tollbar.views.caches import PodCaches
+from tollbar.runtime.clock import Clock
+from tollbar.views import kinds
+from tollbar.views.gatherer import Gatherer
+from tollbar.views.matches import Matches
 
 RESOURCE: Final = "example.com/gpu"
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/tpu"
@@ -361,35 +367,51 @@ def _members(value: Any) -> list[tuple[Any, Any]]:
     return [place for member, below in inside for place in ((value, member), *_members(below))]
 
 
-def caches_of(objects: Iterable[Object], managed: Object = NOT_TEAM_B) -> PodCaches:
-    caches = PodCaches(engine=ENGINE, managed_namespaces=managed, system_namespace="tollbar-system")
-    stores = {store.resource.kind: store for store in caches.stores}
-    for obj in objects:
-        stores[obj["kind"]].apply(obj)
-    return caches
+class World(Managed):
+    """A cluster in stores, a gatherer over them, and the controllers of Pods by name, which nothing has woken yet."""
+
+    def __init__(
+        self,
+        objects: Iterable[Object] = (),
+        managed: Object = NOT_TEAM_B,
+        *,
+        engine: FakeEngine = ENGINE,
+        client: Any = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(client, clock=clock)
+        self.gather = self.gatherer(engine, managed)
+        self.pods = self.caches.store(kinds.PENDING_PODS)
+        self.matches = Matches(self.pods)
+        self.controllers = {
+            "gates": controllers.gates.setup(self, self.gather, self.matches),
+            "rules": controllers.rules.setup(self, self.gather, self.matches),
+            "watchdog": controllers.watchdog.setup(self, user="me"),
+        }
+        self.fill(objects)
 
 
-def gate_facts(pod_: Object, caches: PodCaches, rules_: tuple[Rule, ...] | None = None) -> GateFacts:
+def gate_facts(pod_: Object, gatherer: Gatherer, rules_: tuple[Rule, ...] | None = None) -> GateFacts:
     return GateFacts(
-        package=assemble(pod_, caches),
-        rules=caches.ruleset.rules if rules_ is None else rules_,
+        package=gatherer.package(pod_),
+        rules=gatherer.ruleset.rules if rules_ is None else rules_,
         engine=ENGINE,
-        selector=caches.ruleset.selector,
-        managed=caches.is_managed(key_of(pod_).namespace),
-        policy=caches.gate_policy(),
+        selector=gatherer.ruleset.selector,
+        managed=gatherer.is_managed(key_of(pod_).namespace),
+        policy=gatherer.gate_policy(),
     )
 
 
 def admission_facts(
-    pod_: Object, caches: PodCaches, mode: AdmissionMode = "Auto", rules_: tuple[Rule, ...] | None = None
+    pod_: Object, gatherer: Gatherer, mode: AdmissionMode = "Auto", rules_: tuple[Rule, ...] | None = None
 ) -> AdmissionFacts:
     return AdmissionFacts(
-        package=assemble(pod_, caches, at_admission=True),
-        rules=caches.ruleset.rules if rules_ is None else rules_,
+        package=gatherer.package(pod_, at_admission=True),
+        rules=gatherer.ruleset.rules if rules_ is None else rules_,
         engine=ENGINE,
-        selector=caches.ruleset.selector,
+        selector=gatherer.ruleset.selector,
         mode=mode,
-        managed=caches.is_managed(key_of(pod_).namespace),
+        managed=gatherer.is_managed(key_of(pod_).namespace),
     )
 
 

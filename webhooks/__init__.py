@@ -1,4 +1,5 @@
 """The webhook process: answers AdmissionReviews from its caches and writes nothing.
 
-`server` speaks HTTP, `review` the admission API, `pods` and `rules` answer; `tls` keeps the certificate fresh.
+`server` serves HTTPS, `review` decodes and encodes AdmissionReviews, `pods` and `rules` are the handlers, and `tls`
+reloads the certificate.
 """

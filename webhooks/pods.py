@@ -1,37 +1,34 @@
-"""Pods at their creation: tolerations, our gate, or nothing.
+"""Answers reviews of Pods at their creation: adds tolerations or Tollbar's gate, or changes nothing.
 
-Called by the server for every Pod that the API server's own prefilter lets through, and again when a later webhook
-changed it.  Reads the caches and no API; the decision itself is `tollbar.decide.pods.admission`.  A dry run gets the
-same answer and is not counted.
+The API server sends every Pod that passes the matchConditions, and again when a later webhook changed it.  The answer
+comes from the caches alone; the decision is `tollbar.decide.pods.admission`.  A dry run gets the same answer and is not
+counted.
 
-Hazards: while this process is down, or its caches are behind, Pods are created without a decision; the controllers
-add the tolerations late.  Replicas do not know of each other: each answers from its own caches.
+Hazard: while this process is down, or its caches are behind, Pods are created without a decision; the controllers add
+the tolerations late.
 """
 
-from tollbar.cel import CelEngine
 from tollbar.decide.pods import admission
 from tollbar.decide.pods.admission import AdmissionFacts, AdmissionPlan
-from tollbar.decide.pods.package import assemble
 from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.model.objects import Object, key_of, metadata
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.store import Delta
-from tollbar.views.caches import Caches
+from tollbar.runtime.source import Delta
+from tollbar.views.gatherer import Gatherer
 from webhooks.review import ALLOWED, Answer
 
 
 class PodHandler:
-    def __init__(self, caches: Caches, *, engine: CelEngine, mode: AdmissionMode, metrics: Metrics) -> None:
-        self._caches = caches
-        self._engine = engine
+    def __init__(self, gatherer: Gatherer, *, mode: AdmissionMode, metrics: Metrics) -> None:
+        self._gatherer = gatherer
         self._mode = mode
         self._decisions = metrics.counter("tollbar_admission_decisions_total")
         self._added = metrics.counter("tollbar_tolerations_added_total")
         self._errors = metrics.counter("tollbar_rule_errors_total")
         self._metrics = metrics
         self._gating: bool | None = None
-        caches.gates.subscribe(self._on_gate)
-        caches.rules.subscribe(self._on_rule)
+        gatherer.gates.subscribe(self._on_gate)
+        gatherer.rules.subscribe(self._on_rule)
 
     def __call__(self, request: Object) -> Answer:
         pod = _created_pod(request)
@@ -43,21 +40,21 @@ class PodHandler:
         return Answer(patch=plan.patch, warnings=plan.warnings)
 
     def gather(self, pod: Object) -> AdmissionFacts:
-        caches = self._caches
+        gatherer = self._gatherer
         return AdmissionFacts(
-            package=assemble(pod, caches, at_admission=True),
-            rules=caches.ruleset.rules,
-            engine=self._engine,
-            selector=caches.ruleset.selector,
+            package=gatherer.package(pod, at_admission=True),
+            rules=gatherer.ruleset.rules,
+            engine=gatherer.ruleset.engine,
+            selector=gatherer.ruleset.selector,
             mode=self._mode,
-            managed=caches.is_managed(metadata(pod)["namespace"]),
-            ready=caches.synced,
+            managed=gatherer.is_managed(metadata(pod)["namespace"]),
+            ready=gatherer.synced,
             gating=self._somebody_releases(),
         )
 
     def _somebody_releases(self) -> bool:
         if self._gating is None:
-            self._gating = self._caches.gate_policy().usable
+            self._gating = self._gatherer.gate_policy().usable
         return self._gating
 
     def _on_gate(self, _: Delta) -> None:
@@ -84,6 +81,6 @@ def _created_pod(request: Object) -> Object | None:
         return None
     pod = request.get("object")
     if not isinstance(pod, dict) or not isinstance(pod.get("spec"), dict) or not isinstance(pod.get("metadata"), dict):
-        return None  # nothing that a patch of ours would apply to
+        return None  # no patch would apply to it
     namespace = pod["metadata"].get("namespace") or request.get("namespace") or ""
     return {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}

@@ -1,7 +1,7 @@
-"""The envelope: admission.k8s.io/v1 AdmissionReview, from bytes and back.
+"""Decodes and encodes AdmissionReviews (k8s.io/api/admission/v1).
 
-Used by the server around every handler.  Source: k8s.io/api/admission/v1.  A body that is not a review is the caller's
-mistake (`BadReview`, one line for a person); nothing of the body is repeated in that line but its version.
+A body that is not a review raises `BadReview`, whose message is one line that repeats nothing of the body except its
+apiVersion.
 """
 
 import base64
@@ -20,12 +20,12 @@ KIND: Final = "AdmissionReview"
 
 
 class BadReview(ValueError):
-    """The body is not an AdmissionReview of a version that we speak."""
+    """The body is not an AdmissionReview of a supported version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a handler says.  `denial` is a metav1.Status; with one, the request is refused and `patch` is not sent."""
+    """The answer of a handler.  With a `denial`, a metav1.Status, the request is refused and `patch` is not sent."""
 
     patch: Patch = ()
     warnings: tuple[str, ...] = ()

@@ -1,27 +1,25 @@
-"""TolerationRules and SchedulingGates as they are written: valid, or refused with every mistake on a line of its own.
+"""Validates TolerationRules and SchedulingGates; a refusal has one line for every error.
 
-Called by the server.  The CRDs' own schemas have been checked by then; what is left are the expressions, and what
-spans several objects.
+The API server has checked the schemas of the CRDs before; this checks the expressions, and uniqueness across objects.
 
-Hazard: the configuration ignores an outage, so a wrong object may be stored; the controllers check again and say so
-in its conditions.  Two gates of one name that are created at the same moment both pass here.
+Hazard: failurePolicy is Ignore, so an invalid object may be stored while the webhook is down; the controllers validate
+it again and report it in its conditions.  Two gates of one name that are created at the same moment both pass.
 """
 
 from collections.abc import Sequence
 
 from tollbar import wellknown
-from tollbar.cel import CelEngine
 from tollbar.decide.rules.validation import gate_errors, rule_errors
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object
-from tollbar.views.caches import Caches
+from tollbar.views.gatherer import Gatherer
 from webhooks.review import ALLOWED, Answer
 
 
 class RulesHandler:
-    def __init__(self, caches: Caches, *, engine: CelEngine) -> None:
-        self._caches = caches
-        self._engine = engine
+    def __init__(self, gatherer: Gatherer) -> None:
+        self._engine = gatherer.ruleset.engine
+        self._gates = gatherer.gates
 
     def __call__(self, request: Object) -> Answer:
         kind = request.get("kind") or {}
@@ -34,7 +32,7 @@ class RulesHandler:
             case "TolerationRule":
                 errors = rule_errors(new, self._engine)
             case "SchedulingGate":
-                errors = gate_errors(new, self._caches.gates.values())
+                errors = gate_errors(new, self._gates.values())
             case _:
                 return ALLOWED
         return Answer(denial=refusal(str(kind["kind"]), str(request.get("name") or ""), errors)) if errors else ALLOWED

@@ -1,11 +1,11 @@
-"""The HTTPS server of the admission webhooks: reviews in, answers out, and nothing that is our fault stops a Pod.
+"""The HTTPS server of the admission webhooks, one handler per path.  An error of a handler never refuses an object.
 
-A service; one handler per path.  Invariants: a body that is no review answers 400 with one line; whatever a
-handler raises answers "allowed, unchanged" with a warning for the user, counts as code 500 and logs one line that
-says where, never with a traceback or with what the user sent.
+Invariants: a body that is not a review is answered with 400 and one line; when a handler raises, the object is allowed
+unchanged with a warning for the user, code 500 is counted, and one log line names the place of the error, without a
+traceback and without anything that the user sent.
 
-Hazards: down or hanging, it costs each Pod what the configuration's timeout says and no more.  A handler that takes
-long delays every review of this replica: they run on the event loop, one after the other.
+Hazards: while it is down or hangs, the creation of a Pod takes up to the configuration's timeoutSeconds longer.  A slow
+handler delays every review of this replica, because handlers run on the event loop one after the other.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ _log: Final = logging.getLogger(__name__)
 
 MAX_BODY: Final = 8 * 1024 * 1024
 DRAIN_SECONDS: Final = 5.0
-"""How long requests that have begun may take once the server is told to stop."""
+"""How long running requests may take once the server is told to stop."""
 _WRITE_SECONDS: Final = 1.0
-"""And how long the last answers may take to be written."""
+"""How long writing the last answers may take after that."""
 FAILED_OPEN: Final = Answer(warnings=("tollbar: internal error; the object was let through unchanged",))
 
 
@@ -70,7 +70,7 @@ class AdmissionServer:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; then let the requests that have begun finish within the drain time."""
+        """Serve until `stop` is set; then let running requests finish within the drain time."""
         await self._runner.setup()
         try:
             site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
@@ -85,7 +85,7 @@ class AdmissionServer:
             await self._runner.cleanup()
 
     async def _drain(self) -> None:
-        """aiohttp's own way would cut off a request whose body is still on its way."""
+        """Wait for running requests; aiohttp's own shutdown would cut off a request whose body is still arriving."""
         self._draining = True
         try:
             async with asyncio.timeout(self._drain_seconds):
@@ -116,7 +116,7 @@ class AdmissionServer:
 
 
 async def _respond(path: str, handler: Handler, http: web.Request) -> tuple[int, web.Response]:
-    """The code to count, and the answer."""
+    """The code to count, and the response."""
     try:
         request = review.parse(await http.read())
     except BadReview as error:
@@ -152,7 +152,7 @@ def _name(request: Object) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line: file, line, function."""
+    """Where the error was raised: file, line and function."""
     trace = error.__traceback__
     if trace is None:
         return ""
@@ -163,7 +163,7 @@ def _place(error: BaseException) -> str:
 
 
 class _WithoutTraceback(logging.Filter):
-    """A client that sends no HTTP, or goes away, is an error with a traceback to aiohttp.  To us it is a warning."""
+    """Turns aiohttp's errors about clients that send no HTTP or disconnect into warnings without a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and record.exc_info[1] is not None:

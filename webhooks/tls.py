@@ -1,10 +1,9 @@
 """The serving certificate: loaded from two files, and loaded again when they change, without a new listener.
 
-Run by the process for as long as it serves.  Connections that are open keep the certificate they began with; new ones
-get the current one, because all share the one context.
+All connections share one SSLContext: open ones keep their certificate, new ones get the current one.
 
-Hazards: a pair that cannot be used (half written, key of another certificate) is reported once and the old one stays;
-while no pair was usable yet, handshakes fail and readiness is off.
+Hazards: a pair that cannot be used (half written, key of another certificate) is logged once and the old one stays in
+use; until a usable pair was loaded, handshakes fail and the process is not ready.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ class Certificate:
         self._expires: float | None = None
 
     def problem(self) -> str | None:
-        """A readiness check: why nobody can connect."""
+        """A readiness check: why clients cannot connect."""
         if self._expires is None:
             return "no usable certificate has been found"
         return None if self._clock.now() < self._expires else "the certificate has expired"
@@ -47,7 +46,7 @@ class Certificate:
             await self._clock.sleep(POLL_SECONDS)
 
     async def refresh(self) -> None:
-        """Load the files if they changed since they were last tried.  Never raises on what is in them."""
+        """Load the files if they changed since the last attempt.  Never raises for their contents."""
         stamp = await asyncio.to_thread(self._stamp)
         if stamp == self._tried:
             return
@@ -72,12 +71,12 @@ class Certificate:
         return tuple(_identity(path) for path in (self._cert_file, self._key_file))
 
     def _try(self) -> float:
-        """Expiry of a pair that fits together.  Raises OSError or ValueError."""
+        """The expiry of the certificate, if it can be loaded with the key.  Raises OSError or ValueError."""
         self._load(new_context())
         return certs.expiry(self._cert_file)
 
     def _load(self, context: ssl.SSLContext) -> None:
-        # Without a password, OpenSSL would ask for one at the terminal.
+        # Without a password, OpenSSL would prompt for one at the terminal.
         context.load_cert_chain(self._cert_file, self._key_file, password="")
 
 
@@ -92,6 +91,6 @@ def _identity(path: Path) -> object:
 def new_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # On a loopback URL the API server takes h2 when it is offered, and then every call would fail silently.
+    # For a loopback URL the API server uses h2 when it is offered, and then every call would fail silently.
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -1,7 +1,58 @@
-"""ResourceClaims in place of kube-controller-manager (`claims: Replace`): made from templates, reserved for Pods that
-were bound without a scheduler, freed and deleted when their Pods are done.
+"""ResourceClaims in place of kube-controller-manager (`claims: Replace`): creates them from templates, reserves them
+for Pods that were bound without a scheduler, deallocates and deletes them when their Pods are done.
 
 Hazard: down, Pods that need a generated claim wait and devices of finished Pods stay allocated; doubled, or beside
-kube-controller-manager's own, the second writer meets conflicts and, for a moment, a Pod may have two claims of which
-one is the garbage collector's; behind, the same as down.
+kube-controller-manager's own controller, the second writer gets conflicts, and a Pod may for a moment have two claims,
+one of which the garbage collector deletes with the Pod; behind, the same as down.
 """
+
+from functools import partial
+
+from controllers.claims.competing import CompetingGenerators
+from controllers.claims.counts import ClaimCounts
+from controllers.claims.deps import Deps
+from controllers.claims.mappers import ClaimKey, WorkOf
+from controllers.claims.reconcile import reconcile
+from controllers.claims.takeover import TakeoverRunner
+from controllers.claims.unseen import UnseenClaims
+from tollbar.runtime.asking import Asker
+from tollbar.runtime.builder import Builder
+from tollbar.runtime.manager import Manager
+from tollbar.views import kinds
+from tollbar.views.lookup import ClaimLookup
+from tollbar.views.takeover import Takeover
+
+
+def setup(manager: Manager, takeover: Takeover) -> TakeoverRunner:
+    """Pods, PodGroups and claims are reconciled when there is something to do about them.
+
+    The controller works only while `takeover` tells that nobody else generates claims.
+    """
+    lookup = ClaimLookup(manager.caches.store)
+    ClaimCounts(lookup.claims, manager.clock).expose(manager.metrics)
+    manager.health.ready("claims", takeover.readiness)
+    unseen = UnseenClaims(manager.client, lookup.claims)
+    competing = CompetingGenerators(lookup.claims, manager.clock)
+    deps = Deps(
+        client=manager.client,
+        lookup=lookup,
+        unseen=unseen,
+        asker=Asker(manager.client),
+        pending=manager.caches.store(kinds.PENDING_PODS),
+        recorder=manager.recorder("claims"),
+        metrics=manager.metrics,
+        takeover=takeover,
+        instance=manager.instance,
+    )
+    work_of = WorkOf(lookup)
+    controller = (
+        Builder[ClaimKey](manager, "claims", queue="resource_claim")
+        .watches(lookup.consumers, work_of.pod, initial=True)
+        .watches(lookup.claims, work_of.claim, initial=True)
+        .watches(lookup.pod_groups, work_of.pod_group, initial=True)
+        .watches(lookup.templates, work_of.template)
+        .build(partial(reconcile, deps=deps), workers=manager.configuration.workers)
+    )
+    runner = TakeoverRunner(manager, takeover, unseen, competing, controller)
+    manager.leads("controller claims", runner.run)
+    return runner

@@ -1,4 +1,4 @@
-"""The gauge `dynamic_resource_allocation_resource_claims`: how many claims of which sort the cache holds."""
+"""The gauge `dynamic_resource_allocation_resource_claims`: counts the claims in the cache by its labels."""
 
 from collections import Counter
 from functools import partial
@@ -15,7 +15,7 @@ from tollbar.runtime.store import Store
 Sort = tuple[str, str, str]
 """Values of the labels: allocated, admin_access, source."""
 FRESH: Final = 1.0
-"""Seconds: one scrape asks for every combination of labels, and the cache is gone through once."""
+"""Seconds for which counts are reused: a scrape reads every combination of labels, but the claims are counted once."""
 _TRUTH: Final = ("true", "false")
 _SOURCES: Final = ("", "resource_claim_template", "extended_resource")
 

@@ -1,22 +1,27 @@
 """What the workers of the claims controller share."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from controllers.claims.view import View
-from tollbar.model.objects import Key
+from controllers.claims.unseen import UnseenClaims
+from tollbar.runtime.asking import Asker
 from tollbar.runtime.client import Client
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.store import Store
+from tollbar.views.lookup import ClaimLookup
+from tollbar.views.takeover import Takeover
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
+    """`pending` has the Pods without a node as they are, with their annotations; `instance` names this process."""
+
     client: Client
-    view: View
+    lookup: ClaimLookup
+    unseen: UnseenClaims
+    asker: Asker
+    pending: Store
     recorder: Recorder
     metrics: Metrics
-    learn: Callable[[str], Awaitable[bool]]
-    """`HandOver.learn`: asked before claims are created in a namespace."""
-    doubtful: set[tuple[str, Key]] = field(default_factory=set)
-    """Kinds and keys of Pods and PodGroups for which a claim may have been created although the answer was lost."""
+    takeover: Takeover
+    instance: str

@@ -1,42 +1,47 @@
-"""One key of the claims controller: a Pod or PodGroup (`users`), or a claim: free it, delete it if its Pod is done.
+"""Reconciles one key of the claims controller: a Pod or PodGroup (see `consumers`), or a claim, which is deallocated
+and deleted when its Pods are done.
 
-Gather, decide, act: the decisions are `tollbar.decide.claims.resourceclaims` and `tollbar.decide.claims.consumers`.
+The decisions are `tollbar.decide.claims.resourceclaims` and `tollbar.decide.claims.consumers`.
 """
 
-import asyncio
-
-from controllers import claimwrites
-from controllers.claims import users
+from controllers.claims import consumers, probe
 from controllers.claims.deps import Deps
 from controllers.claims.mappers import ClaimKey
 from tollbar.decide.claims import resourceclaims
-from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, is_done
-from tollbar.model import claims
+from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan
+from tollbar.model.ask import Answers, Ask
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.model.plan import DONE, Outcome
-from tollbar.model.resources import PODS, RESOURCE_CLAIMS
-from tollbar.runtime.errors import ApiError, NotFound
-from tollbar.runtime.retry import READ
+from tollbar.model.resources import RESOURCE_CLAIMS
+from tollbar.runtime import claimwrites
+from tollbar.runtime.errors import ApiError
 
 
 async def reconcile(key: ClaimKey, deps: Deps) -> Outcome:
-    caches = deps.view.caches
+    """Drops keys while somebody else generates claims; `Controller.resync` adds them again afterwards."""
+    if not deps.takeover.works:
+        return DONE
     match key.kind:
         case "Pod":
-            return await users.reconcile(key.key, caches.claim_users, deps)
+            pod = deps.pending.get(key.key)
+            if pod is not None and probe.is_probe(pod, deps.instance):
+                return DONE
+            return await consumers.reconcile(key.key, deps.lookup.consumers, deps)
         case "PodGroup":
-            return await users.reconcile(key.key, caches.pod_groups, deps)
+            return await consumers.reconcile(key.key, deps.lookup.pod_groups, deps)
         case _:
             return await reconcile_claim(key.key, deps)
 
 
 async def reconcile_claim(key: Key, deps: Deps) -> Outcome:
-    claim = deps.view.caches.claims.get(key)
+    claim = deps.lookup.claim(key)
     if claim is None:
         return DONE
-    plan = resourceclaims.decide(ClaimFacts(claim, deps.view))
-    if plan.questions:
-        plan = resourceclaims.decide(ClaimFacts(claim, deps.view, await _answers(claim, plan.questions, deps)))
+
+    def decision(answers: Answers) -> ClaimPlan | Ask:
+        return resourceclaims.decide(ClaimFacts(claim, deps.lookup, deps.lookup.pod_groups.resource, answers))
+
+    plan = await deps.asker.decide(decision)
     try:
         await _act(claim, plan, deps)
     except ApiError as error:
@@ -45,30 +50,14 @@ async def reconcile_claim(key: Key, deps: Deps) -> Outcome:
 
 
 async def _act(claim: Object, plan: ClaimPlan, deps: Deps) -> None:
-    caches, key, uid = deps.view.caches, key_of(claim), uid_of(claim)
+    lookup, key, uid = deps.lookup, key_of(claim), uid_of(claim)
     if plan.delete:
-        caches.deleted.add(uid)  # or every change until the watch shows it gone would have it deleted again
+        lookup.deleted.add(uid)  # or every change until the DELETED event would delete it again
     try:
         if plan.deallocation is not None:
-            await claimwrites.perform(deps.client, caches.claims, claim, plan.deallocation)
+            lookup.claims.assume(await claimwrites.perform(deps.client, claim, plan.deallocation))
         if plan.delete:
             await deps.client.delete(RESOURCE_CLAIMS, key.name, key.namespace, uid=uid)
     except BaseException:
-        caches.deleted.discard(uid)
+        lookup.deleted.discard(uid)
         raise
-
-
-async def _answers(claim: Object, entries: tuple[Object, ...], deps: Deps) -> dict[str, bool]:
-    """Whether the consumers behind these entries are gone, by uid.  One that cannot be told stops everything."""
-    gone = await asyncio.gather(*(_is_gone(key_of(claim).namespace, entry, deps) for entry in entries))
-    return {entry["uid"]: is_gone for entry, is_gone in zip(entries, gone, strict=True)}
-
-
-async def _is_gone(namespace: str, entry: Object, deps: Deps) -> bool:
-    resource = PODS if claims.is_pod_entry(entry) else deps.view.caches.pod_groups.resource
-    try:
-        found: Object = await READ(deps.client.get, resource, entry["name"], namespace)
-    except NotFound as error:
-        # Without the name it is the kind that is not served: then nobody knows.
-        return bool(error.details.get("name") == entry["name"])
-    return uid_of(found) != entry["uid"] or is_done(found)

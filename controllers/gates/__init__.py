@@ -1,5 +1,51 @@
-"""Gates: removes our scheduling gate from Pods, with their tolerations, and adds late what admission missed.
+"""Gates: removes Tollbar's scheduling gate from Pods and adds their tolerations, also those that admission missed.
 
 Hazard: down, gated Pods wait and new ones are gated until it is back; doubled, the second patch fails its `test` and
-nothing is written twice; behind, Pods start late, and never on a wrong node.
+nothing is written twice; behind, Pods start late, but never on a wrong node.
 """
+
+from functools import partial
+
+from controllers.gates.mappers import PodsOf
+from controllers.gates.predicates import Predicates
+from controllers.gates.reconcile import Deps, reconcile
+from controllers.gates.refusals import Refusals
+from tollbar import wellknown
+from tollbar.model.objects import Key, Object
+from tollbar.runtime.builder import Builder
+from tollbar.runtime.controller import Controller
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.source import itself, spec_changed
+from tollbar.views import kinds
+from tollbar.views.gatherer import Gatherer
+from tollbar.views.matches import Matches
+
+
+def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[Key]:
+    """Pods without a node are reconciled after every change that can affect the decision about them."""
+    pods, lookup = manager.caches.store(kinds.PENDING_PODS), gatherer.lookup
+    manager.metrics.gauge("tollbar_gated_pods").set_function(lambda: len(pods.by_index("gate", wellknown.GATE)))
+    expected: dict[Key, Object] = {}
+    when, pods_of = Predicates(gatherer.ruleset, expected), PodsOf(pods, gatherer)
+    deps = Deps(
+        client=manager.client,
+        pods=pods,
+        gatherer=gatherer,
+        recorder=manager.recorder("gates"),
+        metrics=manager.metrics,
+        matches=matches,
+        clock=manager.clock,
+        refusals=Refusals(pods),
+        expected=expected,
+    )
+    return (
+        Builder[Key](manager, "gates")
+        .watches(pods, itself, predicate=when.pod, initial=True)
+        .watches(lookup.claims, pods_of.claim, predicate=when.claim)
+        .watches(lookup.templates, pods_of.template, predicate=when.template)
+        .watches(lookup.classes, pods_of.device_class, predicate=when.device_class)
+        .watches(lookup.namespaces, pods_of.namespace, predicate=when.namespace)
+        .watches(gatherer.rules, pods_of.rule, predicate=spec_changed)
+        .watches(gatherer.gates, pods_of.gate, predicate=spec_changed)
+        .complete(partial(reconcile, deps=deps), workers=manager.configuration.workers)
+    )

@@ -1,4 +1,4 @@
-"""One Pod: gather its package, decide, write at most one patch."""
+"""Reconciles one Pod: gathers its package, decides, writes at most one patch."""
 
 import logging
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from typing import Final
 from controllers.gates.refusals import Refusals
 from tollbar.decide.pods import gates
 from tollbar.decide.pods.gates import GateFacts, GatePlan
-from tollbar.decide.pods.package import assemble
 from tollbar.decide.rules import events
 from tollbar.model import resources, timestamps
 from tollbar.model.objects import Key, Object, metadata
@@ -17,23 +16,26 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
-from tollbar.views.caches import PodCaches
+from tollbar.runtime.store import Store
+from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
 
 _log: Final = logging.getLogger(__name__)
-_SHOWN: Final = 400
-"""Characters of a refusal that an Event shows: a strict field validation answers with the whole Pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
+    """`expected` are Pods as the patches being sent will leave them: a watch event may arrive before the answer."""
+
     client: Client
-    caches: PodCaches
+    pods: Store
+    gatherer: Gatherer
     recorder: Recorder
     metrics: Metrics
     matches: Matches
     clock: Clock
     refusals: Refusals
+    expected: dict[Key, Object]
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -47,18 +49,18 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
 
 def gather(key: Key, deps: Deps) -> GateFacts | None:
     """The facts about this Pod, None when it is gone or has got a node."""
-    caches = deps.caches
-    pod = caches.pods.get(key)
+    gatherer = deps.gatherer
+    pod = deps.pods.get(key)
     if pod is None:
         return None
     return GateFacts(
-        package=assemble(pod, caches),
-        rules=caches.ruleset.rules,
-        engine=caches.ruleset.engine,
-        selector=caches.ruleset.selector,
-        managed=caches.is_managed(key.namespace),
-        policy=caches.gate_policy(),
-        ready=caches.synced,
+        package=gatherer.package(pod),
+        rules=gatherer.ruleset.rules,
+        engine=gatherer.ruleset.engine,
+        selector=gatherer.ruleset.selector,
+        managed=gatherer.is_managed(key.namespace),
+        policy=gatherer.gate_policy(),
+        ready=gatherer.synced,
         refusal=deps.refusals.of(pod),
     )
 
@@ -71,25 +73,24 @@ async def act(key: Key, facts: GateFacts, plan: GatePlan, deps: Deps) -> Outcome
         except ApiError as error:
             if not error.refused:
                 return _not_patched(error)
-            plan = gates.refused(facts, plan, error.message[:_SHOWN], deps.clock.now())
+            plan = gates.refused(facts, plan, error.excerpt, deps.clock.now())
             if plan.refusal is not None:
                 deps.refusals.remember(pod, plan.refusal)
     _report(key, pod, plan, deps)
     return plan.outcome
 
 
-async def _patch(key: Key, plan: GatePlan, foreseen: Object | None, deps: Deps) -> None:
-    caches = deps.caches
-    if foreseen is not None:
-        caches.foreseen[key] = foreseen
+async def _patch(key: Key, plan: GatePlan, expected: Object | None, deps: Deps) -> None:
+    if expected is not None:
+        deps.expected[key] = expected
     try:
-        caches.pods.assume(await deps.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace))
+        deps.pods.assume(await deps.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace))
     finally:
-        caches.foreseen.pop(key, None)
+        deps.expected.pop(key, None)
 
 
 def _not_patched(error: ApiError) -> Outcome:
-    """A stale view is an ordinary outcome."""
+    """The outcome when the Pod is gone or the view was stale.  Raises all other errors."""
     if isinstance(error, NotFound):
         return DONE
     if isinstance(error, Conflict | Invalid):
@@ -98,7 +99,7 @@ def _not_patched(error: ApiError) -> Outcome:
 
 
 def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
-    """Events and metrics of a plan that is done, or of what a refusal left of it: all of it comes from the plan."""
+    """Record the events and metrics of a plan that was carried out, or of what remains of it after a refusal."""
     for event in plan.events:
         deps.recorder.emit(pod, event)
     for addition in plan.additions:
@@ -106,7 +107,7 @@ def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
         added.inc(len(addition.tolerations))
     for name, why in plan.failed:
         deps.metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
-        rule = deps.caches.rules.get(Key("", name))
+        rule = deps.gatherer.rules.get(Key("", name))
         if rule is not None:
             deps.recorder.emit(rule, events.rule_failing(why))
     if plan.released:

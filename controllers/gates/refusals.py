@@ -1,18 +1,19 @@
-"""Which releases other admission has refused: what the next decision about those Pods takes into account.
+"""Releases of Pods that other admission has refused, which the next decision about the Pod takes into account.
 
-The gates controller remembers and asks.  One entry at most for a held Pod of the cache, of some hundred characters; it
-goes with the Pod or with our gate.  Lost on restart, which costs one more refused patch for each such Pod.
+At most one entry of some hundred characters for each held Pod; it is dropped with the Pod or with Tollbar's gate.  Lost
+on restart, which costs one more refused patch for each such Pod.
 """
 
 from tollbar.decide.pods.gates import Refusal
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, key_of, uid_of
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
 
 
 class Refusals:
     def __init__(self, held: Store) -> None:
-        """`held` is the cache of the Pods that this is about."""
+        """`held` is the store of pending Pods."""
         self._pods = held
         self._of: dict[Key, tuple[str, Refusal]] = {}
         held.subscribe(self._on_delta)
@@ -21,7 +22,7 @@ class Refusals:
         return len(self._of)
 
     def of(self, pod: Object) -> Refusal | None:
-        """What was refused to this Pod, not to another one of its name."""
+        """The refusal for this Pod, not for another one of the same name."""
         uid, refusal = self._of.get(key_of(pod), ("", None))
         return refusal if uid == uid_of(pod) else None
 

@@ -1,6 +1,93 @@
 """Reservations: keeps a ResourceClaim for a workload while its Pods come and go; makes claims for WorkloadClaims.
 
-Works beside kube-controller-manager's claim controller and in its place.  Hazard: down, claims stay as they are: the
-devices of a deleted workload are kept until this is back, and a claim whose last Pod goes before it was pinned loses
-its devices; doubled, the second write of a pair is a conflict or says what is there; behind, the same as down.
+Runs with claims: Complement and with claims: Replace.  Hazard: down, claims stay as they are: the devices of a deleted
+workload stay allocated until this is back, and a claim whose last Pod goes before it was reserved loses its devices;
+doubled, the second of two equal writes conflicts or changes nothing; behind, the same as down.
 """
+
+from functools import partial
+from typing import Final, NamedTuple
+
+from controllers.reservations import reconcile, workloadclaims
+from controllers.reservations.mappers import KeptClaimsOf, WorkloadClaimsOf
+from controllers.reservations.workloads import Workloads
+from controllers.status import STATUS_WORKERS, StatusWriter
+from tollbar.decide.claims.reservations import ConsumersOf, IsBefore, LookUp
+from tollbar.model.objects import Key
+from tollbar.runtime.asking import Asker
+from tollbar.runtime.builder import Builder
+from tollbar.runtime.controller import Controller
+from tollbar.runtime.detection import ServerVersion
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.source import itself, key_itself
+from tollbar.views import kinds
+from tollbar.views.oscillations import Oscillations
+from tollbar.views.reservations import States
+from tollbar.views.takeover import Takeover
+
+_WORKERS: Final = 8
+"""Reserved claims are few, but a worker may wait for the first list of a kind."""
+
+
+class Controllers(NamedTuple):
+    reservations: Controller[Key]
+    workload_claims: Controller[Key]
+
+
+def setup(manager: Manager, takeover: Takeover | None, states: States, oscillations: Oscillations) -> Controllers:
+    """Two controllers: of claims that are reserved for a workload, and of WorkloadClaims.
+
+    `takeover` tells whether this process generates claims; it is None where kube-controller-manager does.
+    """
+    store = manager.caches.store
+    claims, consumers = store(kinds.CLAIMS_WITH_STATUS), store(kinds.CLAIM_CONSUMERS)
+    templates, workload_claims = store(kinds.TEMPLATES), store(kinds.WORKLOAD_CLAIMS)
+    server = ServerVersion(manager.client, manager.clock)
+    workloads = Workloads(manager.client, clock=manager.clock, rng=manager.rng, metrics=manager.metrics)
+    manager.leads("watches of workloads", workloads.run)
+    manager.metrics.gauge("tollbar_claims_oscillating").set_function(oscillations.count)
+    found = manager.metrics.counter("tollbar_claim_oscillations_total")
+    oscillations.subscribe(lambda _: found.inc())
+    manager.leads("oscillations of claims", oscillations.run)
+    recorder = manager.recorder("reservations")
+    deps = reconcile.Deps(
+        client=manager.client,
+        claims=claims,
+        consumers=consumers,
+        workload_claims=workload_claims,
+        recorder=recorder,
+        workloads=workloads,
+        states=states,
+        oscillations=oscillations,
+        takeover=takeover,
+        asker=Asker(
+            manager.client,
+            {
+                LookUp: workloads.look_up,
+                IsBefore: lambda asked: server.is_before(asked.version),
+                ConsumersOf: partial(reconcile.consumers_of, client=manager.client),
+            },
+        ),
+    )
+    status = StatusWriter(manager.client, workload_claims, recorder, manager.clock)
+    claim_deps = workloadclaims.Deps(manager.client, claims, templates, workload_claims, states, status, manager.clock)
+    kept_claims_of, workload_claims_of = KeptClaimsOf(claims), WorkloadClaimsOf(workload_claims)
+    builder = (
+        Builder[Key](manager, "reservations")
+        .watches(claims, kept_claims_of.claim, initial=True)
+        .watches(consumers, kept_claims_of.pod)
+        .watches(workload_claims, kept_claims_of.workload_claim)
+        .watches(workloads.changes, key_itself)
+        .watches(oscillations, key_itself, initial=True)
+    )
+    if takeover is not None:
+        builder.watches(takeover.changes, kept_claims_of.any_change)
+    return Controllers(
+        builder.complete(partial(reconcile.reconcile, deps=deps), workers=_WORKERS),
+        Builder[Key](manager, "workloadclaims")
+        .watches(workload_claims, itself, initial=True)
+        .watches(claims, workload_claims_of.claim)
+        .watches(templates, workload_claims_of.template)
+        .watches(states.changes, workload_claims_of.key)
+        .complete(partial(workloadclaims.reconcile, deps=claim_deps), workers=STATUS_WORKERS),
+    )

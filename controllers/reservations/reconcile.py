@@ -1,62 +1,69 @@
-"""One ResourceClaim: gather who keeps it and who uses it, decide, write at most its annotations and its status."""
+"""Reconciles one ResourceClaim: gathers its workload and its consumers, decides, writes its annotations and status."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from controllers import claimwrites
-from controllers.reservations.states import States
-from controllers.reservations.workloads import Workloads, is_about
+from controllers.reservations.workloads import Workloads
 from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.decide.claims import events, reservations
-from tollbar.decide.claims.reservations import RECHECK, ReservationFacts, ReservationPlan, State
+from tollbar.decide.claims.reservations import (
+    KEEPS_ENTRIES,
+    RECHECK,
+    ConsumersOf,
+    LookUp,
+    ReservationFacts,
+    ReservationPlan,
+    State,
+)
 from tollbar.model import claims, resources, workloads
-from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.model.ask import Absence, Answers, Ask, Get
+from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.plan import DONE, Outcome, RetryAfter
-from tollbar.model.workloads import Intent
-from tollbar.runtime import pager
-from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError, Invalid, NotFound
+from tollbar.runtime import claimwrites, pager
+from tollbar.runtime.asking import Asker
+from tollbar.runtime.client import Client
+from tollbar.runtime.errors import ApiError, Invalid
 from tollbar.runtime.events import Recorder
-from tollbar.runtime.retry import READ
-from tollbar.views.caches import ClaimCaches
+from tollbar.runtime.store import Store
 from tollbar.views.oscillations import Oscillations
+from tollbar.views.reservations import States
+from tollbar.views.takeover import Takeover
 
 _log: Final = logging.getLogger(__name__)
-_SHOWN: Final = 400
-"""Characters of a refusal that an Event shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """`hot_loop`: whether kube-controller-manager's own claim controller may run beside us; `replaces`: whether we are
-    to take its place and have not found it at work; `wedged_by_pins`: whether it is one that an entry of ours stops.
-    """
+    """`takeover` tells whether this process generates claims; it is None where kube-controller-manager does."""
 
     client: Client
-    caches: ClaimCaches
+    claims: Store
+    consumers: Store
+    workload_claims: Store
     recorder: Recorder
     workloads: Workloads
     states: States
     oscillations: Oscillations
-    hot_loop: Callable[[], bool]
-    replaces: Callable[[], bool]
-    wedged_by_pins: Callable[[], Awaitable[bool]]
+    takeover: Takeover | None
+    asker: Asker
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
-    claim = deps.caches.claims.get(key)
+    claim = deps.claims.get(key)
     if claim is None:
         deps.workloads.forget(key)
         deps.states.record(key, None)
         return DONE
-    facts = await gather(key, claim, deps)
-    plan = reservations.decide(facts)
-    if plan.list_consumers:
-        facts = replace(facts, consumers=await _live_users(key, deps.client), listed=True)
-        plan = reservations.decide(facts)
+    asked = set[type]()
+
+    def decision(answers: Answers) -> ReservationPlan | Ask:
+        return reservations.decide(gather(key, claim, answers, deps))
+
+    plan = await deps.asker.decide(decision, lambda question, _: asked.add(type(question)))
+    if LookUp not in asked:
+        deps.workloads.forget(key)
     try:
         await act(claim, plan, deps)
     except ApiError as error:
@@ -67,44 +74,33 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     return plan.outcome
 
 
-async def gather(key: Key, claim: Object, deps: Deps) -> ReservationFacts:
-    """The facts about this claim.  Asks the API server only for what the caches lack."""
-    withdrawn = await _is_withdrawn(key, claim, deps)
-    intent = workloads.intent_of(claim)
-    workload = None
-    if isinstance(intent, Intent) and not withdrawn:
-        recorded = reservations.uid_on_record(claim)
-        workload = await deps.workloads.look_up(key, intent.reference, recorded)
-    else:
-        deps.workloads.forget(key)
-    hot_loop = deps.hot_loop()  # once: it may change while the API server is asked for its version
-    wedged_by_pins = hot_loop and await deps.wedged_by_pins()
+def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> ReservationFacts:
+    """The facts about this claim, with what the API server has answered so far."""
+    takeover = deps.takeover
+    hot_loop = takeover is None or not takeover.works
+    listed = answers.get(ConsumersOf(key))
     return ReservationFacts(
         claim=claim,
-        workload=workload,
-        consumers=deps.caches.claim_users.by_index("claim", key),
-        withdrawn=withdrawn,
-        replaces=deps.replaces(),
-        wedged_by_pins=wedged_by_pins,
+        workload=next((answer for question, answer in answers.items() if isinstance(question, LookUp)), None),
+        consumers=deps.consumers.by_index("claim", key) if listed is None else listed,
+        listed=listed is not None,
+        withdrawn=_is_withdrawn(key, claim, answers, deps),
+        replaces=takeover is not None and not takeover.yields,
+        wedged_by_pins=answers.get(KEEPS_ENTRIES) if hot_loop else False,
         hot_loop=hot_loop,
-        oscillating=deps.oscillations.flapping(claim),
+        oscillating=deps.oscillations.oscillating(claim),
     )
 
 
 async def act(claim: Object, plan: ReservationPlan, deps: Deps) -> None:
-    """The annotations first, so that an entry of ours is known as ours whatever happens in between."""
-    store = deps.caches.claims
+    """Writes the annotations first, so that Tollbar's entry can be recognized even if the second write is lost."""
     if plan.annotations:
-        body = {"metadata": {"uid": uid_of(claim), "annotations": dict(plan.annotations)}}
-        key = key_of(claim)
-        claim = await deps.client.patch(
-            resources.RESOURCE_CLAIMS, key.name, body, namespace=key.namespace, patch_type=PatchType.MERGE
-        )
-        store.assume(claim)
+        claim = await claimwrites.annotate(deps.client, claim, dict(plan.annotations))
+        deps.claims.assume(claim)
     if plan.add is not None:
-        await claimwrites.reserve(deps.client, store, claim, plan.add)
+        deps.claims.assume(await claimwrites.reserve(deps.client, claim, plan.add))
     if plan.remove is not None:
-        await claimwrites.perform(deps.client, store, claim, plan.remove)
+        deps.claims.assume(await claimwrites.perform(deps.client, claim, plan.remove))
     if (plan.add or plan.remove) and plan.state is not None:
         _log.info(
             "reserved" if plan.add else "released",
@@ -113,53 +109,53 @@ async def act(claim: Object, plan: ReservationPlan, deps: Deps) -> None:
 
 
 def _refused(claim: Object, plan: ReservationPlan, error: ApiError, deps: Deps) -> Outcome:
-    """A view that is out of date is ordinary; what is not permitted is said, and tried again later."""
+    """The outcome of a refused write: a stale view is requeued, a missing permission reported and tried again."""
     denied = claimwrites.is_denied(error)
     if isinstance(error, Invalid) and not denied and _is_overtaken(error):
         _log.info("the claim has changed", extra={"object": str(key_of(claim)), "error": str(error)})
         return claimwrites.STALE
     if denied or error.refused:
         held = plan.remove is not None
-        return _blocked(claim, State(held, ReservedReason.PERMISSION_DENIED, error.message[:_SHOWN]), deps)
+        return _blocked(claim, State(held, ReservedReason.PERMISSION_DENIED, error.excerpt), deps)
     return claimwrites.outcome_of(error)
 
 
 def _is_overtaken(error: Invalid) -> bool:
-    """Whether validation says that the claim is another by now: not allocated, being deleted, full, or made anew."""
+    """Whether validation refused because the claim has changed: not allocated, being deleted, full, or another uid."""
     return any(str(cause.get("field")).startswith(("status.", "metadata.uid")) for cause in error.causes)
 
 
 def _blocked(claim: Object, state: State, deps: Deps) -> Outcome:
     deps.recorder.emit(_named(claim), events.reservation_blocked(state.reason, state.message))
     deps.states.record(key_of(claim), state)
-    _log.warning("not permitted", extra={"object": str(key_of(claim)), "why": state.message})
+    _log.warning("writing the claim was refused", extra={"object": str(key_of(claim)), "why": state.message})
     return RetryAfter(RECHECK)
 
 
-async def _is_withdrawn(key: Key, claim: Object, deps: Deps) -> bool:
-    """Whether the intent came from a WorkloadClaim that is gone, or asks for another claim now."""
+def _is_withdrawn(key: Key, claim: Object, answers: Answers, deps: Deps) -> bool | None:
+    """Whether the WorkloadClaim behind the annotations is gone or names another claim now; None when unknown."""
     name = workloads.workload_claim_of(claim)
     if not name:
         return False
     owner = Key(key.namespace, name)
-    found: Object | None = deps.caches.workload_claims.get(owner)
-    try:
-        found = found or await READ(deps.client.get, resources.WORKLOAD_CLAIMS, name, key.namespace)
-    except NotFound as error:
-        return is_about(error, owner)
-    if found is None or metadata(found).get("deletionTimestamp"):
+    found = deps.workload_claims.get(owner) or answers.get(Get(resources.WORKLOAD_CLAIMS, owner))
+    if found is None:
+        return None
+    if isinstance(found, Absence):
+        return found is Absence.OBJECT
+    if metadata(found).get("deletionTimestamp"):
         return False  # not yet
     parsed = parse_workload_claim(found)
     return isinstance(parsed, WorkloadClaim) and parsed.claim_name != key.name
 
 
-async def _live_users(key: Key, client: Client) -> list[Object]:
-    """The Pods that refer to the claim, from the API server."""
-    every = pager.every(client, resources.PODS, key.namespace)
-    return [pod async for pod in every if key.name in claims.names_of(pod)]
+async def consumers_of(question: ConsumersOf, client: Client) -> tuple[Object, ...]:
+    """From the API server, page by page."""
+    key, pods = question.claim, pager.every(client, resources.PODS, question.claim.namespace)
+    return tuple([pod async for pod in pods if key.name in claims.names_of(pod)])
 
 
 def _named(claim: Object) -> Object:
-    """What an Event says that it is about: caches keep no kind."""
+    """The object that an Event is about: cached objects have no kind."""
     kind = resources.RESOURCE_CLAIMS
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata(claim)}

@@ -1,41 +1,41 @@
-"""The workloads that claims name: any kind that the cluster serves, watched from the first claim that names it on.
+"""The workloads that claims name, of any kind that the cluster serves.
 
-Called by the reservations controller for one claim at a time.  A kind is found by discovery, asked for once (may it be
-listed at all?), then listed and watched like every other; with the last claim that names it, the watch ends.
+A kind is found by discovery and listed once to check the permission; it is then watched as long as a claim names it.
 
-Invariants: `ABSENT` is what the API server said of the object itself, or what a watch told of its uid, never what a
-cache lacks; a kind that is not served, or may not be read, leaves everything as it is.  Of each workload only what
-decides about its claims is kept.
+Invariants: `ABSENT` is only concluded from a 404 for the object or from a DELETED event with its uid, never from an
+object missing in a cache; a kind that is not served, or may not be read, changes nothing.  Only the fields of a
+workload that decisions about its claims read are kept.
 
-Hazard: without a watch (a permission taken away later) an end is noticed when the process restarts; the metric
-`tollbar_watch_age_seconds` of the kind tells.
+Hazard: when the permission to watch a kind is taken away later, deletions are noticed only after a restart; the metric
+`tollbar_watch_age_seconds` of the kind grows meanwhile.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from tollbar.decide.claims.reservations import RECHECK, Knowledge, Workload
+from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import Resource
 from tollbar.model.workloads import Reference
 from tollbar.runtime import discovery
+from tollbar.runtime.asking import is_about
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.errors import ApiError, Forbidden, NotFound
+from tollbar.runtime.errors import Forbidden, NotFound
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import Reflector
 from tollbar.runtime.retry import READ
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Channel, Delta
+from tollbar.runtime.store import Store
 from tollbar.views.deleted import DeletedUids
 
 _log: Final = logging.getLogger(__name__)
 
 _LISTING_SECONDS: Final = 10.0
-"""How long a claim waits for the first list of a kind; then it is asked for again."""
+"""How long a reconcile waits for the first list of a kind before it is tried again later."""
 _METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
 
 _UNLISTED: Final = Workload(Knowledge.UNLISTED)
@@ -44,7 +44,7 @@ _ABSENT: Final = Workload(Knowledge.ABSENT)
 
 @dataclass(eq=False, slots=True)
 class _Kind:
-    """One kind that claims name.  `unreadable` says why it is not watched, as found at `asked`."""
+    """One kind that claims name.  `unreadable` tells why it is not watched, as found at the time `asked`."""
 
     group: str
     plural: str
@@ -63,13 +63,11 @@ class _Kind:
 
 
 class Workloads:
-    """`changed` is called with the key of every claim whose workload may have changed."""
+    """`changes` sends the key of every claim whose workload may have changed."""
 
-    def __init__(
-        self, client: Client, changed: Callable[[Key], None], *, clock: Clock, rng: Random, metrics: Metrics
-    ) -> None:
+    def __init__(self, client: Client, *, clock: Clock, rng: Random, metrics: Metrics) -> None:
+        self.changes: Channel[Key] = Channel("workloads")
         self._client = client
-        self._changed = changed
         self._clock = clock
         self._rng = rng
         self._metrics = metrics
@@ -80,18 +78,18 @@ class Workloads:
         self._open = asyncio.Event()
 
     async def run(self) -> None:
-        """Watch what `look_up` asks for, until cancelled."""
+        """Run the watches that `look_up` needs, until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             self._open.set()
             await asyncio.Event().wait()
 
-    async def look_up(self, claim: Key, reference: Reference, recorded: str) -> Workload:
-        """What is known of the workload that this claim names; from here on its changes wake the claim.
+    async def look_up(self, question: LookUp) -> Workload:
+        """The state of the workload that this claim names; from now on its changes are sent for the claim.
 
-        `recorded` is the uid that the claim was reserved for, empty when it was not.  Raises ApiError when the server
-        gives no clear answer.
+        Raises ApiError when a call fails otherwise than by 403 or 404.
         """
-        kind = self._enrol(claim, reference)
+        claim, reference, recorded = question.claim, question.reference, question.recorded
+        kind = self._register(claim, reference)
         async with kind.lock:
             if kind.store is None or kind.reflector is None or not kind.reflector.served:
                 await self._open_watch(kind)
@@ -112,7 +110,7 @@ class Workloads:
         return await self._ask(store.resource, key)
 
     def forget(self, claim: Key) -> None:
-        """The claim names no workload any more."""
+        """The claim no longer names a workload."""
         reference = self._named.pop(claim, None)
         if reference is None:
             return
@@ -125,7 +123,7 @@ class Workloads:
             kind.stop()
             del self._kinds[reference.group, reference.resource]
 
-    def _enrol(self, claim: Key, reference: Reference) -> _Kind:
+    def _register(self, claim: Key, reference: Reference) -> _Kind:
         if self._named.get(claim) != reference:
             self.forget(claim)
             self._named[claim] = reference
@@ -135,7 +133,7 @@ class Workloads:
         return kind
 
     async def _open_watch(self, kind: _Kind) -> None:
-        """Find the kind and begin to watch it, at most once in a while when that does not succeed."""
+        """Find the kind and watch it; after a failure, at most once in `RECHECK` seconds."""
         now = self._clock.monotonic()
         if now < kind.asked + RECHECK and kind.unreadable is not None:
             return
@@ -156,7 +154,7 @@ class Workloads:
         await self._open.wait()
         if self._tasks is None or self._kinds.get((kind.group, kind.plural)) is not kind:
             return
-        kind.store = Store(found, project=essence)
+        kind.store = Store(found, project=projection)
         kind.store.subscribe(lambda delta: self._on_delta(kind, delta))
         kind.reflector = Reflector(self._client, kind.store, clock=self._clock, rng=self._rng, metrics=self._metrics)
         kind.task = self._tasks.create_task(kind.reflector.run(), name=f"reflector {kind.plural}.{kind.group}")
@@ -167,7 +165,7 @@ class Workloads:
         if delta.new is None and not delta.initial:  # a list that lacks it may lack the whole kind
             self._deleted.add(uid_of(obj))
         for claim in kind.claims.get(key_of(obj), ()):
-            self._changed(claim)
+            self.changes.send(claim)
 
     async def _ask(self, resource: Resource, key: Key) -> Workload:
         try:
@@ -176,16 +174,11 @@ class Workloads:
             return _ABSENT if is_about(error, key) else Workload(Knowledge.UNKNOWN_KIND)
         except Forbidden as error:
             return Workload(Knowledge.FORBIDDEN, detail=error.message)
-        return Workload(Knowledge.FOUND, essence(found))
+        return Workload(Knowledge.FOUND, projection(found))
 
 
-def is_about(error: ApiError, key: Key) -> bool:
-    """Whether a 404 says that this object does not exist; of a kind that is not served it names none."""
-    return error.details.get("name") == key.name
-
-
-def essence(workload: Object) -> Object:
-    """What `tollbar.model.workloads` reads, and the object's identity."""
+def projection(workload: Object) -> Object:
+    """The fields that `tollbar.model.workloads` reads, and the object's identity."""
     meta, status = metadata(workload), workload.get("status") or {}
     replicas = {"replicas": spec(workload)["replicas"]} if "replicas" in spec(workload) else {}
     conditions = [

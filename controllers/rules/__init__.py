@@ -1,5 +1,37 @@
-"""Rules: compiles TolerationRules, says in their status whether they are in force and how many Pods wait under them.
+"""Rules: reports in the status of each TolerationRule whether it is in force and how many pending Pods it matches.
 
-Hazard: down, statuses are old and nothing else; doubled, the same status is written twice; behind, an administrator
-waits for an answer that the validating webhook has given already.
+Hazard: down or behind, only statuses are stale; doubled, the same status is written twice.
 """
+
+from collections.abc import Iterable
+from functools import partial
+
+from controllers.rules.reconcile import Deps, reconcile
+from controllers.status import COUNTING, STATUS_WORKERS, StatusWriter
+from tollbar.model.objects import Key, key_of
+from tollbar.runtime.builder import Builder
+from tollbar.runtime.controller import Controller
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.source import Delta, itself, key_itself, spec_changed
+from tollbar.views import kinds
+from tollbar.views.gatherer import Gatherer
+from tollbar.views.matches import Matches
+
+
+def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[Key]:
+    """A rule is reconciled when it, its count of Pods or a webhook configuration changes."""
+    webhooks = manager.caches.store(kinds.WEBHOOKS)
+    status = StatusWriter(manager.client, gatherer.rules, manager.recorder("gates"), manager.clock)
+    deps = Deps(gatherer, webhooks, matches, manager.metrics, manager.clock, status)
+
+    def every_rule(_: Delta) -> Iterable[Key]:
+        return map(key_of, gatherer.rules.values())
+
+    return (
+        Builder[Key](manager, "rules")
+        .watches(gatherer.rules, itself, predicate=spec_changed, initial=True)
+        .watches(webhooks, every_rule)
+        .watches(matches.changes, key_itself, delay=COUNTING)
+        .needs(manager.caches.store(kinds.PENDING_PODS))
+        .complete(partial(reconcile, deps=deps), workers=STATUS_WORKERS)
+    )

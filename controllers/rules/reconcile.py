@@ -1,8 +1,9 @@
-"""One TolerationRule: is it in force, how many pending Pods does it match; its status, at most one write."""
+"""Reconciles one TolerationRule: writes in its status whether it is in force and how many pending Pods it matches."""
 
 from dataclasses import dataclass
 
 from controllers.status import StatusWriter
+from tollbar.api.webhooks import DEVICES
 from tollbar.decide.rules import rulestatus
 from tollbar.decide.rules.rule import Problem
 from tollbar.decide.rules.rulestatus import RuleStatusFacts
@@ -10,13 +11,15 @@ from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.metrics import Metrics
-from tollbar.views.caches import PodCaches
+from tollbar.runtime.store import Store
+from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    caches: PodCaches
+    gatherer: Gatherer
+    webhooks: Store
     matches: Matches
     metrics: Metrics
     clock: Clock
@@ -24,8 +27,8 @@ class Deps:
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
-    rule = deps.caches.rules.get(key)
-    compiled = deps.caches.ruleset.get(key.name)
+    rule = deps.gatherer.rules.get(key)
+    compiled = deps.gatherer.ruleset.get(key.name)
     if rule is None or compiled is None:
         deps.metrics.forget("rule", key.name)
         deps.status.forget(key)
@@ -34,7 +37,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         rule=rule,
         compiled=compiled,
         pending=deps.matches.count(key.name) if deps.matches.complete else None,
-        prefiltered=deps.caches.is_prefiltered,
+        prefiltered=is_prefiltered(deps.webhooks),
         written=deps.status.written(key),
     )
     plan = rulestatus.decide(facts, deps.clock.now())
@@ -42,3 +45,13 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     if plan.events and isinstance(compiled, Problem):
         deps.metrics.counter("tollbar_rule_errors_total").labels(rule=key.name, reason=compiled.reason).inc()
     return outcome
+
+
+def is_prefiltered(webhooks: Store) -> bool:
+    """Whether the matchConditions of Tollbar's webhook let only Pods that request devices through."""
+    return any(
+        condition.get("name") == DEVICES[0]
+        for configuration in webhooks.values()
+        for webhook in configuration.get("webhooks") or ()
+        for condition in webhook.get("matchConditions") or ()
+    )

@@ -3,3 +3,55 @@
 It only reports: releasing an overdue Pod is the gates controller's decision.  The one SchedulingGate that it creates is
 Tollbar's own, at start (`declare`).  Hazard: down, the numbers are old.
 """
+
+from collections.abc import Iterable
+from functools import partial
+
+from controllers.status import COUNTING, STATUS_WORKERS, StatusWriter
+from controllers.watchdog.declare import declare
+from controllers.watchdog.reconcile import Deps, reconcile
+from tollbar import wellknown
+from tollbar.model import pods
+from tollbar.model.objects import Key, key_of, spec
+from tollbar.runtime.builder import Builder
+from tollbar.runtime.controller import Controller
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.source import Delta, itself
+from tollbar.runtime.store import Store
+from tollbar.views import kinds
+
+
+def setup(manager: Manager, user: str) -> Controller[Key]:
+    """A SchedulingGate is reconciled when it changes, and when a Pod gets or loses its gate.
+
+    `user` is the name that the API server knows this process by.
+    """
+    gates, held = manager.caches.store(kinds.GATES), manager.caches.store(kinds.PENDING_PODS)
+    status = StatusWriter(manager.client, gates, manager.recorder("gates"), manager.clock)
+    manager.health.ready("gate-owner", partial(_owner_problem, gates, user))
+    manager.leads("declare the gate", partial(declare, manager.client, gates, user, manager.clock))
+
+    def gates_of_pod(delta: Delta) -> Iterable[Key]:
+        for name in {name for pod in delta.objects for name in pods.gate_names(pod)}:
+            yield from map(key_of, gates.by_index("gate-name", name))
+
+    return (
+        Builder[Key](manager, "watchdog")
+        .watches(gates, itself, initial=True)
+        .watches(held, gates_of_pod, predicate=_gates_changed, delay=COUNTING)
+        .complete(partial(reconcile, deps=Deps(gates, held, manager.clock, status, user)), workers=STATUS_WORKERS)
+    )
+
+
+def _gates_changed(delta: Delta) -> bool:
+    """The predicate for Pods that get or lose a gate."""
+    before, after = (pods.gate_names(pod) if pod is not None else [] for pod in (delta.old, delta.new))
+    return before != after
+
+
+def _owner_problem(gates: Store, user: str) -> str | None:
+    """A readiness check: where gate ownership is enforced, only an owner can remove the gate."""
+    for gate in gates.by_index("gate-name", wellknown.GATE):
+        if user not in (spec(gate).get("owners") or ()):
+            return f"{user} is not among the owners of SchedulingGate {gate['metadata']['name']}"
+    return None

@@ -1,13 +1,13 @@
-"""Declares our own gate: one SchedulingGate, created when the cluster has none that names it.
+"""Declares Tollbar's own gate: creates a SchedulingGate when the cluster has none for it.
 
-Called once by the controllers process, when it leads and its caches are filled, beside its loops.  The object cannot
-come with the manifests: its kind does (decision 0007), and that may come after the process.
+Runs once, when the process becomes leader.  The manifests cannot contain the object because they contain its CRD
+(decision 0007), which may be installed after the process.
 
-Invariants: an object that is there is never changed, whoever wrote it; nothing that goes wrong here concerns the loops.
+Invariants: an existing object is never changed, whoever wrote it; errors here do not affect the controllers.
 
-Hazards: it is not created again while the process runs.  Who deletes it gets the built-in defaults, which are the same,
-until the next start; the `protective-gates` policies, which read it, protect nothing meanwhile.  Doubled, the second
-one is told that it exists.
+Hazards: it is not created again while the process runs.  After its deletion the built-in defaults apply, which are the
+same, until the next start; the `protective-gates` policies, which read it, protect nothing meanwhile.  Doubled, the
+second creation fails with AlreadyExists.
 """
 
 import logging
@@ -28,10 +28,11 @@ RETRY: Final = 10.0
 
 
 async def declare(client: Client, gates: Store, user: str, clock: Clock) -> None:
-    """Create the shipped SchedulingGate, owned by `user`, unless one of the (filled) cache is about our gate.
+    """Create the shipped SchedulingGate, owned by `user`, unless the cache has one for Tollbar's gate.
 
     Tries again while the kind is not served.
     """
+    await gates.synced.wait()
     gate = shipped_gate(owners=(user,))
     while not gates.by_index("gate-name", wellknown.GATE):
         try:
@@ -40,7 +41,7 @@ async def declare(client: Client, gates: Store, user: str, clock: Clock) -> None
             await clock.sleep(RETRY)
             continue
         except AlreadyExists:
-            return  # by somebody who was quicker than our watch
+            return  # the watch has not shown it yet
         except ApiError as error:
             _log.warning("the gate is not declared, the defaults apply", extra={"error": str(error)})
             return

@@ -1,4 +1,4 @@
-"""One SchedulingGate: the Pods that its gate holds; its status, at most one write in a period."""
+"""Reconciles one SchedulingGate: counts the Pods that its gate holds and writes its status, once in a period."""
 
 from dataclasses import dataclass
 
@@ -10,21 +10,23 @@ from tollbar.model import timestamps
 from tollbar.model.objects import Key, metadata, spec
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.clock import Clock
-from tollbar.views.caches import PodCaches
+from tollbar.runtime.store import Store
+from tollbar.views.gatherer import policy_of
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
     """`identity` is the user name that the API server knows this process by (SelfSubjectReview)."""
 
-    caches: PodCaches
+    gates: Store
+    pods: Store
     clock: Clock
     status: StatusWriter
     identity: str
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
-    gate = deps.caches.gates.get(key)
+    gate = deps.gates.get(key)
     if gate is None:
         deps.status.forget(key)
         return DONE
@@ -34,10 +36,8 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     name = spec(gate).get("gateName")
     facts = GateStatusFacts(
         gate=gate,
-        policy=deps.caches.policy_of(gate),
-        held_since=[
-            timestamps.parse(metadata(pod)["creationTimestamp"]) for pod in deps.caches.pods.by_index("gate", name)
-        ],
+        policy=policy_of(gate),
+        held_since=[timestamps.parse(metadata(pod)["creationTimestamp"]) for pod in deps.pods.by_index("gate", name)],
         owned=deps.identity in (spec(gate).get("owners") or ()) if name == wellknown.GATE else None,
         identity=deps.identity,
         written=written,

@@ -16,7 +16,7 @@ from planes import since
 from replacing import BEGUN, namespace_of, restarted_with, start
 from stack import CONTROLLERS, ROOT, Stack, eventually
 
-from controllers.claims.guard import NAME
+from controllers.claims.probe import NAME
 from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER
 from tollbar.model import managers
 from tollbar.model.objects import Object
@@ -55,7 +55,7 @@ def condition(stack: Stack) -> Object:
     return found
 
 
-def test_it_gives_way_while_kube_controller_manager_generates_and_makes_up_afterwards(
+def test_it_stops_while_kube_controller_manager_generates_and_catches_up_afterwards(
     cluster: Cluster, replaced: Stack
 ) -> None:
     ours = replaced.running["controllers"]
@@ -83,7 +83,7 @@ def test_it_gives_way_while_kube_controller_manager_generates_and_makes_up_after
     assert "Traceback" not in ours.log()
 
 
-def test_the_next_leader_needs_no_trial(cluster: Cluster, replaced: Stack) -> None:
+def test_the_next_leader_needs_no_probe(cluster: Cluster, replaced: Stack) -> None:
     replaced.running["controllers"].stop()
     elected = {"leaderElection__enabled": True, "claims": "Replace"}
     try:
@@ -106,7 +106,7 @@ def test_the_next_leader_needs_no_trial(cluster: Cluster, replaced: Stack) -> No
 
 @since("1.37", "no PodGroups in a beta version")
 def test_pod_groups_are_served_for_as_long_as_the_server_has_them(cluster: Cluster, replaced: Stack) -> None:
-    """The API server is upgraded, and downgraded again, under our feet."""
+    """The API server is upgraded and downgraded again while Tollbar runs."""
     ours, gone = replaced.running["controllers"], '"the API is not served" kind="PodGroup"'
     before, since = ours.said(gone), replaced.plane.audit_fence()
     with restarted_with(replaced.plane, API_SERVER, GATES, "--runtime-config=scheduling.k8s.io/v1beta1=true"):

@@ -74,7 +74,7 @@ def test_a_pin_that_the_one_who_generates_cannot_live_with_is_given_up(
     shared.until(shared.entries, ["jobs/train"])
     replaced.running["controllers"].stop()
     with restarted_with(replaced.plane, CONTROLLER_MANAGER):
-        generated_for(shared, "canary")  # or it may not serve the trial in time
+        generated_for(shared, "canary")  # or it may not serve the probe in time
         refused = replaced.start("refused", "controllers", ready=False, claims="Replace")
         try:
             eventually(lambda: refused.said("ResourceClaims are not replaced"), what="refused")

@@ -30,7 +30,7 @@ def cluster(stack: Stack, namespace: str) -> Iterator[Cluster]:
 
 
 def declared(stack: Stack) -> bool:
-    """The gate with a `maxHold` that nobody reaches; the controllers declare theirs where there is none."""
+    """A gate with a `maxHold` that no test reaches; the controllers declare their own only where there is none."""
     shipped = shipped_gate()
     try:
         stack.plane.kubectl.apply({**shipped, "spec": {**shipped["spec"], "maxHold": "1h"}})

@@ -37,7 +37,7 @@ FEW = range(1, 4)
 
 
 def patches(fault: Fault, nth: Sequence[int] | None = None, **more: float) -> tuple[Rule, ...]:
-    """The fault befalls some of our patches of Pods."""
+    """The fault affects some of our patches of Pods."""
     chosen = {"nth": nth} if nth else {}
     return (Rule("patch", fault, verbs={"patch"}, resources={"pods"}, subresource="", **chosen, **more),)
 
@@ -128,7 +128,7 @@ def proxy(target: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fau
 
 @pytest.fixture(scope="module")
 def stack(target: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The webhook, which no fault befalls."""
+    """The webhook, which no fault affects."""
     with installed(target, tmp_path_factory.mktemp("stack")) as running:
         running.webhook()
         running.register()

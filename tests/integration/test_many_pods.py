@@ -25,7 +25,8 @@ from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import Gone
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import Reflector
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
 
 pytestmark = pytest.mark.timeout(600)
 

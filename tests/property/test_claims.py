@@ -5,18 +5,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from builders import Built, claim, pod, template
-from claimworld import fill, view_of
+from claimworld import view_of
 from drawing import pick
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.claims.view import View
 from tollbar.decide.claims import consumers, resourceclaims
-from tollbar.decide.claims.consumers import ConsumerFacts, statuses
-from tollbar.decide.claims.resourceclaims import ClaimFacts, is_done
+from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, statuses
+from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, is_done
 from tollbar.model import claims, names, pods
+from tollbar.model.ask import Absence, Answers, Ask
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.views.lookup import ClaimLookup
 
 label = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 subdomain = st.from_regex(
@@ -57,11 +58,14 @@ class Server:
     def get(self, kind: str, key: Key) -> Any:
         return self.objects.get((kind, key))
 
-    def view(self) -> View:
+    def answers(self, ask: Ask) -> Answers:
+        return {each: self.get(each.resource.kind, each.key) or Absence.OBJECT for each in ask.questions}  # type: ignore[attr-defined]
+
+    def view(self) -> ClaimLookup:
         return view_of(*self.objects.values())
 
 
-def work(server: Server, view: View) -> int:
+def work(server: Server, view: ClaimLookup) -> int:
     """Every Pod and every claim, once; how many writes that took."""
     return sum(
         _consumer(obj, server, view) if kind == "Pod" else _claim(obj, server, view)
@@ -70,11 +74,11 @@ def work(server: Server, view: View) -> int:
     )
 
 
-def _consumer(consumer: Object, server: Server, view: View) -> int:
+def _consumer(consumer: Object, server: Server, view: ClaimLookup) -> int:
     plan = consumers.decide(ConsumerFacts(consumer, view))
-    if plan.questions:
-        absent = frozenset(k for k in plan.questions if server.get("ResourceClaim", k) is None)
-        plan = consumers.decide(ConsumerFacts(consumer, view, absent))
+    if isinstance(plan, Ask):
+        plan = consumers.decide(ConsumerFacts(consumer, view, answers=server.answers(plan)))
+    assert isinstance(plan, ConsumerPlan)
     recorded = dict(plan.found)
     for creation in plan.creations:
         server.created += 1
@@ -90,11 +94,11 @@ def _consumer(consumer: Object, server: Server, view: View) -> int:
     return len(plan.creations) + (bool(recorded) + len(plan.reservations) if plan.failure is None else 0)
 
 
-def _claim(given_: Object, server: Server, view: View) -> int:
+def _claim(given_: Object, server: Server, view: ClaimLookup) -> int:
     plan = resourceclaims.decide(ClaimFacts(given_, view))
-    if plan.questions:
-        answers = {e["uid"]: _is_gone(given_, e, server) for e in plan.questions}
-        plan = resourceclaims.decide(ClaimFacts(given_, view, answers))
+    if isinstance(plan, Ask):
+        plan = resourceclaims.decide(ClaimFacts(given_, view, answers=server.answers(plan)))
+    assert isinstance(plan, ClaimPlan)
     held, count = Built(given_), 0
     if plan.deallocation is not None:
         if plan.deallocation.status is not None:
@@ -106,11 +110,6 @@ def _claim(given_: Object, server: Server, view: View) -> int:
         count += 1
         server.put(held.but("metadata.deletionTimestamp", "now"))
     return count
-
-
-def _is_gone(given_: Object, entry: Object, server: Server) -> bool:
-    found = server.get("Pod", Key(key_of(given_).namespace, entry["name"]))
-    return found is None or uid_of(found) != entry["uid"] or is_done(found)
 
 
 NAMES = ("web", "api")
@@ -177,8 +176,8 @@ def test_on_an_old_view_nothing_in_use_is_freed(cluster: list[Object], behind: l
     server = Server()
     for obj in cluster:
         server.put(obj)
-    view = view_of(*(obj for obj in behind if obj["kind"] == "Pod" and not is_done(obj)))
-    fill(view, *(obj for obj in cluster if obj["kind"] != "Pod"))
+    old = (obj for obj in behind if obj["kind"] == "Pod" and not is_done(obj))
+    view = view_of(*old, *(obj for obj in cluster if obj["kind"] != "Pod"))
     for key, held in in_use(server).items():
         _claim(held, server, view)
         left = server.get("ResourceClaim", key)

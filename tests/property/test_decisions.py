@@ -14,24 +14,23 @@ from worlds import (
     NOT_TEAM_B,
     ONLY_TEAM_A,
     TOUCHES,
+    World,
     admission_facts,
-    caches_of,
     clusters,
     damaged,
     gate_facts,
     pods,
 )
 
-from controllers.predicates import pod_matters
-from controllers.routes import ROUTES, Route
+from controllers.gates.predicates import Predicates
 from tollbar.decide.pods import admission, gates
 from tollbar.decide.pods.admission import AdmissionPlan
 from tollbar.decide.pods.gates import GatePlan
 from tollbar.model import pods as pod_views
 from tollbar.model.objects import Key, Object, key_of, metadata, spec
 from tollbar.model.tolerations import Identity, identity
-from tollbar.runtime.store import Delta
-from tollbar.views.caches import PodCaches
+from tollbar.runtime.source import Delta, Watch
+from tollbar.views.gatherer import Gatherer
 
 SOME = settings(max_examples=settings.default.max_examples // 2)
 """Of what a profile asks for: a cluster takes longer to invent than to decide."""
@@ -42,7 +41,7 @@ MODES = st.sampled_from(["Auto", "Gate", "Never"])
 
 
 def later(pod: Object, cluster: Cluster, now: float) -> GatePlan:
-    return gates.decide(gate_facts(pod, caches_of(cluster.values())), now)
+    return gates.decide(gate_facts(pod, World(cluster.values()).gather), now)
 
 
 @SOME
@@ -58,16 +57,16 @@ def test_a_second_decision_about_the_patched_pod_changes_nothing(cluster: Cluste
 def test_a_second_admission_of_the_patched_pod_changes_nothing(
     cluster: Cluster, pod: Pod, mode: Any, generate_name: bool
 ) -> None:
-    caches, new = caches_of(cluster.values()), pod.being_created(generate_name=generate_name)
-    plan = admission.decide(admission_facts(new, caches, mode))
-    again = admission.decide(admission_facts(patching.apply(new, plan.patch), caches, mode))
+    gatherer, new = World(cluster.values()).gather, pod.being_created(generate_name=generate_name)
+    plan = admission.decide(admission_facts(new, gatherer, mode))
+    again = admission.decide(admission_facts(patching.apply(new, plan.patch), gatherer, mode))
     assert (again.patch, again.additions) == ((), ())
 
 
 @given(clusters("Pod"), pods("web"), MOMENTS)
 def test_the_expected_pod_wakes_nobody_and_has_nothing_left_to_decide(cluster: Cluster, pod: Pod, now: float) -> None:
-    caches = caches_of(cluster.values())
-    facts = gate_facts(pod, caches)
+    gatherer = World(cluster.values()).gather
+    facts = gate_facts(pod, gatherer)
     plan = gates.decide(facts, now)
     expected = gates.expected(facts, plan)
     event(f"expected: {expected is not None}")
@@ -76,9 +75,9 @@ def test_the_expected_pod_wakes_nobody_and_has_nothing_left_to_decide(cluster: C
     patched = Pod(patching.apply(pod, plan.patch))
     if not pod_views.gate_names(patched):
         patched = patched.but("spec.schedulingGates", None)  # the API server leaves out what is empty
-    caches.foreseen[key_of(pod)] = expected
-    again = gates.decide(gate_facts(patched, caches), now)
-    assert not pod_matters(Delta(pod, patched, initial=False), caches)
+    when = Predicates(gatherer.ruleset, expected={key_of(pod): expected})
+    again = gates.decide(gate_facts(patched, gatherer), now)
+    assert not when.pod(Delta(pod, patched, initial=False))
     assert (again.patch, again.released, again.matched) == ((), False, plan.matched)
 
 
@@ -101,7 +100,7 @@ def test_a_patch_removes_nothing_but_our_gate(cluster: Cluster, pod: Pod, now: f
 @given(clusters("Pod"), pods("web"), MODES)
 def test_admission_removes_nothing(cluster: Cluster, pod: Pod, mode: Any) -> None:
     new = pod.being_created()
-    plan = admission.decide(admission_facts(new, caches_of(cluster.values()), mode))
+    plan = admission.decide(admission_facts(new, World(cluster.values()).gather, mode))
     patched = patching.apply(new, plan.patch)
     old = pod_views.tolerations(new)
     assert (foreign(patched), pod_views.tolerations(patched)[: len(old)]) == (foreign(new), old)
@@ -111,13 +110,13 @@ def test_admission_removes_nothing(cluster: Cluster, pod: Pod, mode: Any) -> Non
 @SOME
 @given(clusters("Pod"), pods("web"), MOMENTS, st.randoms(use_true_random=False))
 def test_the_order_of_the_rules_does_not_matter(cluster: Cluster, pod: Pod, now: float, random: Any) -> None:
-    caches, new = caches_of(cluster.values()), pod.being_created()
-    shuffled = list(caches.ruleset.rules)
+    gatherer, new = World(cluster.values()).gather, pod.being_created()
+    shuffled = list(gatherer.ruleset.rules)
     random.shuffle(shuffled)
     assert (
-        gates.decide(gate_facts(pod, caches, tuple(shuffled)), now),
-        admission.decide(admission_facts(new, caches, "Auto", tuple(shuffled))),
-    ) == (gates.decide(gate_facts(pod, caches), now), admission.decide(admission_facts(new, caches)))
+        gates.decide(gate_facts(pod, gatherer, tuple(shuffled)), now),
+        admission.decide(admission_facts(new, gatherer, "Auto", tuple(shuffled))),
+    ) == (gates.decide(gate_facts(pod, gatherer), now), admission.decide(admission_facts(new, gatherer)))
 
 
 @SOME
@@ -133,10 +132,10 @@ def test_any_json_gets_a_decision(data: st.DataObject) -> None:
     """Members may be absent, null or empty everywhere; keys of objects stay, or nothing could be looked up."""
     cluster = {key: {**data.draw(damaged(obj)), "kind": obj["kind"]} for key, obj in data.draw(clusters("Pod")).items()}
     pod = data.draw(pods("web").flatmap(damaged))
-    caches = caches_of(cluster.values())
-    assert isinstance(gates.decide(gate_facts(pod, caches), CREATED + 1), GatePlan)
+    gatherer = World(cluster.values()).gather
+    assert isinstance(gates.decide(gate_facts(pod, gatherer), CREATED + 1), GatePlan)
     new = data.draw(pods("web").map(Pod.being_created).flatmap(damaged))
-    plan = admission.decide(admission_facts(new, caches))
+    plan = admission.decide(admission_facts(new, gatherer))
     assert isinstance(plan, AdmissionPlan)
     if isinstance(new.get("spec"), dict) and isinstance(new.get("metadata"), dict):
         patching.apply(new, plan.patch)
@@ -162,10 +161,10 @@ def stored(new: Object, cluster: Cluster) -> tuple[Object, list[Object]]:
     return {**new, "metadata": meta, "status": status}, generated
 
 
-def settled(pod: Object, caches: PodCaches) -> set[Identity]:
+def settled(pod: Object, gatherer: Gatherer) -> set[Identity]:
     """The tolerations after the controller has done everything, the deadline included."""
     for _ in range(3):
-        plan = gates.decide(gate_facts(pod, caches), CREATED + 61)
+        plan = gates.decide(gate_facts(pod, gatherer), CREATED + 61)
         pod = patching.apply(pod, plan.patch)
     assert (plan.patch, pod_views.is_gated(pod)) == ((), False)
     return {identity(toleration) for toleration in pod_views.tolerations(pod)}
@@ -178,12 +177,12 @@ def test_every_way_ends_with_the_same_tolerations(cluster: Cluster, pod: Pod, ge
     new = pod.but("status", None).but("metadata.deletionTimestamp", None).being_created(generate_name=generate_name)
     ends = []
     for mode in ("Auto", "Gate", "Never", None):
-        caches = caches_of(cluster.values())
-        patch = admission.decide(admission_facts(new, caches, mode)).patch if mode else ()
+        gatherer = World(cluster.values()).gather
+        patch = admission.decide(admission_facts(new, gatherer, mode)).patch if mode else ()
         there, generated = stored(patching.apply(new, patch), cluster)
         for each in generated:
-            caches.claims.apply(each)
-        ends.append(settled(there, caches))
+            gatherer.lookup.claims.apply(each)
+        ends.append(settled(there, gatherer))
     assert ends == [ends[0]] * len(ends)
 
 
@@ -196,25 +195,24 @@ def gone(_obj: Object) -> None:
     """It is deleted."""
 
 
-def plans(caches: PodCaches, now: float) -> dict[Key, GatePlan]:
-    return {key_of(pod): essence(gates.decide(gate_facts(pod, caches), now)) for pod in caches.pods.values()}
+def plans(world: World, now: float) -> dict[Key, GatePlan]:
+    decided = {key_of(pod): gates.decide(gate_facts(pod, world.gather), now) for pod in world.pods.values()}
+    return {key: essence(plan) for key, plan in decided.items()}
 
 
-def woken_by(routes: Iterable[Route], caches: PodCaches) -> set[Key]:
-    """Collects the Pods that the gates controller is woken for, from now on."""
+def woken_by(watches: Iterable[Watch[Any, Key]]) -> set[Key]:
+    """Collects the keys that these watches wake, from now on."""
     woken: set[Key] = set()
 
-    def subscribe(route: Route) -> None:
+    def subscribe(watch: Watch[Any, Key]) -> None:
         def handle(delta: Delta) -> None:
-            if route.predicate(delta, caches):
-                woken.update(route.mapper(delta, caches))
+            if watch.predicate(delta):
+                woken.update(watch.mapper(delta))
 
-        getattr(caches, route.store).subscribe(handle)
+        watch.source.subscribe(handle)
 
-    for route in routes:
-        if route.controller == "gates":
-            subscribe(route)
-    woken.clear()
+    for watch in watches:
+        subscribe(watch)
     return woken
 
 
@@ -225,22 +223,20 @@ def test_a_pod_is_woken_when_it_would_be_decided_differently(cluster: Cluster, n
 
     Everything that may happen to one object happens, and is undone.
     """
-    caches = caches_of(cluster.values(), managed)
-    stores = {store.resource.kind: store for store in caches.stores}
-    woken = woken_by(ROUTES, caches)
-    before = plans(caches, now)
+    world = World(cluster.values(), managed)
+    woken = woken_by(world.controllers["gates"].watches)
+    before = plans(world, now)
     for (kind, name), obj in cluster.items():
         for what in (*TOUCHES[kind], gone):
             for new in (what(obj), obj):
                 woken.clear()
-                stores[kind].remove(obj) if new is None else stores[kind].apply(new)
-                after = plans(caches, now)
+                world.remove(obj) if new is None else world.fill([new])
+                after = plans(world, now)
                 changed = {key for key, plan in after.items() if before.get(key) != plan}
                 assert changed <= woken, f"{kind} {name}"
                 before = after
 
 
 def test_there_is_a_change_of_every_kind_that_decisions_read() -> None:
-    read = {route.store for route in ROUTES if route.controller == "gates"}
-    caches = caches_of(())
-    assert {getattr(caches, store).resource.kind for store in read} == set(KINDS)
+    sources: list[Any] = [watch.source for watch in World().controllers["gates"].watches]
+    assert {source.resource.kind for source in sources} == set(KINDS)

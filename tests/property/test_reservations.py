@@ -18,6 +18,7 @@ from tollbar.decide.claims.reservations import (
     uid_on_record,
 )
 from tollbar.model import claims, managers, workloads
+from tollbar.model.ask import Ask
 from tollbar.model.objects import Object, annotations_of, metadata, uid_of
 
 UIDS = ("u0", "u1", "w0", "g0", "uid-of-web-0")
@@ -109,9 +110,10 @@ def carried_out(given: Object, plan: ReservationPlan) -> Object:
 def settled(facts: ReservationFacts) -> tuple[ReservationFacts, ReservationPlan]:
     """The decision as the controller takes it: with a live list when one is asked for."""
     plan = reservations.decide(facts)
-    if plan.list_consumers:
+    if isinstance(plan, Ask) and isinstance(plan.questions[0], reservations.ConsumersOf):
         facts = replace(facts, listed=True)
         plan = reservations.decide(facts)
+    assert isinstance(plan, ReservationPlan)
     return facts, plan
 
 
@@ -125,7 +127,7 @@ def test_a_plan_that_was_carried_out_leads_to_an_empty_one(given: ReservationFac
     if plan.remove is not None and again.add is not None:  # the old workload's entry first, then the new one's
         assert again.add["uid"] != uid_on_record(facts.claim)
         again = settled(replace(after, claim=carried_out(after.claim, again)))[1]
-    assert (again.annotations, again.add, again.remove, again.list_consumers) == ((), None, None, False)
+    assert (again.annotations, again.add, again.remove) == ((), None, None)
 
 
 @given(situations())

@@ -1,7 +1,8 @@
 """The store against a server with a history: whatever happens on the way, it ends up with what the server has.
 
 The server keeps objects, some of them inside the selector that the store's reflector uses; watch events are delivered
-late, answers to writes are assumed at any time, lists are taken and arrive later.
+late, answers to writes are assumed at any time, lists are taken and arrive later.  Changes are made in memory, too, and
+what was assumed is restored.
 """
 
 from collections.abc import Iterator
@@ -12,9 +13,14 @@ from hypothesis import strategies as st
 
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
 
 NAMES = ("a", "b")
+
+
+def version_of(obj: Object) -> int:
+    return int(metadata(obj)["resourceVersion"])
 
 
 class Server:
@@ -65,9 +71,14 @@ class Follower:
         self.server = server
         self.store = Store(resources.PODS, indexers={"value": lambda obj: [obj["value"]]})
         self.heard: dict[Key, Object] = {}
-        self.answers: list[Object] = []
+        self.answers: list[tuple[Object, bool]] = []
+        """Each with whether it was the answer to a creation."""
         self.listed: tuple[list[Object], int] | None = None
         self.seen = 0
+        self.shown: dict[str, Object] = {}
+        """What list and watch have shown last, by name: what is left when everything has been restored."""
+        self.in_memory: set[str] = set()
+        """Names of which something was changed in memory and not restored since."""
         self.store.subscribe(self._hear)
 
     def _hear(self, delta: Delta) -> None:
@@ -85,10 +96,22 @@ class Follower:
         """The next event of the watch, unless a list is on its way: a reflector does one thing at a time."""
         if self.listed is None:
             for kind, obj in self._pending():
-                self.seen = int(metadata(obj)["resourceVersion"])
-                self.store.remove(obj) if kind == "DELETED" else self.store.apply(obj)
+                self.seen = version_of(obj)
+                name = key_of(obj).name
+                if kind == "DELETED":
+                    self.store.remove(obj)
+                    self.shown.pop(name, None)
+                else:
+                    self._show(obj)
+                    self.store.apply(obj)
                 self.store.resource_version = str(self.seen)
                 return
+
+    def _show(self, obj: Object) -> None:
+        """Unless another object of the name is known to have been created later: then this one has ended."""
+        held = self.store.get(key_of(obj))
+        if held is None or uid_of(held) == uid_of(obj) or version_of(held) < version_of(obj):
+            self.shown[key_of(obj).name] = obj
 
     def take_list(self) -> None:
         if self.listed is None:
@@ -97,13 +120,27 @@ class Follower:
     def receive_list(self) -> None:
         if self.listed is not None:
             objects, version = self.listed
+            self.shown.clear()
+            for obj in objects:
+                self._show(obj)
             self.store.replace(objects, str(version))
             self.seen = version
             self.listed = None
 
     def assume(self, which: int) -> None:
         if self.answers:
-            self.store.assume(self.answers.pop(-1 - which % len(self.answers)))
+            answer, created = self.answers.pop(-1 - which % len(self.answers))
+            self.store.assume(answer, created=created)
+
+    def change_in_memory(self, name: str, value: int) -> None:
+        held = self.store.get(Key("n", name))
+        if held is not None:
+            self.store.assume({**held, "value": value})
+            self.in_memory.add(name)
+
+    def restore(self, name: str) -> None:
+        self.store.restore(Key("n", name))
+        self.in_memory.discard(name)
 
     def catch_up(self) -> None:
         self.receive_list()
@@ -111,7 +148,7 @@ class Follower:
             self.deliver()
 
     def _pending(self) -> Iterator[tuple[str, Object]]:
-        return (event for event in self.server.events if int(metadata(event[1])["resourceVersion"]) > self.seen)
+        return (event for event in self.server.events if version_of(event[1]) > self.seen)
 
 
 names = st.sampled_from(NAMES)
@@ -124,6 +161,9 @@ steps = st.one_of(
     st.just(("take_list",)),
     st.just(("receive_list",)),
     st.tuples(st.just("assume"), st.integers(0, 2)),
+    st.tuples(st.just("assume"), st.integers(0, 2)),
+    st.tuples(st.just("change_in_memory"), names, st.integers(0, 2)),
+    st.tuples(st.just("restore"), names),
 )
 histories = st.lists(steps, min_size=10, max_size=60)
 
@@ -132,13 +172,18 @@ def play(follower: Follower, step: tuple[Any, ...]) -> None:
     server = follower.server
     match step:
         case ("write", name, value, member, ours):
+            created = name not in server.objects and member
             answer = server.write(name, value, member=member)
             if ours:
-                follower.answers.append(answer)
+                follower.answers.append((answer, created))
         case ("delete", name):
             server.delete(name)
         case ("assume", which):
             follower.assume(which)
+        case ("change_in_memory", name, value):
+            follower.change_in_memory(name, value)
+        case ("restore", name):
+            follower.restore(name)
         case (action,):
             getattr(follower, action)()
 
@@ -156,6 +201,8 @@ def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...
         play(follower, step)
         assert by_uid(follower.heard.values()).keys() == by_uid(store.values()).keys()
     follower.catch_up()
+    for name in list(follower.in_memory):
+        follower.restore(name)
     want = by_uid(follower.server.members())
     by_value = [by_uid(store.by_index("value", value)) for value in range(3)]
     assert by_uid(store.values()) == want
@@ -165,11 +212,28 @@ def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...
 @settings(max_examples=300)
 @given(history=histories)
 def test_a_reader_never_sees_an_object_go_back_in_time(history: list[tuple[Any, ...]]) -> None:
+    """Unless somebody restores it."""
     follower = Follower(Server())
     newest: dict[str, int] = {}
     for step in history:
+        if step[0] == "restore" and (restored := follower.store.get(Key("n", step[1]))) is not None:
+            newest.pop(uid_of(restored), None)
         play(follower, step)
         for obj in follower.store.values():
-            version = int(metadata(obj)["resourceVersion"])
+            version = version_of(obj)
             assert version >= newest.get(uid_of(obj), 0)
             newest[uid_of(obj)] = version
+
+
+@settings(max_examples=300)
+@given(history=histories)
+def test_what_is_restored_is_what_list_and_watch_showed_last(history: list[tuple[Any, ...]]) -> None:
+    follower = Follower(Server())
+    for step in history:
+        play(follower, step)
+        if step[0] == "restore":
+            held = follower.store.get(Key("n", step[1]))
+            assert held == follower.shown.get(step[1])
+    for name in NAMES:
+        follower.restore(name)
+    assert by_uid(follower.store.values()) == by_uid(follower.shown.values())

@@ -5,7 +5,7 @@ It never raises, for any JSON: a rule may have been stored by an older version, 
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from tollbar.api import devices, texts
 from tollbar.api.parse import MAX_ERRORS, parse
@@ -45,7 +45,7 @@ def _problems(rule: TolerationRule) -> Iterator[FieldError]:
 
 
 def _match_problems(match: Match) -> Iterator[FieldError]:
-    for type_, member in (("CEL", match.cel), ("ExtendedResource", match.extended_resource), ("Device", match.device)):
+    for type_, member in match.members.items():
         field, detail = f"spec.match.{MEMBERS[type_]}", texts.MEMBER.format(member=MEMBERS[type_], type=type_)
         if match.type == type_ and member is None:
             yield required(field, detail)
@@ -59,6 +59,8 @@ def _match_problems(match: Match) -> Iterator[FieldError]:
                     yield from devices.problems(prototype, f"{field}.prototypes[{index}]")
             case CelMatch() | None:
                 pass
+            case _:
+                assert_never(member)
 
 
 def _name_problems(given: tuple[str, ...], path: str) -> Iterator[FieldError]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_snake
 
 from tollbar.api import durations, texts
 from tollbar.api.base import ATOMIC, SET, ApiType, Conditions, Count, Int64, LabelSelector, ObjectMeta, Quantity
@@ -196,14 +197,14 @@ class Match(ApiType):
     """For the type Device."""
 
     @property
+    def members(self) -> Mapping[str, MatchMember | None]:
+        """Every member by its type; None where it is absent."""
+        return {type_: getattr(self, to_snake(name)) for type_, name in MEMBERS.items()}
+
+    @property
     def member(self) -> MatchMember:
         """The member that `type` names.  A parsed rule always has it."""
-        members: dict[str, MatchMember | None] = {
-            "CEL": self.cel,
-            "ExtendedResource": self.extended_resource,
-            "Device": self.device,
-        }
-        member = members[self.type]
+        member = self.members[self.type]
         if member is None:
             raise ValueError(texts.MEMBER.format(member=MEMBERS[self.type], type=self.type))
         return member

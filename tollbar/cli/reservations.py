@@ -11,17 +11,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from controllers import claimwrites
 from tollbar.decide.claims import draining
 from tollbar.decide.claims.draining import DrainingFacts
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS
-from tollbar.runtime import pager
+from tollbar.runtime import claimwrites, pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.runtime.retry import READ
-from tollbar.runtime.store import Store
 
 _ATTEMPTS: Final = 5
 
@@ -74,7 +72,7 @@ async def _swap(client: Client, claim: Object, pods: list[Object]) -> _Result:
         if plan is None:
             return "meanwhile"
         try:
-            await claimwrites.perform(client, Store(RESOURCE_CLAIMS), claim, plan)
+            await claimwrites.perform(client, claim, plan)
             return "freed" if plan.unprotect else "swapped"
         except NotFound:
             return "meanwhile"

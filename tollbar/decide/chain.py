@@ -11,9 +11,9 @@ A = TypeVar("A")
 Chain: TypeAlias = Sequence[Callable[[C], A | None]]
 
 
-def first_answer(chain: Chain[C, A], case: C, otherwise: A) -> A:
-    """The answer of the first function that has one, `otherwise` when none has."""
+def first_answer(chain: Chain[C, A], case: C) -> A | None:
+    """The answer of the first function that has one."""
     for function in chain:
         if (answer := function(case)) is not None:
             return answer
-    return otherwise
+    return None

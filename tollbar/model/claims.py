@@ -5,6 +5,7 @@ A Pod's reference to a claim is resolved as Kubernetes does it (k8s.io/dynamic-r
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -150,3 +151,12 @@ def is_reserved_for(claim: Object, pod: Object) -> bool:
         entry.get("uid") == uid or (group is not None and is_pod_group_entry(entry) and entry.get("name") == group)
         for entry in reserved_for(claim)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocation:
+    """`status` is the claim's whole status to be, None when only the finalizer is to go; both are fenced by the
+    resourceVersion of the claim that was decided about."""
+
+    status: Object | None
+    unprotect: bool

@@ -1,10 +1,10 @@
-"""Where the API server is and how it is asked: credentials and session, as `kubernetes.aio` finds and builds them.
+"""The address of the API server, the credentials and the HTTP session, as `kubernetes.aio` finds and builds them.
 
-Called by the client alone.  The library reads kubeconfigs, exec plugins and service accounts, and sets TLS up.
+The library reads kubeconfigs, exec plugins and service accounts, and sets TLS up.
 
-Invariants: credentials, and whom to trust, are read again every minute; one session, whose connections are kept.
-Hazards: credentials that cannot be read again stay in use; an authority that was trusted is trusted until the end of
-the process.
+Invariants: credentials and CA certificates are read again every minute; there is one session, with keep-alive.
+Hazards: credentials that cannot be read again stay in use; a CA that was trusted once stays trusted until the process
+ends.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ _log: Final = logging.getLogger(__name__)
 
 _RELOAD_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 75.0
-"""How long a connection may rest and is used again: the API server closes it after 90."""
+"""How long an idle connection is kept: the API server closes it after 90."""
 _POOL: Final = 256
 
 
 class Access:
     """The library's configuration and session; reads the credentials again every minute, in a thread.
 
-    One reading serves everything that may change on disk or expire: the projected service account token, token files,
-    exec plugins and identity providers (whose own expiry the library's loader honours), client certificates, and the
-    certificates of the cluster's authority.
+    This covers everything that may change on disk or expire: the projected service account token, token files, exec
+    plugins and identity providers (whose own expiry the library's loader honours), client certificates, and the CA
+    certificates of the cluster.
     """
 
     def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, files: "_Files", clock: Clock) -> None:
@@ -57,7 +57,7 @@ class Access:
 
     @classmethod
     async def load(cls, kubeconfig: str | None, context: str | None, clock: Clock) -> "Access":
-        """Raises KubeconfigError, whatever it was that the library disliked."""
+        """Raises KubeconfigError for every error of the library."""
         configuration = Configuration(
             connection_pool_maxsize=_POOL,
             client_session_kwargs={
@@ -83,8 +83,8 @@ class Access:
         token = self._configuration.api_key.get("BearerToken")
         return {"Authorization": token} if token else {}
 
-    def distrust(self) -> None:
-        """The server refused what we have: read again in five seconds rather than at the end of the minute."""
+    def reload_soon(self) -> None:
+        """Read the credentials again in five seconds, after the server has refused them."""
         self._reload_at = min(self._reload_at, self._clock.monotonic() + 5.0)
 
     async def refresh(self) -> None:
@@ -100,7 +100,7 @@ class Access:
                 else:
                     await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
                 files = await asyncio.to_thread(_files, self._configuration)
-            except Exception as error:  # what we have may still be good
+            except Exception as error:  # the credentials in use may still be valid
                 _log.warning("cannot read the credentials again", extra={"error": str(error)})
                 return
             if files.certificate is not None and files.certificate != self._files.certificate:
@@ -114,12 +114,12 @@ class Access:
 
 
 class _Rest(RESTClientObject):
-    """The library's TLS and pool set-up, giving out the session itself."""
+    """The library's TLS and pool set-up, with access to the aiohttp session."""
 
     ssl_context: ssl.SSLContext
 
     def _create_connector(self) -> aiohttp.TCPConnector:
-        """The library's, whose connections rest for 15 seconds only: a handshake costs the CPU of ten calls."""
+        """The library drops idle connections after 15 seconds, and a handshake costs the CPU of ten calls."""
         return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
 
     def session(self) -> aiohttp.ClientSession:
@@ -129,14 +129,14 @@ class _Rest(RESTClientObject):
 
 
 class _File(NamedTuple):
-    """`changed` is in ns."""
+    """`changed` is the time of modification in nanoseconds."""
 
     path: str
     changed: int
 
 
 class _Files(NamedTuple):
-    """What the TLS session was made from: our certificate, and those of the server's authority."""
+    """The files that the TLS session was made from: the client certificate, and the CA certificates of the server."""
 
     certificate: _File | None
     authority: _File | None
@@ -151,7 +151,7 @@ def _file(path: str | None) -> _File | None:
 
 
 def _check_address(server: str) -> None:
-    """Raises KubeconfigError for what the HTTP library cannot even parse."""
+    """Raises KubeconfigError for an address that the HTTP library cannot parse."""
     try:
         urlsplit(server).port  # noqa: B018
     except ValueError as error:

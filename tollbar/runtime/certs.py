@@ -1,6 +1,4 @@
-"""Serving certificates: a CA of our own and a leaf for given hosts, as PEM files in a directory.
-
-Called by: `tollbar certs`, `tollbar dev` and the certificates controller; `expiry` by the webhook's metric.
+"""Serving certificates: a self-signed CA and a leaf for given hosts, as PEM files in a directory.
 
 Files: `tls.crt` and `tls.key` for the server, `ca.crt` (one or several CAs) for whoever verifies it, `ca.key` to renew
 the leaf under the same CA.  ECDSA P-256 everywhere; the CA lives a year, a leaf 30 days and never longer than its CA.
@@ -9,7 +7,7 @@ Invariants: nothing is written unless something has to change; each file is repl
 that reloads when `tls.crt` changes finds its key in place; keys are readable by their owner alone; an old CA stays in
 `ca.crt` until it expires, so that a leaf it signed is still trusted while others move.
 
-Hazards: the clock of the machine is believed; validity starts five minutes early for readers whose clock is behind.
+Hazards: the clock of this machine must be right; validity starts five minutes early for clients whose clock is behind.
 """
 
 import os
@@ -105,7 +103,7 @@ def _fits(
     try:
         leaf.verify_directly_issued_by(issuer)
         named = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except Exception:  # whatever is wrong with a certificate that we did not make, the answer is a new one
+    except Exception:  # any error in a certificate that somebody else made leads to a new one
         return False
     return _fresh(leaf, moment, renew_at) and set(named) == set(names)
 

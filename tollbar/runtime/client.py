@@ -1,13 +1,13 @@
-"""The API client: raw bytes in and out over the session of `kubernetes.aio`, plain dicts above.
+"""The API client: objects are plain dicts, sent and received over the aiohttp session of `kubernetes.aio`.
 
-Called by the reflectors, controllers, recorder, elector and the command line.  Server, credentials and session come
-from `access`; encoding, deadlines, limits and errors are ours, since the typed calls cost ten times as much.
+Server, credentials and session come from `access`; encoding, deadlines, rate limits and errors are implemented here,
+because the library's typed calls cost ten times as much CPU.
 
-Invariants: every failure is an `ApiError`; no call waits for an answer without a deadline; a 429 that says for how
-long stops all calls of this client so long (one that does not is about that call alone: EventRateLimit, say); nothing
-is repeated here (see `retry`).  Deadlines start when a call is sent, not while it waits for its turn.
+Invariants: every failure is an `ApiError`; every call has a deadline, which starts when the call is sent, not while it
+waits for the rate limit; a 429 with Retry-After pauses all calls of this client for that time (a 429 without one, such
+as that of EventRateLimit, concerns that call alone); no call is repeated here (see `retry`).
 
-Hazard: when the server is down every call raises `Unreachable`.
+Hazard: while the API server is down every call raises `Unreachable`.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ LIST_TIMEOUT: Final = 60.0
 INACTIVITY: Final = 75.0
 """Seconds without a byte after which a watch is dead: the server sends a bookmark every minute."""
 LONGEST_PAUSE: Final = 60.0
-"""Seconds for which all calls wait, at most, whatever a server asks for."""
+"""Seconds for which a Retry-After pauses all calls, at most."""
 
 _FAILURES: Final = (aiohttp.ClientError, OSError)
 
@@ -83,7 +83,7 @@ class Client:
         self._clock = clock
         self._requests = metrics.counter("rest_client_requests_total")
         self._host = urlsplit(access.host).netloc
-        # Not compressed: inflating costs this one core more than the network costs the cluster.
+        # Not compressed: decompression would cost the one core of this process more than the network does.
         self._headers = {"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"}
 
     @classmethod
@@ -230,7 +230,7 @@ class Client:
 
         Close it when leaving early (`contextlib.aclosing`).  Raises Gone (as an answer or in the stream) when the
         version is too old, Unreachable when nothing arrives for `inactivity` seconds or the stream is cut, and
-        JSONDecodeError for a line that cannot be read: what it said is lost.
+        JSONDecodeError for a line that cannot be read: that event is lost.
         """
         query = {
             "watch": "1",
@@ -261,7 +261,7 @@ class Client:
     ) -> bytes:
         """One exchange: the bytes of a good answer, an ApiError otherwise.  Empty query values are left out.
 
-        `path` is absolute and already percent-encoded; `accept` asks for another form than plain JSON, a Table say;
+        `path` is absolute and already percent-encoded; `accept` asks for another form than plain JSON, such as a Table;
         `timeout` is in seconds from sending to the last byte.
         """
         async with self._slots:
@@ -278,7 +278,7 @@ class Client:
         return answer
 
     async def _turn(self) -> None:
-        """Wait out a 429 and our own limit; have credentials that are at most a minute old."""
+        """Wait for the end of a 429's pause and for the rate limit, and refresh credentials older than a minute."""
         await self._pause.wait()
         if self._bucket is not None:
             await self._bucket.take()
@@ -346,12 +346,12 @@ class Client:
         if isinstance(error, TooManyRequests) and asked is not None:
             self._pause.extend(min(asked, LONGEST_PAUSE))
         if isinstance(error, Unauthorized):
-            self._access.distrust()
+            self._access.reload_soon()
         return error
 
 
 def _decode(method: str, body: bytes) -> Object:
-    """Raises Unreachable for what is no JSON: something between us and the API server has answered."""
+    """Raises Unreachable for an answer that is not JSON: a proxy or load balancer has answered."""
     try:
         decoded: Object = orjson.loads(body)
     except orjson.JSONDecodeError as error:

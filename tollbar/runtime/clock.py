@@ -1,4 +1,4 @@
-"""Time as a parameter, so that tests own it.  Called by everything in the runtime that waits or measures."""
+"""Time as a parameter, so that tests can control it."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what others read, monotonic time for what is measured, and the wait that goes with them."""
+    """Wall time for timestamps that others read, monotonic time for durations, and a sleep on the same time."""
 
     def now(self) -> float:
         """Seconds since the epoch; may jump."""
@@ -17,7 +17,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after so many seconds of monotonic time; at once, but after yielding, for zero or less."""
+        """Return after so many seconds of monotonic time; for zero or less, only yield to the event loop."""
         ...
 
 

@@ -1,10 +1,10 @@
 """The configuration file of every process, as an API type: `config.tollbar.dev/v1alpha1`, kind Configuration.
 
-Called by: the entry points, once, at start.  Flags arrive as overrides of single fields.  Values come out ready to use:
-durations as seconds, addresses as `Address`, selectors as plain dicts for `tollbar.model.selectors`.
+Flags override single fields.  Durations are parsed into seconds, addresses into `Address`; selectors stay plain dicts
+for `tollbar.model.selectors`.
 
-Invariants: an unknown or ill-typed field is an error, never ignored; all that is wrong is reported at once, each with
-its path and a sentence; every field is read by some process.
+Invariants: an unknown or ill-typed field is an error; all errors are reported at once, each with its path and a
+sentence; every field is used by at least one process.
 """
 
 import difflib
@@ -242,13 +242,13 @@ def _set(document: dict[str, Any], field: str, value: object) -> None:
     for parent in parents:
         below = document.setdefault(parent, {})
         if not isinstance(below, dict):
-            return  # the file's own mistake, which validation reports with its path
+            return  # the file is wrong here, which validation reports with the path
         document = below
     document[last] = value
 
 
 def _contradictions(election: LeaderElection) -> tuple[tuple[str, str], ...]:
-    """The periods only protect the lease in this order (client-go asks the same)."""
+    """Periods that would not protect the lease, checked as client-go does."""
     found = []
     if election.lease_duration < 1 or election.lease_duration % 1:
         found.append(("leaderElection.leaseDuration", "must be whole seconds, at least 1s"))
@@ -261,7 +261,7 @@ def _contradictions(election: LeaderElection) -> tuple[tuple[str, str], ...]:
 
 def _explained(error: ValidationError) -> tuple[tuple[str, str], ...]:
     details = error.errors(include_url=False, include_input=False)
-    # A default that waits for other fields is reported as an error of its own when one of those is wrong.
+    # pydantic also reports a default that depends on other fields when one of those is wrong.
     return tuple(_explain(one) for one in details if one["type"] != "default_factory_not_called")
 
 

@@ -1,38 +1,40 @@
-"""The loop of a controller: take a key, reconcile it, do what the outcome says.  One switch, in one place.
+"""The loop of a controller: take a key from the work queue, reconcile it, and requeue it as the outcome says.
 
-Called by: the controllers' entry point, while leading.  The reconcile function gets a key and nothing else; it re-reads
-the store.
+The reconcile function gets a key and nothing else; it reads the objects from the stores.
 
-Invariants: every outcome counts in one metric and writes one log line; Done and RetryAfter forget the back-off of a
-key, everything else lengthens it; no exception of a reconcile ends a worker; between two reconciles of a worker
-everything else in the process gets its turn; a stopped controller finishes what runs, for at most `grace` seconds, and
-starts nothing.
+Invariants: every outcome is counted in one metric and writes one log line; Done and RetryAfter reset the back-off of a
+key, every other outcome lengthens it; an exception in a reconcile never ends a worker; a worker yields to the event
+loop between two reconciles; a stopped controller lets running reconciles finish for at most `grace` seconds, and starts
+no new ones.
 
-Hazards: connect the queue when the loop runs, not before: what nobody drains grows with every key there ever was; a
-reconcile that never returns occupies one worker.
+The watches are connected when the loop starts, not before: a queue without workers would grow without bound.
+Hazard: a reconcile that never returns occupies one worker.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from tollbar.model.plan import Done, Failed, Outcome, Requeue, RetryAfter
 from tollbar.runtime import log
+from tollbar.runtime.caches import listed
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.source import Watch
+from tollbar.runtime.store import Store
 from tollbar.runtime.workqueue import ShutDown, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
 _log: Final = logging.getLogger(__name__)
 
-PATIENCE: Final = 30.0
-"""Seconds of back-off, at most, after no answer or a failing server: nothing wakes a key when the outage ends."""
+MAX_API_BACKOFF: Final = 30.0
+"""Seconds of back-off, at most, after an API error or a stale view: no event requeues the key when an outage ends."""
 GRACE: Final = 4.0
-"""Less than the time between losing a lease and its expiry (15 s - 10 s), so that work has ended when it matters."""
+"""Seconds.  Less than leaseDuration - renewDeadline (15 s - 10 s), so that the work ends before the lease expires."""
 
 
 class Controller(Generic[K]):
@@ -44,14 +46,18 @@ class Controller(Generic[K]):
         *,
         queue: WorkQueue[K],
         reconcile: Callable[[K], Awaitable[Outcome]],
+        watches: Sequence[Watch[Any, K]] = (),
+        needs: Sequence[Store] = (),
         workers: int,
         metrics: Metrics,
         clock: Clock,
         grace: float = GRACE,
     ) -> None:
         self.name = name
-        self._queue = queue
-        self._reconcile = reconcile
+        self.queue = queue
+        self.watches = watches
+        self.needs = needs
+        self.reconcile = reconcile
         self._workers = workers
         self._clock = clock
         self._grace = grace
@@ -64,14 +70,19 @@ class Controller(Generic[K]):
         metrics.gauge("controller_runtime_max_concurrent_reconciles").labels(name).set(workers)
 
     async def run(self) -> None:
-        """Work until the queue is shut down, or until cancelled, which shuts it down."""
+        """Work until the queue is shut down, or until cancelled, which shuts it down.
+
+        Starts when the stores that it needs have synced.
+        """
+        await listed(self.needs)
+        self.connect()
         workers = {asyncio.create_task(self._work(), name=f"{self.name} worker {i}") for i in range(self._workers)}
         try:
             done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
             for worker in done:
                 worker.result()
         finally:
-            self._queue.shut_down()
+            self.queue.shut_down()
             try:
                 await asyncio.wait(workers, timeout=self._grace)
             finally:
@@ -79,10 +90,20 @@ class Controller(Generic[K]):
                     worker.cancel()
                 await asyncio.wait(workers)
 
+    def connect(self) -> None:
+        """Let the watches add keys to the queue from now on.  Call it once, when the workers start."""
+        for watch in self.watches:
+            watch.connect(self.queue)
+
+    def resync(self) -> None:
+        """Add the keys of all objects that are there, as at the start."""
+        for watch in self.watches:
+            watch.replay(self.queue)
+
     async def _work(self) -> None:
         while True:
             try:
-                key = await self._queue.get()
+                key = await self.queue.get()
             except ShutDown:
                 return
             self._active.inc()
@@ -93,14 +114,14 @@ class Controller(Generic[K]):
             finally:
                 self._seconds.observe(self._clock.monotonic() - started)
                 self._active.dec()
-                self._queue.done(key)
-            await asyncio.sleep(0)  # a reconcile that writes nothing never waits, and the lease is to be renewed
+                self.queue.done(key)
+            await asyncio.sleep(0)  # a reconcile without a write never yields, and the lease must be renewed
 
     async def _process(self, key: K) -> None:
         try:
-            outcome = await self._reconcile(key)
-        except ApiError as error:  # the server's answer says it all
-            self._fail(key, at_most=PATIENCE)
+            outcome = await self.reconcile(key)
+        except ApiError as error:  # a stack trace would add nothing to the server's answer
+            self._fail(key, at_most=MAX_API_BACKOFF)
             _log.error("reconcile failed", extra={"error": str(error)})
             return
         except Exception:
@@ -110,16 +131,16 @@ class Controller(Generic[K]):
         match outcome:
             case Done():
                 self._count("success")
-                self._queue.forget(key)
+                self.queue.forget(key)
                 _log.debug("reconciled")
             case RetryAfter(seconds):
                 self._count("requeue_after")
-                self._queue.forget(key)
-                self._queue.add_after(key, seconds)
+                self.queue.forget(key)
+                self.queue.add_after(key, seconds)
                 _log.debug("reconciled, looking again later", extra={"seconds": seconds})
             case Requeue(reason):
                 self._count("requeue")
-                self._queue.add_rate_limited(key, at_most=PATIENCE)
+                self.queue.add_rate_limited(key, at_most=MAX_API_BACKOFF)
                 _log.debug("reconcile to be repeated", extra={"reason": reason})
             case Failed(reason, at_most):
                 self._terminal.inc()
@@ -129,7 +150,7 @@ class Controller(Generic[K]):
     def _fail(self, key: K, *, at_most: float = float("inf")) -> None:
         self._count("error")
         self._errors.inc()
-        self._queue.add_rate_limited(key, at_most=at_most)
+        self.queue.add_rate_limited(key, at_most=at_most)
 
     def _count(self, result: str) -> None:
         self._total.labels(self.name, result).inc()

@@ -1,7 +1,4 @@
-"""What decides how Tollbar lives with this cluster's own controllers: its version, what it serves, who may what.
-
-Asked by the controllers when they begin, for their log, and by `tollbar status`, as an administrator.
-"""
+"""Detects what decides how Tollbar works beside kube-controller-manager: server version, served APIs, permissions."""
 
 import logging
 import re
@@ -12,7 +9,13 @@ from typing import Final, Protocol
 import orjson
 
 from tollbar.model.objects import Object
-from tollbar.model.resources import POD_GROUPS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
+from tollbar.model.resources import (
+    POD_GROUPS,
+    RESOURCE_CLAIMS,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_REVIEWS,
+    Resource,
+)
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
@@ -29,7 +32,7 @@ _POD_GROUP_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """`version` as the API server says it; `pod_groups` is the apiVersion in which it serves PodGroups, empty when it
+    """`version` is the API server's gitVersion; `pod_groups` the apiVersion in which it serves PodGroups, empty when it
     does not; `may_bind` whether reservations may be written (`resourceclaims/binding`), None when that is not known.
     """
 
@@ -39,7 +42,7 @@ class Surroundings:
 
 
 async def look_around(client: Client, user: str = "") -> Surroundings:
-    """For `user`, or for whoever asks.  Raises ApiError when the API server does not answer."""
+    """`may_bind` is about `user`, or else about this client's own user.  Raises ApiError."""
     groups = await pod_groups(client)
     return Surroundings(
         await _version(client), groups.api_version if groups is not None else "", await _may_bind(client, user)
@@ -47,9 +50,9 @@ async def look_around(client: Client, user: str = "") -> Surroundings:
 
 
 class ServerVersion:
-    """The API server's version, asked for again every `AGE` seconds: a cluster is upgraded under our feet.
+    """The API server's version, read again every `AGE` seconds because a cluster may be upgraded meanwhile.
 
-    An answer that fails to come, or is none, changes nothing, and is asked for again after `RETRY` seconds.
+    When it cannot be read, the last known version stays, and it is read again after `RETRY` seconds.
     """
 
     AGE: Final = 300.0
@@ -62,12 +65,12 @@ class ServerVersion:
         self._due = float("-inf")
 
     async def is_before(self, minor: tuple[int, int]) -> bool:
-        """Whether it is older than this; what cannot be read, and what was never answered, counts as new."""
+        """Whether it is older than this minor version; an unknown version counts as newer."""
         if self._clock.monotonic() >= self._due:
             try:
                 version = await _version(self._client)
             except ApiError as error:
-                _log.warning("the API server does not say its version", extra={"error": str(error)})
+                _log.warning("cannot read the version of the API server", extra={"error": str(error)})
                 version = ""
             self._known = minor_of(version) if version else self._known
             self._due = self._clock.monotonic() + (self.AGE if version else self.RETRY)
@@ -75,16 +78,16 @@ class ServerVersion:
 
 
 def minor_of(version: str) -> tuple[int, int]:
-    """Of a version as API servers say it, such as `v1.36.3` or `v1.35.4-gke.100`; very high when it is none.
+    """The minor version of a gitVersion such as `v1.36.3` or `v1.35.4-gke.100`; very high when it cannot be parsed.
 
-    `v0.0.0-master+…` is what a build says that nobody told its version.
+    `v0.0.0-master+…` is the version of a build without version information.
     """
     found = re.match(r"v?([1-9]\d*)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else _NEW
 
 
 async def _version(client: Client) -> str:
-    """Empty when the answer is none.  Raises ApiError."""
+    """Empty when the answer has no gitVersion.  Raises ApiError."""
     answer: bytes = await READ(client.raw, "GET", "/version")
     try:
         said = orjson.loads(answer)
@@ -94,13 +97,13 @@ async def _version(client: Client) -> str:
 
 
 class Discovery(Protocol):
-    """What of the client tells what is served."""
+    """The part of the client that lists served resources."""
 
     async def served(self, group_version: str) -> set[str]: ...
 
 
 async def pod_groups(client: Discovery) -> Resource | None:
-    """PodGroups (scheduling.k8s.io, KEP-4671) in the best version that is served; None when none is."""
+    """PodGroups (scheduling.k8s.io, KEP-4671) in the newest version that is served; None when none is."""
     for version in _POD_GROUP_VERSIONS:
         found = replace(POD_GROUPS, version=version)
         if found.plural in await READ(client.served, found.api_version):
@@ -108,8 +111,18 @@ async def pod_groups(client: Discovery) -> Resource | None:
     return None
 
 
+async def user_name(client: Client) -> str:
+    """The user name that the API server knows this client by (SelfSubjectReview).  Raises ApiError."""
+    review: Object = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind}
+    answer: Object = await READ(client.create, SELF_SUBJECT_REVIEWS, review)
+    return str(answer["status"]["userInfo"]["username"])
+
+
 async def may(client: Client, verb: str, group: str, resource: str, subresource: str = "", *, user: str = "") -> bool:
-    """Whether `user`, or whoever asks, may do that on the whole cluster (SelfSubjectAccessReview).  Raises ApiError."""
+    """Whether `user`, or else this client's own user, may do that on the whole cluster.  Raises ApiError.
+
+    Asks by SubjectAccessReview or SelfSubjectAccessReview.
+    """
     kind = _SUBJECT_ACCESS_REVIEWS if user else SELF_SUBJECT_ACCESS_REVIEWS
     subject: Object = {"user": user, "groups": ["system:authenticated"]} if user else {}
     attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
@@ -123,7 +136,8 @@ async def may(client: Client, verb: str, group: str, resource: str, subresource:
 
 
 async def _may_bind(client: Client, user: str) -> bool | None:
-    """Both verbs that the API server asks for, from 1.36 on, when allocation or reservations change."""
+    """Whether both verbs are granted that the API server checks, from 1.36 on, when `allocation` or `reservedFor`
+    change; None when access reviews are forbidden or not served."""
     for verb in ("update", "patch"):
         try:
             if not await may(client, verb, RESOURCE_CLAIMS.group, RESOURCE_CLAIMS.plural, "binding", user=user):
@@ -131,12 +145,3 @@ async def _may_bind(client: Client, user: str) -> bool | None:
         except (Forbidden, NotFound):
             return None
     return True
-
-
-async def described(client: Client) -> Object:
-    """For a log line; what cannot be found out is said, never raised."""
-    try:
-        found = await look_around(client)
-    except ApiError as error:
-        return {"error": str(error)}
-    return {"server": found.version, "podGroups": found.pod_groups, "mayBind": found.may_bind}

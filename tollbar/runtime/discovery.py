@@ -1,6 +1,6 @@
-"""Which kind is behind a plural name: asked of the API server, since a kind that users name may be any.
+"""Finds the resource for a group and a plural name by API discovery.
 
-Called by the reservations controller.  Nothing is kept: what is served changes with every CRD.
+Nothing is cached: what is served changes with every CRD.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ _VERBS: Final = frozenset({"get", "list", "watch"})
 
 
 async def find(client: Client, group: str, plural: str) -> Resource | None:
-    """The resource in the version that the server prefers, else in any.
+    """The resource in the group's preferred version, or else in any other version.
 
-    None when discovery does not list it, or as one that cannot be watched: a Binding, a review, a metric.
-    Raises ApiError when discovery itself fails: not knowing is not the same as None.
+    None when discovery does not list it, or lists it without get, list and watch (as for reviews and metrics).
+    Raises ApiError when discovery itself fails, in which case nothing is known.
     """
     for version in await _versions(client, group):
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
@@ -45,7 +45,7 @@ async def _items(client: Client, path: str, field: str) -> list[Object]:
 
 
 async def _get(client: Client, path: str) -> Object:
-    """What is there; an empty object when there is nothing."""
+    """The decoded answer; an empty object for 404."""
     try:
         answer: Object = orjson.loads(await client.raw("GET", path))
     except NotFound:

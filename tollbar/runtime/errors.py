@@ -1,7 +1,7 @@
-"""What the API server's refusals are called.  Raised by the client, matched by everything above it.
+"""The errors that calls of the API server raise.
 
-Conflict and not-found are ordinary: reconcilers match them.  `Unreachable` means no answer, so whether a write took
-effect is unknown unless `sent` is false.
+Conflict and NotFound are ordinary outcomes, which reconcilers match.  `Unreachable` means that no answer came: whether
+a write took effect is then unknown, unless `sent` is false.
 """
 
 from typing import Any, Final
@@ -9,11 +9,11 @@ from typing import Any, Final
 import orjson
 
 _SHOWN: Final = 300
-"""A refusal's message may quote the whole object: what is printed is cut, `message` is complete."""
+"""Characters of a message that `str` shows: it may quote the whole object.  `message` is complete."""
 
 
 class KubeconfigError(Exception):
-    """No usable way to the API server: no kubeconfig, a broken one, or no service account."""
+    """No usable credentials for the API server: no kubeconfig, a broken one, or no service account."""
 
 
 class ApiError(Exception):
@@ -42,10 +42,15 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     @property
-    def refused(self) -> bool:
-        """Whether validation or admission said no: the same call will fail until somebody changes something.
+    def excerpt(self) -> str:
+        """As much of the message as an Event shows: a strict field validation answers with the whole object."""
+        return self.message[:400]
 
-        A webhook's denial has any code that the webhook likes, 400 when it names none, so its text tells.
+    @property
+    def refused(self) -> bool:
+        """Whether validation or admission refused the call: repeating it fails until somebody changes something.
+
+        A webhook chooses the code of its denial (400 when it names none), so the message decides.
         """
         return self.message.startswith("admission webhook ") and " denied the request" in self.message
 
@@ -80,7 +85,7 @@ class Invalid(ApiError):
 
     @property
     def stale(self) -> bool:
-        """Whether the view was old: a failed `test` or path of a JSON Patch names no cause.  Re-read and rebuild."""
+        """Whether a `test` or path of a JSON Patch failed, which names no cause: read the object and patch it again."""
         return not self.refused
 
 
@@ -101,7 +106,7 @@ class Gone(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: refused before anything was done; `retry_after` is always set."""
+    """429: refused before the call had any effect; `retry_after` is always set."""
 
 
 class ServerError(ApiError):
@@ -109,7 +114,7 @@ class ServerError(ApiError):
 
 
 class Unreachable(ApiError):
-    """No answer of the API server: a connection error, a timeout, no JSON.  `sent` is false when nothing ever left."""
+    """No answer: a connection error, a timeout, no JSON.  `sent` is false when the request never left this process."""
 
     def __init__(self, message: str, *, method: str = "", sent: bool = True) -> None:
         super().__init__(0, "Unreachable", message, method=method)

@@ -1,14 +1,14 @@
-"""Events on objects (events.k8s.io/v1): the one thing about a gated Pod that `kubectl describe` shows its owner.
+"""Records Events (events.k8s.io/v1) on objects, which `kubectl describe` shows.
 
-Called by: the controllers, with the events of a plan.  `emit` never waits and never fails; `run` does the sending.
+`emit` never waits and never fails; `run` sends the Events.
 
-Invariants: the first of its kind is created without a series, repeats within two minutes patch the series of that Event
-(the API allows nothing else to change), at most every ten seconds; equal events that wait are sent as one; what is sent
-per second is bounded, and what cannot be sent is dropped and counted (`tollbar_events_total`).
+Invariants: the first of equal events creates an Event; repeats within two minutes patch its series (the API lets
+nothing else change), at most every ten seconds; equal events that wait are sent as one; the rate of calls is bounded,
+and events that cannot be sent are dropped and counted (`tollbar_events_total`).
 
-Hazards.  Down, or the API server slow: the queue fills, the newest events are dropped, no reconcile notices.  Doubled:
-two recorders make two series.  The last repeats of a series may never be told.  The API server deletes Events after an
-hour.
+Hazards.  When the API server is down or slow, the queue fills and the newest events are dropped; reconciles go on.
+Doubled: two recorders make two series.  The last repeats of a series may not be recorded.  The API server deletes
+Events after an hour.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _log: Final = logging.getLogger(__name__)
 NOTE_LIMIT: Final = 1024
 SERIES_SECONDS: Final = 120.0
 REPEAT_SECONDS: Final = 10.0
-"""Between two writes of one Event; the next counts the repeats.  A rule that fails does so for Pod after Pod."""
+"""Seconds between two writes of one Event, since a failing rule fails for every Pod; the next write adds the count."""
 _QUEUE: Final = 1000
 _RATE: Final = 50.0
 _BURST: Final = 200
@@ -44,7 +44,7 @@ _MORE: Final = "..."
 
 
 class EventClient(Protocol):
-    """What the recorder needs of `tollbar.runtime.client.Client`."""
+    """The part of `tollbar.runtime.client.Client` that the recorder uses."""
 
     async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object: ...
     async def patch(
@@ -94,7 +94,7 @@ class Recorder:
         )
 
     def emit(self, regarding: Object, event: Event, related: Object | None = None) -> None:
-        """Have the event recorded on an object soon, or dropped.  `regarding` carries apiVersion, kind and metadata."""
+        """Queue an event on an object, or drop it.  `regarding` must have apiVersion, kind and metadata."""
         subject, other = _reference(regarding), _reference(related) if related else None
         key = json.dumps([subject, other, event.type, event.reason, event.action, event.note])
         now = self._clock.now()
@@ -113,7 +113,7 @@ class Recorder:
             self._arrived.set()
 
     async def run(self) -> None:
-        """Send what was emitted, oldest first, until cancelled.  What waits then is lost."""
+        """Send the queued events, oldest first, until cancelled.  Events that still wait are lost."""
         while True:
             await self._arrived.wait()
             await self._bucket.take()

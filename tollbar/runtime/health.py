@@ -1,12 +1,10 @@
 """Probes and metrics over HTTP: /healthz and /readyz as the Kubernetes components answer them, /metrics for Prometheus.
 
-Called by: every process.  The entry point registers checks and runs the servers and the two services below.
+Invariants: a check only reads memory and returns None or one sentence without user data; a check that raises has
+failed; a process that is shutting down is not ready, whatever its checks return.
 
-Invariants: a check is a quick look at memory that answers None or one sentence without user data; a check that raises
-has failed; once the process winds down it is not ready, whatever its checks say.
-
-Hazards: a blocked event loop answers no probe at all, which the kubelet counts as a failure; `LoopLag` also reports it
-afterwards, so that repeated short blocks are seen.
+Hazards: while the event loop is blocked no probe is answered, which the kubelet counts as a failure; `LoopLag` also
+reports it afterwards, so that repeated short blocks are noticed.
 """
 
 import asyncio
@@ -25,7 +23,7 @@ from tollbar.runtime.service import Background, Service
 _log: Final = logging.getLogger(__name__)
 
 Check: TypeAlias = Callable[[], str | None]
-"""None when all is well, else why not."""
+"""Returns None when the check passes, else why it fails."""
 
 _BEAT: Final = 1.0
 _BEATS: Final = 10
@@ -33,7 +31,7 @@ _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health:
-    """The named checks of a process.  `alive` failing means: restart me; `ready` failing: send me nothing."""
+    """The named checks of a process: `alive` for the liveness probe, `ready` for the readiness probe."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -41,7 +39,7 @@ class Health:
         self._ready: dict[str, Check] = {"ping": lambda: None, "shutdown": self._shutting_down}
         self._serving = False
         self.readiness: Service = _Readiness(self)
-        """Ready only while this runs: put it in the last phase, so that it is the first to stop."""
+        """The process is ready only while this runs: put it in the last phase, so that it stops first."""
 
     def alive(self, name: str, check: Check) -> None:
         self._alive[name] = check
@@ -138,9 +136,10 @@ class HttpServer:
 
 
 class LoopLag:
-    """A service that measures how late the event loop runs things, and the check that goes with it.
+    """A service that measures the lag of the event loop, and a check of it.
 
-    Fails when one of the last ten beats (one a second) was more than `limit` seconds late, or a beat is overdue.
+    The check fails when one of the last ten wake-ups (one a second) was more than `limit` seconds late, or the next one
+    is overdue by as much.
     """
 
     name = "event loop lag"

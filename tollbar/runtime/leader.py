@@ -1,21 +1,20 @@
-"""Leader election on a `coordination.k8s.io/v1` Lease: at most one process works at any instant.
+"""Leader election on a `coordination.k8s.io/v1` Lease: at most one process leads at any time.
 
-Called by: the controllers' entry point.  Wire format and periods are client-go's, so that stock tools and other
-electors understand the Lease.
+Fields and periods are those of client-go, so that other tools and electors understand the Lease.
 
 Invariants
-- `lead()` runs only while nobody else can believe the lease to be free.  Our time for that starts when a successful
-  write was *sent*, a standby's when it *saw* the record change, which is later.  Both are monotonic: wall clocks may
-  differ.
-- The work is told to stop `renew` seconds after that and must have stopped before `lease`; if it has not, the process
-  dies at once (`die`), because two leaders are worse than none.
+- `lead()` runs only while no other process can consider the lease expired.  The leader counts from when it *sent* its
+  last successful write, a standby from when it *saw* the record change, which is later.  Both use monotonic time,
+  because wall clocks may differ.
+- `lead()` is cancelled `renew` seconds after that and must have ended before `lease` seconds; otherwise the process
+  exits at once (`die`), because two leaders are worse than none.
 - Every write carries the resourceVersion that it replaces, so a write that arrives late changes nothing.
-- On cancellation the lease is renewed until the work has ended, and only then given back.
+- On cancellation the lease is renewed until the work has ended, and only then released.
 
-Hazards.  Down: a standby takes over after `lease` plus one retry, or after one retry when the lease was given back.
-Doubled: identities must be unique per start of a process, or both lead.  Behind: a process that was frozen whole
-(SIGSTOP, a paused machine) believes in its lease for one more turn of the event loop; patches therefore carry
-preconditions.  Give the elector a client of its own: one that waits out a 429, or is full of other calls, cannot renew.
+Hazards.  Down: a standby takes over after `lease` plus one retry, or after one retry when the lease was released.
+Doubled: identities must be unique per start of a process, or both lead.  Behind: a process that was suspended
+(SIGSTOP, a paused machine) runs one more turn of the event loop before it notices; patches therefore carry
+preconditions.  The elector needs a client of its own, since one that is paused by a 429 or busy cannot renew in time.
 """
 
 import asyncio
@@ -37,18 +36,18 @@ _log: Final = logging.getLogger(__name__)
 CALL_TIMEOUT: Final = 3.0
 _JITTER: Final = 0.2
 _MARGIN: Final = 0.5
-"""Seconds before the lease expires at which work that still runs ends the process."""
+"""Seconds before the lease expires: the process exits then if the work still runs."""
 _TICK: Final = 0.001
-"""Added to a wait for a deadline, so that it has passed afterwards whatever the clock's resolution."""
+"""Seconds added to a wait for a deadline, so that the deadline has passed afterwards at any resolution of the clock."""
 _TOO_LATE: Final = "the lease could not be renewed in time"
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time, or somebody else holds it.  The work has stopped; end the process."""
+    """The lease could not be renewed in time, or another process holds it.  The work has stopped; end the process."""
 
 
 class LeaseClient(Protocol):
-    """What the elector needs of `tollbar.runtime.client.Client`."""
+    """The part of `tollbar.runtime.client.Client` that the elector uses."""
 
     async def get(self, res: Resource, name: str, namespace: str = "") -> Object: ...
     async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object: ...
@@ -63,10 +62,9 @@ def _die() -> None:
 class Elector:
     """One candidate.  `identity` must be unique for this start of this process.
 
-    `lease`, `renew` and `retry` are seconds: how long others wait for us, how long we go on without a successful
-    renewal, and how often we try (plus or minus a fifth, by `rng`).  `annotations` say on the Lease what its holder
-    does, and are read at every write; `takes_over` is called with the Lease as its last holder left it, before the work
-    begins.  `die` ends the process without any clean-up.
+    `lease`, `renew` and `retry` are client-go's leaseDuration, renewDeadline and retryPeriod in seconds; the last one
+    varies by a fifth.  `annotations` are read and written to the Lease at every write; `takes_over` is called with the
+    Lease as its last holder left it, before the work begins.  `die` ends the process without any clean-up.
     """
 
     def __init__(
@@ -112,13 +110,13 @@ class Elector:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, then run `lead()` as a task while holding it.
 
-        Returns or raises what `lead()` did, after giving the lease back.  Raises LeadershipLost.  On cancellation it
-        cancels `lead()`, keeps the lease until that has ended, gives it back and lets the cancellation through.
+        Returns or raises what `lead()` did, after releasing the lease.  Raises LeadershipLost.  On cancellation it
+        cancels `lead()`, holds the lease until that has ended, releases it and raises CancelledError.
         """
         try:
             await self._acquire()
         except asyncio.CancelledError:
-            await self._release()  # the write that takes the lease may have been under way
+            await self._release()  # a write that acquires the lease may be on its way
             raise
         _log.info("became leader", extra={"lease": self._name, "identity": self._identity})
         self._status.set(1)
@@ -141,7 +139,10 @@ class Elector:
         await work
 
     async def _hold(self, work: asyncio.Future[None], renewing: asyncio.Task[str]) -> tuple[str, bool]:
-        """Wait until the work has ended ("") or the lease cannot be relied on (why); and whether we were cancelled."""
+        """Wait until the work has ended or the lease is lost.
+
+        Returns why it is lost ("" when the work has ended), and whether this task was cancelled.
+        """
         both: set[asyncio.Future[Any]] = {work, renewing}
         cancelled = False
         while not work.done():
@@ -158,19 +159,19 @@ class Elector:
         return "", cancelled
 
     async def _stop_in_time(self, work: asyncio.Future[None], why: str) -> None:
-        """End the work before the lease can expire, or the process."""
+        """Cancel the work, and end the process if the work has not ended before the lease expires."""
         _log.error("lost the lease, stopping the work", extra={"lease": self._name, "reason": why})
         work.cancel()
         while not work.done():
             left = self._renewed + self._lease - _MARGIN - self._clock.monotonic()
             if left <= 0:
-                _log.critical("the work outlives the lease, ending the process", extra={"lease": self._name})
+                _log.critical("the work does not stop in time, ending the process", extra={"lease": self._name})
                 self._die()
                 return
             try:
                 await asyncio.wait({work}, timeout=left + _TICK)
             except asyncio.CancelledError:
-                work.cancel()  # we are stopping already; only the bound matters
+                work.cancel()  # already stopping, within the same bound
         if not work.cancelled() and (error := work.exception()) is not None:
             _log.error("the work failed while it was stopped", extra={"lease": self._name}, exc_info=error)
 
@@ -185,7 +186,7 @@ class Elector:
             await self._pause()
 
     async def _try_to_acquire(self) -> bool:
-        """Take the lease if it is free, expired or ours already."""
+        """Acquire the lease if it is free, expired or already held by this identity."""
         record = await self._read()
         holder = _holder(record)
         if holder not in ("", self._identity):
@@ -197,7 +198,7 @@ class Elector:
         return True
 
     async def _renew_until_lost(self) -> str:
-        """Renew while that can be done; the answer is why it cannot."""
+        """Renew the lease until that fails for good; returns why."""
         while True:
             await self._pause()
             left = self._renewed + self._renew - self._clock.monotonic()
@@ -212,18 +213,18 @@ class Elector:
                 return "the renewal failed"
 
     async def _try_to_renew(self) -> bool:
-        """Write over what we saw last; look again when that is not what is there.  False: somebody else's."""
+        """Replace the record as last seen, or read it again on a conflict.  False when another process holds it."""
         try:
             await self._write(self._record, self._holding(self._record))
         except (Conflict, NotFound, AlreadyExists):
             record = await self._read()
             if _holder(record) not in ("", self._identity):
                 return False
-            await self._write(record, self._holding(record))  # after a write of ours that we had given up, or an edit
+            await self._write(record, self._holding(record))  # after a write of ours that timed out, or an edit
         return True
 
     async def _release(self) -> None:
-        """Give the lease back, so that a standby need not wait until it expires.  Best effort."""
+        """Release the lease, so that a standby need not wait until it expires.  Best effort."""
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
                 while True:
@@ -232,15 +233,15 @@ class Elector:
                         return
                     try:
                         await self._write(record, self._vacant(record))
-                    except Conflict:  # a renewal that was given up arrived after all
+                    except Conflict:  # a renewal that timed out has arrived after all
                         continue
-                    _log.info("gave the lease back", extra={"lease": self._name, "identity": self._identity})
+                    _log.info("released the lease", extra={"lease": self._name, "identity": self._identity})
                     return
         except (ApiError, TimeoutError) as error:
-            _log.warning("cannot give the lease back", extra={"lease": self._name, "error": repr(error)})
+            _log.warning("cannot release the lease", extra={"lease": self._name, "error": repr(error)})
 
     async def _read(self) -> Object:
-        """The Lease at the server, empty when there is none; remembers when it was first seen like this."""
+        """The Lease at the API server, empty when there is none; remembers when this version was first seen."""
         try:
             record = await self._client.get(LEASES, self._name, self._namespace)
         except NotFound:
@@ -254,7 +255,7 @@ class Elector:
         return record
 
     async def _write(self, record: Object, spec: Object) -> None:
-        """Write a record that replaces exactly the one given.  Raises Conflict, NotFound and what calls raise."""
+        """Replace exactly this record, or create the Lease when it is empty.  Raises ApiError."""
         sent = self._clock.monotonic()
         meta = record.get("metadata") or {"name": self._name, "namespace": self._namespace}
         if self._annotations:
@@ -269,7 +270,7 @@ class Elector:
         self._seen = self._answered = self._clock.monotonic()
 
     def _holding(self, record: Object) -> Object:
-        """The record of our holding the lease, after the given one."""
+        """The spec of the Lease when this process holds it after the given record."""
         spec, now = _spec(record), timestamps.micro_time(self._clock.now())
         ours = spec.get("holderIdentity") == self._identity
         return spec | {

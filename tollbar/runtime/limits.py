@@ -1,6 +1,6 @@
-"""How fast we may ask: a token bucket, and a pause that the server orders for everybody.  Called by the client.
+"""Client-side rate limits: a token bucket, and a pause of all calls after a 429 with Retry-After.
 
-Both are per client: a doubled replica has a doubled share, and the server's priority and fairness has the last word.
+Both are per client, so two replicas may make twice as many calls; API Priority and Fairness limits them on the server.
 """
 
 from tollbar.runtime.clock import Clock
@@ -18,7 +18,7 @@ class TokenBucket:
         self._next = clock.monotonic() - self._slack
 
     async def take(self) -> None:
-        """Return when the caller may go on.  A cancelled wait has spent its token."""
+        """Return when a token is free.  A cancelled wait has used its token."""
         now = self._clock.monotonic()
         due = max(self._next, now - self._slack)
         self._next = due + self._interval
@@ -27,17 +27,17 @@ class TokenBucket:
 
 
 class Pause:
-    """A gate that is open unless somebody closed it for a while."""
+    """Holds callers back for as long as it was last extended."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0.0
 
     def extend(self, seconds: float) -> None:
-        """Closed for at least so many seconds from now on."""
+        """Hold callers back for at least so many seconds from now on."""
         self._until = max(self._until, self._clock.monotonic() + seconds)
 
     async def wait(self) -> None:
-        """Return once it is open, however often it is extended meanwhile."""
+        """Return once the pause is over, including extensions made meanwhile."""
         while (left := self._until - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)

@@ -1,10 +1,9 @@
-"""Log lines of every process: text in klog's shape or JSON, one line each, constant message plus keys.
+"""Structured logs in klog's text format or as JSON: a constant message and keys, one line per record.
 
-Called by: the entry points (`configure`, once, before anything logs) and the controller loop (`scope`).  Everybody else
-logs through the standard library: `logger.info("Released the gate", extra={"rules": 2})`.
+Code logs through the standard library: `logger.info("Released the gate", extra={"rules": 2})`.
 
-Invariants: one record is one line, whatever a value holds; keys of a record win over those of its scope, and neither
-can replace the fields of the line itself; a value that cannot be rendered never loses the line.
+Invariants: one record is one line, whatever its values contain; keys of a record win over those of its scope, and
+neither can replace the fields of the line itself; a value that cannot be rendered never loses the line.
 """
 
 import json
@@ -26,10 +25,10 @@ DEBUG_VERBOSITY: Final = 4
 
 _QUIET: Final = {
     "kopf": logging.WARNING,
-    "kopf.activities.authentication": logging.ERROR,  # warns at every exit about the login that never answers
+    "kopf.activities.authentication": logging.ERROR,  # warns at every exit that the login has not finished
     "aiohttp.access": logging.WARNING,
 }
-"""Loggers that say at INFO what our own lines already say; what is worth knowing stays."""
+"""Loggers whose INFO lines repeat what Tollbar logs itself, and the level from which they are shown."""
 
 _SCOPE: ContextVar[Mapping[str, object]] = ContextVar("tollbar_log_scope")
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -96,7 +95,7 @@ def _keys(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def summary(error: BaseException) -> str:
-    """What went wrong, with its type, in one line; a group says what is in it."""
+    """The type and message of an error in one line; for a group, those of its members."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(summary(each) for each in error.exceptions)
     return "".join(traceback.format_exception_only(error)).strip()

@@ -1,212 +1,147 @@
-"""The life of a process: start services in phases, stop them in reverse, end with an exit code.  kopf is the chassis.
+"""The manager of a process, as in controller-runtime: client, caches, clock, metrics, health checks, leader election.
 
-Called by: the entry points, inside `asyncio.run`, with everything that the process consists of.
+Each `setup` function gets the manager, declares the stores that it reads and registers what it runs.  `phases` then
+lists the services of the process in the order in which they start; they stop in reverse (`tollbar.runtime.chassis`).
 
-Phases are listed inside out: the lease first, then servers, caches, workers, readiness last.  Starting does not wait
-for a phase to be ready (what needs a cache awaits it); stopping does wait, so that SIGTERM means: readiness off, drain,
-stop the workers, then the caches, then the servers, and the lease goes last.
-
-Invariants: a service that ends before it is told to stop ends the process with code 1, after an orderly stop of the
-others; after SIGTERM or SIGINT the code is 0; whatever happens the process is gone `shutdown_timeout` seconds after the
-first of these, with code 1 if it had to be forced.  A phase that hangs is cancelled early enough to leave the others,
-and so the lease, a fifth of that time.  A second signal ends the process at once.
-
-Hazards: a service that blocks the event loop cannot be stopped by it; a thread ends the process in that case.
-
-What kopf does here, and why like this (kopf 1.45.2):
-- It owns the signals and calls our start-up and clean-up handlers.  Clean-up runs after kopf's own tasks have ended and
-  before it cancels every task younger than itself, so our services are stopped there, by us.
-- It has no handlers for resources, but an operator always scans the API at start, and ends when it cannot log in.  A
-  login that never answers keeps that scan waiting for ever: no credentials, no requests, no permissions.  The requests
-  that hang so would cost five seconds at exit; they are cancelled after the clean-up.
-- No peering (it is not leader election), no posting of events, no scanning of CRDs and namespaces, no webhook server,
-  no state on objects.  `subscriptions` may add `kopf.on.event` handlers, with a login of their own, for low-stakes
-  kinds.
+Every replica fills its caches; only the leader runs what is registered with `leads`.
 """
 
 import asyncio
-import itertools
-import logging
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import random
+import socket
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeAlias
 
-import kopf
+from tollbar.model.objects import Object
+from tollbar.runtime.caches import Caches
+from tollbar.runtime.client import Client
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.config import Configuration
+from tollbar.runtime.events import Recorder
+from tollbar.runtime.health import Health, LoopLag
+from tollbar.runtime.leader import Elector
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.service import Background, LeaderServices, Service
 
-from tollbar.runtime.log import summary
-from tollbar.runtime.service import Service
-
-_log: Final = logging.getLogger(__name__)
-
-_RESERVE: Final = 0.2
-"""The share of the time to shut down that is kept from a phase that hangs, for the phases after it."""
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-
-@dataclass(frozen=True, slots=True)
-class Subscriptions:
-    """Handlers on a registry of their own, and the credentials they watch with (as `kopf.on.login` handlers do)."""
-
-    registry: kopf.OperatorRegistry
-    login: Callable[..., Any]
+_LEASE_ANSWER_TIMEOUT: Final = 60.0
+"""Seconds without an answer to a call about the lease after which the liveness check fails."""
 
 
-async def run(
-    phases: Sequence[Sequence[Service]],
-    *,
-    shutdown_timeout: float = 30.0,
-    subscriptions: Subscriptions | None = None,
-) -> int:
-    """Run the services until a signal or the end of one of them; the exit code of the process.
-
-    Must run in the main thread, in the task given to `asyncio.run`.
-    """
-    before = asyncio.all_tasks()
-    leave = asyncio.Event()
-    supervisor = _Supervisor(phases, shutdown_timeout, leave)
-    registry = subscriptions.registry if subscriptions else kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(subscriptions.login if subscriptions else _never)
-
-    @kopf.on.startup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
-    async def _start(**_: Any) -> None:
-        supervisor.start()
-
-    @kopf.on.cleanup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
-    async def _clean_up(**_: Any) -> None:
-        await supervisor.stop()
-        for task in asyncio.all_tasks() - before - {asyncio.current_task()}:
-            task.cancel()
-
-    try:
-        await kopf.operator(
-            registry=registry,
-            settings=_settings(),
-            standalone=True,
-            clusterwide=True,
-            stop_flag=leave,
-        )
-    except Exception:
-        _log.exception("the chassis failed")
-        supervisor.failed = True
-    finally:
-        await supervisor.stop()  # kopf skips the clean-up when it is stopped while it starts
-    return 1 if supervisor.failed else 0
+Run: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+"""Something that runs until it is cancelled."""
 
 
-class _Supervisor:
-    """Starts and stops the services; knows whether one failed."""
+class Manager:
+    """One process.  `instance` names it uniquely, for Events and the Lease."""
 
-    def __init__(self, phases: Sequence[Sequence[Service]], timeout: float, leave: asyncio.Event) -> None:
-        self.failed = False
-        self._phases = [_Phase(services, self._ended) for services in phases]
-        self._timeout = timeout
-        self._leave = leave
-        self._stopped = False
+    def __init__(
+        self,
+        configuration: Configuration,
+        client: Client,
+        metrics: Metrics,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.configuration = configuration
+        self.client = client
+        self.metrics = metrics
+        self.clock = clock or SystemClock()
+        self.rng = rng or random.Random()
+        # The manifests set POD_NAME: Pods with hostNetwork share the name of their host.
+        self.instance = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        self.caches = Caches()
+        self.health = Health(metrics)
+        self.lease_annotations: dict[str, str] = {}
+        """Annotations that the holder of the Lease writes on it with every renewal."""
+        self.lease_taken_over: Object = {}
+        """The Lease as its last holder left it; empty while this process has not led, and without election."""
+        self._recorders: dict[str, Recorder] = {}
+        self._background: list[Service] = []
+        self._serving: list[Service] = []
+        self._leading: dict[str, Run] = {}
 
-    def start(self) -> None:
-        for phase in self._phases:
-            phase.start()
-        _log.info("started", extra={"services": [s.name for phase in self._phases for s in phase.services]})
+    def recorder(self, controller: str) -> Recorder:
+        """The recorder that reports Events as `tollbar.dev/<controller>`; it runs on every replica."""
+        if controller not in self._recorders:
+            recorder = Recorder(
+                self.client, controller=controller, instance=self.instance, clock=self.clock, metrics=self.metrics
+            )
+            self._recorders[controller] = recorder
+            self.background(f"event recorder of {controller}", recorder.run)
+        return self._recorders[controller]
 
-    async def stop(self) -> None:
-        """Stop the phases, the last one first.  Does nothing the second time."""
-        if self._stopped:
-            return
-        self._stopped = True
-        _log.info("stopping", extra={"failed": self.failed})
-        for number in _SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, _exit_now, "second signal, ending at once")
-        deadline = threading.Timer(self._timeout, _exit_now, ["not stopped in time, ending at once"])
-        deadline.daemon = True
-        deadline.start()
-        now = asyncio.get_running_loop().time()
-        patience, end = now + self._timeout * (1 - _RESERVE), now + self._timeout
-        for phase in reversed(self._phases):
-            if not await phase.stop(patience, end):
-                self.failed = True
-        if any(phase.running() for phase in self._phases):
-            await asyncio.Event().wait()  # they ignore cancellation: the deadline ends the process
-        deadline.cancel()
-        _log.info("stopped", extra={"failed": self.failed})
+    def background(self, name: str, run: Run) -> None:
+        """Run this on every replica until the process ends; it starts after the caches and stops before them."""
+        self._background.append(Background(name, run))
 
-    def _ended(self, service: Service, task: asyncio.Task[None]) -> None:
-        """A service has ended without being told to, or failed while it stopped."""
-        error = None if task.cancelled() else task.exception()
-        why = "it ended without being told to" if error is None else summary(error)
-        _log.critical("service failed", extra={"service": service.name, "error": why}, exc_info=error)
-        self.failed = True
-        self._leave.set()
+    def serves(self, service: Service) -> None:
+        """Run this on every replica; it starts after everything in the background and stops before it."""
+        self._serving.append(service)
 
+    def leads(self, name: str, run: Run) -> None:
+        """Run this while leading, until it is cancelled."""
+        self._leading[name] = run
 
-class _Phase:
-    """Services that start and stop together."""
+    @property
+    def elects(self) -> bool:
+        """Whether the process takes part in leader election."""
+        return bool(self._leading) and self.configuration.leader_election.enabled
 
-    def __init__(self, services: Sequence[Service], ended: Callable[[Service, asyncio.Task[None]], None]) -> None:
-        self.services = services
-        self._ended = ended
-        self._stop = asyncio.Event()
-        self._tasks: dict[asyncio.Task[None], Service] = {}
+    def phases(self, election_client: Client | None = None) -> Sequence[Sequence[Service]]:
+        """The services of the process.
 
-    def start(self) -> None:
-        for service in self.services:
-            task = asyncio.create_task(service.run(self._stop), name=service.name)
-            self._tasks[task] = service
-            task.add_done_callback(self._done)
-
-    def running(self) -> bool:
-        return any(not task.done() for task in self._tasks)
-
-    async def stop(self, patience: float, end: float) -> bool:
-        """Stop the services; False when one failed at that or had to be cancelled.
-
-        `patience` and `end` are times of the loop: until when a hanging phase is waited for, and when time is up.  A
-        service that ignores its cancellation is left running.
+        The elector has a client of its own, since one that is paused by a 429 or busy with patches could not renew in
+        time.  Without `election_client` this process leads at once.
         """
-        self._stop.set()
-        clock = asyncio.get_running_loop()
-        until = patience if clock.time() < patience else end
-        await self._wait(until - clock.time())
-        late = [task for task in self._tasks if not task.done()]
-        for task in late:
-            _log.error("service does not stop, cancelling it", extra={"service": self._tasks[task].name})
-            task.cancel()
-        await self._wait((end - clock.time()) / 2)
-        return not late and not any(task.cancelled() or task.exception() for task in self._tasks)
+        self.caches.fill(self.client, clock=self.clock, rng=self.rng, metrics=self.metrics)
+        lag = LoopLag(self.clock)
+        self.health.alive("event-loop", lag.check)
+        self.health.ready("caches", self.caches.unsynced)
+        self.health.ready("watches", self.caches.silent)
+        addresses = (self.configuration.health.bind_address, self.configuration.metrics.bind_address)
+        lease, work = self._elected(election_client)
+        return (
+            lease,
+            (*self.health.servers(*addresses), lag),
+            (Background("reflectors", self.caches.run),),
+            self._background,
+            (*self._serving, *work),
+            (self.health.readiness,),
+        )
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        if not self._stop.is_set() or (not task.cancelled() and task.exception()):
-            self._ended(self._tasks[task], task)
+    def _elected(self, client: Client | None) -> tuple[Sequence[Service], Sequence[Service]]:
+        """The services that hold the lease, and those that do the leader's work."""
+        if not self._leading:
+            return (), ()
+        if client is None:
+            return (), (Background("controllers", self._lead),)
+        election = self.configuration.leader_election
+        elector = Elector(
+            client,
+            name=election.lease_name,
+            namespace=self.configuration.system_namespace,
+            identity=self.instance,
+            clock=self.clock,
+            rng=self.rng,
+            metrics=self.metrics,
+            lease=election.lease_duration,
+            renew=election.renew_deadline,
+            retry=election.retry_period,
+            annotations=self.lease_annotations,
+            takes_over=self._take_over,
+        )
+        unanswered = "no call about the lease was answered for a minute"
+        self.health.alive("lease", lambda: unanswered if elector.answer_age > _LEASE_ANSWER_TIMEOUT else None)
+        services = LeaderServices(elector.run, self._lead)
+        return (services.lease,), (services.work,)
 
-    async def _wait(self, seconds: float) -> None:
-        if running := [task for task in self._tasks if not task.done()]:
-            await asyncio.wait(running, timeout=max(seconds, 0.0))
+    def _take_over(self, lease: Object) -> None:
+        self.lease_taken_over = lease
 
-
-class _Endless:
-    """Back-offs for kopf's own requests, which otherwise end the process when they run out."""
-
-    def __iter__(self) -> Iterator[float]:
-        return itertools.chain((1.0, 2.0, 5.0), itertools.repeat(15.0))
-
-
-def _settings() -> kopf.OperatorSettings:
-    settings = kopf.OperatorSettings()
-    settings.process.ultimate_exiting_timeout = None  # the deadline is ours
-    settings.posting.enabled = False
-    settings.scanning.disabled = True
-    settings.watching.chunk_size = 500
-    settings.networking.error_backoffs = _Endless()
-    return settings
-
-
-async def _never(**_: Any) -> None:
-    await asyncio.Event().wait()
-
-
-def _exit_now(why: str) -> None:
-    _log.critical(why)
-    logging.shutdown()
-    os._exit(1)
+    async def _lead(self) -> None:
+        async with asyncio.TaskGroup() as running:
+            for name, run in self._leading.items():
+                running.create_task(run(), name=name)

@@ -1,11 +1,10 @@
 """Every metric of every process, declared in one table, on a private registry.
 
-Called by: all of `tollbar.runtime`, the controllers and the webhook; the documentation and dashboards are checked
-against `TABLE`.
+The documentation and dashboards are checked against `TABLE`.
 
 Invariants: a metric that is not in the table cannot be obtained; names and labels of the framework metrics are those of
-controller-runtime and client-go so that stock dashboards work; a rule's series can be forgotten when the rule goes.
-Gauges over a cache are computed at scrape time (`gauge(name).set_function(...)`), never counted up and down.
+controller-runtime and client-go, so that their dashboards work; a rule's series can be dropped when the rule is
+deleted.  Gauges over a cache are computed at scrape time (`gauge(name).set_function(...)`), never counted up and down.
 """
 
 from dataclasses import dataclass
@@ -186,7 +185,7 @@ class Metrics:
     def _get(self, name: str, kind: type[_M]) -> _M:
         metric = self._metrics.get(name)
         if metric is None:
-            # Registered on first use: a process exposes only what it measures, not the zeros of the other process.
+            # Registered on first use, so that a process does not expose the metrics of the other process as zeros.
             metric = self._metrics[name] = self._build(self._rows[name])
         if not isinstance(metric, kind):
             raise TypeError(f"{name} is a {type(metric).__name__.lower()}, not a {kind.__name__.lower()}")

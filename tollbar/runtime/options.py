@@ -1,7 +1,6 @@
 """The flags of the process commands: each replaces one field of the configuration file.
 
-Called by `webhooks.__main__` and `controllers.__main__`, whose commands the `tollbar` command line offers as well.
-The names are those of the ecosystem (kube-controller-manager, controller-runtime).
+They are named as in kube-controller-manager and controller-runtime.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +12,8 @@ import click
 from tollbar.runtime.config import ConfigError, Configuration, load
 
 Run: TypeAlias = Callable[[Configuration, str | None], int]
-"""A process: from its configuration and a kubeconfig's path (None: as `Client.connect` finds it) to an exit code."""
+"""Runs a process with its configuration and the path of a kubeconfig (None: as `Client.connect` finds it) and returns
+its exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Flag:
     type: "click.ParamType[Any]" = click.STRING
     metavar: str | None = None
     envvar: str | None = None
-    """An environment variable that speaks for the flag when it is set and not empty."""
+    """An environment variable that is used when the flag is not given."""
 
     def option(self) -> click.Option:
-        # A switch that is not given must be None, not False: it would overrule the file.
+        # A switch that is not given must be None: False would override the file.
         return click.Option(
             [*self.declaration],
             type=self.type,

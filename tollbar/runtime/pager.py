@@ -1,7 +1,6 @@
-"""Whole lists, page by page, for whoever asks once and keeps no cache (as client-go's pager does it).
+"""Lists a resource page by page without a cache, as client-go's pager does.
 
-Called by commands, and by controllers where a decision must not rest on a cache.  What a page has is as old as the
-list's first page.
+All pages show the state at the time of the first one.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,7 +17,7 @@ async def pages(
 ) -> AsyncGenerator[list[Object], None]:
     """Every page's objects.  Raises ApiError.
 
-    A list that takes longer than the server remembers its version starts over: some objects come twice then.
+    A list whose `continue` token expires starts over, so some objects may come twice.
     """
     more = ""
     while True:

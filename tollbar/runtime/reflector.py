@@ -1,19 +1,19 @@
-"""Keeps a store equal to the API server: one paged list, then watches from where it left off.
+"""Keeps stores of one kind equal to the API server, as client-go's Reflector: one paged list, then watches.
 
-Called by the processes, one task per kind.  Lists go into the store page by page, so that memory holds one page and the
-projections; deletions that happened while we were away are made up from what the list no longer has.
+Lists go into the stores page by page, so that memory holds one page and the projections.  Objects that a complete list
+no longer contains are deleted from the stores.
 
-Invariants: `run` ends only by cancellation; the store never loses an object to an error, only to a DELETED event, a
-complete list or an API that discovery no longer has; the event loop is yielded to every 100 objects.
+Invariants: `run` ends only by cancellation; an object leaves a store by a DELETED event, by a complete list without it
+or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects.
 
-Hazards: while the API server is away the store is stale and `age` grows.  Two reflectors of one kind and different
-scope are fine, but the two gauges of that kind then show the later one.
+Hazards: while the API server is down the stores are stale and `age` grows.  With two reflectors of one kind and
+different scopes, the gauges of that kind show the later one.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from random import Random
 from typing import Final, Protocol
 
@@ -34,16 +34,16 @@ BACKOFF: Final = (0.5, 30.0)
 RECHECK: Final = 300.0
 RECHECK_OURS: Final = 10.0
 RECHECK_MANY: Final = 30.0
-"""Seconds until discovery is asked again about an API that it does not list; our own CRDs may follow any moment, and
-what has several versions is new: it comes with an upgrade of the server."""
+"""Seconds until an API that is not served is looked for again: by default, for Tollbar's own CRDs, which may be
+installed after this process, and for kinds with several versions, which may come with an upgrade of the server."""
 HEALTHY: Final = 10.0
-"""Seconds after which a watch that ends has done its service."""
+"""Seconds that a watch must last for the next one to start without a pause."""
 _WATCH_SECONDS: Final = (300, 600)
 _YIELD_EVERY: Final = 100
 
 
-class Source(Protocol):
-    """What a reflector needs of the client."""
+class ListerWatcher(Protocol):
+    """The part of the client that a reflector uses."""
 
     async def list(
         self,
@@ -71,17 +71,15 @@ class Source(Protocol):
 
 
 class Reflector:
-    """One kind, one scope, one store.
+    """One kind in one scope, and the stores that it fills.
 
-    `locate` finds the kind among the versions of its API that we read, if the given one is not served; the store's
-    `resource` then says which it is.
+    `locate` finds the served version of a kind that has several; the stores' `resource` is then set to it.
     """
 
     def __init__(
         self,
-        client: Source,
-        store: Store,
-        *,
+        client: ListerWatcher,
+        *stores: Store,
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
@@ -92,31 +90,39 @@ class Reflector:
     ) -> None:
         self._client = client
         self._locate = locate
-        self._store = store
-        self._resource = store.resource
+        self._stores = stores
+        self._resource = stores[0].resource
+        self._version = ""
+        """The latest resourceVersion of list and watch; empty when a list is due."""
         self._namespace = namespace
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._clock = clock
         self._rng = rng
-        kind = store.resource.kind
+        kind = self._resource.kind
         self._relists = metrics.counter("tollbar_relists_total").labels(kind)
         self._events = metrics.counter("tollbar_watch_events_total").labels(kind)
-        metrics.gauge("tollbar_cache_objects").labels(kind).set_function(lambda: len(store))
+        metrics.gauge("tollbar_cache_objects").labels(kind).set_function(lambda: sum(map(len, stores)))
         metrics.gauge("tollbar_watch_age_seconds").labels(kind).set_function(self.age)
         self.served = True
-        """Whether the API server has this API at all; without it the store is empty and synced."""
+        """Whether the API server serves this API; otherwise the stores are empty and synced."""
         self._heard = clock.monotonic()
         self._received = 0
         self._failures = 0
-        self._barren = 0
-        self._denials = 0
+        self._empty_watches = 0
+        self._not_found = 0
+
+    @property
+    def resource(self) -> Resource:
+        return self._resource
 
     def age(self) -> float:
-        """Seconds since the API server last said anything about this kind; 0 for an API that it does not have."""
+        """Seconds since the last answer or event about this kind; 0 for an API that is not served."""
         return self._clock.monotonic() - self._heard if self.served else 0.0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
+        with suppress(ApiError):  # the list will fail and report it
+            await self._has_moved()
         while True:
             pause = await self._round()
             if pause > 0:
@@ -126,38 +132,38 @@ class Reflector:
         """A list if one is due, then a watch until it ends; the seconds to wait before the next round."""
         self._received = 0
         began = None
-        clean = barren = False
+        clean = empty = False
         try:
-            if not self._store.resource_version and not await self._list():
+            if not self._version and not await self._list():
                 ours = self._resource.group == wellknown.GROUP
                 return RECHECK_OURS if ours else RECHECK_MANY if self._locate is not None else RECHECK
             began = self._clock.monotonic()
             await self._watch()
             clean = True
-            barren = self._clock.monotonic() - began < HEALTHY
+            empty = self._clock.monotonic() - began < HEALTHY
         except (Gone, NotFound) as error:
             self._report("list again", error)
-            self._store.resource_version = ""
+            self._advance("")
         except ApiError as error:
             self._report("watch again", error)
-            barren = isinstance(error, Unreachable) and error.sent
+            empty = isinstance(error, Unreachable) and error.sent
         except Exception:
-            # A bug of a projection or indexer: an endless loop with back-off is seen, a dead task may not be.
+            # A bug in a projection or indexer: retries with back-off are visible in the log, a dead task may not be.
             _log.exception("the reflector failed", extra={"kind": self._resource.kind})
-            self._store.resource_version = ""
-        self._consider_relist(barren=barren and not self._received)
+            self._advance("")
+        self._consider_relist(empty=empty and not self._received)
         lasted = 0.0 if began is None else self._clock.monotonic() - began
         return self._pause(served_well=lasted >= HEALTHY and (clean or self._received > 0))
 
-    def _consider_relist(self, *, barren: bool) -> None:
-        """Two watches in a row that brought nothing: the server may not know our version, as after a restore."""
-        self._barren = self._barren + 1 if barren else 0
-        if self._barren >= 2:
-            self._barren = 0
-            self._store.resource_version = ""
+    def _consider_relist(self, *, empty: bool) -> None:
+        """List again after two watches in a row without events: after a restore the server may not know our version."""
+        self._empty_watches = self._empty_watches + 1 if empty else 0
+        if self._empty_watches >= 2:
+            self._empty_watches = 0
+            self._advance("")
 
     def _pause(self, *, served_well: bool) -> float:
-        """Seconds: none after a good watch, else full jitter over a window that doubles."""
+        """Seconds to wait: 0 after a healthy watch, else random within a window that doubles with each failure."""
         if served_well:
             self._failures = 0
             return 0.0
@@ -193,59 +199,73 @@ class Reflector:
             if not token:
                 break
         version = str(meta.get("resourceVersion") or "")
-        await self._drop(self._store.absent(seen))
-        self._store.resource_version = version
-        self._store.synced.set()
+        for store in self._stores:
+            await self._drop(store, store.absent(seen, version))
+        self._advance(version)
+        self._sync()
         self.served = True
-        self._denials = 0
+        self._not_found = 0
         self._relists.inc()
         _log.info("listed", extra={"kind": self._resource.kind, "objects": len(seen)})
         return True
 
     async def _has_moved(self) -> bool:
-        """Whether another version of the API has the kind now; from here on that one is read."""
+        """Whether the kind is now served in another version of the API, which is read from now on."""
         found = await self._locate() if self._locate is not None else None
         if found is None or found == self._resource:
             return False
-        _log.info("the kind is served", extra={"kind": found.kind, "apiVersion": found.api_version})
-        self._resource = self._store.resource = found
-        self._store.forget_assumed()
+        _log.info("switching the API version of a kind", extra={"kind": found.kind, "apiVersion": found.api_version})
+        self._resource = found
+        for store in self._stores:
+            store.resource = found
+            store.forget_assumed()
         return True
 
     async def _take(self, page: Object, seen: set[Key]) -> None:
         for number, obj in enumerate(page.get("items") or (), 1):
-            # Lists of built-in kinds leave these to the list itself, watches do not.
+            # Items in lists of built-in kinds lack these two fields, objects in watch events have them.
             obj.setdefault("apiVersion", self._resource.api_version)
             obj.setdefault("kind", self._resource.kind)
             seen.add(key_of(obj))
-            self._store.apply(obj, initial=True)
+            for store in self._stores:
+                store.apply(obj, initial=True)
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
-    async def _drop(self, keys: list[Key]) -> None:
+    async def _drop(self, store: Store, keys: list[Key]) -> None:
         for number, key in enumerate(keys, 1):
-            self._store.discard(key)
+            store.discard(key)
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
     async def _confirm_not_served(self) -> None:
-        """Empty and sync the store.  Raises NotFound while that is doubtful: one odd answer must not empty a cache."""
+        """Empty and sync the stores; while they hold objects, only at the second 404.  Raises NotFound until then."""
         names = await self._client.served(self._resource.api_version)
-        self._denials += 1
-        if self._resource.plural in names or (len(self._store) and self._denials < 2):
+        self._not_found += 1
+        if self._resource.plural in names or (any(map(len, self._stores)) and self._not_found < 2):
             raise NotFound(404, "NotFound", f"{self._resource.plural} not found", method="GET")
         if self.served:
             _log.warning("the API is not served", extra={"kind": self._resource.kind})
         self.served = False
         self._heard = self._clock.monotonic()
-        await self._drop(list(self._store.keys()))
-        self._store.synced.set()
+        for store in self._stores:
+            await self._drop(store, list(store.keys()))
+        self._sync()
+
+    def _advance(self, version: str) -> None:
+        self._version = version
+        for store in self._stores:
+            store.resource_version = version
+
+    def _sync(self) -> None:
+        for store in self._stores:
+            store.synced.set()
 
     async def _watch(self) -> None:
         stream = self._client.watch(
             self._resource,
             self._namespace,
-            resource_version=self._store.resource_version,
+            resource_version=self._version,
             timeout_seconds=self._rng.randint(*_WATCH_SECONDS),
             **self._selectors,
         )
@@ -259,10 +279,12 @@ class Reflector:
     def _handle(self, event: WatchEvent) -> None:
         obj = event.object
         if event.type == "DELETED":
-            self._store.remove(obj)
+            for store in self._stores:
+                store.remove(obj)
             self._events.inc()
         elif event.type != "BOOKMARK":
-            self._store.apply(obj)
+            for store in self._stores:
+                store.apply(obj)
             self._events.inc()
-        self._store.resource_version = obj["metadata"]["resourceVersion"]
+        self._advance(obj["metadata"]["resourceVersion"])
         self._heard = self._clock.monotonic()

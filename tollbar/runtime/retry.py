@@ -1,9 +1,9 @@
-"""When an API call is worth repeating: tenacity policies by name.  Called around single calls of the client.
+"""Retry policies (tenacity) for single API calls: `await READ(client.get, PODS, name, namespace)`.
 
-Use: `await READ(client.get, PODS, name, namespace)`.  The work queue's back-off is separate and comes after these.
+The work queue's back-off is separate and comes after these.
 
-Invariants: the last error is raised as it came; a POST that may have reached the server is never repeated by WRITE,
-since it could create twice.  PUT, PATCH and DELETE are repeated, so they must carry their preconditions.
+Invariants: the last error is raised unchanged; WRITE never repeats a POST that may have reached the server, since it
+could create a second object.  PUT, PATCH and DELETE are repeated, so they must carry preconditions.
 """
 
 import logging
@@ -35,7 +35,7 @@ def _transient_and_safe(error: BaseException) -> bool:
 
 
 def _wait(state: RetryCallState) -> float:
-    """Seconds: what the server asked for, plus jitter that grows."""
+    """Seconds to wait: the server's Retry-After plus exponential jitter."""
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, ApiError) else None
     return (asked or 0.0) + _JITTER(state)
@@ -51,7 +51,7 @@ _STOP: Final = stop_after_attempt(5) | stop_after_delay(30.0)
 READ: Final = AsyncRetrying(
     retry=retry_if_exception(_transient), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True
 )
-"""For calls that change nothing, whatever their method (a SelfSubjectReview is a POST)."""
+"""For calls that change nothing, of whatever method (a SelfSubjectReview is a POST)."""
 
 WRITE: Final = AsyncRetrying(
     retry=retry_if_exception(_transient_and_safe), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True

@@ -1,9 +1,9 @@
-"""What a process is made of: services that run until they are told to stop.
+"""The services that a process consists of: each runs until it is told to stop.
 
-Called by: the entry points, which list services in phases; `tollbar.runtime.manager` runs them.
+`tollbar.runtime.manager` lists them in phases, `tollbar.runtime.chassis` runs them.
 
 Invariants: a service returns from `run` only after `stop` is set (anything else is a failure of the process); when its
-`run` is cancelled, its time is up and it ends without further ado.
+`run` is cancelled, the time to shut down has run out, and it ends at once.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ class Service(Protocol):
         ...
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then wind down and return."""
+        """Run until `stop` is set, then finish and return."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A service from a coroutine function that runs until it is cancelled: a reflector, a recorder, an elector."""
+    """A service made from a coroutine function that runs until it is cancelled, such as `Recorder.run`."""
 
     name: str
     work: Callable[[], Awaitable[None]]
@@ -46,12 +46,12 @@ class Background:
             work.result()
 
 
-class Elected:
-    """Work that only the leader does, as two services, so that the lease can be the last thing to go.
+class LeaderServices:
+    """Leader election and the leader's work as two services, so that the lease can be released after everything else.
 
-    `lease` belongs in the first phase and `work` in the last.  Stopping `work` ends the elected work while the lease
-    is still renewed; stopping `lease` then gives the lease back.  When leadership is lost, the elector ends the work
-    itself and `lease` fails, and the process with it.
+    `lease` belongs in the first phase and `work` in the last.  Stopping `work` ends the leader's work while the lease
+    is still renewed; stopping `lease` then releases the lease.  When the lease is lost, the elector ends the work
+    itself; `lease` fails then, and the process with it.
 
     `elect` is `Elector.run`; `work` runs until it is cancelled.
     """
@@ -64,7 +64,7 @@ class Elected:
         self._idle = asyncio.Event()
         self._idle.set()
         self.lease: Service = Background("leader election", lambda: elect(self._lead))
-        self.work: Service = _Until(self._stop, self._idle)
+        self.work: Service = _StopAndWait(self._stop, self._idle)
 
     async def _lead(self) -> None:
         if not self._stop.is_set():
@@ -74,18 +74,18 @@ class Elected:
             finally:
                 self._idle.set()
         if self._stop.is_set():
-            await asyncio.Event().wait()  # keep the lease until it is its turn to stop
+            await asyncio.Event().wait()  # hold the lease until its own phase is stopped
 
 
 @dataclass(frozen=True, slots=True)
-class _Until:
-    """Told to stop, pass it on and wait until that is done."""
+class _StopAndWait:
+    """When it is told to stop, sets `stop_work` and returns once `idle` is set."""
 
-    passed_on: asyncio.Event
+    stop_work: asyncio.Event
     idle: asyncio.Event
     name: str = "elected work"
 
     async def run(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self.passed_on.set()
+        self.stop_work.set()
         await self.idle.wait()

@@ -1,53 +1,84 @@
-"""A cache of one kind: the objects, their indexes, and who wants to hear about changes.
+"""A cache of one kind: its objects, their indexes, and handlers for changes.
 
-Written by one reflector (and, for its own updates, by a controller through `assume`); read by everything on the event
-loop.  Everything here is synchronous, so a reader never sees half a change.
+One reflector fills it; `assume` adds what this process wrote itself.  Everything here is synchronous, so a reader never
+sees half a change.
 
-Invariants: stored objects are never mutated; the watch's order is the truth, except that nothing older than an assumed
-update is taken, nor that update a second time; a handler hears of each change once, after store and indexes have it; an
-object of the same name with another uid is a deletion and an addition.
+Of an assumed object the store holds two versions, as kube-scheduler's assume cache does: the latest, which is read, and
+the one that list and watch showed last (the API version), to which `restore` goes back.
 
-Hazard: while its reflector is down the store keeps answering with the last known state.
+Invariants: stored objects are never mutated; events are applied in the order of the watch, except those that are not
+newer than an assumed version; handlers are called once for each change, after store and indexes have it; an object of
+the same name with another uid is a deletion and an addition.
+
+Hazard: while its reflector is interrupted the store returns the last known state.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tollbar.model import resourceversion
+from tollbar.model import managers, resourceversion
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime.source import Channel, Delta
 
-_log: Final = logging.getLogger(__name__)
 _MISSING: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """One change: addition (no old), update or deletion (no new).  `initial` when a list found it, not a watch."""
-
-    old: Object | None
-    new: Object | None
-    initial: bool
-
 
 Projection: TypeAlias = Callable[[Object], Object]
 Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
-Handler: TypeAlias = Callable[[Delta], None]
 
 
 def drop_managed_fields(obj: Object) -> Object:
-    """The object without `metadata.managedFields`, a good part of its bytes, by which nobody decides."""
+    """The object without `metadata.managedFields`, which take much memory and which no decision reads."""
     meta = metadata(obj)
     if "managedFields" not in meta:
         return obj
     return {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A projection to the metadata and these members of an object, each an object itself, such as spec and status.
+
+    With `managers`, the part of `metadata.managedFields` is kept that `tollbar.model.managers` reads, else nothing.
+    `|` makes a projection that keeps what either one keeps.
+    """
+
+    members: frozenset[str] = frozenset()
+    managers: bool = False
+
+    def __call__(self, obj: Object) -> Object:
+        meta = metadata(obj)
+        if "managedFields" in meta:
+            kept = {"managedFields": managers.reduced(obj)} if self.managers else {}
+            meta = {**{name: value for name, value in meta.items() if name != "managedFields"}, **kept}
+        return {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
+
+    def __or__(self, other: "Keep") -> "Keep":
+        return Keep(self.members | other.members, self.managers or other.managers)
+
+
+@dataclass(slots=True)
+class _Assumed:
+    """The resourceVersion of an assumed object, and the object as list and watch showed it last, projected.
+
+    `written` is true when the API server has that version, false for a change in memory that is yet to be written.
+    `created` is the version in which this process created it; 0 when list or watch had shown it before.
+    """
+
+    version: int
+    written: bool
+    api: Object | None
+    created: int = 0
+
+
 class Store:
-    """Objects by key.  `project` decides what is kept of each: at least its identity and resourceVersion."""
+    """Objects by key.
+
+    `project` keeps of each object at least its identity and resourceVersion.  Only objects that `accepts` lets in are
+    stored; one that it no longer accepts is removed.
+    """
 
     def __init__(
         self,
@@ -55,17 +86,19 @@ class Store:
         *,
         project: Projection = drop_managed_fields,
         indexers: Mapping[str, Indexer] | None = None,
+        accepts: Callable[[Object], bool] | None = None,
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()
         self.resource_version = ""
-        """How far list and watch have come; empty when a list is due."""
+        """The latest resourceVersion of list and watch; empty when a list is due."""
         self._project = project
+        self._accepts = accepts
         self._indexers = dict(indexers or {})
         self._objects: dict[Key, Object] = {}
         self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in self._indexers}
-        self._assumed: dict[Key, int] = {}
-        self._handlers: list[Handler] = []
+        self._assumed: dict[Key, _Assumed] = {}
+        self._changes: Channel[Delta] = Channel(resource.kind)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -77,7 +110,7 @@ class Store:
         return self._objects.get(key)
 
     def keys(self) -> Iterator[Key]:
-        """Only to be walked without awaiting."""
+        """Iterate over them without awaiting."""
         return iter(self._objects)
 
     def values(self) -> list[Object]:
@@ -87,64 +120,104 @@ class Store:
         """The objects for which the indexer of this name yields the value.  KeyError for an unknown index."""
         return [self._objects[key] for key in self._indexes[name].get(value, ())]
 
-    def subscribe(self, handler: Handler, *, replay: bool = True) -> None:
-        """Call the handler with every change from now on, and at once with what is there, as initial additions.
+    def widen(self, project: Projection, indexers: Mapping[str, Indexer]) -> None:
+        """Also keep what this projection keeps, and add these indexes.
 
-        Without `replay`, with changes only.  Handlers are quick and do not write to the store.  One that raises is
-        logged and the others go on.
+        Raises ValueError when there are objects already, or when the two projections cannot be united.
         """
-        self._handlers.append(handler)
-        for obj in self.values() if replay else ():
-            self._call(handler, Delta(None, obj, initial=True))
+        if self._objects:
+            raise ValueError(f"the store of {self.resource.plural} is in use")
+        if isinstance(project, Keep) and isinstance(self._project, Keep):
+            self._project = self._project | project
+        elif project is not self._project:
+            raise ValueError(f"two projections of {self.resource.plural}")
+        self._indexers.update(indexers)
+        self._indexes = {name: {} for name in self._indexers}
+
+    def subscribe(self, handler: Callable[[Delta], None]) -> None:
+        """Call the handler with every change from now on.  It must return quickly and not write to the store."""
+        self._changes.subscribe(handler)
+
+    def replay(self, handler: Callable[[Delta], None]) -> None:
+        """Call the handler with every stored object, as initial additions."""
+        for obj in self.values():
+            self._changes.call(handler, Delta(None, obj, initial=True))
 
     def apply(self, obj: Object, *, initial: bool = False) -> None:
-        """Add or update, from a list or a watch.  What is not newer than an assumed update is ignored."""
+        """Add or update an object from a list or a watch, unless it is not newer than an assumed version."""
         key = key_of(obj)
-        if key in self._assumed and not self._is_news(key, obj):
-            return
-        self._set(key, obj, initial=initial)
+        if self._accepts is not None and not self._accepts(obj):
+            self.discard(key)
+        elif key not in self._assumed or self._is_news(key, obj):
+            self._set(key, self._project(obj), initial=initial)
 
     def remove(self, obj: Object) -> None:
-        """The watch says that this object left the set.  Ignored when the store has another one of that name."""
+        """Remove an object after a DELETED event.  Does nothing when the store has another object of that name."""
         key = key_of(obj)
         held = self._objects.get(key)
         if held is not None and uid_of(held) == uid_of(obj):
             self._drop(key, held, initial=False)
 
-    def assume(self, obj: Object) -> None:
-        """Take the answer to an update of our own before the watch confirms it.
+    def assume(self, obj: Object, *, created: bool = False) -> None:
+        """Store the answer to a write of this process before the watch confirms it.
 
-        Ignored unless it is newer than what is held of that object.  It never adds an object: one that has left the
-        selector of this store would stay for ever, since no event tells about it any more.
+        Does nothing when the stored object is newer; an object of the same version is a change in memory that is about
+        to be written.  An object that is not stored is added only when this process has just `created` it: any other
+        has left the selector or was deleted, and no event would ever remove it.
         """
         key = key_of(obj)
-        held = self._objects.get(key)
-        if held is None or uid_of(held) != uid_of(obj) or _version(obj) <= _version(held):
+        held, new, version = self._objects.get(key), self._project(obj), _version(obj)
+        if held is None:
+            is_over = version < (resourceversion.number(self.resource_version) or 0)
+            if not created or is_over or (self._accepts is not None and not self._accepts(obj)):
+                return
+            self._assumed[key] = _Assumed(version, written=True, api=None, created=version)
+        elif uid_of(held) != uid_of(obj) or version < _version(held):
             return
-        self._assumed[key] = _version(obj)
-        self._set(key, obj, initial=False)
+        else:
+            written = version > _version(held)
+            if not written and _same(held, new):
+                return
+            before = self._assumed.setdefault(key, _Assumed(version, written, held))
+            before.version, before.written = version, written
+        self._set(key, new, initial=False)
+
+    def restore(self, key: Key) -> None:
+        """Drop the assumed version of this object and go back to the one that list and watch showed last."""
+        assumed = self._assumed.pop(key, None)
+        if assumed is None:
+            return
+        if assumed.api is not None:
+            self._set(key, assumed.api, initial=False)
+        else:
+            self._drop(key, self._objects[key], initial=False)
 
     def forget_assumed(self) -> None:
-        """Take whatever comes next: in another version of the API the same resourceVersion says other things."""
+        """Accept every next event, because in another API version the same resourceVersion has other contents."""
         self._assumed.clear()
 
     def replace(self, objects: Iterable[Object], resource_version: str = "") -> None:
-        """Make the store equal to a complete list, as a relist does it page by page."""
+        """Make the store equal to a complete list."""
         seen: set[Key] = set()
         for obj in objects:
             seen.add(key_of(obj))
             self.apply(obj, initial=True)
-        for key in self.absent(seen):
+        for key in self.absent(seen, resource_version):
             self.discard(key)
         self.resource_version = resource_version
         self.synced.set()
 
-    def absent(self, seen: Collection[Key]) -> list[Key]:
-        """What is held but was not in a complete list."""
-        return [key for key in self._objects if key not in seen]
+    def absent(self, seen: Collection[Key], resource_version: str) -> list[Key]:
+        """The stored objects that a complete list of this version lacks, except those created after it."""
+        version = resourceversion.number(resource_version) or 0
+        return [
+            key
+            for key in self._objects
+            if key not in seen and (key not in self._assumed or self._assumed[key].created <= version)
+        ]
 
     def discard(self, key: Key) -> None:
-        """A list showed that it is gone."""
+        """Remove an object that a complete list lacks, or that `accepts` no longer lets in."""
         held = self._objects.get(key)
         if held is not None:
             self._drop(key, held, initial=True)
@@ -154,15 +227,16 @@ class Store:
         self._change(key, held, None, initial=initial)
 
     def _is_news(self, key: Key, obj: Object) -> bool:
-        """Whether it says more than the update that was assumed; that one is over when list or watch have caught up."""
+        """Whether it is newer than the assumed version, which is dropped once list or watch have reached it."""
         version, assumed = _version(obj), self._assumed[key]
-        if version >= assumed:
+        if version > assumed.version or (version == assumed.version and assumed.written):
             del self._assumed[key]
-        return version > assumed  # one resourceVersion is one state: an equal one is held already
+        elif uid_of(obj) == uid_of(self._objects[key]):
+            assumed.api = self._project(obj)
+        return version > assumed.version  # an object of the same version is stored already
 
-    def _set(self, key: Key, obj: Object, *, initial: bool) -> None:
+    def _set(self, key: Key, new: Object, *, initial: bool) -> None:
         held = self._objects.get(key)
-        new = self._project(obj)
         if held is not None and uid_of(held) != uid_of(new):
             self._change(key, held, None, initial=initial)
             held = None
@@ -177,10 +251,8 @@ class Store:
             del self._objects[key]
         else:
             self._objects[key] = new
-        if self._handlers:
-            delta = Delta(old, new, initial)
-            for handler in self._handlers:
-                self._call(handler, delta)
+        if self._changes:
+            self._changes.send(Delta(old, new, initial))
 
     def _reindex(self, key: Key, old: Object | None, new: Object | None) -> None:
         for name, indexer in self._indexers.items():
@@ -195,12 +267,6 @@ class Store:
                     del index[value]
             for value in after - before:
                 index.setdefault(value, {})[key] = None
-
-    def _call(self, handler: Handler, delta: Delta) -> None:
-        try:
-            handler(delta)
-        except Exception:
-            _log.exception("a handler failed", extra={"kind": self.resource.kind})
 
 
 def _same(old: Object, new: Object) -> bool:

@@ -1,13 +1,11 @@
 """Which key to reconcile next: controller-runtime's work queue for one event loop.
 
-Filled by the handlers of stores and by the controllers, drained by a controller's workers.
-
 Invariants: a key waits at most once; no key is handed to two workers at a time; a key that is added while it runs is
 handed out once more after `done`.  Higher priorities go first; within one, namespaces take turns and the oldest key of
 a namespace goes first.  A key that is added again at a higher priority moves up, never down.
 
-Hazards: under unending load of a high priority the low ones wait.  A key waits also when its object is gone: a queue
-that nobody drains grows with every object there ever was.
+Hazards: keys of a high priority starve those of a low one.  A key is not removed when its object is deleted, so a
+queue without workers grows without bound.
 """
 
 import asyncio
@@ -24,11 +22,11 @@ K = TypeVar("K", bound=Hashable)
 
 LIVE: Final = 0
 RELIST: Final = -100
-"""Priorities: what just happened goes before what a list found."""
+"""Priorities: keys from watch events go before keys from a list."""
 
 
 class ShutDown(Exception):
-    """The queue hands out nothing any more."""
+    """The queue hands out no more keys."""
 
 
 def _namespace(key: Any) -> Hashable:
@@ -53,8 +51,8 @@ class WorkQueue(Generic[K]):
         self._base = base
         self._maximum = maximum
         self._namespace_of = namespace_of
-        self._lines: dict[int, dict[Hashable, dict[K, None]]] = {}
-        """Waiting keys by priority and namespace; the first namespace is the next one whose turn it is."""
+        self._queues: dict[int, dict[Hashable, dict[K, None]]] = {}
+        """Waiting keys by priority and namespace; the first namespace is served next."""
         self._waiting: dict[K, tuple[int, float]] = {}
         """Priority and time of the first addition, also of keys that wait for their own worker to finish."""
         self._running: dict[K, float] = {}
@@ -82,7 +80,7 @@ class WorkQueue(Generic[K]):
         return len(self._waiting) - len(self._again)
 
     def add(self, key: K, *, priority: int = LIVE) -> None:
-        """Have the key worked on soon.  Does nothing more for a key that waits, nor after `shut_down`."""
+        """Add the key, or raise its priority if it waits already.  Does nothing after `shut_down`."""
         if self._closed:
             return
         waiting = self._waiting.get(key)
@@ -92,15 +90,15 @@ class WorkQueue(Generic[K]):
             if key in self._running:
                 self._again.add(key)
             else:
-                self._line_up(key, priority)
+                self._enqueue(key, priority)
         elif priority > waiting[0]:
             self._waiting[key] = (priority, waiting[1])
             if key not in self._again:
-                self._leave(key, waiting[0])
-                self._line_up(key, priority)
+                self._dequeue(key, waiting[0])
+                self._enqueue(key, priority)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Add the key in so many seconds; of several such wishes for one key the earliest counts."""
+        """Add the key in so many seconds; of several calls for one key the earliest time counts."""
         if seconds <= 0:
             self.add(key)
             return
@@ -111,22 +109,22 @@ class WorkQueue(Generic[K]):
             self._due[key] = due
             self._serial += 1
             heapq.heappush(self._timers, (due, self._serial, key))
-            self._wind()
+            self._start_timer()
 
     def add_rate_limited(self, key: K, *, at_most: float = float("inf")) -> None:
-        """Add the key after its back-off, which doubles each time until `forget`; after `at_most` seconds anyway."""
+        """Add the key after its back-off, at most `at_most` seconds; it doubles with each call until `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._retries.inc()
         self.add_after(key, min(self._base * 2.0 ** min(failures, 64), self._maximum, at_most))
 
     def forget(self, key: K) -> None:
-        """The key succeeded, or is not retried: its next back-off is the first again."""
+        """Reset the back-off of a key that succeeded or is not retried."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key, which is the caller's until `done`.  Raises ShutDown."""
-        while not self._closed and not self._lines:
+        """The next key, which no other caller gets before `done`.  Raises ShutDown."""
+        while not self._closed and not self._queues:
             getter = asyncio.get_running_loop().create_future()
             self._getters.append(getter)
             try:
@@ -135,7 +133,7 @@ class WorkQueue(Generic[K]):
                 with suppress(ValueError):
                     self._getters.remove(getter)
                 if getter.done() and not getter.cancelled():
-                    self._wake()  # the wake-up was for us: pass it on
+                    self._wake()  # this getter had been woken: wake the next one instead
                 raise
         if self._closed:
             raise ShutDown
@@ -146,16 +144,16 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The caller has finished with the key.  KeyError when it does not have it."""
+        """The caller has finished with the key.  Raises KeyError for a key that is not being worked on."""
         self._work_duration.observe(self._clock.monotonic() - self._running.pop(key))
         if key in self._again:
             self._again.remove(key)
-            self._line_up(key, self._waiting[key][0])
+            self._enqueue(key, self._waiting[key][0])
 
     def shut_down(self) -> None:
-        """Stop at once: what waits is dropped, `get` raises, what runs may still finish."""
+        """Drop the waiting keys; `get` raises from now on; keys that are being worked on may still finish."""
         self._closed = True
-        self._lines.clear()
+        self._queues.clear()
         self._waiting.clear()
         self._again.clear()
         self._timers.clear()
@@ -169,27 +167,27 @@ class WorkQueue(Generic[K]):
         now = self._clock.monotonic()
         return [now - started for started in self._running.values()]
 
-    def _line_up(self, key: K, priority: int) -> None:
-        self._lines.setdefault(priority, {}).setdefault(self._namespace_of(key), {})[key] = None
+    def _enqueue(self, key: K, priority: int) -> None:
+        self._queues.setdefault(priority, {}).setdefault(self._namespace_of(key), {})[key] = None
         self._wake()
 
-    def _leave(self, key: K, priority: int) -> None:
-        line = self._lines[priority]
+    def _dequeue(self, key: K, priority: int) -> None:
+        line = self._queues[priority]
         namespace = self._namespace_of(key)
         del line[namespace][key]
         if not line[namespace]:
             del line[namespace]
         if not line:
-            del self._lines[priority]
+            del self._queues[priority]
 
     def _take(self) -> K:
-        priority = max(self._lines)
-        line = self._lines[priority]
+        priority = max(self._queues)
+        line = self._queues[priority]
         namespace = next(iter(line))
         key = next(iter(line[namespace]))
-        self._leave(key, priority)
+        self._dequeue(key, priority)
         if namespace in line:
-            line[namespace] = line.pop(namespace)  # to the end: the others take their turns first
+            line[namespace] = line.pop(namespace)  # to the end, so that namespaces take turns
         return key
 
     def _wake(self) -> None:
@@ -199,17 +197,17 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return
 
-    def _wind(self) -> None:
-        """Have one task sleeping until the earliest timer."""
+    def _start_timer(self) -> None:
+        """Keep one task sleeping until the earliest timer is due."""
         due = self._timers[0][0]
         if self._timer is not None and not self._timer.done():
             if self._timer_due <= due:
                 return
             self._timer.cancel()
         self._timer_due = due
-        self._timer = asyncio.get_running_loop().create_task(self._ring())
+        self._timer = asyncio.get_running_loop().create_task(self._run_timers())
 
-    async def _ring(self) -> None:
+    async def _run_timers(self) -> None:
         while self._timers:
             due, _, key = self._timers[0]
             now = self._clock.monotonic()

@@ -1,5 +1,4 @@
-"""What processes see of the cluster: caches with their indexes, the compiled rules, packages gathered from them.
+"""The kinds that Tollbar caches, and views over these stores and over state that several controllers share.
 
-Above the runtime (stores), below the processes: the webhook, the controllers, `explain` and `simulate` gather their
-facts here, without awaiting anything.
+Views never await.
 """

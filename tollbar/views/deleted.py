@@ -1,26 +1,31 @@
-"""Uids of objects that are known to be gone: what is found here needs no question to the API server.
+"""Uids of objects that are known to be deleted, so that the API server need not be asked.
 
-Used by the controllers of claims for consumers.  What is not found here may be gone all the same: after a restart, and
-for more than `LIMIT` deletions ago, the API server is asked.
+An object whose uid is not here may be deleted all the same: after a restart, and after `LIMIT` further deletions, the
+API server has to be asked.  kube-controller-manager's claim controller has the same cache (uidCache).
 
-Invariant: only a watch that told of the end counts.  What a list lacks may lack its whole kind, as when an API is not
-served any more, and what a store lets go may exist.
+Invariant: only DELETED events of a watch count.  A list may lack an object because its API is no longer served, and an
+object that a store no longer accepts may still exist.
 """
 
 from collections import OrderedDict
 from typing import Final
 
 from tollbar.model.objects import uid_of
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
 
 LIMIT: Final = 5000
-"""A megabyte of memory; a Job that ends, or a node, takes so many Pods along at once."""
+"""About a megabyte of memory; the end of a large Job or of a node may delete as many Pods at once."""
 
 
 class DeletedUids:
-    def __init__(self, limit: int = LIMIT) -> None:
+    """Uids of objects deleted from these stores.  Create it before subscribing handlers that read it."""
+
+    def __init__(self, *stores: Store, limit: int = LIMIT) -> None:
         self._limit = limit
         self._uids: OrderedDict[str, None] = OrderedDict()
+        for store in stores:
+            store.subscribe(self._on_delta)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._uids
@@ -33,10 +38,6 @@ class DeletedUids:
 
     def discard(self, uid: str) -> None:
         self._uids.pop(uid, None)
-
-    def watch(self, store: Store) -> None:
-        """Take note of what leaves the store: subscribe before anybody who asks."""
-        store.subscribe(self._on_delta)
 
     def _on_delta(self, delta: Delta) -> None:
         if delta.new is None and delta.old is not None and not delta.initial:

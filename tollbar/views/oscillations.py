@@ -1,13 +1,13 @@
-"""Claims of which the entry of one Pod is removed and added again, over and over.
+"""Finds claims whose `status.reservedFor` oscillates: the entry of one Pod is removed and added again, over and over.
 
-kube-controller-manager does so, as fast as its client lets it, when a finished Pod lingers on a claim that somebody
-else keeps allocated (kubernetes/kubernetes#141274).  One look at a claim cannot show it: this counts over time, for
-every claim, pinned by us or not.  The reservations controller reports what is found.
+kube-controller-manager does so without back-off when a finished Pod still refers to a claim that another entry keeps
+allocated (kubernetes/kubernetes#141274).  This counts the changes of every claim, reserved by Tollbar or not.
 
-Invariant: memory follows the claims that are there and have lost an entry, of each what happened within `WINDOW`.
+Invariant: only existing claims that have lost an entry take memory, each for the changes within `WINDOW`.
 Hazard: lost on restart, and found again within seconds when it goes on.
 """
 
+import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -15,22 +15,24 @@ from typing import Final
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Channel, Delta
+from tollbar.runtime.store import Store
 
 WINDOW: Final = 30.0
-"""Seconds that a return counts for."""
+"""Seconds within which returns of an entry are counted."""
 RETURNS: Final = 3
-"""Returns of one entry within the window: a scheduler that gives up and tries again has its back-off between."""
+"""Returns of one entry within the window that count as oscillation; a retrying scheduler backs off and stays below."""
 
 
 class _History:
-    """What happened to the Pod entries of one claim."""
+    """When Pod entries of one claim were removed and came back, by uid, in monotonic time."""
 
-    def __init__(self) -> None:
+    def __init__(self, claim: Key) -> None:
+        self.claim = claim
         self.removed: dict[str, float] = {}
         self.returns: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RETURNS))
 
-    def flapping(self, now: float) -> frozenset[str]:
+    def oscillating(self, now: float) -> frozenset[str]:
         return frozenset(
             uid for uid, times in self.returns.items() if len(times) == RETURNS and times[0] >= now - WINDOW
         )
@@ -43,28 +45,46 @@ class _History:
 
 
 class Oscillations:
-    def __init__(self, clock: Clock) -> None:
+    """Watches the claims in this store, once it is started.
+
+    A source: sends the key of every claim that begins to oscillate.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._found: Channel[Key] = Channel("oscillations")
         self._clock = clock
         self._histories: dict[str, _History] = {}
-        self._handlers: list[Callable[[Key], None]] = []
 
-    def watch(self, store: Store) -> None:
-        """Take note of the changes of the claims in this store."""
-        store.subscribe(self._on_delta, replay=False)
+    def start(self) -> None:
+        """Record the changes of claims from now on.  Call it once."""
+        self._store.subscribe(self._on_delta)
+
+    async def run(self) -> None:
+        """Start, and go on until cancelled."""
+        self.start()
+        await asyncio.Event().wait()
 
     def subscribe(self, handler: Callable[[Key], None]) -> None:
-        """`handler` is called with the key of every claim that begins to flap."""
-        self._handlers.append(handler)
+        """Call the handler with the key of every claim that begins to oscillate."""
+        self._found.subscribe(handler)
 
-    def flapping(self, claim: Object) -> frozenset[str]:
-        """Uids of the Pods whose entries come and go."""
+    def replay(self, handler: Callable[[Key], None]) -> None:
+        """Call the handler with the key of every claim that oscillates now."""
+        now = self._clock.monotonic()
+        for history in list(self._histories.values()):
+            if history.oscillating(now):
+                handler(history.claim)
+
+    def oscillating(self, claim: Object) -> frozenset[str]:
+        """Uids of the Pods whose entries oscillate in this claim."""
         history = self._histories.get(uid_of(claim))
-        return history.flapping(self._clock.monotonic()) if history is not None else frozenset()
+        return history.oscillating(self._clock.monotonic()) if history is not None else frozenset()
 
     def count(self) -> int:
-        """How many claims are flapping now."""
+        """How many claims oscillate now."""
         now = self._clock.monotonic()
-        return sum(1 for history in self._histories.values() if history.flapping(now))
+        return sum(1 for history in self._histories.values() if history.oscillating(now))
 
     def _on_delta(self, delta: Delta) -> None:
         if delta.old is None:
@@ -83,15 +103,14 @@ class Oscillations:
         if history is None:
             if not removed:
                 return
-            history = self._histories[uid] = _History()
+            history = self._histories[uid] = _History(key)
         history.forget_before(now - WINDOW)
-        before = history.flapping(now)
+        before = history.oscillating(now)
         history.removed.update(dict.fromkeys(removed, now))
         for entry in added & history.removed.keys():
             history.returns[entry].append(now)
-        if history.flapping(now) and not before:
-            for handler in self._handlers:
-                handler(key)
+        if history.oscillating(now) and not before:
+            self._found.send(key)
 
 
 def _pod_uids(claim: Object) -> Iterable[str]:

@@ -1,8 +1,8 @@
 """The rules in force: every TolerationRule of the cache, compiled once per change.
 
-Built by each process over its rule store, and subscribed before anything that reacts to rule events, so that whoever
-is woken by one sees the compiled rule.  A rule that does not compile is not in force and has a `Problem`; no rule is
-ever taken out at run time.  Hazard: compiling costs milliseconds on the event loop; rules are few and change rarely.
+It must subscribe to the rule store before other handlers, so that they see the compiled rule.  A rule that does not
+compile is not in force and has a `Problem`; a rule that fails at run time stays in force.  Hazard: compiling takes
+milliseconds on the event loop; rules are few and change rarely.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,8 @@ from functools import partial
 from tollbar.cel import CelEngine, CelError, Program, ProgramCache
 from tollbar.decide.rules.rule import Problem, Rule, compile_rule, compile_selector
 from tollbar.model.objects import Object, key_of, spec
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
 
 
 class RuleSet:

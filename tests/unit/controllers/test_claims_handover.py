@@ -4,19 +4,15 @@ import asyncio
 from typing import Any
 
 from builders import claim, pod, template
-from claimworld import view_of
+from claimworld import ClaimsWorld
 
-from controllers.claims.deps import Deps
-from controllers.claims.handover import HandOver
 from controllers.claims.mappers import ClaimKey
-from controllers.claims.reconcile import reconcile
 from tollbar.model.objects import Object
 from tollbar.model.plan import DONE
 from tollbar.model.resources import Resource
-from tollbar.runtime.metrics import Metrics
 
 WEB = pod().templates("gpu")
-MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
+MADE = claim("web-gpu-x").generated_for(WEB, "gpu").but("metadata.resourceVersion", "10")
 GPU = template("gpu").request("gpu")
 
 
@@ -35,24 +31,22 @@ class Api:
 
     async def create(self, _resource: Resource, obj: Object) -> Object:
         self.asked.append("create")
-        return {**obj, "metadata": {**obj["metadata"], "name": "made", "uid": "u"}}
+        return {**obj, "metadata": {**obj["metadata"], "name": "made", "uid": "u", "resourceVersion": "11"}}
 
     async def patch(self, _resource: Resource, _name: str, body: Object, **_: Any) -> Object:
         self.asked.append(f"record {body['status']['resourceClaimStatuses'][0]['resourceClaimName']}")
         return {**WEB, "metadata": {**WEB["metadata"], "resourceVersion": "11"}}
 
 
-async def taken_over(api: Api, *objects: Object, seen: str = "9") -> Deps:
+async def taken_over(api: Api, *objects: Object, seen: str = "9") -> ClaimsWorld:
     """Just after another leader has stopped; the cache has come to the version `seen`."""
-    view = view_of(GPU, *objects)
-    view.caches.claims.resource_version = seen
-    handover = HandOver(api, view)  # type: ignore[arg-type]
-    await handover.begin()
-    return Deps(api, view, None, Metrics(), handover.learn)  # type: ignore[arg-type]
+    world = ClaimsWorld(api, GPU, *objects)
+    await world.work(seen)
+    return world
 
 
-async def reconciled(deps: Deps, name: str = "web") -> None:
-    assert await reconcile(ClaimKey("Pod", "ml", name), deps) == DONE
+async def reconciled(world: ClaimsWorld, name: str = "web") -> None:
+    assert await world.controller.reconcile(ClaimKey("Pod", "ml", name)) == DONE
 
 
 async def test_a_claim_that_only_the_api_server_knows_is_recorded_not_made_again() -> None:
@@ -63,17 +57,17 @@ async def test_a_claim_that_only_the_api_server_knows_is_recorded_not_made_again
 
 async def test_a_namespace_is_listed_once_whoever_asks() -> None:
     api = Api()
-    deps = await taken_over(api, *(pod(name).templates("gpu") for name in "abc"))
-    await asyncio.gather(*(reconciled(deps, name) for name in "abc"))
+    world = await taken_over(api, *(pod(name).templates("gpu") for name in "abc"))
+    await asyncio.gather(*(reconciled(world, name) for name in "abc"))
     assert [asked for asked in api.asked if asked.startswith("list")] == ["list all, 1", "list ml, 500"]
     assert api.asked.count("create") == 3
 
 
 async def test_a_cache_that_has_come_as_far_needs_no_list() -> None:
     api = Api(MADE)
-    deps = await taken_over(api, WEB)
-    deps.view.caches.claims.resource_version = "10"
-    await reconciled(deps)
+    world = await taken_over(api, WEB)
+    world.claims.resource_version = "10"
+    await reconciled(world)
     assert api.asked == ["list all, 1", "create", "record made"]
 
 

@@ -5,18 +5,15 @@ from typing import Any
 
 import pytest
 from builders import claim, pod, template
-from claimworld import view_of
+from claimworld import ClaimsWorld
 
-from controllers.claims.deps import Deps
 from controllers.claims.mappers import ClaimKey
-from controllers.claims.reconcile import reconcile
 from tollbar import wellknown
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, key_of
-from tollbar.model.plan import DONE, Event, Failed, Outcome, Requeue
+from tollbar.model.plan import DONE, Failed, Outcome, Requeue
 from tollbar.model.resources import Resource
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError, Unreachable
-from tollbar.runtime.metrics import Metrics
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")
@@ -24,6 +21,9 @@ WEB = pod().templates("gpu").but("metadata.resourceVersion", "1")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu").but("metadata.resourceVersion", "1")
 IN_USE = MADE.allocated().reserved(pod_entry(WEB))
 PAST = WEB.generated("gpu", "web-gpu-x").bound().phase("Succeeded")
+VERSION = "1"
+"""Of what is there; whatever is written or created gets a later one."""
+UNSEEN = MADE.but("metadata.resourceVersion", "2")
 
 
 class Api:
@@ -48,14 +48,16 @@ class Api:
             raise NotFound(404, "NotFound", "", {"name": name})
         return self._live[resource.kind, name]
 
-    async def list(self, resource: Resource, _namespace: str, **_: Any) -> Object:
+    async def list(self, resource: Resource, _namespace: str = "", **_: Any) -> Object:
         self._call("list", resource)
-        return {"items": [obj for obj in self._live.values() if obj["kind"] == resource.kind], "metadata": {}}
+        items = [obj for obj in self._live.values() if obj["kind"] == resource.kind]
+        return {"items": items, "metadata": {"resourceVersion": VERSION}}
 
     async def create(self, resource: Resource, obj: Object) -> Object:
         self._call("create", resource, body=obj)
         name = f"{obj['metadata']['generateName']}{len(self.calls)}"
-        return {**obj, "metadata": {**obj["metadata"], "name": name, "uid": f"uid-of-{name}"}}
+        created = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": "2"}
+        return {**obj, "metadata": {**obj["metadata"], **created}}
 
     async def replace(self, resource: Resource, obj: Object, subresource: str) -> Object:
         self._call("update", resource, subresource, obj)
@@ -70,21 +72,14 @@ class Api:
         self._call("delete", resource, body=uid)
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def emit(self, _regarding: Object, event: Event) -> None:
-        self.said.append(f"{event.reason}: {event.note}")
-
-
-def deps_of(api: Api, *there: Object) -> tuple[Deps, Recorder]:
-    recorder = Recorder()
-    return Deps(api, view_of(*there), recorder, Metrics(), nothing_to_learn), recorder  # type: ignore[arg-type]
-
-
-async def nothing_to_learn(_namespace: str) -> bool:
-    return False
+async def working(api: Api, *there: Object) -> ClaimsWorld:
+    """Nobody else is at work, and the cache of claims is up to date; no call has been made."""
+    world = ClaimsWorld(api, *there)
+    await world.work(seen=VERSION)
+    assert api.calls == ["list resourceclaims"]
+    api.calls.clear()
+    api.bodies.clear()
+    return world
 
 
 THE_POD = ClaimKey("Pod", "ml", "web")
@@ -107,7 +102,7 @@ CALLS: dict[str, Case] = {
     "a claim that the cache has not got, and the server has": (
         THE_POD,
         [GPU, WEB.generated("gpu", "web-gpu-x")],
-        Api(live=(MADE,)),
+        Api(live=(UNSEEN,)),
         DONE,
         ["get resourceclaims"],
     ),
@@ -191,16 +186,16 @@ CALLS: dict[str, Case] = {
 
 @pytest.mark.parametrize(("key", "there", "api", "outcome", "calls"), CALLS.values(), ids=CALLS)
 async def test_calls(key: ClaimKey, there: list[Object], api: Api, outcome: Outcome, calls: list[str]) -> None:
-    deps, _ = deps_of(api, *there)
-    assert (await reconcile(key, deps), api.calls) == (outcome, calls)
+    world = await working(api, *there)
+    assert (await world.controller.reconcile(key), api.calls) == (outcome, calls)
 
 
 async def test_a_right_that_is_missing_is_no_stale_view() -> None:
     error = Invalid(422, "Invalid", "requires permission on resourceclaims/binding", {"causes": [{"field": "status"}]})
     api = Api(errors={"patch resourceclaims/status": error})
-    deps, _ = deps_of(api, WEB.generated("gpu", "web-gpu-x").bound(), MADE.allocated())
+    world = await working(api, WEB.generated("gpu", "web-gpu-x").bound(), MADE.allocated())
     with pytest.raises(Invalid):
-        await reconcile(THE_POD, deps)
+        await world.controller.reconcile(THE_POD)
 
 
 async def test_a_pod_group_is_not_gone_because_its_kind_is() -> None:
@@ -209,26 +204,27 @@ async def test_a_pod_group_is_not_gone_because_its_kind_is() -> None:
     entry = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g"}
     unserved = NotFound(404, "NotFound", "the server could not find the requested resource")
     api = Api(errors={"get podgroups": unserved})
-    deps, _ = deps_of(api, gang, MADE.allocated().reserved(entry))
-    deps.view.caches.pod_groups.replace([])  # what a reflector does when discovery has lost the kind
-    assert (await reconcile(THE_CLAIM, deps), api.calls) == (DONE, ["get podgroups"])
+    world = await working(api, gang, MADE.allocated().reserved(entry))
+    world.manager.caches.stores["podgroups"].replace([])  # what a reflector does when discovery has lost the kind
+    assert (await world.controller.reconcile(THE_CLAIM), api.calls) == (DONE, ["get podgroups"])
 
 
 async def test_a_consumer_that_cannot_be_asked_for_keeps_its_entry() -> None:
     api = Api(errors={"get pods": Forbidden(403, "Forbidden", "no")})
-    deps, _ = deps_of(api, IN_USE)
+    world = await working(api, IN_USE)
     with pytest.raises(Forbidden):
-        await reconcile(THE_CLAIM, deps)
+        await world.controller.reconcile(THE_CLAIM)
     assert api.calls == ["get pods"]
 
 
 async def test_every_write_is_fenced() -> None:
-    api = Api()
-    deps, _ = deps_of(api, GPU, WEB)
-    await reconcile(THE_POD, deps)
-    deps, _ = deps_of(api, PAST, IN_USE)
-    await reconcile(THE_CLAIM, deps)
-    _, record, free, unprotect, delete = api.bodies
+    bodies = []
+    for key, there in ((THE_POD, [GPU, WEB]), (THE_CLAIM, [PAST, IN_USE])):
+        api = Api()
+        world = await working(api, *there)
+        await world.controller.reconcile(key)
+        bodies += api.bodies
+    _, record, free, unprotect, delete = bodies
     assert (record["metadata"], free["metadata"], free["status"], unprotect, delete) == (
         {"namespace": "ml", "name": "web", "uid": "uid-of-web"},
         {"namespace": "ml", "name": "web-gpu-x", "uid": "uid-of-web-gpu-x", "resourceVersion": "1"},
@@ -240,35 +236,39 @@ async def test_every_write_is_fenced() -> None:
 
 async def test_a_deleted_claim_is_not_deleted_again_before_the_watch_shows_it() -> None:
     api = Api()
-    deps, _ = deps_of(api, PAST, MADE)
-    await reconcile(THE_CLAIM, deps)
-    await reconcile(THE_CLAIM, deps)
+    world = await working(api, PAST, MADE)
+    await world.controller.reconcile(THE_CLAIM)
+    await world.controller.reconcile(THE_CLAIM)
     assert api.calls == ["delete resourceclaims"]
 
 
-async def test_but_a_deletion_that_failed_is_tried_again() -> None:
+async def test_a_deletion_that_failed_is_tried_again() -> None:
     api = Api(errors={"delete resourceclaims": Conflict(409, "Conflict", "")})
-    deps, _ = deps_of(api, PAST, MADE)
-    assert (await reconcile(THE_CLAIM, deps), await reconcile(THE_CLAIM, deps)) == (STALE, DONE)
+    world = await working(api, PAST, MADE)
+    assert (await world.controller.reconcile(THE_CLAIM), await world.controller.reconcile(THE_CLAIM)) == (STALE, DONE)
     assert api.calls == ["delete resourceclaims"] * 2
 
 
 @pytest.mark.parametrize("error", [Unreachable("no answer in time"), ServerError(500, "InternalError", "")], ids=repr)
-@pytest.mark.parametrize(("left", "calls"), [((MADE,), []), ((), ["create resourceclaims"])], ids=["made", "not made"])
+@pytest.mark.parametrize(
+    ("left", "calls"), [((UNSEEN,), []), ((), ["create resourceclaims"])], ids=["made", "not made"]
+)
 async def test_a_lost_answer_is_looked_up(error: ApiError, left: tuple[Object, ...], calls: list[str]) -> None:
     api = Api(live=left, errors={"create resourceclaims": error})
-    deps, recorder = deps_of(api, GPU, WEB)
+    world = await working(api, GPU, WEB)
     with pytest.raises(ApiError):
-        await reconcile(THE_POD, deps)
-    await reconcile(THE_POD, deps)
+        await world.controller.reconcile(THE_POD)
+    await world.controller.reconcile(THE_POD)
     assert api.calls[1:] == ["list resourceclaims", *calls, "patch pods/status"]
-    assert recorder.said[0].startswith("FailedResourceClaimCreation: PodResourceClaim gpu: create ResourceClaim: ")
+    assert world.manager.told.said[0].startswith(
+        "Pod web: FailedResourceClaimCreation: PodResourceClaim gpu: create ResourceClaim: "
+    )
 
 
 async def test_a_claim_is_not_made_twice_before_the_watch_shows_it() -> None:
     api = Api(errors={"patch pods/status": Conflict(409, "Conflict", "")})
-    deps, _ = deps_of(api, GPU, WEB)
-    assert (await reconcile(THE_POD, deps), await reconcile(THE_POD, deps)) == (STALE, DONE)
+    world = await working(api, GPU, WEB)
+    assert (await world.controller.reconcile(THE_POD), await world.controller.reconcile(THE_POD)) == (STALE, DONE)
     assert api.calls == ["create resourceclaims", "patch pods/status", "patch pods/status"]
 
 
@@ -276,28 +276,28 @@ SAID: dict[str, tuple[list[Object], Callable[[], Api], list[str]]] = {
     "the template is missing": (
         [WEB],
         Api,
-        ['FailedResourceClaimCreation: PodResourceClaim gpu: resource claim template "gpu" not found'],
+        ['Pod web: FailedResourceClaimCreation: PodResourceClaim gpu: resource claim template "gpu" not found'],
     ),
     "the API server refuses the claim": (
         [GPU, WEB],
         lambda: Api(errors={"create resourceclaims": Forbidden(403, "Forbidden", "exceeded quota")}),
-        ["FailedResourceClaimCreation: PodResourceClaim gpu: create ResourceClaim: exceeded quota"],
+        ["Pod web: FailedResourceClaimCreation: PodResourceClaim gpu: create ResourceClaim: exceeded quota"],
     ),
 }
 
 
 @pytest.mark.parametrize(("there", "api", "said"), SAID.values(), ids=SAID)
 async def test_what_cannot_be_done_is_said(there: list[Object], api: Callable[[], Api], said: list[str]) -> None:
-    deps, recorder = deps_of(api(), *there)
-    assert (await reconcile(THE_POD, deps), recorder.said) == (REFUSED, said)
+    world = await working(api(), *there)
+    assert (await world.controller.reconcile(THE_POD), world.manager.told.said) == (REFUSED, said)
 
 
 async def test_creations_are_counted_as_upstream_counts_them() -> None:
     api = Api(errors={"create resourceclaims": Forbidden(403, "Forbidden", "exceeded quota")})
-    deps, _ = deps_of(api, GPU, WEB)
+    world = await working(api, GPU, WEB)
     for _ in range(2):
-        await reconcile(THE_POD, deps)
-    counter = deps.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
+        await world.controller.reconcile(THE_POD)
+    counter = world.manager.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
     counted = {status: counter.labels(status, "false", "", "Pod")._value.get() for status in ("success", "failure")}
     assert counted == {"success": 1, "failure": 1}
 
@@ -311,7 +311,7 @@ async def test_the_status_is_written_under_our_own_name() -> None:
             return await super().patch(resource, name, body, **how)
 
     recorded = claim("n").generated_for(WEB, "nic")
-    deps, _ = deps_of(Noting(), GPU, MADE, WEB.templates("nic").generated("nic", "n"), recorded)
-    await reconcile(THE_POD, deps)
+    world = await working(Noting(), GPU, MADE, WEB.templates("nic").generated("nic", "n"), recorded)
+    await world.controller.reconcile(THE_POD)
     both = [{"name": "gpu", "resourceClaimName": "web-gpu-x"}, {"name": "nic", "resourceClaimName": "n"}]
     assert seen == [(wellknown.CLAIMS_FIELD_MANAGER, True, {"resourceClaimStatuses": both})]

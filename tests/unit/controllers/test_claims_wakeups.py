@@ -4,16 +4,11 @@ from typing import Any
 
 import pytest
 from builders import claim, pod, pod_group, template
-from claimworld import fill, view_of
+from claimworld import ClaimsWorld
+from managing import drained
 
-from controllers.claims import mappers
-from controllers.claims.mappers import ClaimKey
-from controllers.claims.view import View
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
-from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.workqueue import WorkQueue
 
 GPU = template("gpu").request("gpu")
 WEB = pod().templates("gpu")
@@ -27,19 +22,15 @@ OF_GANG = claim("gang-gpu-x").owned_by("PodGroup", "gang", api_version="scheduli
 OF_GANG = OF_GANG.annotated({"resource.kubernetes.io/pod-claim-name": "gpu"})
 
 
-def queue_of(view: View) -> WorkQueue[ClaimKey]:
-    queue = WorkQueue[ClaimKey]("resource_claim", clock=SystemClock(), metrics=Metrics())
-    mappers.subscribe(view, queue)
-    return queue
+class World(ClaimsWorld):
+    """A world whose controller is connected to its queue but has no workers."""
 
+    def __init__(self, *objects: Object) -> None:
+        super().__init__(None, *objects)
+        self.controller.connect()
 
-async def drained(queue: WorkQueue[ClaimKey]) -> set[str]:
-    found = set()
-    while len(queue):
-        key = await queue.get()
-        queue.done(key)
-        found.add(f"{key.kind} {key.name}")
-    return found
+    async def woken(self) -> set[str]:
+        return {f"{key.kind} {key.name}" for key in await drained(self.controller.queue)}
 
 
 START: dict[str, tuple[list[Object], set[str]]] = {
@@ -55,7 +46,7 @@ START: dict[str, tuple[list[Object], set[str]]] = {
 
 @pytest.mark.parametrize(("there", "want"), START.values(), ids=START)
 async def test_at_the_start(there: list[Object], want: set[str]) -> None:
-    assert await drained(queue_of(view_of(*there))) == want
+    assert await World(*there).woken() == want
 
 
 GONE = object()
@@ -94,11 +85,10 @@ CHANGES: dict[str, tuple[list[Object], Any, set[str]]] = {
 
 @pytest.mark.parametrize(("there", "change", "want"), CHANGES.values(), ids=CHANGES)
 async def test_after_a_change(there: list[Object], change: Any, want: set[str]) -> None:
-    view = view_of(*there)
-    queue = queue_of(view)
-    await drained(queue)
-    fill(view, change)
-    assert await drained(queue) == want
+    world = World(*there)
+    await world.woken()
+    world.manager.fill([change])
+    assert await world.woken() == want
 
 
 DELETIONS: dict[str, tuple[list[Object], Object, set[str]]] = {
@@ -121,9 +111,14 @@ DELETIONS: dict[str, tuple[list[Object], Object, set[str]]] = {
 
 @pytest.mark.parametrize(("there", "goes", "want"), DELETIONS.values(), ids=DELETIONS)
 async def test_after_a_deletion(there: list[Object], goes: Object, want: set[str]) -> None:
-    view = view_of(*there)
-    queue = queue_of(view)
-    await drained(queue)
-    stores = {store.resource.kind: store for store in view.caches.stores}
-    stores[goes["kind"]].remove(goes)
-    assert await drained(queue) == want
+    world = World(*there)
+    await world.woken()
+    world.manager.remove(goes)
+    assert await world.woken() == want
+
+
+async def test_after_another_generator_has_stopped_everything_is_reconciled_again() -> None:
+    world = World(GPU, WEB, claim("missed").allocated().deleting())
+    first = await world.woken()
+    world.controller.resync()
+    assert (first, await world.woken()) == ({"Pod web", "ResourceClaim missed"}, {"Pod web", "ResourceClaim missed"})

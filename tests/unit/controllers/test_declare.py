@@ -1,5 +1,6 @@
 """Who declares our gate: the controllers, when nobody has, and never a second time."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -12,10 +13,10 @@ from tollbar.api.gates import shipped_gate
 from tollbar.model import resources
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
+from tollbar.runtime.caches import Caches
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from tollbar.runtime.store import Store
-from tollbar.views import indexers
+from tollbar.views import kinds
 
 USER = "system:serviceaccount:toll:my-controllers"
 CREATED = [(resources.SCHEDULING_GATES, shipped_gate(owners=(USER,)))]
@@ -64,9 +65,20 @@ CASES: dict[str, tuple[list[SchedulingGate], list[ApiError], tuple[list[Any], li
 @pytest.mark.parametrize(("given", "errors", "want"), CASES.values(), ids=CASES)
 async def test_declare(given: list[SchedulingGate], errors: list[ApiError], want: Any, caplog: Any) -> None:
     caplog.set_level(logging.INFO, "controllers")
-    gates = Store(resources.SCHEDULING_GATES, indexers=indexers.GATES)
+    gates = Caches().store(kinds.GATES)
     for gate in given:
         gates.apply(gate)
+    gates.synced.set()
     api, clock = Api(list(errors)), Naps()
     await declare(api, gates, USER, clock)  # type: ignore[arg-type]
     assert (api.created, [(record.levelno, record.getMessage()) for record in caplog.records], clock.slept) == want
+
+
+async def test_it_is_declared_only_after_a_list_showed_that_it_is_not_there() -> None:
+    api, gates = Api([]), Caches().store(kinds.GATES)
+    declaring = asyncio.create_task(declare(api, gates, USER, Naps()))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    early = list(api.created)
+    gates.replace([scheduling_gate()])
+    await declaring
+    assert (early, api.created) == ([], [])

@@ -8,17 +8,13 @@ import patching
 import pytest
 from builders import CREATED, Pod, namespace, pod, scheduling_gate, toleration_rule
 from fakes import FakeEngine, expression, has_label
+from worlds import World
 
-from controllers import routes
-from controllers.gates.reconcile import Deps, reconcile
-from controllers.gates.refusals import Refusals
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, error_from_status
-from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.store import Store
 from tollbar.runtime.workqueue import WorkQueue
-from tollbar.views.caches import PodCaches
-from tollbar.views.matches import Matches
 
 HELD = pod().gated().labelled(app="web").but("metadata.resourceVersion", "6")
 WANTED: Object = {"key": "example.com/a", "operator": "Exists", "effect": "NoSchedule"}
@@ -46,53 +42,50 @@ class Now(SystemClock):
 class Api:
     """Applies the patch; then comes what others do to the Pod (`change`), the watch's event, and the answer."""
 
-    def __init__(
-        self, caches: PodCaches, change: Callable[[Pod], Object], *, is_watch_quicker: bool, code: int
-    ) -> None:
-        self._caches = caches
+    def __init__(self, change: Callable[[Pod], Object], *, is_watch_quicker: bool, code: int) -> None:
+        self.pods: Store | None = None
+        self.patched = HELD
         self._change = change
         self._is_watch_quicker = is_watch_quicker
         self._code = code
 
     async def patch(self, *given: Any, **_: Any) -> Object:
-        patched = Pod(patching.apply(HELD, given[2])).but(
-            "spec.schedulingGates", None
-        )  # the API leaves out what is empty
-        stored = self._change(patched.but("metadata.resourceVersion", "7").but("metadata.generation", 2))
-        if self._is_watch_quicker:
-            self._caches.pods.apply(stored)
+        # the API leaves out what is empty
+        self.patched = Pod(patching.apply(HELD, given[2])).but("spec.schedulingGates", None)
+        stored = self._change(self.patched.but("metadata.resourceVersion", "7").but("metadata.generation", 2))
+        if self._is_watch_quicker and self.pods is not None:
+            self.pods.apply(stored)
         if self._code != 200:
             raise error_from_status({"code": self._code})
         return stored
-
-
-class Silent:
-    def emit(self, *_: Any) -> None:
-        """What is told about it is another test's business."""
 
 
 async def woken_after(
     rule: str, change: Callable[[Pod], Object], *, is_watch_quicker: bool = False, code: int = 200
 ) -> Any:
     """Who waits in the gates controller's queue when HELD was released under this rule."""
-    caches = PodCaches(engine=ENGINE, managed_namespaces={}, system_namespace="tollbar-system")
-    stores = {store.resource.kind: store for store in caches.stores}
-    for obj in (HELD, namespace(), scheduling_gate(), toleration_rule("r1").cel(rule).giving(WANTED)):
-        stores[obj["kind"]].apply(obj)
-    for store in caches.stores:
-        store.synced.set()
-    metrics, clock = Metrics(), Now()
-    queues = {name: WorkQueue[Key](name, clock=clock, metrics=metrics) for name in ("gates", "rules", "watchdog")}
-    routes.subscribe(caches, queues)
-    key = await queues["gates"].get()
-    api: Any = Api(caches, change, is_watch_quicker=is_watch_quicker, code=code)
-    refusals = Refusals(caches.pods)
-    deps = Deps(api, caches, Silent(), metrics, Matches(caches.pods), clock, refusals)  # type: ignore[arg-type]
+    api = Api(change, is_watch_quicker=is_watch_quicker, code=code)
+    cluster = (HELD, namespace(), scheduling_gate(), toleration_rule("r1").cel(rule).giving(WANTED))
+    world = World(cluster, {}, engine=ENGINE, client=api, clock=Now())
+    api.pods, controller = world.pods, world.controllers["gates"]
+    controller.connect()
+    key = await controller.queue.get()
     with suppress(ApiError):  # which the loop takes care of
-        await reconcile(key, deps)
-    queues["gates"].done(key)
-    assert (key, caches.foreseen) == (key_of(HELD), {})
-    return len(queues["gates"])
+        await controller.reconcile(key)
+    controller.queue.done(key)
+    assert key == key_of(HELD)
+    woken = len(controller.queue)
+    await drain(controller.queue)
+    world.pods.apply(HELD.but("metadata.resourceVersion", "8"))
+    await drain(controller.queue)
+    world.pods.apply(api.patched.but("metadata.resourceVersion", "9"))
+    assert len(controller.queue) == 1, "what a patch is to make of the Pod is known no longer than its call takes"
+    return woken
+
+
+async def drain(queue: WorkQueue[Key]) -> None:
+    while len(queue):
+        queue.done(await queue.get())
 
 
 def nothing(it: Pod) -> Object:
@@ -127,5 +120,5 @@ async def test_another_pod_of_that_name_is_decided_however_alike() -> None:
 
 
 @pytest.mark.parametrize("code", [404, 409, 422, 500])
-async def test_a_patch_that_failed_foresees_nothing(code: int) -> None:
+async def test_a_patch_that_failed_hides_no_later_change(code: int) -> None:
     assert await woken_after("is an app", nothing, code=code) == 0

@@ -1,33 +1,30 @@
 """A held Pod whose tolerations other admission refuses: free at maxHold without them, and who remembers what."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import patching
 import pytest
 from builders import CREATED, Pod, namespace, pod, scheduling_gate, toleration, toleration_rule
 from fakes import FakeEngine, has_label
+from worlds import World
 
-from controllers.gates.reconcile import Deps, reconcile
 from controllers.gates.refusals import Refusals
 from tollbar.decide.pods.gates import Refusal
 from tollbar.model import resources
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, key_of
-from tollbar.model.plan import DONE, Event, Failed, Outcome
+from tollbar.model.plan import DONE, Failed, Outcome
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
-from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
-from tollbar.views.caches import PodCaches
-from tollbar.views.matches import Matches
 
 WANTED = toleration("example.com/a")
 ENGINE = FakeEngine({"is an app": has_label("app").program})  # type: ignore[dict-item]
 HELD = pod().gated().labelled(app="web").but("metadata.resourceVersion", "6")
 FREE = HELD.but("spec.schedulingGates", None).labelled({"tollbar.dev/gate": "released"})
 WORDS = "pod tolerations conflict with its namespace whitelist"
-REFUSED = f"ReleaseRefused: the API server refused the patch: {WORDS}"
+REFUSED = f"Pod web: ReleaseRefused: the API server refused the patch: {WORDS}"
 
 
 class Clock(SystemClock):
@@ -41,7 +38,7 @@ class Clock(SystemClock):
 class Api:
     """Stores what it is sent, but no tolerations while a policy is against them."""
 
-    caches: PodCaches
+    pods: Store | None = None
     policy: bool = True
     version: int = 6
 
@@ -49,54 +46,34 @@ class Api:
         if self.policy and any(op["path"].startswith("/spec/tolerations") and op["op"] == "add" for op in patch):
             raise error_from_status({"code": 403, "reason": "Forbidden", "message": WORDS})
         self.version += 1
-        stored = Pod(patching.apply(self.caches.pods.get(key_of(HELD)) or {}, patch))
+        stored = Pod(patching.apply((self.pods and self.pods.get(key_of(HELD))) or {}, patch))
         if not stored.at("spec.schedulingGates"):
             stored = stored.but("spec.schedulingGates", None)
         return stored.but("metadata.resourceVersion", str(self.version))
 
 
-@dataclass
-class Recorder:
-    said: list[str] = field(default_factory=list)
+class Held(World):
+    """HELD, its rule and a gate with a maxHold of a minute."""
 
-    def emit(self, _regarding: Object, event: Event) -> None:
-        self.said.append(f"{event.reason}: {event.note}")
-
-
-@dataclass
-class World:
-    caches: PodCaches
-    api: Api
-    recorder: Recorder
-    clock: Clock
-    deps: Deps
+    def __init__(self, on_expiry: str = "Release") -> None:
+        self.api, self.time = Api(), Clock()
+        gate = scheduling_gate().expiring("60s", on_expiry)
+        cluster = (HELD, namespace(), gate, toleration_rule("r1").cel("is an app").giving(WANTED))
+        super().__init__(cluster, {}, engine=ENGINE, client=self.api, clock=self.time)
+        self.api.pods = self.pods
 
     async def at(self, age: float) -> tuple[Outcome, list[str]]:
         """What becomes of the Pod at this age, and what is said."""
-        self.clock.age = age
-        self.recorder.said.clear()
-        return await reconcile(key_of(HELD), self.deps), list(self.recorder.said)
+        self.time.age = age
+        self.told.said.clear()
+        return await self.controllers["gates"].reconcile(key_of(HELD)), list(self.told.said)
 
     def pod(self) -> Object:
-        return self.caches.pods.get(key_of(HELD)) or {}
-
-
-def world(on_expiry: str = "Release") -> World:
-    caches = PodCaches(engine=ENGINE, managed_namespaces={}, system_namespace="tollbar-system")
-    stores = {store.resource.kind: store for store in caches.stores}
-    gate = scheduling_gate().expiring("60s", on_expiry)
-    for obj in (HELD, namespace(), gate, toleration_rule("r1").cel("is an app").giving(WANTED)):
-        stores[obj["kind"]].apply(obj)
-    for store in caches.stores:
-        store.synced.set()
-    api, recorder, clock = Api(caches), Recorder(), Clock()
-    client, telling, matches, refusals = api, recorder, Matches(caches.pods), Refusals(caches.pods)
-    deps = Deps(client, caches, telling, Metrics(), matches, clock, refusals)  # type: ignore[arg-type]
-    return World(caches, api, recorder, clock, deps)
+        return self.pods.get(key_of(HELD)) or {}
 
 
 async def test_it_is_released_without_them_at_max_hold_and_gets_them_when_the_policy_is_gone() -> None:
-    given = world()
+    given = Held()
     steps = [await given.at(age) for age in (1, 40, 60)]
     released, late = given.pod(), await given.at(61)
     given.api.policy = False
@@ -107,33 +84,35 @@ async def test_it_is_released_without_them_at_max_hold_and_gets_them_when_the_po
             (
                 DONE,
                 [
-                    "GateOverdue: released after 60s, without the tolerations by r1, which the API server refused: "
-                    + WORDS,
-                    "GateReleased: released; no toleration added",
+                    (
+                        "Pod web: GateOverdue: released after 60s, without the tolerations by r1, "
+                        f"which the API server refused: {WORDS}"
+                    ),
+                    "Pod web: GateReleased: released; no toleration added",
                 ],
             ),
         ],
         FREE.but("metadata.resourceVersion", "7"),
         (Failed("ReleaseRefused"), [REFUSED]),
-        (DONE, ["TolerationsAdded: 1 toleration by r1; added after admission"]),
+        (DONE, ["Pod web: TolerationsAdded: 1 toleration by r1; added after admission"]),
         [WANTED],
     )
 
 
-async def test_a_controller_that_begins_later_needs_two_looks() -> None:
-    given = world()
+async def test_a_controller_that_starts_later_needs_two_reconciles() -> None:
+    given = Held()
     steps = [(await given.at(age))[0] for age in (3600, 3600)]
     assert (steps, given.pod()) == ([Failed("ReleaseRefused", 0.0), DONE], FREE.but("metadata.resourceVersion", "7"))
 
 
 async def test_where_the_gate_only_reports_it_waits_for_the_policy() -> None:
-    given = world("Report")
+    given = Held("Report")
     steps = [await given.at(age) for age in (60, 3600)]
     given.api.policy = False
-    still = f"GateOverdue: held for more than 60s: the API server refused the patch: {WORDS}"
+    still = f"Pod web: GateOverdue: held for more than 60s: the API server refused the patch: {WORDS}"
     assert (steps, await given.at(3601)) == (
         [(Failed("ReleaseRefused", at_most=60.0), [REFUSED, still])] * 2,
-        (DONE, ["TolerationsAdded: 1 toleration by r1; released"]),
+        (DONE, ["Pod web: TolerationsAdded: 1 toleration by r1; released"]),
     )
 
 

@@ -1,18 +1,21 @@
 """Which claims and WorkloadClaims a change wakes: those that it concerns, and nobody else."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from builders import Built, claim, pod, template
-from fakes import FakeEngine
+from managing import Managed, drained
 
-from controllers.reservations import mappers
+from controllers import reservations
+from controllers.reservations.workloads import Workloads
+from tollbar.decide.claims.reservations import State
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.workqueue import WorkQueue
-from tollbar.views.caches import ClaimCaches
+from tollbar.views import kinds
+from tollbar.views.oscillations import RETURNS, Oscillations
+from tollbar.views.reservations import States
+from tollbar.views.takeover import Problem, Takeover
 
 KEPT = claim("kept").annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})
 OTHER = claim("other")
@@ -27,80 +30,136 @@ ADOPTED = workload_claim("adopting", resourceClaimName="other")
 
 
 class World:
-    def __init__(self) -> None:
-        self.caches = ClaimCaches(engine=FakeEngine(), managed_namespaces={}, system_namespace="tollbar-system")
-        for each in (KEPT, OTHER):
-            self.caches.claims.apply(each)
-        for each in (MADE, ADOPTED):
-            self.caches.workload_claims.apply(each)
-        self.queues = {
-            name: WorkQueue[Key](name, clock=SystemClock(), metrics=Metrics())
-            for name in ("reservations", "workloadclaims")
-        }
-        mappers.subscribe(self.caches, self.queues)
+    """Both controllers listen, and nobody works."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.manager = Managed()
+        self.takeover = Takeover()
+        self.states = States(self.manager.metrics)
+        self.oscillations = Oscillations(self.manager.caches.store(kinds.CLAIMS_WITH_STATUS), self.manager.clock)
+        self.workloads: Workloads
+
+        def workloads(*given: Any, **more: Any) -> Workloads:
+            self.workloads = Workloads(*given, **more)
+            return self.workloads
+
+        monkeypatch.setattr(reservations, "Workloads", workloads)
+        self.oscillations.start()
+        self.controllers = reservations.setup(self.manager, self.takeover, self.states, self.oscillations)
+        self.manager.fill([KEPT, OTHER, MADE, ADOPTED])
+        for controller in self.controllers:
+            controller.connect()
 
     async def woken(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for name, queue in self.queues.items():
-            while len(queue):
-                key = await queue.get()
-                queue.done(key)
-                found.setdefault(name, set()).add(key.name)
-        return found
+        found = {each.name: {key.name for key in await drained(each.queue)} for each in self.controllers}
+        return {name: keys for name, keys in found.items() if keys}
 
 
-async def test_who_begins_looks_at_what_is_there() -> None:
-    assert await World().woken() == {"reservations": {"kept"}, "workloadclaims": {"made", "adopting"}}
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
 
 
-CHANGES: dict[str, tuple[str, Object, dict[str, set[str]]]] = {
-    "a claim that is kept": ("claims", KEPT.allocated(), {"reservations": {"kept"}}),
-    "a claim of a WorkloadClaim": ("claims", OTHER.allocated(), {"workloadclaims": {"adopting"}}),
-    "a claim that nobody keeps": ("claims", claim("nobodys"), {}),
+async def test_at_the_start_everything_that_is_there_is_reconciled(world: World) -> None:
+    assert await world.woken() == {"reservations": {"kept"}, "workloadclaims": {"made", "adopting"}}
+
+
+CHANGES: dict[str, tuple[Object, dict[str, set[str]]]] = {
+    "a claim that is kept": (KEPT.allocated(), {"reservations": {"kept"}}),
+    "a claim of a WorkloadClaim": (OTHER.allocated(), {"workloadclaims": {"adopting"}}),
+    "a claim that nobody keeps": (claim("nobodys"), {}),
     "a claim of which nothing but our entry is left": (
-        "claims",
         claim("other").allocated().pinned({"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}),
         {"reservations": {"other"}, "workloadclaims": {"adopting"}},
     ),
     "a claim that nobody keeps any more": (
-        "claims",
         claim("kept").allocated().reserved(pod_entry(pod())),
         {"reservations": {"kept"}},
     ),
-    "a Pod of a claim that is kept": ("claim_users", pod().claims("kept", "other"), {"reservations": {"kept"}}),
-    "a Pod of other claims": ("claim_users", pod().claims("other"), {}),
-    "a template": ("templates", template("one"), {"workloadclaims": {"made"}}),
-    "another template": ("templates", template("two"), {}),
+    "a Pod of a claim that is kept": (pod().claims("kept", "other"), {"reservations": {"kept"}}),
+    "a Pod of other claims": (pod().claims("other"), {}),
+    "a template": (template("one"), {"workloadclaims": {"made"}}),
+    "another template": (template("two"), {}),
     "a WorkloadClaim whose claim exists": (
-        "workload_claims",
         ADOPTED.but("spec.release", "WhenIdle"),
         {"reservations": {"other"}, "workloadclaims": {"adopting"}},
     ),
     "a WorkloadClaim whose claim does not exist": (
-        "workload_claims",
         MADE.but("spec.release", "WhenIdle"),
         {"workloadclaims": {"made"}},
     ),
 }
 
 
-@pytest.mark.parametrize(("store", "changed", "want"), CHANGES.values(), ids=CHANGES)
-async def test_changes(store: str, changed: Object, want: dict[str, set[str]]) -> None:
-    world = World()
+@pytest.mark.parametrize(("changed", "want"), CHANGES.values(), ids=CHANGES)
+async def test_changes(world: World, changed: Object, want: dict[str, set[str]]) -> None:
     await world.woken()
-    getattr(world.caches, store).apply(changed)
+    world.manager.fill([changed])
     assert await world.woken() == want
 
 
-async def test_a_workload_claim_that_is_gone_wakes_its_claim() -> None:
-    world = World()
-    await world.woken()
-    world.caches.workload_claims.remove(ADOPTED)
-    assert await world.woken() == {"reservations": {"other"}, "workloadclaims": {"adopting"}}
+DELETIONS: dict[str, tuple[Object, dict[str, set[str]]]] = {
+    "a WorkloadClaim wakes its claim": (ADOPTED, {"reservations": {"other"}, "workloadclaims": {"adopting"}}),
+    "a claim that was kept": (KEPT, {"reservations": {"kept"}}),
+    "a claim of a WorkloadClaim": (OTHER, {"workloadclaims": {"adopting"}}),
+}
 
 
-async def test_every_claim_that_is_kept_is_looked_at_when_what_may_be_reserved_changes() -> None:
-    world = World()
+@pytest.mark.parametrize(("gone", "want"), DELETIONS.values(), ids=DELETIONS)
+async def test_deletions(world: World, gone: Object, want: dict[str, set[str]]) -> None:
     await world.woken()
-    mappers.replay(world.caches, world.queues["reservations"])
-    assert await world.woken() == {"reservations": {"kept"}}
+    world.manager.remove(gone)
+    assert await world.woken() == want
+
+
+def _is_replaced(world: World) -> None:
+    world.takeover.found(None)
+
+
+def _yields(world: World) -> None:
+    world.takeover.found(Problem("AnotherGenerator", ""))
+
+
+def _workload_changes(world: World) -> None:
+    world.workloads.changes.send(Key("ml", "kept"))
+
+
+def _entry_comes_and_goes(world: World) -> None:
+    """Of a Pod on a claim that nobody keeps."""
+    allocated = claim("nobodys").allocated()
+    for _ in range(RETURNS + 1):
+        world.manager.fill([allocated.reserved(pod_entry(pod()))])
+        world.manager.fill([allocated])
+
+
+def _reservation_stands_otherwise(world: World) -> None:
+    world.states.record(Key("ml", "other"), State(True, "Held"))
+
+
+def _reservation_stands_as_before(world: World) -> None:
+    world.states.record(Key("ml", "other"), None)
+
+
+FOUND_OUT: dict[str, tuple[Callable[[World], None], dict[str, set[str]]]] = {
+    "nobody else generates claims: every claim that is kept": (_is_replaced, {"reservations": {"kept"}}),
+    "another generator is at work: every claim that is kept": (_yields, {"reservations": {"kept"}}),
+    "the workload of a claim changes": (_workload_changes, {"reservations": {"kept"}}),
+    "a Pod's entry comes and goes on any claim": (_entry_comes_and_goes, {"reservations": {"nobodys"}}),
+    "a reservation stands otherwise than before": (_reservation_stands_otherwise, {"workloadclaims": {"adopting"}}),
+    "a reservation stands as before": (_reservation_stands_as_before, {}),
+}
+
+
+@pytest.mark.parametrize(("happens", "want"), FOUND_OUT.values(), ids=FOUND_OUT)
+async def test_what_is_found_out(world: World, happens: Callable[[World], None], want: dict[str, set[str]]) -> None:
+    await world.woken()
+    happens(world)
+    assert await world.woken() == want
+
+
+async def test_claims_whose_entries_come_and_go_are_counted(world: World) -> None:
+    _entry_comes_and_goes(world)
+    metrics = world.manager.metrics
+    counted = metrics.counter("tollbar_claim_oscillations_total")._value.get()
+    (gauge,) = (each for each in metrics.registry.collect() if each.name == "tollbar_claims_oscillating")
+    assert (counted, [sample.value for sample in gauge.samples]) == (1, [1])

@@ -1,25 +1,28 @@
 """One claim, once decided: what is written, in which order, and what each answer of the API server leads to."""
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from builders import Claim, claim, pod
-from fakes import FakeEngine
+from managing import Managed
 
-from controllers.reservations.reconcile import Deps, gather, reconcile
-from controllers.reservations.states import States
-from tollbar.decide.claims.reservations import RECHECK, Knowledge, State, Workload
+from controllers import reservations
+from tollbar.decide.claims import reservations as decisions
+from tollbar.decide.claims.reservations import RECHECK, Knowledge, ReservationFacts, ReservationPlan, State, Workload
 from tollbar.model import resources
+from tollbar.model.ask import Ask
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
-from tollbar.model.plan import DONE, Event, Outcome, Requeue, RetryAfter
+from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
-from tollbar.runtime.metrics import Metrics
-from tollbar.views.caches import ClaimCaches
+from tollbar.runtime.source import Channel
+from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
+from tollbar.views.reservations import States
+from tollbar.views.takeover import Problem, Takeover
 
 KEY = Key("ml", "gpu")
 ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
@@ -36,12 +39,24 @@ IDLE = Workload(
 
 
 class Api:
-    """Takes every write, or refuses the `number`-th with this Status; tells what was tried."""
+    """Takes every write, or refuses the `number`-th with this Status; tells what was tried.
 
-    def __init__(self, status: Object | None = None, number: int = 1, *pods: Object) -> None:
+    `when_asked` is called when it is asked for its version.
+    """
+
+    def __init__(
+        self,
+        status: Object | None = None,
+        number: int = 1,
+        *pods: Object,
+        version: str = "v1.37.0",
+        when_asked: Callable[[], None] = lambda: None,
+    ) -> None:
         self._status = status
         self._number = number
         self._pods = pods
+        self._version = version
+        self._when_asked = when_asked
         self.tried: list[str] = []
 
     def _write(self, what: str) -> Object:
@@ -70,13 +85,9 @@ class Api:
     async def get(self, *_: Any) -> Object:
         raise error_from_status({"code": 404, "details": {"name": "web-gpu"}})
 
-
-class Recorder:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def emit(self, regarding: Object, event: Event) -> None:
-        self.said.append(f"{regarding['kind']} {event.reason}")
+    async def raw(self, *_: Any) -> bytes:
+        self._when_asked()
+        return orjson.dumps({"gitVersion": self._version})
 
 
 class Found:
@@ -84,6 +95,7 @@ class Found:
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
+        self.changes: Channel[Key] = Channel("workloads")
         self.forgotten: list[Key] = []
 
     async def look_up(self, *_: Any) -> Workload:
@@ -92,17 +104,29 @@ class Found:
     def forget(self, key: Key) -> None:
         self.forgotten.append(key)
 
-
-def deps(api: Api, workload: Workload, *claims: Claim) -> Deps:
-    caches = ClaimCaches(engine=FakeEngine(), managed_namespaces={}, system_namespace="tollbar-system")
-    for each in claims:
-        caches.claims.apply(each)
-    given: list[Any] = [api, caches, Recorder(), Found(workload), States(Metrics()), Oscillations(SystemClock())]
-    return Deps(*given, hot_loop=lambda: True, replaces=lambda: False, wedged_by_pins=never)
+    async def run(self) -> None:
+        """There is nothing to watch."""
 
 
-async def never() -> bool:
-    return False
+class World:
+    """The controller of reservations in a cluster of these claims, whose workload is this one.
+
+    Kubernetes' own claim controller may be at work beside it unless there is a `takeover` that says otherwise.
+    """
+
+    def __init__(self, api: Api, workload: Workload, *claims: Claim, takeover: Takeover | None = None) -> None:
+        self.manager = Managed(api)
+        self.said = self.manager.told
+        self.states = States(self.manager.metrics)
+        self.workloads = Found(workload)
+        oscillations = Oscillations(self.manager.caches.store(kinds.CLAIMS_WITH_STATUS), self.manager.clock)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(reservations, "Workloads", lambda *_, **__: self.workloads)
+            self.controller, _ = reservations.setup(self.manager, takeover, self.states, oscillations)
+        self.manager.fill(claims)
+
+    async def reconcile(self) -> Outcome:
+        return await self.controller.reconcile(KEY)
 
 
 WRITES: dict[str, tuple[Claim, Workload, list[str], str]] = {
@@ -131,9 +155,9 @@ WRITES: dict[str, tuple[Claim, Workload, list[str], str]] = {
 @pytest.mark.parametrize(("given", "workload", "tried", "said"), WRITES.values(), ids=WRITES)
 async def test_writes(given: Claim, workload: Workload, tried: list[str], said: str) -> None:
     api = Api()
-    made = deps(api, workload, given)
-    outcome = await reconcile(KEY, made)
-    assert (outcome, api.tried, made.recorder.said) == (DONE, tried, [f"ResourceClaim {said}"])  # type: ignore[attr-defined]
+    world = World(api, workload, given)
+    outcome = await world.reconcile()
+    assert (outcome, api.tried, world.said.reasons) == (DONE, tried, [f"ResourceClaim gpu: {said}"])
 
 
 STALE = Requeue("StaleView")
@@ -152,7 +176,7 @@ POLICY = {"code": 422, "message": "no", "details": {"causes": [{"message": "no"}
 WEBHOOK = {"code": 400, "message": 'admission webhook "a.example.com" denied the request: no'}
 UID = {"code": 422, "message": "immutable", "details": {"causes": [{"field": "metadata.uid", "message": "immutable"}]}}
 AGAIN = RetryAfter(RECHECK)
-BLOCKED = ["ResourceClaim ReservationBlocked"]
+BLOCKED = ["ResourceClaim gpu: ReservationBlocked"]
 NO_RIGHTS = State(False, "PermissionDenied", "no rights")
 NOT_BOUND, KEPT_ALL_THE_SAME = State(False, "PermissionDenied", DENIED), State(True, "PermissionDenied", DENIED)
 
@@ -199,9 +223,9 @@ async def test_refusals(
     state: State | None,
     said: list[str],
 ) -> None:
-    made = deps(Api(status, number), workload, given)
-    found = await reconcile(KEY, made)
-    assert (found, made.states.get(KEY), made.recorder.said) == (outcome, state, said)  # type: ignore[attr-defined]
+    world = World(Api(status, number), workload, given)
+    found = await world.reconcile()
+    assert (found, world.states.get(KEY), world.said.reasons) == (outcome, state, said)
 
 
 @pytest.mark.parametrize(
@@ -216,46 +240,84 @@ async def test_an_idle_workload_lets_go_when_the_api_server_knows_of_nobody(
     pods: list[Object], tried: list[str]
 ) -> None:
     api = Api(None, 1, *pods)
-    await reconcile(KEY, deps(api, IDLE, TO_FREE.annotated({"tollbar.dev/release": "WhenIdle"})))
+    await World(api, IDLE, TO_FREE.annotated({"tollbar.dev/release": "WhenIdle"})).reconcile()
     assert api.tried == tried
 
 
-async def test_the_facts_are_of_one_moment() -> None:
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> list[ReservationFacts]:
+    """The facts from which there is a plan."""
+    seen: list[ReservationFacts] = []
+    decide = decisions.decide
+
+    def noting(facts: ReservationFacts) -> ReservationPlan | Ask:
+        plan = decide(facts)
+        if not isinstance(plan, Ask):
+            seen.append(facts)
+        return plan
+
+    monkeypatch.setattr(decisions, "decide", noting)
+    return seen
+
+
+async def test_the_facts_are_of_one_moment(decided: list[ReservationFacts]) -> None:
     """It turns out that nobody else is at work while the API server is asked for its version."""
-    alone: list[bool] = []
+    takeover = Takeover()
+    world = World(Api(version="v1.35.0", when_asked=lambda: takeover.found(None)), WEB, TO_FREE, takeover=takeover)
+    for _ in range(2):
+        await world.reconcile()
+    assert [(each.hot_loop, each.wedged_by_pins) for each in decided] == [(False, False), (False, False)]
 
-    async def answers_late() -> bool:
-        alone.append(True)
-        return True
 
-    made = replace(deps(Api(), WEB, TO_FREE), hot_loop=lambda: not alone, wedged_by_pins=answers_late)
-    facts = [await gather(KEY, TO_FREE, made) for _ in range(2)]
-    assert [(each.hot_loop, each.wedged_by_pins) for each in facts] == [(True, True), (False, False)]
+ANOTHER = Problem("AnotherGenerator", "")
+BESIDE: dict[str, tuple[list[Problem | None] | None, str, tuple[bool, bool, bool]]] = {
+    "Complement": (None, "v1.36.0", (False, True, False)),
+    "Complement, before Kubernetes 1.36": (None, "v1.35.9", (False, True, True)),
+    "Replace, before anything was found out": ([], "v1.36.0", (True, True, False)),
+    "Replace, before anything was found out, before Kubernetes 1.36": ([], "v1.35.9", (True, True, True)),
+    "Replace, working": ([None], "v1.35.9", (True, False, False)),
+    "Replace, refused": ([Problem("MissingRights", "")], "v1.35.9", (True, True, True)),
+    "Replace, beside another generator": ([None, ANOTHER], "v1.35.9", (False, True, True)),
+    "Replace, alone again": ([None, ANOTHER, None], "v1.35.9", (True, False, False)),
+}
+"""What was found about other generators (None: in this mode nobody looks), the API server's version, and the facts:
+replaces, hot_loop, wedged_by_pins."""
+
+
+@pytest.mark.parametrize(("findings", "version", "want"), BESIDE.values(), ids=BESIDE)
+async def test_what_kubernetes_own_claim_controller_may_do(
+    decided: list[ReservationFacts],
+    findings: list[Problem | None] | None,
+    version: str,
+    want: tuple[bool, bool, bool],
+) -> None:
+    takeover = None if findings is None else Takeover()
+    for found in findings or ():
+        assert takeover is not None
+        takeover.found(found)
+    await World(Api(version=version), WEB, TO_FREE, takeover=takeover).reconcile()
+    assert [(each.replaces, each.hot_loop, each.wedged_by_pins) for each in decided] == [want]
 
 
 async def test_a_pin_is_given_up_when_the_one_whose_place_we_were_to_take_is_found_at_work() -> None:
-    api, found = Api(), list[bool]()
-    made = replace(deps(api, WEB, TO_FREE), replaces=lambda: not found, wedged_by_pins=always)
-    assert (await reconcile(KEY, made), api.tried) == (RetryAfter(RECHECK), [])
-    found.append(True)
-    await reconcile(KEY, made)
+    api, takeover = Api(version="v1.35.0"), Takeover()
+    world = World(api, WEB, TO_FREE, takeover=takeover)
+    assert (await world.reconcile(), api.tried) == (RetryAfter(RECHECK), [])
+    takeover.found(ANOTHER)
+    await world.reconcile()
     assert api.tried == ["put status: 0 entries, free", "patch claim: finalizer"]
 
 
-async def always() -> bool:
-    return True
-
-
 async def test_a_claim_that_is_gone_is_forgotten() -> None:
-    made = deps(Api(), WEB)
-    made.states.record(KEY, State(True, "Held"))
-    outcome = await reconcile(KEY, made)
-    assert (outcome, made.states.get(KEY), made.workloads.forgotten) == (DONE, None, [KEY])  # type: ignore[attr-defined]
+    world = World(Api(), WEB)
+    world.states.record(KEY, State(True, "Held"))
+    outcome = await world.reconcile()
+    assert (outcome, world.states.get(KEY), world.workloads.forgotten) == (DONE, None, [KEY])
 
 
 async def test_an_intent_without_its_workload_claim_is_none() -> None:
     """The cache lacks it, and the API server says the same."""
     api = Api()
     given = TO_SHRINK.annotated({"tollbar.dev/workload-claim": "web-gpu"})
-    await reconcile(KEY, deps(api, WEB, given))
+    await World(api, WEB, given).reconcile()
     assert api.tried == ["put status: 1 entries, allocated"]

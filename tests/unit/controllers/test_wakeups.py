@@ -1,4 +1,4 @@
-"""Which changes matter to the gates controller, and whom they concern."""
+"""Which changes matter to the controllers of Pods, and whom they concern: the rows of their tables of watches."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +14,12 @@ from builders import (
     template,
     toleration_rule,
 )
-from worlds import ONLY_TEAM_A, caches_of
+from worlds import ONLY_TEAM_A, World
 
-from controllers import mappers, predicates
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.store import Delta
-from tollbar.views.caches import PodCaches
+from tollbar.runtime.source import Delta, Watch
+from tollbar.runtime.store import Store
 
 WANTS_GPU = toleration_rule("r1").cel("a claim wants gpu")
 CLAIM_OF_TEAM_A = toleration_rule("r1").cel("a claim is of team a")
@@ -33,6 +32,31 @@ DEVICE = toleration_rule("r1").device("gpu")
 EXTENDED = toleration_rule("r1").extended("example.com/gpu")
 
 Case = tuple[list[Object], Built, Callable[[Any], Built], bool]
+
+
+def watch_of(world: World, controller: str, kind: str) -> Watch[Any, Key]:
+    """What this controller does about changes of this kind."""
+    watches = world.controllers[controller].watches
+    (found,) = (each for each in watches if isinstance(each.source, Store) and each.source.resource.kind == kind)
+    return found
+
+
+def came(new: Object) -> Delta:
+    return Delta(None, new, initial=False)
+
+
+def went(old: Object) -> Delta:
+    return Delta(old, None, initial=False)
+
+
+def matters(delta: Delta, kind: str, rules: list[Object], controller: str = "gates") -> bool:
+    return watch_of(World(rules), controller, kind).predicate(delta)
+
+
+def concerned(world: World, controller: str, delta: Delta) -> set[Key]:
+    kind = next(obj["kind"] for obj in delta.objects)
+    return set(watch_of(world, controller, kind).mapper(delta))
+
 
 POD: dict[str, Case] = {
     "its gates": ([], pod().gated(), lambda it: it.but("spec.schedulingGates", None), True),
@@ -100,43 +124,50 @@ SCHEDULING_GATE: dict[str, Case] = {
     "its spec": ([], scheduling_gate(), lambda it: it.expiring("5s"), True),
     "the numbers that we write": ([], scheduling_gate(), lambda it: it.but("status.oldestHeldSeconds", 31), False),
 }
-PREDICATES: dict[str, tuple[Any, Case]] = {
-    f"{kind}: {row}": (predicate, case)
-    for kind, predicate, rows in (
-        ("a Pod", predicates.pod_matters, POD),
-        ("a claim", predicates.claim_matters, CLAIM),
-        ("a template", predicates.template_matters, TEMPLATE),
-        ("a class", predicates.class_matters, CLASS),
-        ("a namespace", predicates.namespace_matters, NAMESPACE),
-        ("a rule", predicates.spec_matters, RULE),
-        ("a SchedulingGate", predicates.spec_matters, SCHEDULING_GATE),
+UPDATES: dict[str, Case] = {
+    f"{kind}: {row}": case
+    for kind, rows in (
+        ("a Pod", POD),
+        ("a claim", CLAIM),
+        ("a template", TEMPLATE),
+        ("a class", CLASS),
+        ("a namespace", NAMESPACE),
+        ("a rule", RULE),
+        ("a SchedulingGate", SCHEDULING_GATE),
     )
     for row, case in rows.items()
 }
 
 
-@pytest.mark.parametrize(("predicate", "case"), PREDICATES.values(), ids=PREDICATES)
-def test_an_update_matters(predicate: Any, case: Case) -> None:
+@pytest.mark.parametrize("case", UPDATES.values(), ids=UPDATES)
+def test_an_update_matters(case: Case) -> None:
     rules, old, touch, want = case
-    assert predicate(Delta(old, touch(old), initial=False), caches_of(rules)) is want
+    assert matters(Delta(old, touch(old), initial=False), old["kind"], rules) is want
+
+
+@pytest.mark.parametrize(("_rules", "old", "touch", "want"), RULE.values(), ids=RULE)
+def test_an_update_of_a_rule_matters_to_its_status(
+    _rules: Any, old: Built, touch: Callable[[Any], Built], want: bool
+) -> None:
+    assert matters(Delta(old, touch(old), initial=False), "TolerationRule", [], "rules") is want
 
 
 # what comes and what goes, with a rule that reads packages
-EXISTENCE: dict[str, tuple[Any, Object, bool, bool]] = {
-    "a Pod that is gone needs no decision": (predicates.pod_matters, pod(), True, False),
-    "a claim": (predicates.claim_matters, claim(), True, True),
-    "a template": (predicates.template_matters, template(), True, True),
-    "a class": (predicates.class_matters, device_class(), True, True),
-    "a namespace": (predicates.namespace_matters, namespace(), True, True),
-    "a rule": (predicates.spec_matters, WANTS_GPU, True, True),
+EXISTENCE: dict[str, tuple[Object, bool, bool]] = {
+    "a Pod that is gone needs no decision": (pod(), True, False),
+    "a claim": (claim(), True, True),
+    "a template": (template(), True, True),
+    "a class": (device_class(), True, True),
+    "a namespace": (namespace(), True, True),
+    "a rule": (WANTS_GPU, True, True),
+    "a SchedulingGate": (scheduling_gate(), True, True),
 }
 
 
-@pytest.mark.parametrize(("predicate", "obj", "comes", "goes"), EXISTENCE.values(), ids=EXISTENCE)
-def test_coming_and_going_matters(predicate: Any, obj: Object, comes: bool, goes: bool) -> None:
-    caches = caches_of([WANTS_GPU])
-    came, went = Delta(None, obj, initial=False), Delta(obj, None, initial=False)
-    assert (predicate(came, caches), predicate(went, caches)) == (comes, goes)
+@pytest.mark.parametrize(("obj", "comes", "goes"), EXISTENCE.values(), ids=EXISTENCE)
+def test_coming_and_going_matters(obj: Object, comes: bool, goes: bool) -> None:
+    found = [matters(delta, obj["kind"], [WANTS_GPU]) for delta in (came(obj), went(obj))]
+    assert found == [comes, goes]
 
 
 GATES: dict[str, tuple[Object | None, Object | None, bool]] = {
@@ -149,8 +180,10 @@ GATES: dict[str, tuple[Object | None, Object | None, bool]] = {
 
 
 @pytest.mark.parametrize(("old", "new", "want"), GATES.values(), ids=GATES)
-def test_gates_changed(old: Object | None, new: Object | None, want: bool) -> None:
-    assert predicates.gates_changed(Delta(old, new, initial=False), caches_of(())) is want
+def test_a_change_of_a_pods_gates_matters_to_their_scheduling_gates(
+    old: Object | None, new: Object | None, want: bool
+) -> None:
+    assert matters(Delta(old, new, initial=False), "Pod", [], "watchdog") is want
 
 
 def in_team(team: str) -> Built:
@@ -180,79 +213,72 @@ CLUSTER = [
 ]
 EVERYBODY = {"by-name", "by-status", "by-template", "by-resource", "by-implicit-name", "plain", "elsewhere"}
 HERE = EVERYBODY - {"elsewhere"}
-CACHES = caches_of(CLUSTER)
+WORLD = World(CLUSTER)
 
 
-def came(new: Object) -> Delta:
-    return Delta(None, new, initial=False)
-
-
-def went(old: Object) -> Delta:
-    return Delta(old, None, initial=False)
-
-
-MAPPED: dict[str, tuple[Any, Delta, set[str]]] = {
-    "a Pod concerns itself": (mappers.itself, came(pod("x")), {"x"}),
+CONFIGURATION: Object = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "tollbar", "uid": "u"}}
+MAPPED: dict[str, tuple[str, Delta, set[str]]] = {
+    "a Pod concerns itself": ("gates", came(pod("x")), {"x"}),
     "a Pod of the same name with another uid too": (
-        mappers.itself,
+        "gates",
         Delta(pod("x"), pod("x").but("metadata.uid", "u"), initial=False),
         {"x"},
     ),
-    "a claim concerns who names it, in its namespace": (mappers.pods_of_claim, came(claim("c1")), {"by-name"}),
-    "and who has its name in the status": (mappers.pods_of_claim, came(claim("by-status-t1")), {"by-status"}),
+    "a claim concerns who names it, in its namespace": ("gates", came(claim("c1")), {"by-name"}),
+    "and who has its name in the status": ("gates", came(claim("by-status-t1")), {"by-status"}),
     "but not the Pod that it is generated for, before its status says so": (
-        mappers.pods_of_claim,
+        "gates",
         came(claim("by-template-t2").generated_for(pod("by-template"))),
         set(),
     ),
-    "a claim that goes": (mappers.pods_of_claim, went(claim("c1")), {"by-name"}),
-    "a template concerns who refers to it": (mappers.pods_of_template, came(template("t2")), {"by-template"}),
-    "also when its claim is there": (mappers.pods_of_template, went(template("t1")), {"by-status"}),
+    "a claim that goes": ("gates", went(claim("c1")), {"by-name"}),
+    "a template concerns who refers to it": ("gates", came(template("t2")), {"by-template"}),
+    "also when its claim is there": ("gates", went(template("t1")), {"by-status"}),
     "a class concerns whose claims and templates name it, and its implicit resource": (
-        mappers.pods_of_class,
+        "gates",
         came(device_class("gpu")),
         {"by-name", "by-status", "by-template", "by-implicit-name"},
     ),
-    "in every namespace": (mappers.pods_of_class, went(device_class("tpu")), {"elsewhere", "by-template"}),
+    "in every namespace": ("gates", went(device_class("tpu")), {"elsewhere", "by-template"}),
     "and the resource that it backs": (
-        mappers.pods_of_class,
+        "gates",
         came(device_class("x").backing("example.com/gpu")),
         {"by-resource"},
     ),
     "or backed": (
-        mappers.pods_of_class,
+        "gates",
         Delta(device_class("x").backing("example.com/gpu"), device_class("x"), initial=False),
         {"by-resource"},
     ),
-    "a namespace concerns its Pods": (mappers.pods_of_namespace, came(namespace()), HERE),
-    "a rule concerns everybody who is managed": (mappers.pods_of_rule, came(WANTS_GPU), EVERYBODY),
-    "or the namespaces that it looks at": (mappers.pods_of_rule, came(WANTS_GPU.in_namespaces(team="c")), HERE),
+    "a namespace concerns its Pods": ("gates", came(namespace()), HERE),
+    "a rule concerns everybody who is managed": ("gates", came(WANTS_GPU), EVERYBODY),
+    "or the namespaces that it looks at": ("gates", came(WANTS_GPU.in_namespaces(team="c")), HERE),
     "or looked at": (
-        mappers.pods_of_rule,
+        "gates",
         Delta(WANTS_GPU.in_namespaces(team="c"), WANTS_GPU.in_namespaces(team="a"), initial=False),
         EVERYBODY,
     ),
-    "our SchedulingGate concerns who is held": (mappers.held_pods, came(scheduling_gate()), {"plain"}),
+    "our SchedulingGate concerns who is held": ("gates", came(scheduling_gate()), {"plain"}),
     "one that was ours, too": (
-        mappers.held_pods,
+        "gates",
         Delta(scheduling_gate(), scheduling_gate("tolerations", "a.dev/x"), initial=False),
         {"plain"},
     ),
-    "somebody else's concerns nobody": (mappers.held_pods, came(scheduling_gate("x", "a.dev/x")), set()),
-    "the webhook's configuration concerns every rule": (mappers.every_rule, came({}), {"r1", "r2"}),
+    "somebody else's concerns nobody": ("gates", came(scheduling_gate("x", "a.dev/x")), set()),
+    "the webhook's configuration concerns every rule": ("rules", came(CONFIGURATION), {"r1", "r2"}),
     "a Pod concerns the SchedulingGates of its gates": (
-        mappers.declared_gates,
+        "watchdog",
         Delta(pod().gated("a.dev/x"), pod().gated(wellknown.GATE, "b.dev/y"), initial=False),
         {"ours", "others"},
     ),
 }
 
 
-@pytest.mark.parametrize(("mapper", "delta", "want"), MAPPED.values(), ids=MAPPED)
-def test_mappers(mapper: Callable[[Delta, PodCaches], Any], delta: Delta, want: set[str]) -> None:
-    assert {key.name for key in mapper(delta, CACHES)} == want
+@pytest.mark.parametrize(("controller", "delta", "want"), MAPPED.values(), ids=MAPPED)
+def test_a_change_concerns(controller: str, delta: Delta, want: set[str]) -> None:
+    assert {key.name for key in concerned(WORLD, controller, delta)} == want
 
 
 def test_a_rule_concerns_pods_of_a_namespace_that_is_not_known_yet() -> None:
-    caches = caches_of([pod("early", "new")], managed=ONLY_TEAM_A)
-    assert list(mappers.pods_of_rule(came(WANTS_GPU.in_namespaces(team="c")), caches)) == [Key("new", "early")]
+    world = World([pod("early", "new")], managed=ONLY_TEAM_A)
+    assert concerned(world, "gates", came(WANTS_GPU.in_namespaces(team="c"))) == {Key("new", "early")}

@@ -4,19 +4,18 @@ from typing import Any
 
 import pytest
 from builders import CREATED, Built, Claim, claim, template
-from fakes import FakeEngine
+from managing import Managed
 
-from controllers.reservations.states import States
-from controllers.reservations.workloadclaims import Deps, reconcile
-from controllers.status import StatusWriter
+from controllers import reservations
 from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
-from tollbar.runtime.metrics import Metrics
-from tollbar.views.caches import ClaimCaches
+from tollbar.views import kinds
+from tollbar.views.oscillations import Oscillations
+from tollbar.views.reservations import States
 
 KEY = Key("ml", "web-gpu")
 WANTED = Built(
@@ -62,17 +61,15 @@ class Api:
         return claim(name)
 
 
-def deps(api: Api, found: Claim | None = None, state: State | None = None) -> Deps:
-    caches = ClaimCaches(engine=FakeEngine(), managed_namespaces={}, system_namespace="tollbar-system")
-    caches.workload_claims.apply(WANTED)
-    caches.templates.apply(template("one").request("gpu"))
-    if found is not None:
-        caches.claims.apply(found)
-    states, anything = States(Metrics()), api
+async def reconcile(api: Api, found: Claim | None = None, state: State | None = None, key: Key = KEY) -> Outcome:
+    """By the controller, in a cluster with the WorkloadClaim, its template and perhaps its claim."""
+    manager = Managed(api, clock=Now())
+    states = States(manager.metrics)
+    oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
+    _, controller = reservations.setup(manager, None, states, oscillations)
+    manager.fill([WANTED, template("one").request("gpu"), *([found] if found is not None else ())])
     states.record(KEY, state)
-    client: Any = anything
-    writer = StatusWriter(client, caches.workload_claims, client, Now())
-    return Deps(client, caches, states, writer, Now())
+    return await controller.reconcile(key)
 
 
 MINE = claim("web-gpu").owned_by("WorkloadClaim", "web-gpu", uid="wc1")
@@ -92,7 +89,7 @@ CASES: dict[str, tuple[Api, Claim | None, Outcome, list[str]]] = {
 
 @pytest.mark.parametrize(("api", "found", "outcome", "done"), CASES.values(), ids=CASES)
 async def test_answers(api: Api, found: Claim | None, outcome: Outcome, done: list[str]) -> None:
-    assert (await reconcile(KEY, deps(api, found)), api.done) == (outcome, done)
+    assert (await reconcile(api, found), api.done) == (outcome, done)
 
 
 async def test_the_status_says_how_the_reservation_stands() -> None:
@@ -102,9 +99,10 @@ async def test_the_status_says_how_the_reservation_stands() -> None:
         "tollbar.dev/workload-claim": "web-gpu",
     }
     api = Api()
-    await reconcile(KEY, deps(api, MINE.annotated(written), State(False, "NotAllocated", "waiting")))
+    await reconcile(api, MINE.annotated(written), State(False, "NotAllocated", "waiting"))
     assert api.done == ["status False NotAllocated"]
 
 
 async def test_one_that_is_gone_is_nothing_to_do() -> None:
-    assert await reconcile(Key("ml", "gone"), deps(Api())) == DONE
+    api = Api()
+    assert (await reconcile(api, key=Key("ml", "gone")), api.done) == (DONE, [])

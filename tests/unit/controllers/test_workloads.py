@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from controllers.reservations.workloads import Workloads, essence
-from tollbar.decide.claims.reservations import RECHECK, Knowledge, Workload
+from controllers.reservations.workloads import Workloads, projection
+from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
 from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
 from tollbar.model.workloads import Reference
@@ -102,10 +102,11 @@ class World:
         self.clock = Hand()
         self.woken: asyncio.Queue[Key] = asyncio.Queue()
         client: Any = api
-        self.workloads = Workloads(client, self.woken.put_nowait, clock=self.clock, rng=Random(1), metrics=Metrics())
+        self.workloads = Workloads(client, clock=self.clock, rng=Random(1), metrics=Metrics())
+        self.workloads.changes.subscribe(self.woken.put_nowait)
 
     async def look_up(self, recorded: str = "") -> Workload:
-        return await self.workloads.look_up(CLAIM, WEB, recorded)
+        return await self.workloads.look_up(LookUp(CLAIM, WEB, recorded))
 
     async def tell(self, kind: str, obj: Object) -> None:
         """A watch event, once its claim was woken by it."""
@@ -124,7 +125,7 @@ async def world(api: Api) -> AsyncIterator[World]:
     await asyncio.wait({running})
 
 
-FOUND = Workload(Knowledge.FOUND, essence(deployment()))
+FOUND = Workload(Knowledge.FOUND, projection(deployment()))
 ABSENT = Workload(Knowledge.ABSENT)
 UNKNOWN = Workload(Knowledge.UNKNOWN_KIND)
 
@@ -166,11 +167,11 @@ async def test_a_kind_is_listed_for_the_first_claim_only() -> None:
     async with world(Api(deployment())) as running:
         await running.look_up()
         calls = dict(running.api.calls)
-        await running.workloads.look_up(Key("ml", "other"), WEB, "")
+        await running.workloads.look_up(LookUp(Key("ml", "other"), WEB, ""))
         assert running.api.calls == calls
 
 
-async def test_its_end_is_known_from_the_watch_alone() -> None:
+async def test_a_deletion_is_known_from_the_watch_alone() -> None:
     async with world(Api(deployment())) as running:
         await running.look_up()
         await running.tell("DELETED", deployment(version=2))
@@ -182,11 +183,11 @@ async def test_a_change_wakes_the_claim() -> None:
         await running.look_up()
         scaled = {**deployment(version=2), "spec": {"replicas": 0}}
         await running.tell("MODIFIED", scaled)
-        assert await running.look_up() == Workload(Knowledge.FOUND, essence(scaled))
+        assert await running.look_up() == Workload(Knowledge.FOUND, projection(scaled))
 
 
-async def test_a_kind_that_is_lost_is_no_end() -> None:
-    """What a list lacks may lack because there are no lists any more."""
+async def test_a_kind_that_is_no_longer_served_is_no_deletion_of_the_workload() -> None:
+    """An object may be missing because the kind is no longer served."""
     async with world(Api(deployment())) as running:
         await running.look_up()
         running.api.served_kind = False

@@ -30,7 +30,8 @@ from tollbar.model.resources import Resource
 from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import RECHECK, RECHECK_OURS, Reflector
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
 
 Script = list[dict[str, Any]]
 
@@ -99,14 +100,14 @@ CASES = {
         requests=["list", "list next", "list", "list again", "watch 12"],
         slept=[1.0],
     ),
-    "a clean end after good service: on from the last event at once": Case(
+    "a clean end after a healthy watch: the next one starts at once from the last event": Case(
         lists=[page(9)],
         watches=[stream(added("a", 10), takes=400), last(deleted("a", 11))],
         objects=[],
         deltas=["+a-1", "-a-1"],
         requests=["list", "watch 9", "watch 10"],
     ),
-    "a clean end of a quiet watch is good service too": Case(
+    "a watch without events that lasts is healthy too": Case(
         lists=[page(9)],
         watches=[stream(takes=30), stream(takes=30), stream(takes=30), last()],
         objects=[],
@@ -120,7 +121,7 @@ CASES = {
         deltas=[],
         requests=["list", "watch 9", "watch 50"],
     ),
-    "an early end costs a pause; two without news cost a list": Case(
+    "an early end causes a pause; two without events cause a list": Case(
         lists=[page(9, pod("a", 3)), page(30, pod("a", 3))],
         watches=[stream(), stream(), last()],
         objects=["a-1"],
@@ -160,7 +161,7 @@ CASES = {
         requests=["list", "watch 9", "watch 10"],
         slept=[1.0],
     ),
-    "the pauses start anew after good service": Case(
+    "the back-off is reset after a healthy watch": Case(
         lists=[page(9)],
         watches=[refusal(500), refusal(500), stream(bookmark(10), takes=60), refusal(500), last()],
         objects=[],
@@ -201,7 +202,7 @@ CASES = {
         requests=["list", "discovery", "list", "discovery", "list", "watch 9"],
         slept=[RECHECK, RECHECK],
     ),
-    "our own kinds are asked for sooner: their CRDs may come after us": Case(
+    "our own kinds are looked for sooner: their CRDs may be installed later": Case(
         lists=[refusal(404), page(9)],
         watches=[last()],
         discovery=[refusal(404)],
@@ -349,7 +350,7 @@ class Silent:
         return {"pods"}
 
 
-async def test_silence_twice_costs_a_list(clock: Any, rng: Random, metrics: Metrics) -> None:
+async def test_two_watches_without_events_cause_a_list(clock: Any, rng: Random, metrics: Metrics) -> None:
     source = Silent()
     reflector: Any = Reflector(source, Store(resources.PODS), clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
     task = asyncio.create_task(reflector.run())

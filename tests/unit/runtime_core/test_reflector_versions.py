@@ -60,7 +60,6 @@ async def test_a_kind_that_is_served_in_another_version_is_followed(clock: Any, 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert source.calls == [
-        "list v1beta1",
         "list v1alpha3",
         "watch v1alpha3",
         "list v1alpha3",

@@ -1,4 +1,4 @@
-"""The store: what each operation does to objects, indexes and those who listen."""
+"""The store: what each operation does to objects and indexes, and which changes handlers get."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ import pytest
 
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
-from tollbar.runtime.store import Delta, Store, drop_managed_fields
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store, drop_managed_fields
 
 
 def pod(name: str, version: int, uid: str = "1", **labels: str) -> Object:
@@ -39,6 +40,9 @@ def listen(store: Store) -> list[str]:
 
     store.subscribe(say)
     return heard
+
+
+KEY = Key("shop", "a")
 
 
 @dataclass
@@ -170,6 +174,190 @@ CASES = {
         ["+a1", "~a1"],
         [("a", "a1", "8")],
     ),
+    "a creation is there at once, and its confirmation is no news": Case(
+        [
+            lambda store: store.assume(pod("a", 6), created=True),
+            lambda store: store.apply(pod("a", 6)),
+        ],
+        ["+a1"],
+        [("a", "a1", "6")],
+    ),
+    "a creation of which the watch was quicker to tell": Case(
+        [lambda store: store.apply(pod("a", 6)), lambda store: store.assume(pod("a", 6), created=True)],
+        ["+a1"],
+        [("a", "a1", "6")],
+    ),
+    "a creation that the watch showed to be over before the answer came": Case(
+        [
+            lambda store: store.replace([], "5"),
+            lambda store: store.apply(pod("a", 6)),
+            lambda store: store.remove(pod("a", 7)),
+            lambda store: setattr(store, "resource_version", "7"),
+            lambda store: store.assume(pod("a", 6), created=True),
+        ],
+        ["+a1", "-a1"],
+        [],
+    ),
+    "a creation that a list showed to be over before the answer came": Case(
+        [lambda store: store.replace([], "7"), lambda store: store.assume(pod("a", 6), created=True)],
+        [],
+        [],
+    ),
+    "a newer event replaces a creation": Case(
+        [
+            lambda store: store.assume(pod("a", 6), created=True),
+            lambda store: store.apply(pod("a", 8, app="new")),
+            lambda store: store.apply(pod("a", 7, app="the watch has the last word again")),
+        ],
+        ["+a1", "~a1", "~a1"],
+        [("a", "a1", "7")],
+    ),
+    "another object of the name, created later, replaces a creation": Case(
+        [
+            lambda store: store.assume(pod("a", 6), created=True),
+            lambda store: store.apply(pod("a", 9, uid="2")),
+        ],
+        ["+a1", "-a1", "+a2"],
+        [("a", "a2", "9")],
+    ),
+    "the end of an earlier object of the name does not end a creation": Case(
+        [
+            lambda store: store.assume(pod("a", 6, uid="2"), created=True),
+            lambda store: store.apply(pod("a", 4, uid="1")),
+            lambda store: store.remove(pod("a", 5, uid="1")),
+        ],
+        ["+a2"],
+        [("a", "a2", "6")],
+    ),
+    "the watch tells the end of what was created": Case(
+        [lambda store: store.assume(pod("a", 6), created=True), lambda store: store.remove(pod("a", 7))],
+        ["+a1", "-a1"],
+        [],
+    ),
+    "a list that is older than a creation does not end it": Case(
+        [lambda store: store.assume(pod("a", 6), created=True), lambda store: store.replace([], "5")],
+        ["+a1"],
+        [("a", "a1", "6")],
+    ),
+    "a list that is newer than a creation ends it": Case(
+        [lambda store: store.assume(pod("a", 6), created=True), lambda store: store.replace([], "7")],
+        ["+a1", "-a1 initial"],
+        [],
+    ),
+    "a list that is newer than a creation ends it although an update was assumed since": Case(
+        [
+            lambda store: store.assume(pod("a", 6), created=True),
+            lambda store: store.assume(pod("a", 9, app="mine")),
+            lambda store: store.replace([], "7"),
+        ],
+        ["+a1", "~a1", "-a1 initial"],
+        [],
+    ),
+    "what is created under a name that is taken is left to the watch": Case(
+        [
+            lambda store: store.apply(pod("a", 5, uid="1")),
+            lambda store: store.assume(pod("a", 6, uid="2"), created=True),
+        ],
+        ["+a1"],
+        [("a", "a1", "5")],
+    ),
+    "a change in memory of the version that is held": Case(
+        [lambda store: store.apply(pod("a", 5)), lambda store: store.assume(pod("a", 5, app="mine"))],
+        ["+a1", "~a1"],
+        [("a", "a1", "5")],
+    ),
+    "a change in memory that changes nothing": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 5)),
+            lambda store: store.apply(pod("a", 4, app="the watch has the last word")),
+        ],
+        ["+a1", "~a1"],
+        [("a", "a1", "4")],
+    ),
+    "a change in memory is not undone by the event of its version": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 5, app="mine")),
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1", "~a1"],
+        [("a", "a1", "5")],
+    ),
+    "a newer event ends a change in memory": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 5, app="mine")),
+            lambda store: store.apply(pod("a", 6, app="new")),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1", "~a1"],
+        [("a", "a1", "6")],
+    ),
+    "the answer to the write replaces the change in memory, and is confirmed like any other": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 5, app="mine")),
+            lambda store: store.assume(pod("a", 6, app="mine")),
+            lambda store: store.apply(pod("a", 6, app="mine")),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1"],
+        [("a", "a1", "6")],
+    ),
+    "restoring what nothing was assumed of changes nothing": Case(
+        [lambda store: store.restore(KEY), lambda store: store.apply(pod("a", 5)), lambda store: store.restore(KEY)],
+        ["+a1"],
+        [("a", "a1", "5")],
+    ),
+    "restoring goes back to what was held before": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 5, app="mine")),
+            lambda store: store.assume(pod("a", 7, app="answer")),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1", "~a1", "~a1"],
+        [("a", "a1", "5")],
+    ),
+    "restoring goes to the last event that was older than what was assumed": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 9, app="mine")),
+            lambda store: store.apply(pod("a", 6, app="x")),
+            lambda store: store.apply(pod("a", 7, app="y")),
+            lambda store: store.restore(KEY),
+            lambda store: store.apply(pod("a", 8, app="z")),
+        ],
+        ["+a1", "~a1", "~a1", "~a1"],
+        [("a", "a1", "8")],
+    ),
+    "restoring a creation takes it away": Case(
+        [lambda store: store.assume(pod("a", 6), created=True), lambda store: store.restore(KEY)],
+        ["+a1", "-a1"],
+        [],
+    ),
+    "restoring a creation does not bring an earlier object of the name back": Case(
+        [
+            lambda store: store.assume(pod("a", 6, uid="2"), created=True),
+            lambda store: store.apply(pod("a", 4, uid="1")),
+            lambda store: store.remove(pod("a", 5, uid="1")),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a2", "-a2"],
+        [],
+    ),
+    "restoring after the watch has told of the end changes nothing": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 5, app="mine")),
+            lambda store: store.remove(pod("a", 6)),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1", "-a1"],
+        [],
+    ),
 }
 
 
@@ -224,18 +412,34 @@ def test_a_change_outside_the_projection_is_no_news() -> None:
     assert heard == ["+a1"]
 
 
-def test_a_late_listener_hears_what_is_there() -> None:
-    store = make()
-    store.apply(pod("a", 1))
-    assert listen(store) == ["+a1 initial"]
-
-
-def test_a_late_listener_may_want_changes_only() -> None:
+def test_a_handler_that_subscribes_late_gets_only_later_changes() -> None:
     store, heard = make(), list[Delta]()
     store.apply(pod("a", 1))
-    store.subscribe(heard.append, replay=False)
+    store.subscribe(heard.append)
     store.apply(pod("b", 2))
     assert [key_of(delta.new or {}).name for delta in heard] == ["b"]
+
+
+def test_what_is_there_can_be_replayed_as_initial_additions() -> None:
+    store, heard = make(), list[Delta]()
+    store.apply(pod("a", 1))
+    store.apply(pod("b", 2))
+    store.replay(heard.append)
+    assert heard == [Delta(None, obj, initial=True) for obj in store.values()]
+
+
+def test_a_replay_goes_on_when_the_handler_fails_about_one_object(caplog: pytest.LogCaptureFixture) -> None:
+    store, heard = make(), list[str]()
+
+    def fail_once(delta: Delta) -> None:
+        heard.append(key_of(delta.new or {}).name)
+        if len(heard) == 1:
+            raise RuntimeError("bug")
+
+    for name in ("a", "b"):
+        store.apply(pod(name, 1))
+    store.replay(fail_once)
+    assert (heard, [record.message for record in caplog.records]) == (["a", "b"], ["a handler failed"])
 
 
 def test_a_handler_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -259,6 +463,62 @@ def test_an_indexer_that_fails_leaves_the_store_as_it_was() -> None:
     with pytest.raises(KeyError):
         store.apply(pod("a", 1))
     assert (len(store), heard) == (0, [])
+
+
+def test_an_indexed_reader_finds_what_was_assumed_and_then_what_was_restored() -> None:
+    store, seen = make(), list[list[str]]()
+    steps: list[Callable[[], None]] = [
+        lambda: store.apply(pod("a", 5, app="x")),
+        lambda: store.assume(pod("a", 5, app="y")),
+        lambda: store.assume(pod("b", 6, app="y"), created=True),
+        lambda: store.restore(KEY),
+        lambda: store.restore(Key("shop", "b")),
+    ]
+    for step in steps:
+        step()
+        seen.append([f"{app} {key_of(obj).name}" for app in ("x", "y") for obj in store.by_index("app", app)])
+    assert seen == [["x a"], ["y a"], ["y a", "y b"], ["x a", "y b"], ["x a"]]
+
+
+def test_what_is_assumed_and_restored_is_projected() -> None:
+    store = Store(resources.PODS)
+    fields = {"managedFields": [{"manager": "kubectl"}]}
+    given = [{**pod("a", n), "metadata": {**pod("a", n)["metadata"], **fields}} for n in (5, 6, 7)]
+    store.apply(given[0])
+    store.assume(given[2])
+    assumed = store.get(KEY)
+    store.apply(given[1])
+    store.restore(KEY)
+    assert (assumed, store.get(KEY)) == (pod("a", 7), pod("a", 6))
+
+
+def accepting() -> Store:
+    return Store(resources.PODS, accepts=lambda obj: labels_of(obj).get("app") == "x")
+
+
+ACCEPTED: dict[str, tuple[list[Callable[[Store], None]], list[str]]] = {
+    "what is accepted": ([lambda store: store.apply(pod("a", 1, app="x"))], ["+a1"]),
+    "not what is not": ([lambda store: store.apply(pod("a", 1))], []),
+    "nor what is accepted no more": (
+        [lambda store: store.apply(pod("a", 1, app="x")), lambda store: store.apply(pod("a", 2))],
+        ["+a1", "-a1 initial"],
+    ),
+    "nor when another object of the name is not": (
+        [lambda store: store.apply(pod("a", 1, app="x")), lambda store: store.apply(pod("a", 2, uid="2"))],
+        ["+a1", "-a1 initial"],
+    ),
+    "nor a creation that is not": ([lambda store: store.assume(pod("a", 1), created=True)], []),
+    "a creation that is": ([lambda store: store.assume(pod("a", 1, app="x"), created=True)], ["+a1"]),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), ACCEPTED.values(), ids=ACCEPTED)
+def test_a_store_that_accepts_only_some_holds(given: list[Callable[[Store], None]], want: list[str]) -> None:
+    store = accepting()
+    heard = listen(store)
+    for operation in given:
+        operation(store)
+    assert heard == want
 
 
 def test_containment_and_keys() -> None:

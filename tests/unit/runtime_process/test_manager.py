@@ -1,384 +1,288 @@
-"""The life of a process, tried on real child processes: signals, failing services, hanging services."""
+"""What a manager makes of the parts that are registered with it: services in their order, and the leader's work."""
 
-import os
-import re
-import signal
-import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
 
+import aiohttp
 import pytest
-from children import Children
 
-PRELUDE = """
-import asyncio, logging, os, signal, sys, threading, time
-import kopf
-from tollbar.runtime import log, manager
-from tollbar.runtime.service import Background, Elected
+from tollbar.model.objects import Object
+from tollbar.model.plan import Event
+from tollbar.model.resources import LEASES, Resource
+from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.config import load
+from tollbar.runtime.errors import NotFound
+from tollbar.runtime.health import HttpServer
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.service import Service
+from tollbar.views import kinds
 
-log.configure("text", 0)
+ANYWHERE = {"health.bindAddress": "127.0.0.1:0", "metrics.bindAddress": "localhost:0"}
 
-def say(*words):
-    print(*words, flush=True)
 
-async def turns():
-    for _ in range(20):
-        await asyncio.sleep(0)
+class Api:
+    """Takes whatever is created, and knows one Lease; its lists never answer."""
 
-TIMEOUT = 60.0
+    def __init__(self, lease: Object | None = None) -> None:
+        self.created: list[Object] = []
+        self.lease = lease
+        self.version = 1
 
-def leap(seconds):
-    \"\"\"The clock of the event loop moves on.\"\"\"
-    loop = asyncio.get_running_loop()
-    now = loop.time
-    loop.time = lambda: now() + seconds
-
-class Deadline(threading.Thread):
-    \"\"\"A timer that is over when somebody says so: a machine may be slow.\"\"\"
-    over = threading.Event()
-    def __init__(self, seconds, function, args):
-        super().__init__(daemon=True)
-        assert seconds in (TIMEOUT, 30.0)  # which is the default
-        self.function, self.args = function, args
-    def run(self):
-        self.over.wait()
-        self.function(*self.args)
-    def cancel(self):
-        pass
-
-threading.Timer = Deadline
-
-class Plain:
-    def __init__(self, name, after=0.0):
-        self.name, self.after = name, after
-    async def run(self, stop):
-        say("start", self.name)
-        await stop.wait()
-        await asyncio.sleep(self.after)
-        say("stop", self.name)
-
-class Failing(Plain):
-    async def run(self, stop):
-        say("start", self.name)
-        await asyncio.sleep(0)
-        raise ValueError("no such thing")
-
-class Ending(Plain):
-    async def run(self, stop):
-        say("start", self.name)
-
-class FailingToStop(Plain):
-    async def run(self, stop):
-        await stop.wait()
-        raise ValueError("cannot stop")
-
-class Hanging(Plain):
-    \"\"\"Until all the patience is gone that it is shown.\"\"\"
-    async def run(self, stop):
-        await stop.wait()
-        leap(48)
+    async def list(self, *_: Any, **__: Any) -> Object:
         await asyncio.Event().wait()
+        return {}
 
-class Stubborn(Plain):
-    async def run(self, stop):
+    async def get(self, res: Resource, _name: str, _namespace: str = "") -> Object:
+        if res != LEASES or self.lease is None:
+            raise NotFound(404, "NotFound", "")
+        return self.lease
+
+    async def create(self, res: Resource, obj: Object, _namespace: str = "") -> Object:
+        if res == LEASES:
+            return await self.replace(res, obj)
+        self.created.append(obj)
+        return obj
+
+    async def replace(self, _res: Resource, obj: Object) -> Object:
+        self.version += 1
+        self.lease = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(self.version)}}
+        return self.lease
+
+
+def managing(api: Api | None = None, *, clock: Clock | None = None, **overrides: object) -> Manager:
+    given: Any = api or Api()
+    return Manager(load(None, ANYWHERE | overrides), given, Metrics(), clock=clock or SystemClock(), rng=Random(1))
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def run(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        leap(48)
-        while True:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                say("ignored", self.name)
-                leap(6)
-
-class Blocking(Plain):
-    async def run(self, stop):
-        await stop.wait()
-        say("blocking", self.name)
-        Deadline.over.set()
-        time.sleep(1000)
-
-class Latest(Plain):
-    \"\"\"With it the time is over that the process has.\"\"\"
-    async def run(self, stop):
-        await super().run(stop)
-        Deadline.over.set()
-
-class Announcing(Plain):
-    \"\"\"Says `up` once everything that was started before it has run.\"\"\"
-    async def run(self, stop):
-        await turns()
-        say("up")
-        await stop.wait()
-
-def main(*phases):
-    sys.exit(asyncio.run(manager.run(phases, shutdown_timeout=TIMEOUT)))
-"""
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a child ended: its exit code, what it said, and the messages of its log from warnings on."""
-
-    code: int
-    said: list[str]
-    logged: list[str] = field(default_factory=list)
+def names(phases: Sequence[Sequence[Service]]) -> list[list[str]]:
+    return [[service.name for service in phase] for phase in phases]
 
 
-class RunChild(Protocol):
-    """Run a process until it is `ready`, send it the signals, each after the one before was noticed."""
-
-    def __call__(self, body: str, *signals: signal.Signals, ready: str = "up") -> Ended: ...
-
-
-@pytest.fixture(scope="module")
-def run_child() -> Iterator[RunChild]:
-    with Children(PRELUDE) as children:
-        yield partial(_run, children)
-
-
-def _run(children: Children, body: str, *signals: signal.Signals, ready: str = "up") -> Ended:
-    said = []
-    try:
-        with children.start(textwrap.dedent(body)) as child:
-            for number in signals:
-                while (line := child.output.readline().strip()) != ready:
-                    assert line, child.errors.read()
-                    said.append(line)
-                os.kill(child.pid, number)
-                ready = "again"
-            rest, errors = child.output.read(), child.errors.read()
-    finally:
-        code = children.exit_code()  # or the next test would get it
-    logged = re.findall(r'^[WEF]\d.*?\] "(.*?)"', errors, re.MULTILINE)
-    unexpected = [line for line in errors.splitlines() if not re.match(r"[IWEF]\d{4} ", line)]
-    assert unexpected == []
-    return Ended(code, said + rest.splitlines(), logged)
+def test_services_start_from_the_lease_to_readiness_and_stop_in_reverse() -> None:
+    manager = managing()
+    manager.serves(Named("server"))
+    manager.leads("controller", forever)
+    manager.background("certificate", forever)
+    manager.recorder("gates")
+    assert names(manager.phases(manager.client)) == [
+        ["leader election"],
+        ["probes", "metrics", "event loop lag"],
+        ["reflectors"],
+        ["certificate", "event recorder of gates"],
+        ["server", "elected work"],
+        ["readiness"],
+    ]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_phases_in_reverse_and_the_code_is_0(run_child: RunChild, number: signal.Signals) -> None:
-    body = """
-        main([Plain("lease")], [Plain("a", after=0.2), Plain("b")], [Announcing("last")])
-    """
-    assert run_child(body, number) == Ended(0, ["start lease", "start a", "start b", "stop b", "stop a", "stop lease"])
-
-
-FAILURES = {
-    "a service that raises": ("Failing", ["start bad", "stop first"]),
-    "a service that returns before it is told to": ("Ending", ["start bad", "stop first"]),
+ELECTION: dict[str, tuple[bool, bool, bool, list[str], list[str]]] = {
+    "something leads": (True, True, True, ["leader election"], ["elected work"]),
+    "something leads without a client for the election": (True, True, False, [], ["controllers"]),
+    "something leads where election is switched off": (True, False, False, [], ["controllers"]),
+    "nothing leads": (False, True, False, [], []),
+    "nothing leads, with a client for the election": (False, True, True, [], []),
 }
 
 
-@pytest.mark.parametrize(("kind", "said"), FAILURES.values(), ids=FAILURES)
-def test_a_failing_service_ends_the_process_in_order_with_code_1(
-    run_child: RunChild, kind: str, said: list[str]
-) -> None:
-    body = f"""main([Plain("first")], [{kind}("bad")])"""
-    assert run_child(body) == Ended(1, ["start first", *said], ["service failed"])
+@pytest.mark.parametrize(("leads", "enabled", "client", "lease", "work"), ELECTION.values(), ids=ELECTION)
+def test_a_lease_is_held_when(leads: bool, enabled: bool, client: bool, lease: list[str], work: list[str]) -> None:
+    manager = managing(**{"leaderElection.enabled": enabled})
+    if leads:
+        manager.leads("controller", forever)
+    found = names(manager.phases(manager.client if client else None))
+    assert (manager.elects, found[0], found[4]) == (leads and enabled, lease, work)
 
 
-def test_a_service_that_fails_to_stop_does_not_keep_the_others_from_stopping(run_child: RunChild) -> None:
-    body = """main([Plain("first")], [FailingToStop("bad")], [Announcing("last")])"""
-    assert run_child(body, signal.SIGTERM) == Ended(1, ["start first", "stop first"], ["service failed"])
-
-
-def test_a_hanging_service_is_cancelled_and_leaves_the_first_phase_its_time(run_child: RunChild) -> None:
-    body = """main([Plain("lease", after=0.1)], [Hanging("bad")], [Announcing("last")])"""
-    assert run_child(body, signal.SIGTERM) == Ended(
-        1, ["start lease", "stop lease"], ["service does not stop, cancelling it"]
+def test_a_recorder_is_one_for_each_name_and_runs_with_the_process() -> None:
+    manager = managing()
+    first, again, other = (manager.recorder(name) for name in ("gates", "gates", "claims"))
+    assert (first is again, first is other, names(manager.phases())[3]) == (
+        True,
+        False,
+        ["event recorder of gates", "event recorder of claims"],
     )
 
 
-def test_a_service_that_ignores_cancellation_is_ended_with_the_process(run_child: RunChild) -> None:
-    body = """main([Latest("lease")], [Stubborn("bad")], [Announcing("last")])"""
-    assert run_child(body, signal.SIGTERM) == Ended(
-        1,
-        ["start lease", "ignored bad", "stop lease"],
-        ["service does not stop, cancelling it", "not stopped in time, ending at once"],
-    )
+def test_a_process_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "controllers-0")
+    instances = [managing().instance for _ in range(2)]
+    assert ([name.rpartition("-")[0] for name in instances], len(set(instances))) == (["controllers-0"] * 2, 2)
 
 
-def test_a_service_that_blocks_the_event_loop_is_ended_with_the_process(run_child: RunChild) -> None:
-    body = """main([Plain("lease")], [Blocking("bad")], [Announcing("last")])"""
-    assert run_child(body, signal.SIGTERM) == Ended(
-        1, ["start lease", "blocking bad"], ["not stopped in time, ending at once"]
-    )
+@asynccontextmanager
+async def running(*services: Service) -> AsyncIterator[list[asyncio.Task[None]]]:
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(service.run(stop)) for service in services]
+    yield tasks
+    stop.set()
+    await asyncio.gather(*tasks)
 
 
-def test_a_second_signal_ends_the_process_at_once(run_child: RunChild) -> None:
-    body = """
-        class Slow(Plain):
-            async def run(self, stop):
-                await stop.wait()
-                say("again")
-                await asyncio.Event().wait()
-        main([Plain("lease")], [Slow("slow")], [Announcing("last")])
-    """
-    assert run_child(body, signal.SIGTERM, signal.SIGTERM) == Ended(
-        1, ["start lease"], ["second signal, ending at once"]
-    )
-
-
-def test_a_signal_during_the_start_stops_what_was_started(run_child: RunChild) -> None:
-    body = """
-        class Early(Plain):
-            async def run(self, stop):
-                os.kill(os.getpid(), signal.SIGTERM)
-                await super().run(stop)
-        main([Early("early")], [Plain("late")])
-    """
-    assert run_child(body) == Ended(0, ["start early", "start late", "stop late", "stop early"])
-
-
-def test_what_was_made_before_still_runs_while_services_stop_and_afterwards(run_child: RunChild) -> None:
-    body = """
-        async def outer():
-            async def client():
-                try:
-                    await asyncio.Event().wait()
-                except asyncio.CancelledError:
-                    say("client cancelled")
-                    raise
-            own = asyncio.create_task(client())
-            await asyncio.sleep(0)
-            code = await manager.run([[Plain("first", after=0.2)], [Announcing("last")]])
-            say("client cancelled early" if own.cancelled() else "client alive")
-            return code
-        sys.exit(asyncio.run(outer()))
-    """
-    assert run_child(body, signal.SIGTERM) == Ended(
-        0, ["start first", "stop first", "client alive", "client cancelled"]
-    )
-
-
-ELECTED = """
-    async def elect(lead):
+def noting(log: list[str], name: str) -> Callable[[], Any]:
+    async def work() -> None:
+        log.append(f"{name} begins")
         try:
-            work = asyncio.ensure_future(lead())
-            await asyncio.wait({{work}})
-            work.result()
+            await forever()
         finally:
-            work.cancel()
-            await asyncio.wait({{work}})
-            say("lease released")
+            log.append(f"{name} ends")
 
-    async def work():
+    return work
+
+
+async def turns(count: int = 50) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.looptime
+async def test_recorded_events_are_sent_as_of_their_controller_and_this_process(clock: Clock) -> None:
+    api = Api()
+    manager = managing(api, clock=clock)
+    manager.recorder("gates").emit({"kind": "Pod", "metadata": {"name": "web"}}, Event("Normal", "Why", "note", "Do"))
+    async with running(*manager.phases()[3]):
+        await asyncio.sleep(1)
+    (sent,) = api.created
+    assert (sent["reportingController"], sent["reportingInstance"]) == ("tollbar.dev/gates", manager.instance)
+
+
+async def test_without_election_what_leads_runs_at_once_and_ends_with_its_phase() -> None:
+    log: list[str] = []
+    manager = managing()
+    for name in ("gates", "rules"):
+        manager.leads(name, noting(log, name))
+    async with running(*manager.phases()[4]):
         await turns()
-        say("working")
-        try:
-            {work}
-        finally:
-            say("work ended")
-
-    elected = Elected(elect, work)
-    main([elected.lease], [Plain("servers")], [elected.work])
-"""
+        before = list(log)
+    assert (before, sorted(log[2:])) == (["gates begins", "rules begins"], ["gates ends", "rules ends"])
 
 
-def test_elected_work_stops_before_the_servers_and_the_lease_goes_last(run_child: RunChild) -> None:
-    body = ELECTED.format(work="await asyncio.Event().wait()")
-    assert run_child(body, signal.SIGTERM, ready="working") == Ended(
-        0, ["start servers", "work ended", "stop servers", "lease released"]
+def holder(api: Api) -> str:
+    return str(((api.lease or {}).get("spec") or {}).get("holderIdentity") or "")
+
+
+@pytest.mark.looptime
+async def test_what_leads_runs_only_while_the_lease_is_held_which_goes_last(clock: Clock) -> None:
+    log: list[str] = []
+    api = Api()
+    election: Any = api
+    manager = managing(clock=clock)
+    manager.leads("gates", noting(log, "gates"))
+    manager.lease_annotations["mode"] = "said on the Lease"
+    lease, _, _, _, work, _ = manager.phases(election)
+    seen: list[tuple[list[str], str]] = []
+    async with running(*lease):
+        async with running(*work):
+            await asyncio.sleep(5)
+            seen.append((list(log), holder(api)))
+        seen.append((list(log), holder(api)))
+    seen.append((list(log), holder(api)))
+    assert (seen, (api.lease or {})["metadata"]["annotations"]) == (
+        [
+            (["gates begins"], manager.instance),
+            (["gates begins", "gates ends"], manager.instance),
+            (["gates begins", "gates ends"], ""),
+        ],
+        {"mode": "said on the Lease"},
     )
 
 
-def test_elected_work_that_fails_ends_the_process(run_child: RunChild) -> None:
-    body = ELECTED.format(work='raise ValueError("no")')
-    assert run_child(body) == Ended(
-        1, ["start servers", "working", "work ended", "lease released", "stop servers"], ["service failed"]
-    )
+@pytest.mark.looptime
+async def test_a_standby_waits_and_knows_the_lease_of_its_predecessor(clock: Clock) -> None:
+    log: list[str] = []
+    others: Object = {
+        "metadata": {
+            "name": "tollbar-controllers",
+            "namespace": "tollbar-system",
+            "resourceVersion": "1",
+            "annotations": {"mode": "of the predecessor"},
+        },
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"},
+    }
+    election: Any = Api(others)
+    manager = managing(clock=clock)
+    manager.leads("gates", noting(log, "gates"))
+    lease, _, _, _, work, _ = manager.phases(election)
+    async with running(*lease, *work):
+        await asyncio.sleep(10)
+        standby = (list(log), manager.lease_taken_over)
+        await asyncio.sleep(15)
+        leader = (list(log), manager.lease_taken_over["metadata"]["annotations"])
+    assert (standby, leader) == (([], {}), (["gates begins"], {"mode": "of the predecessor"}))
 
 
-def test_a_lost_lease_ends_the_process_with_code_1(run_child: RunChild) -> None:
-    body = """
-        from tollbar.runtime.leader import LeadershipLost
-        async def elect(lead):
-            work = asyncio.ensure_future(lead())
-            await turns()
-            work.cancel()
-            await asyncio.wait({work})
-            raise LeadershipLost("held by another")
-        async def work():
-            try:
-                await asyncio.Event().wait()
-            finally:
-                say("work ended")
-        elected = Elected(elect, work)
-        main([elected.lease], [Plain("servers")], [elected.work])
-    """
-    assert run_child(body) == Ended(1, ["start servers", "work ended", "stop servers"], ["service failed"])
+async def test_when_one_of_what_leads_fails_the_others_end_and_the_process_is_told() -> None:
+    log: list[str] = []
+
+    async def fail() -> None:
+        await turns(3)
+        raise RuntimeError("bug")
+
+    manager = managing()
+    manager.leads("gates", noting(log, "gates"))
+    manager.leads("rules", fail)
+    (work,) = manager.phases()[4]
+    with pytest.raises(ExceptionGroup) as failed:
+        await work.run(asyncio.Event())
+    assert (log, failed.group_contains(RuntimeError, match="bug")) == (["gates begins", "gates ends"], True)
 
 
-def test_a_standby_told_to_stop_never_starts_the_work(run_child: RunChild) -> None:
-    body = """
-        async def elect(lead):
-            try:
-                await stopping.wait()  # the lease becomes free while the later phases stop
-                await lead()
-            finally:
-                say("lease released")
-        async def work():
-            say("working")
-        class Freeing(Plain):
-            async def run(self, stop):
-                await stop.wait()
-                stopping.set()
-                await turns()
-        async def outer():
-            global stopping
-            stopping = asyncio.Event()
-            elected = Elected(elect, work)
-            phases = [[elected.lease], [Freeing("caches")], [elected.work], [Announcing("last")]]
-            return await manager.run(phases)
-        sys.exit(asyncio.run(outer()))
-    """
-    assert run_child(body, signal.SIGTERM) == Ended(0, ["lease released"])
+async def test_the_process_is_ready_when_everything_has_been_listed_and_every_check_agrees() -> None:
+    manager = managing()
+    problems: list[str | None] = ["not yet"]
+    manager.health.ready("certificate", lambda: problems[0])
+    store = manager.caches.store(kinds.RULES)
+    _, (probes, *_), *_, readiness = manager.phases()
+    assert isinstance(probes, HttpServer)
+    answers = []
+    async with running(probes), aiohttp.ClientSession() as session:
+        await probes.listening.wait()
+
+        async def ask() -> None:
+            async with session.get(f"http://127.0.0.1:{probes.port}/readyz") as answer:
+                failures = [line.split()[0] for line in (await answer.text()).splitlines() if line.startswith("[-]")]
+                answers.append((answer.status, failures))
+
+        await ask()
+        async with running(*readiness):
+            await ask()
+            store.synced.set()
+            await ask()
+            problems[0] = None
+            await ask()
+    assert answers == [
+        (500, ["[-]shutdown", "[-]certificate", "[-]caches"]),
+        (500, ["[-]certificate", "[-]caches"]),
+        (500, ["[-]certificate"]),
+        (200, []),
+    ]
 
 
-def test_subscriptions_watch_through_kopf_with_their_own_login(run_child: RunChild) -> None:
-    body = """
-        from aiohttp import web
-
-        async def discovery(request):
-            group = {"name": "tollbar.dev", "versions": [{"version": "v1alpha1"}]}
-            kind = {"name": "things", "singularName": "thing", "kind": "Thing", "namespaced": False,
-                    "verbs": ["list", "watch"]}
-            thing = {"metadata": {"name": "one", "uid": "1", "resourceVersion": "5"}}
-            namespaces = kind | {"name": "namespaces", "singularName": "namespace", "kind": "Namespace"}
-            answers = {
-                "/api": {"versions": ["v1"]},
-                "/api/v1": {"resources": [namespaces]},
-                "/apis": {"groups": [group | {"preferredVersion": {"version": "v1alpha1"}}]},
-                "/apis/tollbar.dev/v1alpha1": {"resources": [kind]},
-                "/apis/tollbar.dev/v1alpha1/things": {"metadata": {"resourceVersion": "5"}, "items": [thing]},
-            }
-            if "watch" in request.query:
-                await asyncio.Event().wait()
-            return web.json_response(answers[request.path])
-
-        async def outer():
-            app = web.Application()
-            app.router.add_get("/{path:.*}", discovery)
-            runner = web.AppRunner(app, shutdown_timeout=0.1)
-            await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            registry = kopf.OperatorRegistry()
-
-            @kopf.on.event("tollbar.dev", "v1alpha1", "things", registry=registry)
-            async def seen(name, **_):
-                say("seen", name)
-                say("up")
-
-            async def login(**_):
-                return kopf.ConnectionInfo(server=f"http://127.0.0.1:{runner.addresses[0][1]}")
-
-            subscriptions = manager.Subscriptions(registry, login)
-            code = await manager.run([[Plain("first")]], subscriptions=subscriptions)
-            await runner.cleanup()
-            return code
-        sys.exit(asyncio.run(outer()))
-    """
-    assert run_child(body, signal.SIGTERM) == Ended(0, ["start first", "seen one", "stop first"])
+@pytest.mark.parametrize(
+    ("leads", "checks"), [(False, ["event-loop", "ping"]), (True, ["event-loop", "lease", "ping"])]
+)
+async def test_the_process_is_alive_by_these_checks(leads: bool, checks: list[str]) -> None:
+    manager = managing()
+    if leads:
+        manager.leads("gates", forever)
+    _, (probes, *_), *_ = manager.phases(manager.client)
+    assert isinstance(probes, HttpServer)
+    async with running(probes), aiohttp.ClientSession() as session:
+        await probes.listening.wait()
+        async with session.get(f"http://127.0.0.1:{probes.port}/healthz?verbose") as answer:
+            lines = (await answer.text()).splitlines()
+    assert sorted(line.split()[0].removeprefix("[+]") for line in lines if line.startswith("[+]")) == checks

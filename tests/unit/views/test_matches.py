@@ -16,7 +16,7 @@ def table(*names: str) -> tuple[Store, Matches, list[str]]:
     for name in names:
         pods.apply(pod(name))
     matches = Matches(pods)
-    matches.subscribe(changed.append)
+    matches.changes.subscribe(lambda rule: changed.append(rule.name))
     return pods, matches, changed
 
 

@@ -1,4 +1,4 @@
-"""Entries that come and go: found quickly, told once, and only of Pods."""
+"""Oscillating entries of Pods: found quickly and reported once."""
 
 from collections.abc import Sequence
 
@@ -30,9 +30,9 @@ class World:
         self.clock = Hand()
         self.store = Store(RESOURCE_CLAIMS)
         self.told: list[Key] = []
-        self.oscillations = Oscillations(self.clock)
-        self.oscillations.watch(self.store)
+        self.oscillations = Oscillations(self.store, self.clock)
         self.oscillations.subscribe(self.told.append)
+        self.oscillations.start()
         self.show()
 
     def show(self, *entries: Object) -> None:
@@ -46,14 +46,14 @@ class World:
             self.show(*beside)
             self.show(entry, *beside)
 
-    def flapping(self) -> frozenset[str]:
-        return self.oscillations.flapping(claim())
+    def oscillating(self) -> frozenset[str]:
+        return self.oscillations.oscillating(claim())
 
 
-def test_an_entry_that_comes_and_goes_is_told_once() -> None:
+def test_an_oscillating_entry_is_reported_once() -> None:
     world = World()
     world.flap(RETURNS * 5)
-    assert (world.flapping(), world.told, world.oscillations.count()) == ({"uid-of-a"}, [Key("ml", "gpu")], 1)
+    assert (world.oscillating(), world.told, world.oscillations.count()) == ({"uid-of-a"}, [Key("ml", "gpu")], 1)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_entry_that_comes_and_goes_is_told_once() -> None:
 def test_what_is_no_oscillation(times: int, every: float, entry: Object) -> None:
     world = World()
     world.flap(times, entry, every)
-    assert (world.flapping(), world.told) == (frozenset(), [])
+    assert (world.oscillating(), world.told) == (frozenset(), [])
 
 
 def test_many_pods_that_come_and_go_once_are_no_oscillation() -> None:
@@ -72,7 +72,7 @@ def test_many_pods_that_come_and_go_once_are_no_oscillation() -> None:
     for number in range(50):
         world.show(pod_entry(pod(f"p{number}")))
         world.show()
-    assert (world.flapping(), world.told) == (frozenset(), [])
+    assert (world.oscillating(), world.told) == (frozenset(), [])
 
 
 def test_the_first_time_is_no_return() -> None:
@@ -80,17 +80,17 @@ def test_the_first_time_is_no_return() -> None:
     world.show(B)
     world.show()
     world.flap(RETURNS - 1)
-    assert world.flapping() == frozenset()
+    assert world.oscillating() == frozenset()
 
 
-def test_it_is_over_when_it_stops() -> None:
+def test_an_oscillation_ends_when_the_entry_stays() -> None:
     world = World()
     world.flap(RETURNS)
     world.clock.seconds += WINDOW + 1
-    assert (world.flapping(), world.oscillations.count()) == (frozenset(), 0)
+    assert (world.oscillating(), world.oscillations.count()) == (frozenset(), 0)
 
 
-def test_and_is_told_again_when_it_begins_again() -> None:
+def test_an_oscillation_that_starts_again_is_reported_again() -> None:
     world = World()
     world.flap(RETURNS)
     world.clock.seconds += WINDOW + 1
@@ -102,4 +102,20 @@ def test_a_claim_that_is_gone_is_forgotten() -> None:
     world = World()
     world.flap(RETURNS)
     world.store.remove(claim())
-    assert (world.flapping(), world.oscillations.count()) == (frozenset(), 0)
+    assert (world.oscillating(), world.oscillations.count()) == (frozenset(), 0)
+
+
+def test_one_that_began_before_anybody_listened_is_told_to_whoever_asks_for_what_is_there() -> None:
+    world, late = World(), list[Key]()
+    world.flap(RETURNS)
+    world.oscillations.replay(late.append)
+    world.clock.seconds += WINDOW + 1
+    world.oscillations.replay(late.append)
+    assert late == [Key("ml", "gpu")]
+
+
+def test_nothing_is_counted_before_it_starts() -> None:
+    world = World()
+    standby = Oscillations(world.store, world.clock)
+    world.flap(RETURNS)
+    assert standby.count() == 0

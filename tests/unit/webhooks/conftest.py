@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from blockbuster import blockbuster_ctx
 from builders import claim, device_class, namespace, template, toleration_rule
+from managing import Managed
 from unit.webhooks.reviews import GPU_CLAIM
 
 from tollbar.cel import CelEngine, engine
 from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.runtime.metrics import Metrics
-from tollbar.views.caches import Caches
+from tollbar.views.gatherer import Gatherer
 from webhooks.pods import PodHandler
 
 GPU, NIC = "gpu.example.com", "nic.example.com"
@@ -33,15 +34,16 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def caches(cel: CelEngine) -> Caches:
+def gatherer(cel: CelEngine) -> Gatherer:
     """Namespace ml; classes gpu and nic; a template for each way to ask for them; the rule gpu."""
-    caches = Caches(engine=cel, managed_namespaces={}, system_namespace="tollbar-system")
-    caches.namespaces.replace([namespace("ml"), namespace("tollbar-system")])
-    caches.classes.replace([device_class(GPU), device_class(NIC)])
+    gatherer = Managed().gatherer(cel)
+    lookup = gatherer.lookup
+    lookup.namespaces.replace([namespace("ml"), namespace("tollbar-system")])
+    lookup.classes.replace([device_class(GPU), device_class(NIC)])
     either = template("two-to-the-eighth")
     for _ in range(8):
         either = either.request(GPU, NIC)
-    caches.templates.replace(
+    lookup.templates.replace(
         [
             template("one-gpu").request(GPU),
             template("one-nic").request(NIC),
@@ -52,15 +54,15 @@ def caches(cel: CelEngine) -> Caches:
             either,
         ]
     )
-    caches.claims.replace([claim("shared").request(GPU)])
-    caches.rules.replace([toleration_rule("gpu").cel(GPU_CLAIM)])
-    caches.gates.replace([])
-    return caches
+    lookup.claims.replace([claim("shared").request(GPU)])
+    gatherer.rules.replace([toleration_rule("gpu").cel(GPU_CLAIM)])
+    gatherer.gates.replace([])
+    return gatherer
 
 
 @pytest.fixture
-def handler(caches: Caches, cel: CelEngine, metrics: Metrics) -> Callable[..., PodHandler]:
+def handler(gatherer: Gatherer, metrics: Metrics) -> Callable[..., PodHandler]:
     def build(mode: AdmissionMode = "Auto") -> PodHandler:
-        return PodHandler(caches, engine=cel, mode=mode, metrics=metrics)
+        return PodHandler(gatherer, mode=mode, metrics=metrics)
 
     return build

@@ -13,7 +13,7 @@ from unit.webhooks.reviews import GPU_CLAIM, about_pod, new_pod, review_of
 
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.metrics import Metrics
-from tollbar.views.caches import Caches
+from tollbar.views.gatherer import Gatherer
 from webhooks import review
 from webhooks.pods import PodHandler
 from webhooks.review import Answer
@@ -114,37 +114,37 @@ def test_the_mode_says_what_may_be_gated(handler: Build, mode: str, given: Objec
     assert handler(mode)(about_pod(given)) == Answer(patch=want)
 
 
-def test_an_audited_rule_only_warns(handler: Build, caches: Caches) -> None:
-    caches.rules.replace([toleration_rule("gpu").cel(GPU_CLAIM).mode("Audit")])
+def test_an_audited_rule_only_warns(handler: Build, gatherer: Gatherer) -> None:
+    gatherer.rules.replace([toleration_rule("gpu").cel(GPU_CLAIM).mode("Audit")])
     assert handler()(about_pod(new_pod("one-gpu"))) == Answer(
         warnings=("tollbar: rule gpu (Audit) would add 1 toleration",)
     )
 
 
-def test_nothing_is_said_before_the_caches_are_complete(handler: Build, caches: Caches) -> None:
+def test_nothing_is_said_before_the_caches_are_complete(handler: Build, gatherer: Gatherer) -> None:
     handle = handler()
-    caches.classes.synced.clear()
+    gatherer.lookup.classes.synced.clear()
     before = handle(about_pod(new_pod("one-gpu")))
-    caches.classes.synced.set()
+    gatherer.lookup.classes.synced.set()
     assert (before, handle(about_pod(new_pod("one-gpu")))) == (Answer(), Answer(patch=TOLERATED))
 
 
-def test_nothing_is_gated_while_nobody_may_release_it(handler: Build, caches: Caches) -> None:
+def test_nothing_is_gated_while_nobody_may_release_it(handler: Build, gatherer: Gatherer) -> None:
     handle = handler()
     answers = [handle(about_pod(new_pod("later")))]
-    caches.gates.apply(scheduling_gate().ready("False"))
+    gatherer.gates.apply(scheduling_gate().ready("False"))
     answers.append(handle(about_pod(new_pod("later"))))
-    caches.gates.apply(scheduling_gate().ready("True"))
+    gatherer.gates.apply(scheduling_gate().ready("True"))
     answers.append(handle(about_pod(new_pod("later"))))
     assert answers == [Answer(patch=GATED), Answer(), Answer(patch=GATED)]
 
 
-def test_a_rule_counts_from_the_moment_the_cache_has_it(handler: Build, caches: Caches) -> None:
+def test_a_rule_counts_from_the_moment_the_cache_has_it(handler: Build, gatherer: Gatherer) -> None:
     handle = handler()
     answers = [handle(about_pod(new_pod("one-nic"))).patch]
-    caches.rules.apply(toleration_rule("nic").cel(GPU_CLAIM.replace("gpu.", "nic.")))
+    gatherer.rules.apply(toleration_rule("nic").cel(GPU_CLAIM.replace("gpu.", "nic.")))
     answers.append(handle(about_pod(new_pod("one-nic"))).patch[:1])
-    caches.rules.discard(Key("", "nic"))
+    gatherer.rules.discard(Key("", "nic"))
     answers.append(handle(about_pod(new_pod("one-nic"))).patch)
     added = {"op": "add", "path": "/spec/tolerations/-", "value": toleration("example.com/nic")}
     assert answers == [(), (added,), ()]
@@ -156,8 +156,8 @@ def test_a_pod_of_a_mebibyte_is_decided_like_any_other(handler: Build) -> None:
     assert handler()(review.parse(body)).patch[0] == TOLERATED[0]
 
 
-def test_a_failing_rule_is_false_for_this_pod_and_counted(handler: Build, caches: Caches, metrics: Metrics) -> None:
-    caches.rules.apply(toleration_rule("broken").cel('pod.metadata.labels["absent"] == "x"'))
+def test_a_failing_rule_is_false_for_this_pod_and_counted(handler: Build, gatherer: Gatherer, metrics: Metrics) -> None:
+    gatherer.rules.apply(toleration_rule("broken").cel('pod.metadata.labels["absent"] == "x"'))
     answer = handler()(about_pod(new_pod("one-gpu")))
     assert (answer, _values(metrics)) == (
         Answer(patch=TOLERATED),
@@ -169,7 +169,7 @@ def test_a_failing_rule_is_false_for_this_pod_and_counted(handler: Build, caches
     )
 
 
-def test_decisions_are_counted_but_not_those_of_dry_runs(handler: Build, caches: Caches, metrics: Metrics) -> None:
+def test_decisions_are_counted_but_not_those_of_dry_runs(handler: Build, gatherer: Gatherer, metrics: Metrics) -> None:
     handle = handler()
     for given in (new_pod("one-gpu"), new_pod("one-gpu"), new_pod("later"), new_pod()):
         handle(about_pod(given))
@@ -182,9 +182,9 @@ def test_decisions_are_counted_but_not_those_of_dry_runs(handler: Build, caches:
     }
 
 
-def test_the_series_of_a_rule_go_with_it(handler: Build, caches: Caches, metrics: Metrics) -> None:
+def test_the_series_of_a_rule_go_with_it(handler: Build, gatherer: Gatherer, metrics: Metrics) -> None:
     handler()(about_pod(new_pod("one-gpu")))
-    caches.rules.discard(Key("", "gpu"))
+    gatherer.rules.discard(Key("", "gpu"))
     assert _values(metrics) == {"tollbar_admission_decisions_total tolerated": 1.0}
 
 

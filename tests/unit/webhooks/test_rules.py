@@ -4,9 +4,8 @@ import pytest
 from builders import namespace, scheduling_gate, toleration, toleration_rule
 from unit.webhooks.reviews import GPU_CLAIM, about_ours, about_pod
 
-from tollbar.cel import CelEngine
 from tollbar.model.objects import Object
-from tollbar.views.caches import Caches
+from tollbar.views.gatherer import Gatherer
 from webhooks.review import ALLOWED, Answer
 from webhooks.rules import RulesHandler
 
@@ -18,9 +17,9 @@ OTHER = scheduling_gate("other", "example.com/other")
 
 
 @pytest.fixture
-def handler(caches: Caches, cel: CelEngine) -> RulesHandler:
-    caches.gates.replace([GATE])
-    return RulesHandler(caches, engine=cel)
+def handler(gatherer: Gatherer) -> RulesHandler:
+    gatherer.gates.replace([GATE])
+    return RulesHandler(gatherer)
 
 
 ALLOWED_REQUESTS = {

@@ -4,13 +4,13 @@ Behaves as kube-controller-manager's controller of the same name (KEP-3063, KEP-
 docs/reference/claims.md says so.
 
 Invariants: a Pod that is done or being deleted gets nothing; the API server is asked for a recorded claim that the
-caches do not know (`questions`) before another is created in its place; a claim is a consumer's only if its controlling
+caches do not know before another is created in its place; a claim is a consumer's only if its controlling
 owner says so; deciding again after the plan's effects gives nothing.  A change gives a worker something to do if the
 consumer's plan `is_needed`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tollbar import wellknown
@@ -18,18 +18,21 @@ from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.claims import events
 from tollbar.decide.claims.resourceclaims import Lookup
 from tollbar.model import claims, names, pods
+from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of
 from tollbar.model.plan import Event
+from tollbar.model.resources import RESOURCE_CLAIMS
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
-    """A Pod or PodGroup of the cache; `absent` are claims that the API server said do not exist."""
+    """A Pod or PodGroup of the cache; `before_creating` is what to ask before a claim is made for it."""
 
     consumer: Object
     lookup: Lookup
-    absent: frozenset[Key] = frozenset()
+    before_creating: tuple[Hashable, ...] = ()
+    answers: Answers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,11 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerPlan:
-    """With `questions`, ask whether these claims exist, and decide again.  Otherwise create, record in the consumer's
-    status what was found and created, reserve.
+    """Create, record in the consumer's status what was found and created, reserve.
 
     With a `failure`, an Event, nothing is recorded or reserved: what was created before it is found the next time.
     """
 
-    questions: tuple[Key, ...] = ()
     found: tuple[tuple[str, str], ...] = ()
     """(reference, name) of claims that exist and are not recorded."""
     creations: tuple[Creation, ...] = ()
@@ -69,13 +70,13 @@ class ConsumerPlan:
     @property
     def is_needed(self) -> bool:
         missing = any(not creation.instead for creation in self.creations)
-        return missing or bool(self.questions or self.found or self.reservations or self.failure)
+        return missing or bool(self.found or self.reservations or self.failure)
 
 
 NOTHING: Final = ConsumerPlan()
 
 
-def decide(facts: ConsumerFacts) -> ConsumerPlan:
+def decide(facts: ConsumerFacts) -> ConsumerPlan | Ask:
     consumer = facts.consumer
     if metadata(consumer).get("deletionTimestamp") or pods.is_terminal(consumer):
         return NOTHING
@@ -84,13 +85,23 @@ def decide(facts: ConsumerFacts) -> ConsumerPlan:
         return NOTHING  # the claims may be its PodGroup's, and the Pod is decided again when that appears
     made = _Made(facts.lookup)
     cases = [_Case(facts, group, made, reference, resolved) for reference, resolved in claims.resolved(consumer)]
-    plan = NOTHING
+    plan, questions = NOTHING, list[Hashable]()
     for case in cases:
-        plan = _merged(plan, first_answer(EXISTENCE, case, NOTHING))
+        answer: ConsumerPlan | Ask = first_answer(EXISTENCE, case) or NOTHING
+        if isinstance(answer, Ask):
+            questions += answer.questions
+        else:
+            plan = _merged(plan, answer)
         if plan.failure:
-            return plan
+            break
+    if plan.creations:
+        questions += (question for question in facts.before_creating if question not in facts.answers)
+    if questions:
+        return Ask(tuple(questions))
+    if plan.failure:
+        return plan
     for case in cases if pods.is_bound(consumer) else ():
-        plan = _merged(plan, first_answer(RESERVATION, case, NOTHING))
+        plan = _merged(plan, first_answer(RESERVATION, case) or NOTHING)
     return plan
 
 
@@ -152,7 +163,10 @@ class _Case:
 
     @property
     def claim(self) -> Object | None:
-        return self.facts.lookup.claim(self.key) if self.key is not None else None
+        if self.key is None:
+            return None
+        answer = self.facts.answers.get(Get(RESOURCE_CLAIMS, self.key))
+        return self.facts.lookup.claim(self.key) or (answer if isinstance(answer, dict) else None)
 
     @property
     def owner(self) -> Object:
@@ -199,11 +213,11 @@ def _recorded(case: _Case) -> ConsumerPlan | None:
     return NOTHING if claim is not None and case.is_for_consumer(claim) else None
 
 
-def _unknown(case: _Case) -> ConsumerPlan | None:
-    key = case.key
-    if key is None or key in case.facts.absent or case.claim is not None or case.owner is case.group:
+def _unknown(case: _Case) -> Ask | None:
+    if case.key is None or case.claim is not None or case.owner is case.group:
         return None
-    return ConsumerPlan(questions=(key,))
+    question = Get(RESOURCE_CLAIMS, case.key)
+    return None if isinstance(case.facts.answers.get(question), Absence) else Ask((question,))
 
 
 def _found(case: _Case) -> ConsumerPlan | None:
@@ -225,7 +239,7 @@ def _generated(case: _Case) -> ConsumerPlan | None:
     return ConsumerPlan(creations=(Creation(case.name, new_claim(consumer, case.name, template), instead),))
 
 
-EXISTENCE: Final[Chain[_Case, ConsumerPlan]] = (  # order is the specification
+EXISTENCE: Final[Chain[_Case, ConsumerPlan | Ask]] = (  # order is the specification
     _unsupported,  # an entry of a kind that we do not know -> a failure, as upstream's
     _not_generated,  # its claim has a name of its own, or none is needed -> nothing
     _recorded,  # the status names a claim of the consumer -> nothing
@@ -302,7 +316,6 @@ def _merged(plan: ConsumerPlan, more: ConsumerPlan) -> ConsumerPlan:
         return plan
     return replace(
         plan,
-        questions=plan.questions + more.questions,
         found=plan.found + more.found,
         creations=plan.creations + more.creations,
         reservations=plan.reservations + more.reservations,

@@ -9,19 +9,10 @@ the protocol.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from tollbar.model import claims
+from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Object, metadata
-
-
-@dataclass(frozen=True, slots=True)
-class Deallocation:
-    """`status` is the claim's whole status to be, None when only the finalizer is to go; both are fenced by the
-    resourceVersion of the claim that was decided about."""
-
-    status: Object | None
-    unprotect: bool
 
 
 def remove(claim: Object, uids: Collection[str]) -> Deallocation | None:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tollbar.decide.claims import deallocation
-from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.decide.claims.reservations import uid_on_record
 from tollbar.model import claims, managers, pods
+from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.workloads import Intent, intent_of
 

@@ -49,7 +49,7 @@ def decide(facts: ModeFacts) -> Condition:
     """What the condition says."""
     by = f"{facts.generator} made the newest one" if facts.generator else "nobody has made one yet"
     complementing = f"ResourceClaims of Pods are kube-controller-manager's: {by}; {_served(facts)}"
-    return first_answer(CHAIN, facts, Condition("True", ModeReason.COMPLEMENTING, complementing))
+    return first_answer(CHAIN, facts) or Condition("True", ModeReason.COMPLEMENTING, complementing)
 
 
 def _served(facts: ModeFacts) -> str:

@@ -11,7 +11,7 @@ Hazard: with kube-controller-manager's claim controller at work, a finished Pod 
 endless exchange of writes (kubernetes/kubernetes#141274).  `hot_loop` says whether that can happen here.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -21,11 +21,13 @@ from tollbar import wellknown
 from tollbar.api.reasons import ReservedReason
 from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.claims import deallocation, events
-from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model import claims, managers, pods, workloads
-from tollbar.model.objects import Object, annotations_of, metadata, uid_of
+from tollbar.model.ask import Ask, Get
+from tollbar.model.claims import Deallocation
+from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
-from tollbar.model.workloads import Intent, Malformed
+from tollbar.model.resources import WORKLOAD_CLAIMS
+from tollbar.model.workloads import Intent, Malformed, Reference
 
 LIMIT: Final = claims.RESERVED_FOR_MAX - 1
 """Entries that there may be at most with ours among them: the next Pod finds a place."""
@@ -56,22 +58,53 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class LookUp:
+    """A question: the workload of a claim; the answer is a `Workload`, and from then on its changes wake the claim.
+
+    `recorded` is the uid that the claim was reserved for, empty when it was not.
+    """
+
+    claim: Key
+    reference: Reference
+    recorded: str
+
+
+@dataclass(frozen=True, slots=True)
+class IsBefore:
+    """A question: whether the API server is of an older minor version than this."""
+
+    version: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumersOf:
+    """A question: the Pods that refer to a claim; the answer is a tuple, from a live list."""
+
+    claim: Key
+
+
+KEEPS_ENTRIES: Final = IsBefore((1, 36))
+"""From 1.36 on kube-controller-manager keeps entries that are not Pods' and goes on (kubernetes/kubernetes#136450)."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReservationFacts:
     """`consumers` are the Pods that refer to the claim, of any phase; `listed` says that they come from a live list.
 
     `withdrawn`: the WorkloadClaim that the intent came from is gone.  `hot_loop`: kube-controller-manager's claim
     controller may be at work.  `replaces`: we are to take its place, and it has not been found at work.
     `wedged_by_pins`: it is of a version that ignores a claim, Pods' entries included, for as long as an entry of a
-    workload is on it.  `oscillating`: uids of entries that came and went several times within seconds.
+    workload is on it.  `oscillating`: uids of entries that came and went several times within seconds.  None stands for
+    what is not known yet.
     """
 
     claim: Object
     workload: Workload | None = None
     consumers: Sequence[Object] = ()
     listed: bool = False
-    withdrawn: bool = False
+    withdrawn: bool | None = False
     replaces: bool = False
-    wedged_by_pins: bool = False
+    wedged_by_pins: bool | None = False
     hot_loop: bool = True
     oscillating: Collection[str] = ()
 
@@ -89,28 +122,41 @@ class State:
 class ReservationPlan:
     """At most one of `add` and `remove`.
 
-    `annotations` (None removes one) are written before `add`, or alone.  `list_consumers`: decide again with the Pods
-    from a live list, do nothing yet.  `state` is None for a claim that nobody wants to keep.
+    `annotations` (None removes one) are written before `add`, or alone.  `state` is None for a claim that nobody wants
+    to keep.
     """
 
     state: State | None = None
     annotations: tuple[tuple[str, str | None], ...] = ()
     add: Object | None = None
     remove: Deallocation | None = None
-    list_consumers: bool = False
     events: tuple[Event, ...] = ()
     outcome: Outcome = DONE
 
 
-def decide(facts: ReservationFacts) -> ReservationPlan:
+def decide(facts: ReservationFacts) -> ReservationPlan | Ask:
     """What the chain decides; kube-controller-manager's endless exchange is reported in any case."""
+    if questions := _questions(facts):
+        return Ask(questions)
     case = _Case(facts)
-    plan = first_answer(CHAIN, case, ReservationPlan())
-    if not case.oscillating:
+    plan: ReservationPlan | Ask = first_answer(CHAIN, case) or ReservationPlan()
+    if isinstance(plan, Ask) or not case.oscillating:
         return plan
     outcome = _RECHECK if plan.outcome == DONE else plan.outcome  # the claim itself may not change when it ends
     event = events.upstream_oscillation(_names(case.oscillating))
     return replace(plan, events=(*plan.events, event), outcome=outcome)
+
+
+def _questions(facts: ReservationFacts) -> tuple[Hashable, ...]:
+    """What has to be known of this claim whatever is decided."""
+    claim = facts.claim
+    if facts.withdrawn is None:
+        return (Get(WORKLOAD_CLAIMS, Key(key_of(claim).namespace, workloads.workload_claim_of(claim))),)
+    intent = None if facts.withdrawn else workloads.intent_of(claim)
+    version = (KEEPS_ENTRIES,) if facts.wedged_by_pins is None else ()
+    if isinstance(intent, Intent) and facts.workload is None:
+        return (LookUp(key_of(claim), intent.reference, uid_on_record(claim)), *version)
+    return version
 
 
 def is_lingering(pod: Object) -> bool:
@@ -237,7 +283,7 @@ def _gone(case: _Case) -> ReservationPlan | None:
     return None
 
 
-def _policy(case: _Case) -> ReservationPlan | None:
+def _policy(case: _Case) -> ReservationPlan | Ask | None:
     """The release policy: the workload has finished, or is idle."""
     workload = case.workload or {}
     match case.intent.release if isinstance(case.intent, Intent) else None:
@@ -249,12 +295,12 @@ def _policy(case: _Case) -> ReservationPlan | None:
             return None
 
 
-def _idle(case: _Case) -> ReservationPlan | None:
+def _idle(case: _Case) -> ReservationPlan | Ask | None:
     """Zero replicas are not enough: the last Pod may still run, or somebody else's Pod may refer to the claim."""
     if not all(map(pods.is_done, case.facts.consumers)):
         return None
     if case.ours and not case.facts.listed:
-        return ReservationPlan(state=case.unchanged(ReservedReason.HELD), list_consumers=True)
+        return Ask((ConsumersOf(key_of(case.claim)),))
     return _release(
         case, ReservedReason.RELEASED, f"{_reference(case)} is scaled to zero and no Pod refers to the claim"
     )
@@ -341,7 +387,7 @@ def _held(_case: _Case) -> ReservationPlan | None:
     return ReservationPlan(state=State(True, ReservedReason.HELD))
 
 
-CHAIN: Final[Chain[_Case, ReservationPlan]] = (  # order is the specification
+CHAIN: Final[Chain[_Case, ReservationPlan | Ask]] = (  # order is the specification
     _nothing,  # no intent and no entry of ours -> nothing
     _deleting,  # the claim is being deleted -> release
     _unwanted,  # the intent was withdrawn -> release

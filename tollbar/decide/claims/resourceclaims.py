@@ -5,22 +5,24 @@ Behaves as kube-controller-manager's controller of the same name; where it diffe
 says so.
 
 Invariants: entries that are not of Pods or PodGroups stay; the API server is asked for a consumer that the caches do
-not know (`questions`) before its entry is removed; deciding again after the plan's effects gives nothing.  A change
+not know before its entry is removed; deciding again after the plan's effects gives nothing.  A change
 gives a worker something to do if the claim's plan `is_needed`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tollbar.decide.claims import deallocation
-from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.model import claims, pods
+from tollbar.model.ask import Absence, Answers, Ask, Get
+from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, uid_of
+from tollbar.model.resources import POD_GROUPS, PODS, Resource
 
 
 class Lookup(Protocol):
-    """What this process knows: the caches, and claims that it created and that are not in them yet."""
+    """What this process knows: its caches, which hold what it created at once."""
 
     def claim(self, key: Key) -> Object | None: ...
     def claims_owned_by(self, uid: str) -> Sequence[Object]: ...
@@ -34,32 +36,31 @@ class Lookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """A claim of the cache; `answers` says of uids that were asked about whether their objects are gone."""
+    """A claim of the cache; `pod_groups` are PodGroups in the version that is served."""
 
     claim: Object
     lookup: Lookup
-    answers: Mapping[str, bool] = field(default_factory=dict)
+    pod_groups: Resource = POD_GROUPS
+    answers: Answers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """With `questions`, ask whether the consumers behind these entries are gone, and decide again.  Otherwise remove
-    entries, and delete the claim if it was made for a Pod that is done."""
+    """Remove entries, and delete the claim if it was made for a Pod that is done."""
 
-    questions: tuple[Object, ...] = ()
     deallocation: Deallocation | None = None
     delete: bool = False
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.questions or self.deallocation or self.delete)
+        return bool(self.deallocation or self.delete)
 
 
-def decide(facts: ClaimFacts) -> ClaimPlan:
+def decide(facts: ClaimFacts) -> ClaimPlan | Ask:
     claim = facts.claim
     states = [(entry, _is_entry_gone(facts, entry)) for entry in claims.reserved_for(claim)]
-    if questions := tuple(entry for entry, gone in states if gone is None):
-        return ClaimPlan(questions=questions)
+    if questions := tuple(gone for _, gone in states if isinstance(gone, Get)):
+        return Ask(questions)
     gone = {entry["uid"] for entry, is_gone in states if is_gone}
     return ClaimPlan(
         deallocation=deallocation.remove(claim, gone) or deallocation.finish(claim),
@@ -67,20 +68,26 @@ def decide(facts: ClaimFacts) -> ClaimPlan:
     )
 
 
-def _is_entry_gone(facts: ClaimFacts, entry: Object) -> bool | None:
-    """Whether the consumer of an entry is gone or done; None when the caches cannot tell.  Foreign entries stay."""
+def _is_entry_gone(facts: ClaimFacts, entry: Object) -> bool | Get:
+    """Whether the consumer of an entry is gone or done, or what to ask for to know.  Foreign entries stay."""
     uid, key = str(entry.get("uid")), Key(key_of(facts.claim).namespace, str(entry.get("name")))
     if claims.is_pod_entry(entry):
-        consumer = facts.lookup.pod(key)
+        consumer, question = facts.lookup.pod(key), Get(PODS, key)
     elif claims.is_pod_group_entry(entry):
-        consumer = facts.lookup.pod_group(key)
+        consumer, question = facts.lookup.pod_group(key), Get(facts.pod_groups, key)
     else:
         return False
     if facts.lookup.is_gone(uid):
         return True
-    if consumer is None or uid_of(consumer) != uid:
-        return facts.answers.get(uid)  # a scheduler may know a Pod before we do, also one that replaces ours
-    return is_done(consumer)
+    if consumer is not None and uid_of(consumer) == uid:
+        return is_done(consumer)
+    match facts.answers.get(question):
+        case None:
+            return question  # a scheduler may know a Pod before we do, also one that replaces ours
+        case Absence() as absence:
+            return absence is Absence.OBJECT
+        case found:
+            return uid_of(found) != uid or is_done(found)
 
 
 def is_done(consumer: Object) -> bool:

@@ -58,7 +58,7 @@ def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
         return NOTHING
     answer: Answer = facts.state or NOTHING
     if isinstance(facts.parsed, WorkloadClaim):
-        answer = first_answer(CHAIN, _Case(facts, facts.parsed), answer)
+        answer = first_answer(CHAIN, _Case(facts, facts.parsed)) or answer
     else:
         answer = State(False, ReservedReason.INVALID_SPEC, "; ".join(map(str, facts.parsed)))
     return WorkloadClaimPlan(status=status_of(facts, answer, now)) if isinstance(answer, State) else answer

@@ -59,7 +59,7 @@ class AdmissionPlan:
 
 def decide(facts: AdmissionFacts) -> AdmissionPlan:
     """The plan for a Pod that is being created."""
-    return first_answer(CHAIN, _Case(facts), AdmissionPlan())
+    return first_answer(CHAIN, _Case(facts)) or AdmissionPlan()
 
 
 class _Case:

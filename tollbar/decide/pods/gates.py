@@ -81,7 +81,7 @@ class GatePlan:
 
 def decide(facts: GateFacts, now: float) -> GatePlan:
     """The plan for an existing Pod; `now` in epoch seconds."""
-    return first_answer(CHAIN, _Case(facts, now), GatePlan())
+    return first_answer(CHAIN, _Case(facts, now)) or GatePlan()
 
 
 def refused(facts: GateFacts, plan: GatePlan, why: str, now: float) -> GatePlan:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
-from tollbar.api.types import CelMatch, DeviceMatch, DevicePrototype, ExtendedResourceMatch
+from tollbar.api.types import CelMatch, DeviceMatch, DevicePrototype, ExtendedResourceMatch, MatchMember
 from tollbar.cel import DEVICE_ENV, RULE_ENV, CelEngine, CelError, Program, devices
 from tollbar.model import selectors
 from tollbar.model.objects import Object, key_of, labels_of, metadata
@@ -110,7 +110,7 @@ def compile_rule(obj: Object, engine: CelEngine) -> Rule | Problem:
     )
 
 
-def _compile_match(member: CelMatch | ExtendedResourceMatch | DeviceMatch, engine: CelEngine) -> Match | Problem:
+def _compile_match(member: MatchMember, engine: CelEngine) -> Match | Problem:
     match member:
         case ExtendedResourceMatch():
             return ExtendedResources(frozenset(member.names))

@@ -36,7 +36,7 @@ class RuleStatusFacts:
 
 def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
     """`now` in epoch seconds.  One event at most: that the rule is not valid."""
-    ready = first_answer(CHAIN, facts, Condition("True", RuleReason.COMPILED))
+    ready = first_answer(CHAIN, facts) or Condition("True", RuleReason.COMPILED)
     numbers = {} if facts.pending is None else {"pendingMatches": facts.pending}
     wanted = status.with_condition(facts.rule, wellknown.CONDITION_READY, ready, numbers, now)
     said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(facts.compiled, Problem) else ()

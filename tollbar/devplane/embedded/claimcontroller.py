@@ -8,6 +8,7 @@ PodGroups, and a Pod that was created with a Node gets no reservation.
 import asyncio
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from tollbar import wellknown
@@ -19,9 +20,10 @@ from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.storage import Delta
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model import claims, pods, timestamps
+from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
 from tollbar.model.plan import Event
-from tollbar.model.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
+from tollbar.model.resources import EVENTS, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
 _MANAGER: Final = "ResourceClaimController"
 _Item = tuple[Resource, Key]
@@ -73,10 +75,13 @@ class ClaimController:
         return False
 
     async def _reconcile_pod(self, pod: Object) -> None:
-        """Claims for the references to templates that have none, and their names into the Pod's status."""
-        plan = consumers.decide(ConsumerFacts(pod, self))
-        if plan.questions:
-            plan = consumers.decide(ConsumerFacts(pod, self, frozenset(plan.questions)))
+        """Create the Pod's missing claims and record their names in its status."""
+        facts = ConsumerFacts(pod, self)
+        plan = consumers.decide(facts)
+        if isinstance(plan, Ask):
+            plan = consumers.decide(replace(facts, answers=_absent(plan)))
+        if isinstance(plan, Ask):
+            return
         recorded = dict(plan.found)
         for creation in plan.creations:
             claim = await self._writer.create(RESOURCE_CLAIMS, creation.claim)
@@ -106,10 +111,11 @@ class ClaimController:
         await self._writer.create(EVENTS, event)
 
     def _plan(self, claim: Object) -> ClaimPlan:
-        """Who is not in storage is gone."""
-        plan = resourceclaims.decide(ClaimFacts(claim, self))
-        answers = {each["uid"]: claims.is_pod_entry(each) for each in plan.questions}
-        return resourceclaims.decide(ClaimFacts(claim, self, answers))
+        facts = ClaimFacts(claim, self)
+        plan = resourceclaims.decide(facts)
+        if isinstance(plan, Ask):
+            plan = resourceclaims.decide(replace(facts, answers=_absent(plan)))
+        return plan if isinstance(plan, ClaimPlan) else ClaimPlan()
 
     async def _reconcile_claim(self, claim: Object) -> None:
         """Remove the entries of Pods that are done, and with the last one the allocation."""
@@ -131,3 +137,11 @@ class ClaimController:
 
 def _unprotected(claim: Object) -> Object | None:
     return None if claims.allocation(claim) else without_finalizer(claim, wellknown.DELETE_PROTECTION_FINALIZER)
+
+
+def _absent(ask: Ask) -> Answers:
+    """What storage does not have does not exist; PodGroups are not served."""
+    return {
+        question: Absence.KIND if isinstance(question, Get) and question.resource == POD_GROUPS else Absence.OBJECT
+        for question in ask.questions
+    }

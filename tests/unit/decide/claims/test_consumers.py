@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from builders import claim, pod, pod_group, template
-from claimworld import view_of
+from claimworld import cached, view_of
 
 from tollbar import wellknown
 from tollbar.decide.claims.consumers import (
@@ -16,9 +16,11 @@ from tollbar.decide.claims.consumers import (
     new_claim,
     statuses,
 )
+from tollbar.model.ask import Absence, Ask, Get, List
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import Event
+from tollbar.model.resources import RESOURCE_CLAIMS
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")
@@ -27,7 +29,7 @@ RECORDED = WEB.generated("gpu", "web-gpu-x")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
 OTHERS = claim("web-gpu-x").generated_for(pod("api"), "gpu")
 NOTHING = ConsumerPlan()
-X = Key("ml", "web-gpu-x")
+ABOUT_X = Get(RESOURCE_CLAIMS, Key("ml", "web-gpu-x"))
 
 
 def creating(*references: str, consumer: Object = WEB, instead: str = "") -> ConsumerPlan:
@@ -43,7 +45,7 @@ def failing(note: str, kind: str = "Pod", **more: Any) -> ConsumerPlan:
     )
 
 
-CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
+CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
     "a Pod without references needs nothing": (pod(), [], NOTHING),
     "a claim that is named directly and exists needs nothing": (pod().claims("a"), [claim("a")], NOTHING),
     "a claim that is named directly is not created": (pod().claims("a"), [], NOTHING),
@@ -75,7 +77,7 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
     "the API server is asked for a recorded claim that is not in the cache": (
         RECORDED,
         [GPU],
-        ConsumerPlan(questions=(X,)),
+        Ask((ABOUT_X,)),
     ),
     "a claim that was made for the Pod and is not recorded is recorded": (
         WEB,
@@ -119,12 +121,25 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
 
 
 @pytest.mark.parametrize(("given", "there", "want"), CLAIMS.values(), ids=CLAIMS)
-def test_claims(given: Any, there: list[Object], want: ConsumerPlan) -> None:
+def test_claims(given: Any, there: list[Object], want: ConsumerPlan | Ask) -> None:
     assert decide(ConsumerFacts(given, view_of(*there))) == want
 
 
 def test_a_recorded_claim_that_the_server_does_not_have_either_is_created_again() -> None:
-    assert decide(ConsumerFacts(RECORDED, view_of(GPU), frozenset({X}))) == creating("gpu")
+    assert decide(ConsumerFacts(RECORDED, view_of(GPU), answers={ABOUT_X: Absence.OBJECT})) == creating("gpu")
+
+
+def test_a_recorded_claim_that_only_the_server_has_needs_nothing() -> None:
+    assert decide(ConsumerFacts(RECORDED, view_of(GPU), answers={ABOUT_X: MADE})) == NOTHING
+
+
+def test_what_may_exist_unseen_is_asked_for_before_a_claim_is_created() -> None:
+    listing = List(RESOURCE_CLAIMS, "ml", shared=True)
+    asked = decide(ConsumerFacts(WEB, view_of(GPU), before_creating=(listing,)))
+    answered = decide(ConsumerFacts(WEB, view_of(GPU), before_creating=(listing,), answers={listing: ()}))
+    found = decide(ConsumerFacts(WEB, view_of(GPU, MADE), before_creating=(listing,)))
+    assert (asked, answered) == (Ask((listing,)), creating("gpu"))
+    assert found == ConsumerPlan(found=(("gpu", "web-gpu-x"),))
 
 
 def test_somebody_elses_claim_alone_is_no_reason_to_act() -> None:
@@ -140,16 +155,16 @@ FREE = MADE.allocated()
 FULL = FREE.reserved(*({"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(256)))
 SHARED = claim("shared").allocated()
 
-RESERVED: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
+RESERVED: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
     "a bound Pod reserves its allocated claim": (
         BOUND,
         [FREE],
-        ConsumerPlan(reservations=(Reservation(FREE, pod_entry(WEB)),)),
+        ConsumerPlan(reservations=(Reservation(cached(FREE), pod_entry(WEB)),)),
     ),
     "a bound Pod reserves a claim that it names directly": (
         pod().claims("shared").bound(),
         [SHARED],
-        ConsumerPlan(reservations=(Reservation(SHARED, pod_entry(WEB)),)),
+        ConsumerPlan(reservations=(Reservation(cached(SHARED), pod_entry(WEB)),)),
     ),
     "a Pod without a node reserves nothing, since kube-scheduler does": (RECORDED, [FREE], NOTHING),
     "a claim that is not allocated is not reserved": (BOUND, [MADE], NOTHING),
@@ -189,7 +204,7 @@ OF_GANG = (
 )
 IN_GANG = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-of-gang"}
 
-GROUPS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
+GROUPS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
     "a claim is created for a PodGroup": (GANG, [GPU], creating("gpu", consumer=GANG)),
     "a PodGroup's template that does not exist is a failure": (
         GANG,
@@ -226,7 +241,7 @@ GROUPS: dict[str, tuple[Any, list[Object], ConsumerPlan]] = {
     "a bound Pod reserves a shared claim for its PodGroup": (
         MEMBER.generated("gpu", "gang-gpu-x").bound(),
         [GANG, OF_GANG.allocated()],
-        ConsumerPlan(reservations=(Reservation(OF_GANG.allocated(), IN_GANG),)),
+        ConsumerPlan(reservations=(Reservation(cached(OF_GANG.allocated()), IN_GANG),)),
     ),
 }
 
@@ -243,7 +258,7 @@ def test_the_claims_of_a_consumer_are_read_once_for_all_its_references(monkeypat
 
     def claims_owned_by(uid: str) -> Any:
         asked.append(uid)
-        return view.caches.claims.by_index("owner", uid)
+        return view.claims.by_index("owner", uid)
 
     monkeypatch.setattr(view, "claims_owned_by", claims_owned_by)
     found = tuple((name, f"web-{name}") for name in names)

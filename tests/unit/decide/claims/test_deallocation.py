@@ -6,7 +6,7 @@ import pytest
 from builders import claim
 
 from tollbar.decide.claims import deallocation
-from tollbar.decide.claims.deallocation import Deallocation
+from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Object
 
 

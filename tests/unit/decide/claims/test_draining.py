@@ -3,9 +3,8 @@
 import pytest
 from builders import Claim, claim, pod
 
-from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.decide.claims.draining import DrainingFacts, decide
-from tollbar.model.claims import pod_entry
+from tollbar.model.claims import Deallocation, pod_entry
 from tollbar.model.objects import Object
 
 ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}

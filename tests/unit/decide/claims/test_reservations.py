@@ -1,26 +1,32 @@
 """What becomes of a workload's reservation, case by case: the chain in its order."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from builders import Built, Claim, claim, pod
 
 from tollbar.api.reasons import ReservedReason
-from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.decide.claims.reservations import (
+    KEEPS_ENTRIES,
     LIMIT,
     RECHECK,
     SOON,
+    ConsumersOf,
     Knowledge,
+    LookUp,
     ReservationFacts,
     ReservationPlan,
     State,
     Workload,
     decide,
 )
-from tollbar.model.claims import pod_entry
-from tollbar.model.objects import Object
+from tollbar.model.ask import Ask, Get
+from tollbar.model.claims import Deallocation, pod_entry
+from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Event, RetryAfter
+from tollbar.model.resources import WORKLOAD_CLAIMS
+from tollbar.model.workloads import Reference
 
 ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
 OLD = {**ENTRY, "uid": "u0"}
@@ -305,7 +311,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     ),
     "WhenIdle: the API server is asked for Pods when the cache has none": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE),
-        ReservationPlan(State(True, "Held"), list_consumers=True),
+        Ask((ConsumersOf(Key("ml", "gpu")),)),
     ),
     "WhenIdle: a Pod that only the API server knows keeps the claim": (
         facts(allocated(ENTRY, release="WhenIdle", **OURS), IDLE, RUNNING, listed=True),
@@ -433,9 +439,38 @@ CASES |= {
 
 
 @pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES)
-def test_decisions(given: ReservationFacts, want: ReservationPlan) -> None:
+def test_decisions(given: ReservationFacts, want: ReservationPlan | Ask) -> None:
     assert decide(given) == want
 
 
 def test_every_reason_is_one_of_the_condition() -> None:
-    assert {want.state.reason for _, want in CASES.values() if want.state} <= set(ReservedReason)
+    assert {want.state.reason for _, want in CASES.values() if isinstance(want, ReservationPlan) and want.state} <= set(
+        ReservedReason
+    )
+
+
+KEPT_BY_WORKLOAD_CLAIM = allocated(ENTRY, **OURS).annotated({"tollbar.dev/workload-claim": "web"})
+QUESTIONS: dict[str, tuple[ReservationFacts, tuple[Any, ...]]] = {
+    "the workload of a claim that is kept, with the uid on record": (
+        ReservationFacts(allocated(ENTRY, **OURS)),
+        (LookUp(Key("ml", "gpu"), Reference("apps", "deployments", "web"), "u1"),),
+    ),
+    "the version of the API server, where its claim controller may be at work": (
+        replace(facts(allocated()), wedged_by_pins=None),
+        (KEEPS_ENTRIES,),
+    ),
+    "a WorkloadClaim that the cache does not have, before anything else": (
+        ReservationFacts(KEPT_BY_WORKLOAD_CLAIM, withdrawn=None, wedged_by_pins=None),
+        (Get(WORKLOAD_CLAIMS, Key("ml", "web")),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), QUESTIONS.values(), ids=QUESTIONS)
+def test_what_is_asked_before_anything_is_decided(given: ReservationFacts, want: tuple[Any, ...]) -> None:
+    assert decide(given) == Ask(want)
+
+
+def test_no_workload_is_looked_up_for_an_intent_that_was_withdrawn() -> None:
+    given = ReservationFacts(KEPT_BY_WORKLOAD_CLAIM, withdrawn=True)
+    assert decide(given) == released("Released", "nobody asks for the reservation any more")

@@ -6,10 +6,11 @@ import pytest
 from builders import claim, pod, pod_group
 from claimworld import view_of
 
-from tollbar.decide.claims.deallocation import Deallocation
 from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, decide
-from tollbar.model.claims import pod_entry
-from tollbar.model.objects import Object
+from tollbar.model.ask import Absence, Answers, Ask, Get
+from tollbar.model.claims import Deallocation, pod_entry
+from tollbar.model.objects import Key, Object
+from tollbar.model.resources import POD_GROUPS, PODS
 
 WEB = pod().claims("gpu").bound().phase("Running")
 API = pod("api").claims("gpu").bound().phase("Running")
@@ -22,6 +23,7 @@ BY_WEB = USED.reserved(pod_entry(WEB))
 BY_BOTH = BY_WEB.reserved(pod_entry(API))
 FREED = Deallocation({}, unprotect=True)
 NOTHING = ClaimPlan()
+POD, GROUP = Get(PODS, Key("ml", "web")), Get(POD_GROUPS, Key("ml", "gang"))
 
 
 def keeping(*entries: Object) -> ClaimPlan:
@@ -29,7 +31,7 @@ def keeping(*entries: Object) -> ClaimPlan:
     return ClaimPlan(deallocation=Deallocation(status, unprotect=False))
 
 
-ENTRIES: dict[str, tuple[Any, list[Object], dict[str, bool], ClaimPlan]] = {
+ENTRIES: dict[str, tuple[Any, list[Object], Answers, ClaimPlan | Ask]] = {
     "a claim without entries and allocation is left alone": (claim(), [], {}, NOTHING),
     "an allocated claim without entries is left alone: it may be about to be reserved": (USED, [], {}, NOTHING),
     "its Pod runs": (BY_WEB, [WEB], {}, NOTHING),
@@ -51,31 +53,43 @@ ENTRIES: dict[str, tuple[Any, list[Object], dict[str, bool], ClaimPlan]] = {
         BY_WEB,
         [],
         {},
-        ClaimPlan(questions=(pod_entry(WEB),)),
+        Ask((POD,)),
     ),
     "nothing is removed before the answer about a Pod that is not in the cache": (
         BY_BOTH,
         [API.phase("Failed")],
         {},
-        ClaimPlan(questions=(pod_entry(WEB),)),
+        Ask((POD,)),
     ),
-    "the API server has the Pod: its entry stays": (BY_WEB, [], {"uid-of-web": False}, NOTHING),
+    "the API server has the Pod: its entry stays": (BY_WEB, [], {POD: WEB}, NOTHING),
     "the API server does not have the Pod: its entry is removed": (
         BY_WEB,
         [],
-        {"uid-of-web": True},
+        {POD: Absence.OBJECT},
         ClaimPlan(deallocation=FREED),
+    ),
+    "the API server has a Pod of the name that is done: its entry is removed": (
+        BY_WEB,
+        [],
+        {POD: WEB.phase("Failed")},
+        ClaimPlan(deallocation=FREED),
+    ),
+    "the API server does not serve PodGroups any more: their entries stay": (
+        USED.reserved(GANG),
+        [],
+        {GROUP: Absence.KIND},
+        NOTHING,
     ),
     "the API server is asked when the cache has another Pod of the name": (
         USED.reserved(OLD),
         [WEB],
         {},
-        ClaimPlan(questions=(OLD,)),
+        Ask((POD,)),
     ),
     "the entry of a Pod that was replaced is removed": (
         USED.reserved(OLD),
         [WEB],
-        {OLD["uid"]: True},
+        {POD: WEB},
         ClaimPlan(deallocation=FREED),
     ),
     "a workload's entry stays": (USED.reserved(DEPLOYMENT), [], {}, NOTHING),
@@ -91,12 +105,12 @@ ENTRIES: dict[str, tuple[Any, list[Object], dict[str, bool], ClaimPlan]] = {
         USED.reserved(GANG),
         [],
         {},
-        ClaimPlan(questions=(GANG,)),
+        Ask((GROUP,)),
     ),
     "the entry of a PodGroup that is gone is removed": (
         USED.reserved(GANG),
         [],
-        {"uid-of-gang": True},
+        {GROUP: Absence.OBJECT},
         ClaimPlan(deallocation=FREED),
     ),
     "a claim that is being deleted and in use is left alone": (BY_WEB.deleting(), [WEB], {}, NOTHING),
@@ -110,8 +124,8 @@ ENTRIES: dict[str, tuple[Any, list[Object], dict[str, bool], ClaimPlan]] = {
 
 
 @pytest.mark.parametrize(("given", "there", "answers", "want"), ENTRIES.values(), ids=ENTRIES)
-def test_entries(given: Any, there: list[Object], answers: dict[str, bool], want: ClaimPlan) -> None:
-    assert decide(ClaimFacts(given, view_of(*there), answers)) == want
+def test_entries(given: Any, there: list[Object], answers: Answers, want: ClaimPlan | Ask) -> None:
+    assert decide(ClaimFacts(given, view_of(*there), answers=answers)) == want
 
 
 def test_a_pod_that_is_known_to_be_deleted_is_not_asked_for() -> None:

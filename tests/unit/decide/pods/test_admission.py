@@ -7,7 +7,7 @@ from typing import Any
 import patching
 import pytest
 from builders import Pod, claim, device_class, namespace, pod, template, toleration
-from fakes import FakeEngine, FakeLookup, expression, failing, has_label, in_words, no_selector, rule, wants_class
+from fakes import FakeEngine, expression, failing, has_label, in_words, no_selector, rule, wants_class
 
 from tollbar import wellknown
 from tollbar.decide.pods import admission, package
@@ -16,6 +16,7 @@ from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import ExtendedResources, Rule
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object
+from tollbar.views.lookup import PackageLookup
 
 ML, TEAM_A = namespace(), namespace().labelled(team="a")
 GPU_CLASS, TPU_CLASS = device_class("gpu"), device_class("tpu")
@@ -55,7 +56,7 @@ class Given:
     def decide(self) -> AdmissionPlan:
         return admission.decide(
             AdmissionFacts(
-                package=package.assemble(self.pod, FakeLookup(*self.cluster), at_admission=True),
+                package=package.assemble(self.pod, PackageLookup.of(self.cluster), at_admission=True),
                 rules=self.rules,
                 engine=FakeEngine(),
                 selector=no_selector,

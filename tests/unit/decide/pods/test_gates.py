@@ -8,7 +8,7 @@ from typing import Any
 import patching
 import pytest
 from builders import CREATED, Pod, claim, device_class, namespace, pod, template, toleration
-from fakes import FakeEngine, FakeLookup, expression, failing, has_label, in_words, no_selector, rule, wants_class
+from fakes import FakeEngine, expression, failing, has_label, in_words, no_selector, rule, wants_class
 
 from tollbar import wellknown
 from tollbar.decide.pods import gates, package
@@ -19,6 +19,7 @@ from tollbar.decide.rules.rule import Rule
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object
 from tollbar.model.plan import DONE, Event, Failed, Outcome, RetryAfter
+from tollbar.views.lookup import PackageLookup
 
 ML, GPU_CLASS = namespace(), device_class("gpu")
 CLAIM, TEMPLATE = claim("gpu").request("gpu"), template("gpu").request("gpu")
@@ -54,7 +55,7 @@ class Given:
 
     def gather(self) -> GateFacts:
         return GateFacts(
-            package=package.assemble(self.pod, FakeLookup(*self.cluster)),
+            package=package.assemble(self.pod, PackageLookup.of(self.cluster)),
             rules=self.rules,
             engine=FakeEngine(),
             selector=no_selector,

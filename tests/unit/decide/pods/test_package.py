@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from builders import Claim, Pod, claim, device_class, namespace, pod, template
-from fakes import FakeLookup
 
 from tollbar.decide.pods import package
 from tollbar.decide.pods.package import Missing, Package
 from tollbar.model.objects import Key, Object
+from tollbar.views import kinds
+from tollbar.views.lookup import PackageLookup, filled
 
 ML = namespace()
 GPU = device_class("gpu")
@@ -44,7 +45,9 @@ OF_A_NEW_POD = frozenset(
 
 
 def of(pod_: Object, *objects: Object, at_admission: bool = False) -> Package:
-    return package.assemble(pod_, FakeLookup(*objects), at_admission=at_admission)
+    """From stores that keep claims with their status, for others who read them."""
+    stores = filled(objects, (*PackageLookup.KINDS, kinds.CLAIMS_WITH_STATUS))
+    return package.assemble(pod_, PackageLookup(stores), at_admission=at_admission)
 
 
 def stand_in(reference: str = "gpu", *, annotations: dict[str, str] | None = None, **metadata: Any) -> Object:
@@ -327,7 +330,7 @@ def test_assemble(given: Package, want: Package) -> None:
     assert given == seen(want)
 
 
-class CountingLookup(FakeLookup):
+class CountingLookup(PackageLookup):
     """How many claims somebody asked for."""
 
     asked = 0
@@ -346,7 +349,7 @@ ASKED: dict[str, tuple[Pod, int]] = {
 
 @pytest.mark.parametrize(("given", "want"), ASKED.values(), ids=ASKED)
 def test_nothing_is_asked_for_a_package_that_is_too_large(given: Pod, want: int) -> None:
-    lookup = CountingLookup(ML, CLAIM, GPU)
+    lookup = CountingLookup.of((ML, CLAIM, GPU))
     package.assemble(given, lookup)
     assert lookup.asked == want
 

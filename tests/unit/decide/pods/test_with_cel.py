@@ -17,19 +17,19 @@ from builders import (
     toleration,
     toleration_rule,
 )
+from managing import Managed
 
-from controllers import predicates
+from controllers.gates.predicates import Predicates
 from tollbar.cel import engine
 from tollbar.decide.pods import admission, gates
 from tollbar.decide.pods.admission import AdmissionFacts
 from tollbar.decide.pods.gates import GateFacts
-from tollbar.decide.pods.package import assemble
 from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY
 from tollbar.model.objects import Object
 from tollbar.model.plan import Reason
-from tollbar.runtime.store import Delta
-from tollbar.views.caches import PodCaches
+from tollbar.runtime.source import Delta
+from tollbar.views.gatherer import Gatherer
 
 CEL = engine()
 
@@ -39,23 +39,22 @@ def plain(obj: Any) -> Any:
     return json.loads(json.dumps(obj))
 
 
-def caches_of(*objects: Object) -> PodCaches:
-    caches = PodCaches(engine=CEL, managed_namespaces={}, system_namespace="tollbar-system")
-    stores = {store.resource.kind: store for store in caches.stores}
-    for obj in objects:
-        stores[obj["kind"]].apply(plain(obj))
-    assert caches.ruleset.problems == {}
-    return caches
+def gathering(*objects: Object) -> Gatherer:
+    manager = Managed()
+    gatherer = manager.gatherer(CEL)
+    manager.fill(map(plain, objects))
+    assert gatherer.ruleset.problems == {}
+    return gatherer
 
 
-def admitted(given: Pod, caches: PodCaches) -> tuple[str, list[str]]:
+def admitted(given: Pod, gatherer: Gatherer) -> tuple[str, list[str]]:
     """The decision, and the keys of the tolerations that come with it."""
     plan = admission.decide(
         AdmissionFacts(
-            package=assemble(plain(given), caches, at_admission=True),
-            rules=caches.ruleset.rules,
+            package=gatherer.package(plain(given), at_admission=True),
+            rules=gatherer.ruleset.rules,
             engine=CEL,
-            selector=caches.ruleset.selector,
+            selector=gatherer.ruleset.selector,
             mode="Auto",
             managed=True,
         )
@@ -63,12 +62,12 @@ def admitted(given: Pod, caches: PodCaches) -> tuple[str, list[str]]:
     return plan.decision, [added["key"] for addition in plan.additions for added in addition.tolerations]
 
 
-def later(given: Pod, caches: PodCaches) -> gates.GatePlan:
+def later(given: Pod, gatherer: Gatherer) -> gates.GatePlan:
     facts = GateFacts(
-        package=assemble(plain(given), caches),
-        rules=caches.ruleset.rules,
+        package=gatherer.package(plain(given)),
+        rules=gatherer.ruleset.rules,
         engine=CEL,
-        selector=caches.ruleset.selector,
+        selector=gatherer.ruleset.selector,
         managed=True,
         policy=SHIPPED_GATE_POLICY,
     )
@@ -131,7 +130,7 @@ WITH_MODELS = (*CLUSTER, MODELS)
 
 @pytest.mark.parametrize(("given", "rule", "want"), ADMITTED.values(), ids=ADMITTED)
 def test_admission(given: Pod, rule: TolerationRule, want: tuple[str, list[str]]) -> None:
-    assert admitted(given, caches_of(*CLUSTER, rule)) == want
+    assert admitted(given, gathering(*CLUSTER, rule)) == want
 
 
 PROTOTYPES: dict[str, tuple[TolerationRule, tuple[str, list[str]]]] = {
@@ -144,13 +143,13 @@ PROTOTYPES: dict[str, tuple[TolerationRule, tuple[str, list[str]]]] = {
 
 @pytest.mark.parametrize(("rule", "want"), PROTOTYPES.values(), ids=PROTOTYPES)
 def test_a_prototype(rule: TolerationRule, want: tuple[str, list[str]]) -> None:
-    assert admitted(NEW.claims("gpu"), caches_of(*WITH_MODELS, rule)) == want
+    assert admitted(NEW.claims("gpu"), gathering(*WITH_MODELS, rule)) == want
 
 
 def test_a_rule_over_budget_is_false_for_that_pod_and_told() -> None:
     expensive = "pod.spec.containers.all(c, pod.spec.containers.all(d, d.name != c.name || d.image == c.image))"
     large = pod().gated().but("spec.containers", [{"name": f"c{i}", "image": "x"} for i in range(200)])
-    plan = later(large, caches_of(*CLUSTER, toleration_rule("r").cel(expensive), TEAM))
+    plan = later(large, gathering(*CLUSTER, toleration_rule("r").cel(expensive), TEAM))
     assert (plan.released, [event.reason for event in plan.events], plan.matched) == (
         True,
         ["TolerationsAdded", "RuleEvaluationFailed"],
@@ -167,7 +166,7 @@ def test_one_pod_cannot_keep_a_controller_busy() -> None:
         wide = wide.request("gpu")
     rules = [toleration_rule(f"r{i:02}").cel(WANTS_GPU.replace('"gpu"', f'"x{i}"')).when("Any") for i in range(40)]
     cluster = (namespace(), device_class("gpu"), wide, *rules)
-    plan = later(pod().gated().claims("gpu"), caches_of(*cluster))
+    plan = later(pod().gated().claims("gpu"), gathering(*cluster))
     assert (plan.released, plan.because[-1]) == (True, Reason(PodReason.COST_LIMIT_EXCEEDED, "rule r39"))
 
 
@@ -176,35 +175,35 @@ TEAM_LABEL = 'claims.exists(c, c.metadata.labels["example.com/team"] == "a")'
 LABELLED = claim().labelled({"example": "x", "example.com/team": "a", "example.com/other": "b"})
 READ: dict[str, tuple[Any, str, Any, Any, bool]] = {
     "a label with a domain that changes": (
-        predicates.claim_matters,
+        Predicates.claim,
         TEAM_LABEL,
         LABELLED,
         LABELLED.labelled({"example.com/team": "b"}),
         True,
     ),
     "a label that is read by a simple name": (
-        predicates.claim_matters,
+        Predicates.claim,
         'claims.exists(c, c.metadata.labels.team == "a")',
         LABELLED.labelled(team="b"),
         LABELLED.labelled(team="a"),
         True,
     ),
     "another label than that": (
-        predicates.claim_matters,
+        Predicates.claim,
         'claims.exists(c, c.metadata.labels.team == "a")',
         LABELLED,
         LABELLED.labelled({"example.com/team": "b"}),
         False,
     ),
     "a class's label with a domain": (
-        predicates.class_matters,
+        Predicates.device_class,
         FAST_CLASS,
         device_class().labelled({"example": "x", "example.com/tier": "slow"}),
         device_class().labelled({"example": "x", "example.com/tier": "fast"}),
         True,
     ),
     "an annotation with a domain": (
-        predicates.pod_matters,
+        Predicates.pod,
         'pod.metadata.annotations["example.com/a"] == "b"',
         pod().annotated({"example": "x", "example.com/a": "a"}),
         pod().annotated({"example": "x", "example.com/a": "b"}),
@@ -215,5 +214,6 @@ READ: dict[str, tuple[Any, str, Any, Any, bool]] = {
 
 @pytest.mark.parametrize(("predicate", "expression", "old", "new", "want"), READ.values(), ids=READ)
 def test_what_a_rule_reads_matters(predicate: Any, expression: str, old: Object, new: Object, want: bool) -> None:
-    caches = caches_of(toleration_rule("r").cel(expression).giving(toleration("example.com/a")))
-    assert predicate(Delta(plain(old), plain(new), initial=False), caches) is want
+    gatherer = gathering(toleration_rule("r").cel(expression).giving(toleration("example.com/a")))
+    when = Predicates(gatherer.ruleset, expected={})
+    assert predicate(when, Delta(plain(old), plain(new), initial=False)) is want

@@ -1,9 +1,8 @@
-"""How each reservation stands, as last decided: read for the status of WorkloadClaims and for the metrics.
+"""The state of each claim's reservation as last decided, for the status of WorkloadClaims and for metrics.
 
-Lost on restart and rebuilt by the first pass over the claims.
+Lost on restart and rebuilt as the claims are reconciled again.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -11,6 +10,7 @@ from tollbar.api.reasons import ReservedReason
 from tollbar.decide.claims.reservations import State
 from tollbar.model.objects import Key
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.source import Channel
 
 _REASONS: Final = (
     ReservedReason.HELD,
@@ -28,9 +28,11 @@ _REASONS: Final = (
 
 
 class States:
+    """States by claim; `changes` sends the key of every claim whose state changed."""
+
     def __init__(self, metrics: Metrics) -> None:
+        self.changes: Channel[Key] = Channel("reservations")
         self._states: dict[Key, State] = {}
-        self._handlers: list[Callable[[Key], None]] = []
         gauge = metrics.gauge("tollbar_reservations")
         for reason in _REASONS:
             gauge.labels(reason).set_function(partial(self.count, reason))
@@ -41,17 +43,12 @@ class States:
     def count(self, reason: str) -> int:
         return sum(1 for state in self._states.values() if state.reason == reason)
 
-    def subscribe(self, handler: Callable[[Key], None]) -> None:
-        """`handler` is called with the key of a claim when what is known of it changes."""
-        self._handlers.append(handler)
-
     def record(self, claim: Key, state: State | None) -> None:
-        """None for a claim that is gone or that nobody wants to keep."""
+        """Record the state, or None for a claim that is gone or not reserved for a workload."""
         if self._states.get(claim) == state:
             return
         if state is None:
             del self._states[claim]
         else:
             self._states[claim] = state
-        for handler in self._handlers:
-            handler(claim)
+        self.changes.send(claim)

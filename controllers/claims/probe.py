@@ -1,19 +1,17 @@
-"""Whether Replace may work: it has the rights that it needs, and nobody else generates claims.
+"""Checks whether Replace may work: it has the permissions that it needs, and nobody else generates claims.
 
-Called by `controllers.claims.loop` before the controller starts, again and again until both hold, and when somebody
-else seems to have begun meanwhile (`controllers.claims.rivals`).  Two generators on one cluster make two claims for a
-Pod and overwrite one another's entry in its status; so it is tried out, with a template and a Pod that no scheduler
-looks at, whether somebody makes a claim for a Pod while we do not.
+Two generators on one cluster create two claims for a Pod and overwrite one another's entry in its status.  So a probe
+creates a template and a gated Pod, and checks whether somebody generates a claim for it.
 
-Invariants: what the trial creates is deleted, by the next one if need be; a trial that cannot be made counts as a
-problem; this process makes no claim for the Pod of its own trial (`is_trial`), but for those of others: they look for
-it.
+Invariants: what a probe creates is deleted, by the next probe if this one is killed; a probe that fails counts as a
+problem; this process generates no claim for the Pod of its own probe (`is_probe`), but does for the probes of others,
+which have to find it.
 
-Hazard: a generator that takes longer than `PATIENCE` to serve one Pod is not found.
+Hazard: a generator that takes longer than `TIMEOUT` for one Pod is not found.
 """
 
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from tollbar import wellknown
 from tollbar.api.reasons import ModeReason
@@ -25,12 +23,13 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.detection import may
 from tollbar.runtime.errors import AlreadyExists, ApiError, NotFound
 from tollbar.runtime.retry import READ, WRITE
+from tollbar.views.takeover import Problem
 
 NAME: Final = "tollbar-claims-trial"
-"""Of the trial's Pod and template; the Role of the manifests names it."""
-_TRIAL: Final = f"{wellknown.GROUP}/claims-trial"
-"""The gate that holds the trial's Pod, and the annotation that says whose it is."""
-PATIENCE: Final = 5.0
+"""Name of the probe's Pod and template; the Role in the manifests has it too."""
+_PROBE: Final = f"{wellknown.GROUP}/claims-trial"
+"""The gate of the probe's Pod, and the annotation with the instance that created it."""
+TIMEOUT: Final = 5.0
 _POLL: Final = 0.25
 _DRA: Final = "resource.k8s.io"
 
@@ -44,35 +43,30 @@ RIGHTS: Final = (
     (POD_GROUPS.group, "podgroups", ("get", "list", "watch")),
     (POD_GROUPS.group, "podgroups/status", ("patch",)),
 )
-"""What Replace does on the whole cluster: (group, resource, verbs).  `resourceclaims/binding` is no resource but what
-the API server asks about from 1.36 on, when allocation or reservedFor change."""
+"""The cluster-wide permissions that Replace needs: (group, resource, verbs).  The API server checks
+`resourceclaims/binding`, which is no real subresource, from 1.36 on when allocation or reservedFor change."""
 
 
-class Problem(NamedTuple):
-    """What speaks against Replace: the reason of a condition, and a sentence for a person."""
+async def problem(
+    client: Client, namespace: str, clock: Clock, instance: str, *, with_pod: bool = True
+) -> Problem | None:
+    """Why Replace must not work; None when it may.  Without `with_pod` no probe is made: only the permissions are
+    checked, and what a killed probe has left is deleted.
 
-    reason: str
-    message: str
-
-
-async def problem(client: Client, namespace: str, clock: Clock, instance: str, *, trial: bool = True) -> Problem | None:
-    """What speaks against Replace; None when nothing does.  Without a trial the rights are asked for alone, and what
-    one that was killed has left is deleted.
-
-    `namespace` is Tollbar's own; where there is none (`tollbar dev`), the trial is made in `default`.  `instance` names
-    this process.
+    `namespace` is Tollbar's own; where it does not exist (`tollbar dev`), the probe is made in `default`.  `instance`
+    names this process.
     """
     missing = await _missing_rights(client)
     if missing:
         why = f"missing rights: {', '.join(missing)}; the component claims-replace of the manifests grants them"
         return Problem(ModeReason.MISSING_RIGHTS, why)
-    if not trial:
-        with suppress(ApiError):  # there is none; or it stays, and does no harm
+    if not with_pod:
+        with suppress(ApiError):  # nothing was left, or it stays without doing harm
             await READ(client.get, PODS, NAME, namespace)
             await _clean_up(client, namespace)
         return None
     try:
-        manager = await _tried(client, namespace, clock, instance)
+        manager = await _probe(client, namespace, clock, instance)
     except ApiError as error:
         return Problem(ModeReason.NOT_TRIED, f"cannot try out whether somebody else generates claims: {error}")
     if manager is None:
@@ -84,13 +78,13 @@ async def problem(client: Client, namespace: str, clock: Clock, instance: str, *
     return Problem(ModeReason.ANOTHER_GENERATOR, why)
 
 
-def is_trial(pod: Object, instance: str) -> bool:
-    """Whether that is the Pod of a trial of this process; caches may show it for a while after its end."""
-    return annotations_of(pod).get(_TRIAL) == instance
+def is_probe(pod: Object, instance: str) -> bool:
+    """Whether this is the Pod of a probe of this process; caches may still show it after its deletion."""
+    return annotations_of(pod).get(_PROBE) == instance
 
 
 async def _missing_rights(client: Client) -> list[str]:
-    """Those of `RIGHTS` that the API server does not grant us: `verb resource.group`."""
+    """Those of `RIGHTS` that this process does not have, as `verb resource.group`."""
     return [
         f"{verb} {path}.{group}" if group else f"{verb} {path}"
         for group, path, verbs in RIGHTS
@@ -99,7 +93,7 @@ async def _missing_rights(client: Client) -> list[str]:
     ]
 
 
-async def _tried(client: Client, namespace: str, clock: Clock, instance: str) -> str | None:
+async def _probe(client: Client, namespace: str, clock: Clock, instance: str) -> str | None:
     try:
         return await _other_generator(client, namespace, clock, instance)
     except NotFound:
@@ -107,13 +101,13 @@ async def _tried(client: Client, namespace: str, clock: Clock, instance: str) ->
 
 
 async def _other_generator(client: Client, namespace: str, clock: Clock, instance: str) -> str | None:
-    """The field manager that records a claim in the trial Pod's status; None when nobody does in time."""
+    """The field manager that records a claim in the status of the probe's Pod; None when nobody does in time."""
     await _clean_up(client, namespace)
     try:
         await WRITE(client.create, RESOURCE_CLAIM_TEMPLATES, _template(namespace))
         with suppress(AlreadyExists):
             await WRITE(client.create, PODS, _pod(namespace, instance))
-        deadline = clock.monotonic() + PATIENCE
+        deadline = clock.monotonic() + TIMEOUT
         while clock.monotonic() < deadline:
             pod: Object = await READ(client.get, PODS, NAME, namespace)
             if (pod.get("status") or {}).get("resourceClaimStatuses"):
@@ -125,7 +119,7 @@ async def _other_generator(client: Client, namespace: str, clock: Clock, instanc
 
 
 async def _clean_up(client: Client, namespace: str) -> None:
-    """The claim that somebody made goes with the Pod, by the garbage collector."""
+    """Delete the Pod and the template; the garbage collector deletes a claim that somebody generated."""
     with suppress(NotFound):
         pod: Object = await READ(client.get, PODS, NAME, namespace)
         await WRITE(client.delete, PODS, NAME, namespace, uid=uid_of(pod), grace_period_seconds=0)
@@ -147,7 +141,7 @@ def _template(namespace: str) -> Object:
 
 
 def _pod(namespace: str, instance: str) -> Object:
-    """Held for ever by a gate that nobody removes, and fit for a namespace of the restricted Pod Security level."""
+    """Has a gate that nobody removes, and meets the restricted Pod Security standard."""
     closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return {
         "apiVersion": PODS.api_version,
@@ -156,10 +150,10 @@ def _pod(namespace: str, instance: str) -> Object:
             "namespace": namespace,
             "name": NAME,
             "labels": {**_LABELS, wellknown.LABEL_SKIP: "true"},
-            "annotations": {_TRIAL: instance},
+            "annotations": {_PROBE: instance},
         },
         "spec": {
-            "schedulingGates": [{"name": _TRIAL}],
+            "schedulingGates": [{"name": _PROBE}],
             "resourceClaims": [{"name": "trial", "resourceClaimTemplateName": NAME}],
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 0,

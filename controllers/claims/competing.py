@@ -1,52 +1,51 @@
-"""Somebody else who generates claims, although nobody did when we began: noticed by the claims that they make.
+"""Notices another generator of claims that starts later, by the field manager of the claims that it creates.
 
-Filled by the watch of claims; asked by `controllers.claims.loop`, which then makes a trial
-(`controllers.claims.guard`), since a claim with a generated one's looks may be anybody's.  Costs a look at each new
-claim, and no call.
+Anybody may create a claim that looks generated, so a suspicion only leads to a probe (`controllers.claims.probe`).
+Each new claim is checked in memory, without an API call.
 
-Invariant: a field manager that the trial has cleared is not suspected again for a while, which doubles with each trial
-from `SHORTEST` to `LONGEST`: one that goes on making claims may only have been too slow.
-Hazard: a generator that makes no claim, because we are always first, is not found; nor is another Tollbar, whose field
-manager is ours.  That one finds us, and refuses.
+Invariant: a field manager that a probe has cleared is not suspected again for `SHORTEST` seconds, which doubles with
+each probe up to `LONGEST`; it may be suspected again because it may have been too slow for the probe.
+Hazard: a generator that never creates a claim, because this one is always first, is not noticed; nor is another
+Tollbar, which has the same field manager: that one finds this process with its own probe and does not start.
 """
 
 import asyncio
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.model import claims, managers
+from tollbar.model import managers
+from tollbar.model.claims import reference_of
 from tollbar.model.objects import Object, controller_of
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.store import Delta, Store
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
 
 SHORTEST: Final = 30.0
 LONGEST: Final = 300.0
 _GENERATED_FOR: Final = frozenset({"Pod", "PodGroup"})
 
 
-class Rivals:
-    def __init__(self, clock: Clock) -> None:
+class CompetingGenerators:
+    def __init__(self, claims: Store, clock: Clock) -> None:
+        """Checks every claim that is added to this store."""
         self._clock = clock
         self._cleared: dict[str, tuple[float, float]] = {}  # by name: until when, after how long
         self._suspect = ""
         self._found = asyncio.Event()
-
-    def watch(self, claims_store: Store) -> None:
-        """Look at every claim that is created from now on."""
-        claims_store.subscribe(self._on_delta, replay=False)
+        claims.subscribe(self._on_delta)
 
     async def suspect(self) -> str:
-        """Waits for a field manager other than ours that creates claims as a generator does."""
+        """Wait for a field manager other than Tollbar's that creates generated claims, and return it."""
         await self._found.wait()
         return self._suspect
 
     def forget(self) -> None:
-        """Begin anew, with nobody suspected."""
+        """Drop the suspicion."""
         self._found.clear()
         self._suspect = ""
 
     def clear(self, manager: str) -> None:
-        """It turned out to generate nothing: leave it in peace for a while."""
+        """A probe has shown that this manager is no generator: do not suspect it again for a while."""
         now = self._clock.monotonic()
         self._cleared = {name: each for name, each in self._cleared.items() if now - each[0] < LONGEST}
         _, last = self._cleared.get(manager, (now, 0.0))
@@ -65,8 +64,8 @@ class Rivals:
 
 
 def other_generator_of(claim: Object) -> str:
-    """The field manager that made a claim with a generated one's looks; empty when that was us, or nothing says so."""
-    if claims.reference_of(claim) is None or (controller_of(claim) or {}).get("kind") not in _GENERATED_FOR:
+    """The field manager that created a claim that looks generated; empty when it is Tollbar's or unknown."""
+    if reference_of(claim) is None or (controller_of(claim) or {}).get("kind") not in _GENERATED_FOR:
         return ""
     manager = managers.creator(claim)
     return "" if manager.startswith(wellknown.FIELD_MANAGER_PREFIX) else manager

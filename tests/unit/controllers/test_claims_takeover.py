@@ -1,4 +1,4 @@
-"""When Replace does not begin, or stops: rights that are missing, somebody else who generates, a trial that fails."""
+"""When Replace does not begin, or yields: rights that are missing, another generator, a probe that cannot be made."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import claim, pod, pod_group, template
-from claimworld import view_of
+from builders import CREATED, claim, pod, pod_group, template
+from claimworld import ClaimsWorld
 
-from controllers.claims import guard, loop
-from controllers.claims.guard import NAME, RIGHTS, Problem, problem
-from controllers.claims.rivals import LONGEST, SHORTEST, Rivals, other_generator_of
+from controllers.claims import probe, takeover
+from controllers.claims.competing import LONGEST, SHORTEST, CompetingGenerators, other_generator_of
+from controllers.claims.probe import NAME, RIGHTS, problem
+from tollbar.decide.claims.modes import RECENTLY, record
+from tollbar.model import timestamps
+from tollbar.model.conditions import Condition
 from tollbar.model.objects import Object
-from tollbar.model.plan import Event
+from tollbar.model.plan import DONE
 from tollbar.model.resources import (
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -26,7 +29,9 @@ from tollbar.model.resources import (
 )
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.store import Store
+from tollbar.views import kinds
+from tollbar.views.takeover import Phase, Problem
 
 MANIFEST = Path(__file__).parents[3] / "manifests/components/claims-replace/rights.yaml"
 ALL = sum(len(verbs) for _, _, verbs in RIGHTS)
@@ -39,6 +44,9 @@ class Clock(SystemClock):
     def __init__(self) -> None:
         self.passed = 0.0
         self.pauses: list[float] = []
+
+    def now(self) -> float:
+        return CREATED + self.passed
 
     def monotonic(self) -> float:
         return self.passed
@@ -72,7 +80,10 @@ class Api:
             raise self.refuses(403, "Forbidden", "no")
         if resource == RESOURCE_CLAIMS:
             self.made.append(obj["metadata"]["generateName"])
-            return {**obj, "metadata": {**obj["metadata"], "name": f"made-{len(self.made)}", "uid": "u"}}
+            return {
+                **obj,
+                "metadata": {**obj["metadata"], "name": f"made-{len(self.made)}", "uid": "u", "resourceVersion": "8"},
+            }
         if (resource.kind, obj["metadata"]["name"]) in self.there:
             raise AlreadyExists(409, "AlreadyExists", "there")
         self.created += 1
@@ -110,7 +121,7 @@ MISSING = (
     "the component claims-replace of the manifests grants them"
 )
 PROBLEMS: dict[str, tuple[Api, Problem | None, float]] = {
-    "none": (Api(), None, guard.PATIENCE),
+    "none": (Api(), None, probe.TIMEOUT),
     "two rights are missing": (
         Api(denied=("create resourceclaims", "update resourceclaims/binding")),
         Problem("MissingRights", MISSING),
@@ -139,21 +150,21 @@ async def test_problem(api: Api, want: Problem | None, waited: float) -> None:
 LEFT = {"metadata": {"name": NAME, "uid": "old"}, "status": {"resourceClaimStatuses": [{"name": "trial"}]}}
 
 
-async def test_without_a_trial_only_the_rights_are_asked_for_and_leftovers_go() -> None:
+async def test_without_a_probe_only_the_rights_are_asked_for_and_leftovers_go() -> None:
     api = Api(generator="ResourceClaimController")
     api.there = dict.fromkeys(OURS, LEFT)
-    found = await problem(api, "tollbar-system", Clock(), "me", trial=False)  # type: ignore[arg-type]
+    found = await problem(api, "tollbar-system", Clock(), "me", with_pod=False)  # type: ignore[arg-type]
     assert (found, api.created, api.reviews, api.there) == (None, 0, ALL, {})
 
 
-async def test_what_a_trial_left_when_it_was_killed_is_no_evidence() -> None:
+async def test_what_a_probe_left_when_it_was_killed_is_no_evidence() -> None:
     api = Api()
     api.there = dict.fromkeys(OURS, LEFT)
     found = await problem(api, "tollbar-system", Clock(), "me")  # type: ignore[arg-type]
     assert (found, api.there) == (None, {})
 
 
-async def test_without_a_namespace_of_our_own_the_trial_is_made_in_default() -> None:
+async def test_without_a_namespace_of_our_own_the_probe_is_made_in_default() -> None:
     class Elsewhere(Api):
         async def create(self, resource: Resource, obj: Object) -> Object:
             if obj.get("metadata", {}).get("namespace") == "tollbar-system":
@@ -165,35 +176,26 @@ async def test_without_a_namespace_of_our_own_the_trial_is_made_in_default() -> 
     assert (found, api.there) == (Problem("AnotherGenerator", OTHER), {})
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.said: list[str] = []
+CONDITION = record("", Condition("True", "Generating"), CREATED)
+GENERATED = {
+    "metadata": {"annotations": {"tollbar.dev/claims": "Replace", "tollbar.dev/claims-condition": CONDITION}},
+    "spec": {"renewTime": timestamps.micro_time(CREATED)},
+}
+"""The Lease of a leader of ours that generated claims until a moment ago."""
 
-    def emit(self, regarding: Object, event: Event) -> None:
-        self.said.append(f"{regarding['kind']} {regarding['metadata']['name']}: {event.reason}: {event.note}")
 
-
-class World:
+class World(ClaimsWorld):
     """The claims controller of a cluster with the template `gpu`."""
 
-    def __init__(self, api: Api, *, handed_over: bool = False) -> None:
-        self.api, self.recorder, self.clock = api, Recorder(), Clock()
-        self.view = view_of(template("gpu").request("gpu"))
-        self.claims = loop.Claims(
-            api,  # type: ignore[arg-type]
-            self.view.caches,
-            self.recorder,  # type: ignore[arg-type]
-            namespace="tollbar-system",
-            instance="me",
-            workers=1,
-            clock=self.clock,
-            metrics=Metrics(),
-            handed_over=lambda: handed_over,
-        )
+    def __init__(self, api: Api, *, taken_over: Object | None = None) -> None:
+        self.api, self.clock = api, Clock()
+        super().__init__(api, template("gpu").request("gpu"), clock=self.clock)
+        self.said = self.manager.told.said
+        self.manager.lease_taken_over = taken_over or {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.claims.run())
+        task = asyncio.create_task(self.manager.leading("controller claims")())
         try:
             yield
         finally:
@@ -205,117 +207,159 @@ class World:
             while not holds():  # noqa: ASYNC110 - of the state of a loop nothing tells
                 await asyncio.sleep(0)
 
+    async def until_working(self) -> None:
+        await self.until(lambda: self.takeover.works)
+
+    async def until_refused(self) -> None:
+        await self.until(lambda: self.takeover.problem is not None)
+
+    def comes(self, obj: Object) -> None:
+        self.manager.fill([obj])
+
     def somebody_makes_a_claim(self, manager: str, name: str = "theirs") -> None:
-        made = claim(name).generated_for(pod("served"), "gpu").written_by(manager, {"f:spec": {}})
-        self.view.caches.claims.apply(made)
+        self.comes(claim(name).generated_for(pod("served"), "gpu").written_by(manager, {"f:spec": {}}))
 
 
-async def test_it_says_so_and_begins_when_the_other_one_is_gone() -> None:
+async def test_it_says_that_another_generates_and_begins_when_that_one_has_ended() -> None:
     world = World(Api(generator="ResourceClaimController"))
-    told: list[bool] = []
-    world.claims.subscribe(lambda: told.append(world.claims.gives_way))
+    told: list[Phase] = []
+    world.takeover.changes.subscribe(told.append)
     async with world.running():
-        await world.until(lambda: len(world.recorder.said) == 2)
-        assert (world.claims.problem(), world.claims.is_working, world.claims.gives_way) == (OTHER, False, True)
+        await world.until(lambda: len(world.said) == 2)
+        assert (world.takeover.readiness(), world.takeover.phase) == (OTHER, Phase.YIELDING)
+        assert (world.takeover.works, world.takeover.yields) == (False, True)
         world.api.generator = ""
-        await world.until(lambda: world.claims.is_working)
-    assert (world.claims.problem(), world.claims.gives_way, told) == (None, False, [True, False])
-    assert set(world.recorder.said) == {f"Namespace tollbar-system: ClaimsNotReplaced: {OTHER}"}
+        await world.until_working()
+    assert (world.takeover.readiness(), world.takeover.yields) == (None, False)
+    assert told == [Phase.YIELDING, Phase.WORKING]
+    assert set(world.said) == {f"Namespace tollbar-system: ClaimsNotReplaced: {OTHER}"}
 
 
-async def test_no_trial_when_another_of_ours_generated_a_moment_ago() -> None:
-    world = World(Api(), handed_over=True)
+async def test_no_probe_when_another_of_ours_generated_a_moment_ago() -> None:
+    world = World(Api(), taken_over=GENERATED)
     async with world.running():
-        await world.until(lambda: world.claims.is_working)
+        await world.until_working()
     assert (world.clock.passed, world.api.created, world.api.reviews) == (0, 0, ALL)
 
 
-async def test_it_gives_way_to_somebody_who_begins_later_and_makes_up_for_it_afterwards() -> None:
-    world = World(Api(), handed_over=True)
-    users = world.view.caches.claim_users
+@pytest.mark.parametrize(("seconds", "probes"), [(RECENTLY, 0), (RECENTLY + 1, 1)], ids=["recently", "long ago"])
+async def test_whether_another_of_ours_generated_a_moment_ago_is_judged_when_the_caches_are_filled(
+    seconds: float, probes: int
+) -> None:
+    world = World(Api(), taken_over=GENERATED)
+    world.claims.synced.clear()
     async with world.running():
-        users.apply(pod("before").templates("gpu"))
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert world.api.reviews == 0
+        world.clock.passed = seconds
+        world.claims.synced.set()
+        await world.until_working()
+    assert (world.api.created, world.api.reviews) == (2 * probes, ALL)  # a template and a Pod
+
+
+async def test_it_yields_to_a_generator_that_is_switched_on_later_and_makes_up_for_it_afterwards() -> None:
+    world = World(Api(), taken_over=GENERATED)
+    async with world.running():
+        world.comes(pod("before").templates("gpu"))
         await world.until(lambda: world.api.made == ["before-gpu-"])
         world.api.generator = "ResourceClaimController"
         world.somebody_makes_a_claim("kube-controller-manager")
-        await world.until(lambda: world.claims.refused is not None)
-        assert (world.claims.is_working, world.claims.problem()) == (False, OTHER)
-        users.apply(pod("meanwhile").templates("gpu"))
-        await world.until(lambda: len(world.recorder.said) >= 3)
+        await world.until_refused()
+        assert (world.takeover.works, world.takeover.readiness()) == (False, OTHER)
+        world.comes(pod("meanwhile").templates("gpu"))
+        await world.until(lambda: len(world.said) >= 3)
         assert world.api.made == ["before-gpu-"]
         world.api.generator = ""
         await world.until(lambda: "meanwhile-gpu-" in world.api.made)
-    assert (world.claims.is_working, world.claims.refused) == (True, None)
+    assert (world.takeover.works, world.takeover.problem) == (True, None)
 
 
-async def test_a_claim_that_only_looks_generated_costs_one_trial_and_no_pause() -> None:
-    world = World(Api(), handed_over=True)
+async def test_a_claim_that_only_looks_generated_causes_one_probe_and_does_not_stop_the_controller() -> None:
+    world = World(Api(), taken_over=GENERATED)
     async with world.running():
-        await world.until(lambda: world.claims.is_working)
+        await world.until_working()
         world.somebody_makes_a_claim("kubectl-create", "first")
-        await world.until(lambda: world.clock.passed >= guard.PATIENCE + loop.RETRY)
+        await world.until(lambda: world.clock.passed >= probe.TIMEOUT + takeover.RETRY)
         world.somebody_makes_a_claim("kubectl-create", "second")
-        world.view.caches.claim_users.apply(pod("web").templates("gpu"))
+        world.comes(pod("web").templates("gpu"))
         await world.until(lambda: world.api.made == ["web-gpu-"])
-    assert (world.api.created, world.claims.is_working, world.recorder.said) == (2, True, [])
+    assert (world.api.created, world.takeover.works, world.said) == (2, True, [])
 
 
-async def test_one_that_was_found_counts_as_there_until_a_trial_shows_otherwise() -> None:
+async def test_after_a_generator_was_found_the_controller_stays_stopped_until_a_probe_finds_none() -> None:
     world = World(Api(generator="ResourceClaimController"))
     async with world.running():
-        await world.until(lambda: world.claims.refused is not None)
+        await world.until_refused()
         world.api.refuses = Forbidden
-        await world.until(lambda: (world.claims.problem() or "").startswith("cannot try out"))
-        assert (world.claims.is_working, world.claims.gives_way) == (False, True)
+        await world.until(lambda: (world.takeover.readiness() or "").startswith("cannot try out"))
+        assert (world.takeover.works, world.takeover.yields) == (False, True)
 
 
-async def test_what_was_never_tried_gives_way_to_nobody() -> None:
+async def test_a_probe_that_fails_does_not_stop_the_controller() -> None:
     world = World(Api(refuses=Forbidden))
     async with world.running():
-        await world.until(lambda: world.claims.refused is not None)
-        assert (world.claims.is_working, world.claims.gives_way) == (False, False)
+        await world.until_refused()
+        assert (world.takeover.works, world.takeover.yields) == (False, False)
 
 
-async def test_one_that_was_too_slow_for_a_trial_is_tried_again_soon() -> None:
-    world = World(Api(), handed_over=True)
+async def test_a_generator_that_was_too_slow_for_a_probe_is_probed_again_soon() -> None:
+    world = World(Api(), taken_over=GENERATED)
     async with world.running():
-        await world.until(lambda: world.claims.is_working)
+        await world.until_working()
         world.somebody_makes_a_claim("kube-controller-manager", "first")
-        await world.until(lambda: world.clock.passed >= guard.PATIENCE + loop.RETRY)
+        await world.until(lambda: world.clock.passed >= probe.TIMEOUT + takeover.RETRY)
         world.api.generator = "ResourceClaimController"
         world.clock.passed += SHORTEST
         world.somebody_makes_a_claim("kube-controller-manager", "second")
-        await world.until(lambda: world.claims.refused is not None)
-    assert world.claims.problem() == OTHER
+        await world.until_refused()
+    assert world.takeover.readiness() == OTHER
 
 
-async def test_a_suspicion_that_cannot_be_tried_is_tried_ever_more_seldom_beside_the_work() -> None:
-    world = World(Api(), handed_over=True)
+async def test_a_suspicion_whose_probe_fails_is_probed_again_with_back_off_while_the_controller_works() -> None:
+    world = World(Api(), taken_over=GENERATED)
     async with world.running():
-        await world.until(lambda: world.claims.is_working)
+        await world.until_working()
         world.api.refuses = Forbidden
         world.somebody_makes_a_claim("velero")
         await world.until(lambda: len(world.clock.pauses) >= 7)
-        assert (world.clock.pauses[:7], world.claims.is_working) == ([15, 30, 60, 120, 240, 300, 300], True)
+        assert (world.clock.pauses[:7], world.takeover.works) == ([15, 30, 60, 120, 240, 300, 300], True)
 
 
-async def test_a_trial_of_ours_that_still_shows_gets_no_claim_and_that_of_another_process_does() -> None:
+async def test_the_pod_of_our_own_probe_gets_no_claim_but_that_of_another_process_does() -> None:
     world = World(Api())
-    users = world.view.caches.claim_users
     async with world.running():
-        users.apply(pod("mine").templates("gpu").annotated({"tollbar.dev/claims-trial": "me"}))
-        users.apply(pod("theirs").templates("gpu").annotated({"tollbar.dev/claims-trial": "another"}))
-        users.apply(pod("web").templates("gpu"))
+        world.comes(pod("mine").templates("gpu").annotated({"tollbar.dev/claims-trial": "me"}))
+        world.comes(pod("theirs").templates("gpu").annotated({"tollbar.dev/claims-trial": "another"}))
+        world.comes(pod("web").templates("gpu"))
         await world.until(lambda: "web-gpu-" in world.api.made)
     assert world.api.made == ["theirs-gpu-", "web-gpu-"]
 
 
-async def test_the_pod_of_a_trial_says_whose_it_is() -> None:
+FINDINGS = {
+    "before anything was found out": [],
+    "while a right is missing": [Problem("MissingRights", "")],
+    "while somebody else generates": [None, Problem("AnotherGenerator", "")],
+}
+
+
+@pytest.mark.parametrize("findings", FINDINGS.values(), ids=FINDINGS)
+async def test_nothing_is_written(findings: list[Problem | None]) -> None:
+    world = World(Api())
+    world.comes(pod("web").templates("gpu"))
+    world.controller.connect()
+    for found in findings:
+        world.takeover.found(found)
+    key = await world.controller.queue.get()
+    assert (await world.controller.reconcile(key), world.api.made) == (DONE, [])
+
+
+async def test_the_pod_of_a_probe_says_whose_it_is() -> None:
     seen: list[bool] = []
 
     class Watched(Api):
         async def create(self, resource: Resource, obj: Object) -> Object:
-            seen.extend(guard.is_trial(obj, name) for name in ("me", "another") if resource == PODS)
+            seen.extend(probe.is_probe(obj, name) for name in ("me", "another") if resource == PODS)
             return await super().create(resource, obj)
 
     await problem(Watched(), "tollbar-system", Clock(), "me")  # type: ignore[arg-type]
@@ -323,9 +367,10 @@ async def test_the_pod_of_a_trial_says_whose_it_is() -> None:
 
 
 async def test_a_manager_is_cleared_for_longer_each_time_and_anew_after_a_long_silence() -> None:
-    clock, store = Clock(), view_of().caches.claims
-    rivals, numbers = Rivals(clock), count()
-    rivals.watch(store)
+    clock, numbers = Clock(), count()
+    cached = kinds.CLAIMS_WITH_STATUS
+    store = Store(cached.resource, project=cached.project)
+    competing = CompetingGenerators(store, clock)
 
     async def silence() -> float:
         """Seconds until it is suspected again, while it makes a claim each second."""
@@ -335,8 +380,8 @@ async def test_a_manager_is_cleared_for_longer_each_time_and_anew_after_a_long_s
             store.apply(made)
             with suppress(TimeoutError):
                 async with asyncio.timeout(0):
-                    await rivals.suspect()
-                    rivals.clear("velero")
+                    await competing.suspect()
+                    competing.clear("velero")
                     return clock.passed - begun
             clock.passed += 1
 
@@ -346,18 +391,18 @@ async def test_a_manager_is_cleared_for_longer_each_time_and_anew_after_a_long_s
     assert lasted == [0, 30, 60, 120, 240, 300, 300, 0, 30]
 
 
-GENERATED = claim().generated_for(pod(), "gpu")
+MADE = claim().generated_for(pod(), "gpu")
 MAKERS: dict[str, tuple[Object, str]] = {
     "kube-controller-manager's": (
-        GENERATED.written_by("kube-controller-manager", {"f:spec": {}}),
+        MADE.written_by("kube-controller-manager", {"f:spec": {}}),
         "kube-controller-manager",
     ),
     "a PodGroup's": (
         claim().generated_for(pod_group(), "gpu").written_by("kube-controller-manager", {"f:spec": {}}),
         "kube-controller-manager",
     ),
-    "ours": (GENERATED.written_by("tollbar-controllers", {"f:spec": {}}), ""),
-    "nobody knows whose": (GENERATED, ""),
+    "ours": (MADE.written_by("tollbar-controllers", {"f:spec": {}}), ""),
+    "nobody knows whose": (MADE, ""),
     "one of kube-scheduler's, for extended resources": (
         claim().owned_by("Pod").written_by("kube-scheduler", {"f:spec": {}}),
         "",
@@ -384,7 +429,7 @@ def test_the_rights_that_are_asked_for_are_those_that_the_component_grants() -> 
     assert granted == {(group, resource, verb) for group, resource, verbs in RIGHTS for verb in verbs}
 
 
-def test_the_trial_is_named_as_the_component_allows_it() -> None:
+def test_the_role_of_the_component_names_the_probe_s_objects() -> None:
     roles = (each for each in yaml.safe_load_all(MANIFEST.read_text()) if each["kind"] == "Role")
     named = {name for role in roles for rule in role["rules"] for name in rule.get("resourceNames", ())}
     assert named == {NAME}

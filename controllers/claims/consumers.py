@@ -1,0 +1,108 @@
+"""Reconciles one Pod or PodGroup: creates missing claims, records them in its status, reserves those of a bound Pod."""
+
+from functools import partial
+
+from controllers.claims.deps import Deps
+from tollbar import wellknown
+from tollbar.decide.claims import consumers, events
+from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, Creation, statuses
+from tollbar.model import claims
+from tollbar.model.ask import Answers, Ask
+from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
+from tollbar.model.plan import DONE, Event, Failed, Outcome
+from tollbar.model.resources import RESOURCE_CLAIMS
+from tollbar.runtime import claimwrites
+from tollbar.runtime.client import PatchType
+from tollbar.runtime.errors import ApiError, Invalid, ServerError, Unreachable
+from tollbar.runtime.store import Store
+
+
+async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
+    """`store` holds the Pods or the PodGroups."""
+    consumer = store.get(key)
+    if consumer is None:
+        deps.unseen.forget(store.resource.kind, key)
+        return DONE
+
+    def decision(answers: Answers) -> ConsumerPlan | Ask:
+        return consumers.decide(ConsumerFacts(consumer, deps.lookup, deps.unseen.questions(consumer), answers))
+
+    plan = await deps.asker.decide(decision, partial(deps.unseen.learn, consumer=consumer))
+    if not plan.creations:
+        deps.unseen.forget(consumer["kind"], key)
+    return await _act(consumer, plan, store, deps)
+
+
+async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -> Outcome:
+    recorded = dict(plan.found)
+    for creation in plan.creations:
+        try:
+            recorded[creation.reference] = key_of(await _create(creation, deps)).name
+        except ApiError as error:
+            return _not_created(consumer, creation, error, deps)
+    if plan.failure is not None:
+        return _fail(consumer, plan.failure, deps)
+    try:
+        if recorded:
+            store.assume(await _record(consumer, recorded, store, deps))
+        for reservation in plan.reservations:
+            deps.lookup.claims.assume(await claimwrites.reserve(deps.client, reservation.claim, reservation.entry))
+    except Invalid as error:
+        if claimwrites.is_denied(error):
+            raise
+        return claimwrites.STALE  # not allocated any more, being deleted, full, or another object of the name
+    except ApiError as error:
+        return claimwrites.outcome_of(error)
+    return DONE
+
+
+async def _create(creation: Creation, deps: Deps) -> Object:
+    owner = controller_of(creation.claim) or {}
+    group, _, _version = str(owner.get("apiVersion")).rpartition("/")
+    labels = (str(claims.has_admin_access(creation.claim)).lower(), group, str(owner.get("kind")))
+    counter = deps.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
+    try:
+        claim = await deps.client.create(RESOURCE_CLAIMS, creation.claim)
+    except ApiError:
+        counter.labels("failure", *labels).inc()
+        raise
+    counter.labels("success", *labels).inc()
+    deps.lookup.claims.assume(claim, created=True)
+    return claim
+
+
+def _not_created(consumer: Object, creation: Creation, error: ApiError, deps: Deps) -> Outcome:
+    """After a lost answer, the next attempt first checks whether the claim was created."""
+    if isinstance(error, Unreachable | ServerError):
+        deps.unseen.lost(consumer)
+    why = f"create ResourceClaim: {error.excerpt}"
+    failed = _fail(consumer, events.failed_claim_creation(consumer["kind"], creation.reference, why), deps)
+    if error.refused:
+        return failed
+    raise error
+
+
+async def _record(consumer: Object, recorded: dict[str, str], store: Store, deps: Deps) -> Object:
+    """Write these claims to the consumer's status by server-side apply; returns the consumer."""
+    key = key_of(consumer)
+    body = {
+        "apiVersion": consumer["apiVersion"],
+        "kind": consumer["kind"],
+        "metadata": {"namespace": key.namespace, "name": key.name, "uid": uid_of(consumer)},
+        "status": {"resourceClaimStatuses": statuses(consumer, recorded)},
+    }
+    return await deps.client.patch(
+        store.resource,
+        key.name,
+        body,
+        namespace=key.namespace,
+        patch_type=PatchType.APPLY,
+        subresource="status",
+        field_manager=wellknown.CLAIMS_FIELD_MANAGER,
+        force=True,
+    )
+
+
+def _fail(consumer: Object, failure: Event, deps: Deps) -> Outcome:
+    deps.recorder.emit(consumer, failure)
+    return Failed(failure.reason)

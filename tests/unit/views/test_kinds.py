@@ -1,0 +1,127 @@
+"""What is cached of an object of each kind, and under which values it is found."""
+
+from typing import Any
+
+import pytest
+from builders import claim, device_class, pod, scheduling_gate, template
+
+from tollbar import wellknown
+from tollbar.model.objects import Key, Object
+from tollbar.runtime.caches import Cached, Caches
+from tollbar.runtime.store import Keep
+from tollbar.views import kinds
+
+FULL: Object = {
+    "apiVersion": "v1",
+    "kind": "X",
+    "metadata": {"name": "a", "managedFields": [{"manager": "kubectl"}]},
+    "spec": {"a": 1},
+    "status": {"b": 2},
+}
+PROJECTED: dict[str, tuple[Cached, Object]] = {
+    "metadata and spec of a claim": (kinds.CLAIMS, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata and spec of a template": (kinds.TEMPLATES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata and spec of a class": (kinds.CLASSES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata only of a namespace": (kinds.NAMESPACES, {"metadata": {"name": "a"}}),
+    "for the controllers of claims, the status and who wrote what": (
+        kinds.CLAIMS_WITH_STATUS,
+        {"metadata": {"name": "a", "managedFields": []}, "spec": {"a": 1}, "status": {"b": 2}},
+    ),
+    "all but the managed fields of a rule": (kinds.RULES, {**FULL, "metadata": {"name": "a"}}),
+}
+
+
+@pytest.mark.parametrize(("cached", "want"), PROJECTED.values(), ids=PROJECTED)
+def test_projections(cached: Cached, want: Object) -> None:
+    assert cached.project(FULL) == want
+
+
+SMALL = pod().claims("a", "b").templates("t").generated("t", "web-t-x").wants({"example.com/gpu": "1"})
+LARGE = SMALL.templates(*(f"t{i}" for i in range(1021))).gated()
+
+INDEXED: dict[str, tuple[Cached, str, Any, list[Any]]] = {
+    "a Pod by its claims": (
+        kinds.PENDING_PODS,
+        "claim",
+        SMALL,
+        [Key("ml", name) for name in ("a", "b", "web-t-x")],
+    ),
+    "a Pod by its templates": (kinds.PENDING_PODS, "template", SMALL, [Key("ml", "t")]),
+    "a Pod by its extended resources": (kinds.PENDING_PODS, "extended-resource", SMALL, ["example.com/gpu"]),
+    "a Pod whose package is too large not by its claims": (kinds.PENDING_PODS, "claim", LARGE, []),
+    "nor by its templates": (kinds.PENDING_PODS, "template", LARGE, []),
+    "nor by its extended resources": (kinds.PENDING_PODS, "extended-resource", LARGE, []),
+    "but by its gate": (kinds.PENDING_PODS, "gate", LARGE, ["tollbar.dev/tolerations"]),
+    "and its claims have it as a user": (
+        kinds.CLAIM_CONSUMERS,
+        "claim",
+        LARGE,
+        [Key("ml", name) for name in ("a", "b", "web-t-x")],
+    ),
+    "a claim by the classes of all its choices": (
+        kinds.CLAIMS,
+        "class",
+        claim().request("a").request("b", "c").request("a"),
+        ["a", "b", "c"],
+    ),
+    "a template by the classes of its claims": (
+        kinds.TEMPLATES,
+        "class",
+        template().request("a", "b"),
+        ["a", "b"],
+    ),
+    "a class by what it backs": (
+        kinds.CLASSES,
+        "extended-resource",
+        device_class().backing("example.com/gpu"),
+        ["example.com/gpu"],
+    ),
+    "a class that backs nothing": (kinds.CLASSES, "extended-resource", device_class(), []),
+    "a SchedulingGate by the gate": (kinds.GATES, "gate-name", scheduling_gate("x", "a.dev/x"), ["a.dev/x"]),
+}
+
+
+@pytest.mark.parametrize(("cached", "index", "given", "want"), INDEXED.values(), ids=INDEXED)
+def test_indexers(cached: Cached, index: str, given: Any, want: list[Any]) -> None:
+    assert sorted(cached.indexers[index](given)) == want
+
+
+def test_who_reads_the_status_of_claims_shares_the_store_with_who_does_not() -> None:
+    for first, second in ((kinds.CLAIMS, kinds.CLAIMS_WITH_STATUS), (kinds.CLAIMS_WITH_STATUS, kinds.CLAIMS)):
+        caches = Caches()
+        stores = caches.store(first), caches.store(second)
+        given = claim("c").request("gpu").generated_for(pod()).allocated()
+        stores[0].apply(given)
+        (kept,) = stores[1].by_index("class", "gpu")
+        owned = stores[1].by_index("owner", "uid-of-web")
+        assert (stores[0] is stores[1], kept["status"], owned) == (True, given["status"], [kept])
+
+
+def test_a_projection_that_keeps_more_is_the_union() -> None:
+    assert Keep(frozenset({"spec"})) | Keep(frozenset({"status"}), managers=True) == Keep(
+        frozenset({"spec", "status"}), managers=True
+    )
+
+
+def test_a_pod_is_found_by_everything_that_concerns_it() -> None:
+    store = Caches().store(kinds.PENDING_PODS)
+    store.apply(
+        pod("web")
+        .claims("a")
+        .templates("b", "c")
+        .generated("c", "web-c-x")
+        .wants({"example.com/gpu": "1", "cpu": "1"})
+        .gated("a.dev/x", wellknown.GATE)
+    )
+    asked: list[tuple[str, Any]] = [
+        ("namespace", "ml"),
+        ("claim", Key("ml", "a")),
+        ("claim", Key("ml", "web-c-x")),
+        ("template", Key("ml", "b")),
+        ("template", Key("ml", "c")),
+        ("extended-resource", "example.com/gpu"),
+        ("gate", "a.dev/x"),
+        ("gate", wellknown.GATE),
+    ]
+    others: list[tuple[str, Any]] = [("claim", Key("ml", "b")), ("extended-resource", "cpu"), ("namespace", "other")]
+    assert [len(store.by_index(*each)) for each in (*asked, *others)] == [1] * len(asked) + [0] * len(others)

@@ -1,0 +1,111 @@
+"""The caches of a process: the stores that its parts declare, and one reflector for each resource.
+
+A part that reads a kind declares it (`Caches.store`) during set-up.  Declarations of one name share a store that keeps
+what all of them need.  One list and watch fills all stores of a resource; it uses the selectors of the declaration when
+there is only one store.
+
+Hazards: a kind that cannot be listed never syncs, and the process stays unready; while a watch is interrupted its
+stores stay as they are, and the age of the reflector grows.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Final
+
+from tollbar.model.objects import Object
+from tollbar.model.resources import Resource
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.reflector import ListerWatcher, Reflector
+from tollbar.runtime.store import Indexer, Projection, Store, drop_managed_fields
+
+_SILENCE: Final = 300.0
+"""Seconds without a watch event after which the process is not ready; bookmarks come every minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """A declared store: the objects that `accepts` lets in, projected by `project`, with these indexes.
+
+    `name` tells two stores of one resource apart.  The selectors limit what the API server sends.  `locate` finds the
+    served version of a resource that has several.
+    """
+
+    name: str
+    resource: Resource
+    project: Projection = drop_managed_fields
+    indexers: Mapping[str, Indexer] = field(default_factory=dict)
+    accepts: Callable[[Object], bool] | None = None
+    field_selector: str = ""
+    label_selector: str = ""
+    locate: Callable[[ListerWatcher], Awaitable[Resource | None]] | None = None
+
+
+async def listed(stores: Iterable[Store]) -> None:
+    """Return once all of these stores have synced."""
+    for store in stores:
+        await store.synced.wait()
+
+
+class Caches:
+    """Stores by name, and one reflector for each resource."""
+
+    def __init__(self) -> None:
+        self._declared: dict[str, list[Cached]] = {}
+        self._stores: dict[str, Store] = {}
+        self._reflectors: tuple[Reflector, ...] = ()
+
+    def store(self, cached: Cached) -> Store:
+        """The store for this declaration.  Two declarations of one name share a store that keeps what both need."""
+        store = self._stores.get(cached.name)
+        if store is None:
+            store = Store(cached.resource, project=cached.project, indexers=cached.indexers, accepts=cached.accepts)
+            self._declared[cached.name] = [cached]
+            self._stores[cached.name] = store
+        elif not any(cached is known for known in self._declared[cached.name]):
+            store.widen(cached.project, cached.indexers)
+            self._declared[cached.name].append(cached)
+        return store
+
+    @property
+    def stores(self) -> Mapping[str, Store]:
+        return self._stores
+
+    def fill(self, client: ListerWatcher, *, clock: Clock, rng: Random, metrics: Metrics) -> None:
+        """Make the reflectors for the declared stores; `run` starts them."""
+        by_resource = defaultdict[Resource, list[Cached]](list)
+        for cached, *_ in self._declared.values():
+            by_resource[cached.resource].append(cached)
+        self._reflectors = tuple(
+            Reflector(
+                client,
+                *(self._stores[cached.name] for cached in declared),
+                field_selector=declared[0].field_selector if len(declared) == 1 else "",
+                label_selector=declared[0].label_selector if len(declared) == 1 else "",
+                locate=partial(declared[0].locate, client) if declared[0].locate is not None else None,
+                clock=clock,
+                rng=rng,
+                metrics=metrics,
+            )
+            for declared in by_resource.values()
+        )
+
+    async def run(self) -> None:
+        """Run the reflectors until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.run(), name=f"reflector {reflector.resource.plural}")
+
+    def unsynced(self) -> str | None:
+        """A readiness check: names the resources that have not been listed yet."""
+        waiting = dict.fromkeys(store.resource.plural for store in self._stores.values() if not store.synced.is_set())
+        return f"not listed yet: {', '.join(waiting)}" if waiting else None
+
+    def silent(self) -> str | None:
+        """A readiness check: fails when a watch has had no event for too long."""
+        oldest = max((reflector.age() for reflector in self._reflectors), default=0.0)
+        return f"a watch has been silent for {oldest:.0f} s" if oldest > _SILENCE else None

@@ -1,0 +1,139 @@
+"""Sources of events, predicates and mappers, as in controller-runtime: what adds keys to a controller's queue.
+
+A source is a store, which sends every change of its objects, or a channel for events of the process itself.  A `Watch`
+is one row of a controller's table: the predicate drops events that cannot change anything, the mapper returns the keys
+to reconcile.
+"""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from tollbar.model.objects import Key, Object, key_of, spec
+from tollbar.runtime.workqueue import LIVE, RELIST, WorkQueue
+
+_log: Final = logging.getLogger(__name__)
+
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One change of an object: addition (no old), update, or deletion (no new).
+
+    `initial` is true for changes that a list found and for a replay, false for watch events.
+    """
+
+    old: Object | None
+    new: Object | None
+    initial: bool
+
+    @property
+    def objects(self) -> Iterable[Object]:
+        """The object before and after the change, where it exists."""
+        return (obj for obj in (self.old, self.new) if obj is not None)
+
+
+class Source(Protocol[E_co]):
+    """Something that sends events."""
+
+    def subscribe(self, handler: Callable[[E_co], None]) -> None:
+        """Call the handler with every event from now on, in the order in which they happen."""
+        ...
+
+    def replay(self, handler: Callable[[E_co], None]) -> None:
+        """Call the handler with the present state, as initial events."""
+        ...
+
+
+class Channel(Generic[E]):
+    """Events that a part of this process sends; they are not stored.
+
+    Handlers are called one after the other and must return quickly.  An exception of one is logged, and the others
+    are called all the same.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._handlers: list[Callable[[E], None]] = []
+
+    def __bool__(self) -> bool:
+        """Whether there are handlers."""
+        return bool(self._handlers)
+
+    def subscribe(self, handler: Callable[[E], None]) -> None:
+        self._handlers.append(handler)
+
+    def replay(self, handler: Callable[[E], None]) -> None:
+        """Does nothing, since a channel stores no events."""
+
+    def send(self, event: E) -> None:
+        for handler in self._handlers:
+            self.call(handler, event)
+
+    def call(self, handler: Callable[[E], None], event: E) -> None:
+        """Call one handler with an event; an exception is logged."""
+        try:
+            handler(event)
+        except Exception:
+            _log.exception("a handler failed", extra={"source": self._name})
+
+
+def always(_event: object) -> bool:
+    """The predicate that drops nothing."""
+    return True
+
+
+def spec_changed(delta: Delta) -> bool:
+    """The predicate that drops updates which leave the spec as it is, such as writes of the status."""
+    return delta.old is None or delta.new is None or spec(delta.old) != spec(delta.new)
+
+
+def itself(delta: Delta) -> Iterable[Key]:
+    """The mapper to the key of the object that changed."""
+    return {key_of(obj) for obj in delta.objects}
+
+
+def key_itself(key: K) -> Iterable[K]:
+    """The mapper for a channel that sends keys."""
+    return (key,)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Generic[E, K]):
+    """Adds the keys that `mapper` returns for the events that pass `predicate`.
+
+    With `initial`, the objects that are there when the controller starts count as events.  `delay` is in seconds: the
+    keys are added only then, so that one reconcile handles a whole burst.
+    """
+
+    source: Source[E]
+    mapper: Callable[[E], Iterable[K]]
+    predicate: Callable[[E], bool] = always
+    initial: bool = False
+    delay: float = 0.0
+
+    def connect(self, queue: WorkQueue[K]) -> None:
+        """Add keys to the queue from now on, with `initial` also those of the present state."""
+        self.source.subscribe(self._handler(queue))
+        self.replay(queue)
+
+    def replay(self, queue: WorkQueue[K]) -> None:
+        """With `initial`, add the keys of the present state again."""
+        if self.initial:
+            self.source.replay(self._handler(queue))
+
+    def _handler(self, queue: WorkQueue[K]) -> Callable[[E], None]:
+        def handle(event: E) -> None:
+            if self.predicate(event):
+                priority = RELIST if getattr(event, "initial", False) else LIVE
+                for key in self.mapper(event):
+                    if self.delay:
+                        queue.add_after(key, self.delay)
+                    else:
+                        queue.add(key, priority=priority)
+
+        return handle

@@ -1,0 +1,100 @@
+"""Facts for decisions about Pods: packages, the rules in force, managed namespaces, and the gate's policy."""
+
+from collections.abc import Callable
+from typing import Final, Self
+
+from tollbar import cel, wellknown
+from tollbar.api.gates import parse_gate
+from tollbar.api.types import SchedulingGate
+from tollbar.cel import CelEngine
+from tollbar.decide.pods.package import Package, assemble
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.model import conditions, pods, selectors
+from tollbar.model.objects import Object, key_of, labels_of
+from tollbar.runtime.caches import Cached
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.store import Store
+from tollbar.views import kinds
+from tollbar.views.lookup import PackageLookup
+from tollbar.views.ruleset import RuleSet
+
+_NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+
+
+class Gatherer:
+    """Gathers facts about Pods from the stores that it declares."""
+
+    def __init__(
+        self, store: Callable[[Cached], Store], *, engine: CelEngine, managed_namespaces: Object, system_namespace: str
+    ) -> None:
+        """`store` is `Caches.store`; `managed_namespaces` a metav1.LabelSelector; the system namespace is never
+        managed."""
+        self.lookup = PackageLookup(store)
+        self.rules = store(kinds.RULES)
+        self.gates = store(kinds.GATES)
+        self.ruleset = RuleSet(self.rules, engine)
+        self._managed_namespaces = managed_namespaces
+        self._system_namespace = system_namespace
+        self._our_gate: tuple[Object | None, GatePolicy] = (None, SHIPPED_GATE_POLICY)
+        self._synced = False
+
+    @classmethod
+    def for_manager(cls, manager: Manager) -> Self:
+        configuration = manager.configuration
+        return cls(
+            manager.caches.store,
+            engine=cel.engine(configuration.cel_engine),
+            managed_namespaces=configuration.managed_namespace_selector,
+            system_namespace=configuration.system_namespace,
+        )
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """The stores that must have synced before a decision."""
+        lookup = self.lookup
+        return (lookup.claims, lookup.templates, lookup.classes, lookup.namespaces, self.rules, self.gates)
+
+    @property
+    def synced(self) -> bool:
+        """Whether all stores have synced; remembered, since it is read for every Pod."""
+        self._synced = self._synced or all(store.synced.is_set() for store in self.stores)
+        return self._synced
+
+    def package(self, pod: Object, *, at_admission: bool = False) -> Package:
+        return assemble(pod, self.lookup, at_admission=at_admission)
+
+    def is_managed(self, name: str) -> bool:
+        """Whether Tollbar handles Pods of this namespace.
+
+        For a namespace that is not in the cache yet, only the label `kubernetes.io/metadata.name` is known.
+        """
+        namespace = self.lookup.namespace(name) or {}
+        labels = {**labels_of(namespace), _NAMESPACE_NAME_LABEL: name}
+        return (
+            name != self._system_namespace
+            and not pods.is_skipped(namespace)
+            and selectors.matches(self._managed_namespaces, labels)
+        )
+
+    def gate_policy(self) -> GatePolicy:
+        """The policy in Tollbar's SchedulingGate; the defaults while there is none.
+
+        It is read for every Pod, so the object is parsed only when it is replaced.
+        """
+        declaring = self.gates.by_index("gate-name", wellknown.GATE)
+        ours = min(declaring, key=lambda gate: key_of(gate).name, default=None)
+        if ours is not self._our_gate[0]:
+            self._our_gate = ours, policy_of(ours) if ours is not None else SHIPPED_GATE_POLICY
+        return self._our_gate[1]
+
+
+def policy_of(gate: Object) -> GatePolicy:
+    """The policy in this SchedulingGate; the defaults when it is invalid."""
+    parsed = parse_gate(gate)
+    if not isinstance(parsed, SchedulingGate):
+        return SHIPPED_GATE_POLICY
+    return GatePolicy(
+        max_hold=parsed.spec.max_hold_seconds,
+        release_on_expiry=parsed.spec.on_expiry == "Release",
+        usable=not conditions.is_false(gate, wellknown.CONDITION_READY),
+    )

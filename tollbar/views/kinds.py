@@ -1,0 +1,181 @@
+"""The kinds that Tollbar caches, with their projections and indexes.
+
+An index function depends on the object alone, so that the index values of a cached object never change.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from tollbar.decide.pods.package import is_too_large
+from tollbar.model import claims, pods, resources
+from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec
+from tollbar.runtime import detection
+from tollbar.runtime.caches import Cached
+from tollbar.runtime.store import Indexer, Keep
+
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "ownerReferences")
+_CLAIM_STATUS: Final = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
+
+
+def _claim_consumer(pod: Object) -> Object:
+    """The fields that decisions about claims read: about a tenth of the Pod."""
+    meta, body, status = metadata(pod), spec(pod), pod.get("status") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
+        "spec": {name: body[name] for name in ("nodeName", "resourceClaims", "schedulingGroup") if name in body},
+        "status": {name: status[name] for name in _CLAIM_STATUS if name in status},
+    }
+
+
+def _is_pending(pod: Object) -> bool:
+    return not pods.is_bound(pod)
+
+
+def _namespace(pod: Object) -> Iterable[str]:
+    yield key_of(pod).namespace
+
+
+def _claims_of_pod(pod: Object) -> Iterable[Key]:
+    namespace = key_of(pod).namespace
+    for _, name in claims.resolved(pod):
+        if isinstance(name, str):
+            yield Key(namespace, name)
+
+
+def _templates_of_pod(pod: Object) -> Iterable[Key]:
+    namespace = key_of(pod).namespace
+    for reference in pods.claim_references(pod):
+        if name := reference.get("resourceClaimTemplateName"):
+            yield Key(namespace, name)
+
+
+def _extended_resources_of_pod(pod: Object) -> Iterable[str]:
+    return {request.resource for request in pods.extended_resources(pod)}
+
+
+def _gates_of_pod(pod: Object) -> Iterable[str]:
+    return set(pods.gate_names(pod))
+
+
+def _classes_of_claim(claim: Object) -> Iterable[str]:
+    return {subrequest.device_class for subrequest in claims.device_classes(claim)}
+
+
+def _classes_of_template(template: Object) -> Iterable[str]:
+    return _classes_of_claim({"spec": claims.template_claim_spec(template)})
+
+
+def _extended_resource_of_class(device_class: Object) -> Iterable[str]:
+    if name := claims.extended_resource_of(device_class):
+        yield name
+
+
+def _gate_name(gate: Object) -> Iterable[str]:
+    yield str(spec(gate).get("gateName"))
+
+
+def _claim_of_workload_claim(obj: Object) -> Iterable[Key]:
+    key = key_of(obj)
+    yield Key(key.namespace, str(spec(obj).get("resourceClaimName") or key.name))
+
+
+def _template_of_workload_claim(obj: Object) -> Iterable[Key]:
+    if name := spec(obj).get("resourceClaimTemplateName"):
+        yield Key(key_of(obj).namespace, str(name))
+
+
+def _owner_uid(claim: Object) -> Iterable[str]:
+    if (owner := controller_of(claim)) is not None:
+        yield str(owner.get("uid"))
+
+
+def _used_claims(pod: Object) -> Iterable[Key]:
+    namespace = key_of(pod).namespace
+    return {Key(namespace, name) for name in claims.names_of(pod)}
+
+
+def _group_of_pod(pod: Object) -> Iterable[Key]:
+    if name := pods.scheduling_group(pod):
+        yield Key(key_of(pod).namespace, name)
+
+
+def _if_gathered(indexer: Indexer) -> Indexer:
+    """No values for a Pod whose package is too large to gather: no change of another object affects its decision."""
+
+    def index(pod: Object) -> Iterable[Hashable]:
+        return () if is_too_large(pod) else indexer(pod)
+
+    return index
+
+
+PENDING_PODS: Final = Cached(
+    "pods",
+    resources.PODS,
+    indexers={
+        "namespace": _namespace,
+        "claim": _if_gathered(_claims_of_pod),
+        "template": _if_gathered(_templates_of_pod),
+        "extended-resource": _if_gathered(_extended_resources_of_pod),
+        "gate": _gates_of_pod,
+    },
+    accepts=_is_pending,
+    field_selector="spec.nodeName=",
+)
+"""Whole Pods that have no node yet; a Pod that is bound leaves the store."""
+
+CLAIM_CONSUMERS: Final = Cached(
+    "claim consumers",
+    resources.PODS,
+    project=_claim_consumer,
+    indexers={"claim": _used_claims, "template": _templates_of_pod, "group": _group_of_pod},
+    accepts=pods.uses_claims,
+)
+"""Pods of every phase that refer to claims, about a tenth of each, so that memory grows with the use of claims only."""
+
+CLAIMS: Final = Cached(
+    "claims", resources.RESOURCE_CLAIMS, project=Keep(frozenset({"spec"})), indexers={"class": _classes_of_claim}
+)
+"""Without their status where nobody needs it, so that a write of the status is no change for controllers of Pods."""
+
+CLAIMS_WITH_STATUS: Final = replace(
+    CLAIMS,
+    project=Keep(frozenset({"spec", "status"}), managers=True),
+    indexers={**CLAIMS.indexers, "owner": _owner_uid},
+)
+"""With status and field managers, for decisions about reservations; `owner` is the uid of the controlling owner."""
+
+POD_GROUPS: Final = Cached(
+    "podgroups",
+    resources.POD_GROUPS,
+    indexers={"claim": _used_claims, "template": _templates_of_pod},
+    locate=detection.pod_groups,
+)
+"""A PodGroup refers to claims and templates in the fields in which a Pod does (KEP-5729)."""
+
+TEMPLATES: Final = Cached(
+    "templates",
+    resources.RESOURCE_CLAIM_TEMPLATES,
+    project=Keep(frozenset({"spec"})),
+    indexers={"class": _classes_of_template},
+)
+CLASSES: Final = Cached(
+    "classes",
+    resources.DEVICE_CLASSES,
+    project=Keep(frozenset({"spec"})),
+    indexers={"extended-resource": _extended_resource_of_class},
+)
+NAMESPACES: Final = Cached("namespaces", resources.NAMESPACES, project=Keep())
+RULES: Final = Cached("rules", resources.TOLERATION_RULES)
+GATES: Final = Cached("gates", resources.SCHEDULING_GATES, indexers={"gate-name": _gate_name})
+WORKLOAD_CLAIMS: Final = Cached(
+    "workload claims",
+    resources.WORKLOAD_CLAIMS,
+    indexers={"claim": _claim_of_workload_claim, "template": _template_of_workload_claim},
+)
+WEBHOOKS: Final = Cached(
+    "webhooks", resources.MUTATING_WEBHOOK_CONFIGURATIONS, label_selector="app.kubernetes.io/name=tollbar"
+)
+"""Tollbar's own webhook configurations."""

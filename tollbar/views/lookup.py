@@ -1,0 +1,96 @@
+"""Implements the lookups that decisions need, from stores.
+
+`of` fills the stores with given objects, for decisions without an API server.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
+
+from tollbar.model import claims
+from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.runtime.caches import Cached, Caches
+from tollbar.runtime.store import Store
+from tollbar.views import kinds
+from tollbar.views.deleted import DeletedUids
+
+
+def filled(objects: Iterable[Object], declared: Iterable[Cached]) -> Callable[[Cached], Store]:
+    """Stores of these kinds filled with these objects; objects of other kinds are left out."""
+    caches = Caches()
+    stores = [caches.store(cached) for cached in declared]
+    for obj in objects:
+        for store in stores:
+            if store.resource.kind == obj["kind"]:
+                store.apply(obj)
+    for store in stores:
+        store.synced.set()
+    return caches.store
+
+
+class PackageLookup:
+    """Implements `tollbar.decide.pods.package.Lookup`."""
+
+    KINDS = (kinds.CLAIMS, kinds.TEMPLATES, kinds.CLASSES, kinds.NAMESPACES)
+
+    def __init__(self, store: Callable[[Cached], Store]) -> None:
+        """`store` is `Caches.store`."""
+        self.claims, self.templates, self.classes, self.namespaces = map(store, self.KINDS)
+
+    @classmethod
+    def of(cls, objects: Iterable[Object]) -> Self:
+        return cls(filled(objects, cls.KINDS))
+
+    def claim(self, key: Key) -> Object | None:
+        return self.claims.get(key)
+
+    def template(self, key: Key) -> Object | None:
+        return self.templates.get(key)
+
+    def device_class(self, name: str) -> Object | None:
+        return self.classes.get(Key("", name))
+
+    def namespace(self, name: str) -> Object | None:
+        return self.namespaces.get(Key("", name))
+
+    def class_for_extended_resource(self, resource: str) -> Object | None:
+        """The class that backs this resource, by name or by `spec.extendedResourceName`.
+
+        Of several, the one created last, then the first by name (API reference of DeviceClassSpec).
+        """
+        if (implicit := claims.implicit_class(resource)) is not None:
+            return self.device_class(implicit)
+        by_name = sorted(self.classes.by_index("extended-resource", resource), key=lambda found: key_of(found).name)
+        return max(by_name, key=lambda found: metadata(found).get("creationTimestamp") or "", default=None)
+
+
+class ClaimLookup:
+    """Implements `tollbar.decide.claims.resourceclaims.Lookup`."""
+
+    KINDS = (kinds.CLAIMS_WITH_STATUS, kinds.TEMPLATES, kinds.CLAIM_CONSUMERS, kinds.POD_GROUPS)
+
+    def __init__(self, store: Callable[[Cached], Store]) -> None:
+        """`store` is `Caches.store`."""
+        self.claims, self.templates, self.consumers, self.pod_groups = map(store, self.KINDS)
+        self.deleted = DeletedUids(self.consumers, self.pod_groups)
+
+    @classmethod
+    def of(cls, objects: Iterable[Object]) -> Self:
+        return cls(filled(objects, cls.KINDS))
+
+    def claim(self, key: Key) -> Object | None:
+        return self.claims.get(key)
+
+    def claims_owned_by(self, uid: str) -> Sequence[Object]:
+        return self.claims.by_index("owner", uid)
+
+    def template(self, key: Key) -> Object | None:
+        return self.templates.get(key)
+
+    def pod(self, key: Key) -> Object | None:
+        return self.consumers.get(key)
+
+    def pod_group(self, key: Key) -> Object | None:
+        return self.pod_groups.get(key)
+
+    def is_gone(self, uid: str) -> bool:
+        return uid in self.deleted
