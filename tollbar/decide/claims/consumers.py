@@ -11,6 +11,7 @@ consumer's plan `is_needed`.
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 from tollbar import wellknown
@@ -140,35 +141,25 @@ class _Made:
         return self._names[uid]
 
 
-@dataclass(frozen=True, slots=True)
 class _Case:
-    """One entry of `spec.resourceClaims`, and what it resolves to; `group` is the Pod's PodGroup, if it has one."""
+    """One entry of `spec.resourceClaims`, and the claim that the consumer names there, or that its status does.
 
-    facts: ConsumerFacts
-    group: Object | None
-    made: _Made
-    reference: Object
-    resolved: str | Unresolved
+    `group` is the Pod's PodGroup, if it has one.
+    """
 
-    @property
-    def name(self) -> str:
-        return str(self.reference.get("name"))
+    def __init__(
+        self, facts: ConsumerFacts, group: Object | None, made: _Made, reference: Object, resolved: str | Unresolved
+    ) -> None:
+        self.facts = facts
+        self.group = group
+        self.made = made
+        self.reference = reference
+        self.resolved = resolved
+        self.name = str(reference.get("name"))
+        self.key = Key(key_of(facts.consumer).namespace, resolved) if isinstance(resolved, str) else None
+        self.claim = _claim(facts, self.key) if self.key is not None else None
 
-    @property
-    def key(self) -> Key | None:
-        """Of the claim that the consumer names, or that its status does."""
-        if not isinstance(self.resolved, str):
-            return None
-        return Key(key_of(self.facts.consumer).namespace, self.resolved)
-
-    @property
-    def claim(self) -> Object | None:
-        if self.key is None:
-            return None
-        answer = self.facts.answers.get(Get(RESOURCE_CLAIMS, self.key))
-        return self.facts.lookup.claim(self.key) or (answer if isinstance(answer, dict) else None)
-
-    @property
+    @cached_property
     def owner(self) -> Object:
         """The PodGroup for a claim that the Pod shares with it: the same entry is in both."""
         fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
@@ -196,6 +187,15 @@ class _Case:
 
     def failed(self, why: str) -> ConsumerPlan:
         return ConsumerPlan(failure=events.failed_claim_creation(self.facts.consumer["kind"], self.name, why))
+
+
+def _claim(facts: ConsumerFacts, key: Key) -> Object | None:
+    """From the caches, or as the API server answered."""
+    known = facts.lookup.claim(key)
+    if known is not None or not facts.answers:
+        return known
+    answer = facts.answers.get(Get(RESOURCE_CLAIMS, key))
+    return answer if isinstance(answer, dict) else None
 
 
 def _unsupported(case: _Case) -> ConsumerPlan | None:
