@@ -40,6 +40,20 @@ def doubled(times: int, first: str) -> str:
     return f"cel.bind(v0, {first}, {text})"
 
 
+def levels(count: int, macro: str, innermost: str, doubling: int) -> str:
+    """Nested macros over lists of one element, and of two in the outermost `doubling` ones."""
+    text = innermost
+    for level in reversed(range(count)):
+        text = f"{'[1, 2]' if level < doubling else '[1]'}.{macro}(v{level}, {text})"
+    return text
+
+
+def near_limit(count: int) -> str:
+    """Literal patterns that take long to compile, each another one."""
+    classes = r"[\\pL\\pN]|" * 24
+    return " || ".join(f"x.matches('{classes}{number}')" for number in range(count))
+
+
 def mapped(times: int) -> str:
     """A string that doubles with every map()."""
     text = "x.map(s, s + s)"
@@ -85,16 +99,16 @@ ADVERSARIES: Final[dict[str, Adversary]] = {
     "a quantity with a huge exponent": Adversary("sign(quantity(x)) == 1", lambda: "1e999999999"),
     "a number of a megabyte": Adversary("int(x) == 1", lambda: "1" * 1_000_000),
     "a version of a megabyte": Adversary("semver(x).major() == 1", lambda: "1.0.0-" + "0" * 1_000_000),
-    "nested comprehensions, 10^5": Adversary(nested(5, "all", "v0 >= 0")),
+    "nested comprehensions, 10^5": Adversary(nested(5, "all", "v0 >= 0"), harmless=True),
     "nested comprehensions, 10^6": Adversary(nested(6, "all", "v0 >= 0")),
     "nested comprehensions, 10^7": Adversary(nested(7, "all", "v0 >= 0")),
     "nested comprehensions that absorb errors, 10^7": Adversary(nested(7, "exists", "x.nope")),
     "nested maps, 10^7": Adversary(nested(7, "map", "v6")),
-    "nested filters, 10^5": Adversary(nested(5, "exists_one", "v4 == 1")),
+    "nested filters, 10^5": Adversary(nested(5, "exists_one", "v4 == 1"), harmless=True),
     "nested comprehensions with two variables": Adversary(
         "x.transformList(i, a, x.transformList(j, b, x.transformList(k, c, i * j * k)))", lambda: list(range(300))
     ),
-    "a comprehension over 10^5 elements": Adversary("x.all(i, i >= 0)", lambda: list(range(100_000))),
+    "a comprehension over 10^5 elements": Adversary("x.all(i, i >= 0)", lambda: list(range(100_000)), harmless=True),
     "a string doubled by map": Adversary(mapped(20), lambda: ["y" * 1000]),
     "a string doubled by cel.bind, as a reduction would": Adversary(doubled(25, "'yyyyyyyyyyyyyyyy'")),
     "a list doubled by cel.bind": Adversary(doubled(25, "[1, 2, 3, 4]")),
@@ -112,7 +126,7 @@ ADVERSARIES: Final[dict[str, Adversary]] = {
     "a sum of 10^5 elements": Adversary("x.sum() > 0", lambda: list(range(100_000))),
     "sorting 10^5 elements": Adversary("x.sort()[0] == 1", lambda: list(range(100_000, 0, -1))),
     "distinct of many lists": Adversary("x.distinct().size() > 0", lambda: [[i] * 20 for i in range(5000)]),
-    "sets of many elements": Adversary("sets.equivalent(x, x)", lambda: [str(i) for i in range(9000)]),
+    "sets of many elements": Adversary("sets.equivalent(x, x)", lambda: [str(i) for i in range(9000)], harmless=True),
     "flattening what is deep": Adversary("x.flatten(1000000).size() > 0", lambda: [[[1] * 100] * 100] * 100),
     "a range of 10^9": Adversary("lists.range(1000000000).size() > 0"),
     "500 terms of &&": Adversary(" && ".join(["true"] * 500), harmless=True),
@@ -153,4 +167,26 @@ ADVERSARIES: Final[dict[str, Adversary]] = {
     "a time zone that is a path": Adversary(
         "timestamp('2024-01-01T00:00:00Z').getHours(x) == 1", lambda: "../../../../etc/passwd"
     ),
+    "a format of many large doubles": Adversary(
+        "cel.bind(l, lists.range(1000).map(i, 1.1e300), '%s'.format([l+l+l+l+l+l+l]) == '')"
+    ),
+    "a format of a list of large doubles": Adversary("'%s'.format([x]) == ''", lambda: [1.2345678e300] * 9_900),
+    "a large double with many places": Adversary(
+        "x.all(d, '%.100f'.format([d]) != '') && 1/0 == 1", lambda: [1.2345678e300] * 9_900
+    ),
+    "texts of doubles": Adversary("x.all(d, string(d) != '') && 1/0 == 1", lambda: [1.2345678e-300] * 9_900),
+    "isSorted of many kinds": Adversary("x.isSorted() && 1/0 == 1", lambda: [1, "a"] * 4_900),
+    "min of many kinds": Adversary("x.min() != 7 && 1/0 == 1", lambda: [1, "a"] * 4_900),
+    "nested equality, then an error": Adversary(
+        "x[0] == x[1] && 1/0 == 1", lambda: [[[1.5, 2, "a"] * 4 for _ in range(900)] for _ in range(2)]
+    ),
+    "equality of many maps, then an error": Adversary(
+        "x[0] == x[1] && 1/0 == 1", lambda: [[{"a": {"b": [1, 2.0]}} for _ in range(4_000)] for _ in range(2)]
+    ),
+    "40 nested exists whose body fails": Adversary(levels(40, "exists", "x.nope", 10), dict),
+    "20 nested all": Adversary(levels(20, "all", "v0 >= 0", 20)),
+    "20 nested all whose body fails": Adversary(levels(20, "all", "x.nope", 20), dict),
+    "failures that exists absorbs": Adversary("x.exists(i, i.nope)", lambda: [{}] * 100_000),
+    "a large expression in a loop": Adversary(f"x.all(i, {'i == 1 || ' * 200}true)", lambda: [0] * 9_000),
+    "32 patterns near their limits": Adversary(near_limit(32)),
 }

@@ -7,14 +7,18 @@ from typing import Any, Final
 
 from cel.generator import VARIABLES, Case
 
-from tollbar.cel import BUDGET, COMPILE, CelEngine, CelError, Env, encoding
+from tollbar.cel import BUDGET, COMPILE, RUNTIME, CelEngine, CelError, Env, encoding
 from tollbar.devplane.real.oracle import Oracle
 from tollbar.model import quantity
+from tollbar.model.objects import Object
 
 ENV: Final = Env(variables=tuple(VARIABLES.items()), result="dyn")
 
-FAILED: Final = "failed"
-"""Any error, of compilation or of evaluation: which of several errors is reported is not specified."""
+REFUSED: Final = "a compile error"
+FAILED: Final = "an error"
+EXCEEDED: Final = "a cost error"
+"""The outcomes without a value.  Which one it is counts; which of several errors is reported is not specified."""
+_KINDS: Final = {COMPILE: REFUSED, RUNTIME: FAILED, BUDGET: EXCEEDED}
 REPEATED: Final = 16
 
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -50,35 +54,40 @@ def disagreements(
 ) -> list[Disagreement]:
     """The comparisons of all cases, engine by engine."""
     found = []
-    answers = _ask(oracle, cases, env)
+    answers = ask(oracle, cases, env)
     for name, engine in engines.items():
         for case, (theirs, said) in zip(cases, answers, strict=True):
             ours, message = answer_of(engine, case, env)
             if ours != theirs:
                 found.append(Disagreement(case, name, ours, theirs, (message, said)))
-    again = _ask(oracle, [each.case for each in found for _ in range(REPEATED)], env)
+    again = ask(oracle, [each.case for each in found for _ in range(REPEATED)], env)
     return [
         replace(each, varying=any(theirs == each.ours for theirs, _ in again[start : start + REPEATED]))
         for each, start in zip(found, range(0, len(again), REPEATED), strict=True)
     ]
 
 
-def _ask(oracle: Oracle, cases: Iterable[Case], env: Env) -> list[tuple[Any, str]]:
+def ask(oracle: Oracle, cases: Iterable[Case], env: Env) -> list[tuple[Any, str]]:
     """The oracle's answers and messages."""
     variables = dict(env.variables)
-    answers = oracle.ask(
+    answers = oracle.evaluate(
         {"expression": case.expression, "variables": variables, "inputs": dict(case.inputs), "typed": True}
         for case in cases
     )
-    result = []
-    for answer in answers:
-        outcome, message = answer["outcome"], answer.get("message", "").partition("\n")[0]
-        result.append((normal(answer["value"]), "") if outcome == "value" else (FAILED, f"{outcome}: {message}"))
-    return result
+    return [(outcome_of(answer), answer.get("message", "").partition("\n")[0]) for answer in answers]
+
+
+def outcome_of(answer: Object) -> Any:
+    """The value of an answer of the oracle, or what it has instead of one."""
+    if answer["outcome"] == "value":
+        return normal(answer["value"])
+    if answer["outcome"] == "compile_error":
+        return REFUSED
+    return EXCEEDED if "actual cost limit exceeded" in answer["message"] else FAILED
 
 
 def answer_of(engine: CelEngine, case: Case, env: Env) -> tuple[Any, str]:
-    """Our value in the oracle's notation, or FAILED; and the message."""
+    """Our value in the oracle's notation, or REFUSED, FAILED or EXCEEDED; and the message."""
     try:
         found = engine.compile(case.expression, env).evaluate(case.inputs)
     except CelError as error:
@@ -86,9 +95,21 @@ def answer_of(engine: CelEngine, case: Case, env: Env) -> tuple[Any, str]:
     except Exception as error:  # what compile() promises not to do
         return "bug", repr(error)
     if isinstance(found, CelError):
-        kind = {BUDGET: "budget: ", COMPILE: "compile: "}.get(found.kind, "")
-        return "bug" if found.message.startswith("internal error") else FAILED, f"{kind}{found}"
-    return normal(encoding.with_kinds(found)), ""
+        return "bug" if found.message.startswith("internal error") else _KINDS[found.kind], str(found)
+    return normal(with_kinds(found)), ""
+
+
+def with_kinds(value: Any) -> list[Any]:
+    """[kind, text] of a scalar, [kind, [values]] of a list and an optional, [kind, [[key, value]]] of a map."""
+    match encoding.name(value):
+        case "list":
+            return ["list", [with_kinds(item) for item in value]]
+        case "map":
+            return ["map", [[with_kinds(key), with_kinds(item)] for key, item in value.items()]]
+        case "optional":
+            return ["optional", [with_kinds(value.value)] if value.present else []]
+        case found:
+            return [found, encoding.scalar(value)]
 
 
 def normal(value: Any) -> Any:

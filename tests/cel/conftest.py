@@ -1,10 +1,8 @@
-"""The engines, and Kubernetes' own CEL environments as the oracle."""
+"""The engines whose answers are compared."""
 
 import pytest
 
 from tollbar.cel import CelEngine, engine
-from tollbar.devplane.binaries import Binaries, BuildError
-from tollbar.devplane.real.oracle import Oracle
 
 NAMES = ("compiled", "closures")
 """The engines whose answers have to be those of Kubernetes."""
@@ -13,12 +11,3 @@ NAMES = ("compiled", "closures")
 @pytest.fixture(scope="session")
 def engines() -> dict[str, CelEngine]:
     return {name: engine(name) for name in NAMES}
-
-
-@pytest.fixture(scope="session")
-def oracle(binaries: Binaries) -> Oracle:
-    """Kubernetes' own environments.  Skips with binaries that were built elsewhere."""
-    try:
-        return Oracle.of(binaries)
-    except BuildError as error:
-        pytest.skip(str(error))

@@ -52,15 +52,46 @@ def cases(seed: int, count: int, start: int = 0) -> Iterator[Case]:
     for number in range(start, start + count):
         rng = random.Random(seed * 1_000_003 + number)
         result = rng.choice(RESULTS)
-        expression = Writer(rng).write(result, rng.choice((1, 2, 2, 3, 3, 4)))
+        weights = rng.choice(WEIGHTS)
+        expression = Writer(rng, weights=weights).write(result, rng.choice(weights.depths))
         yield Case(expression, result, inputs(rng))
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How an expression is drawn.
+
+    `depths` to choose from; how often a part is of any other type (`wrong`) or a leaf (`leaves`), and how often a
+    variable is named from the root.
+    """
+
+    depths: tuple[int, ...] = (1, 2, 2, 3, 3, 4)
+    wrong: float = 0.0
+    leaves: float = 0.12
+    root: float = 0.05
+
+
+WEIGHTS: Final = (
+    *(Weights(),) * 4,
+    Weights(depths=(1, 1, 2), wrong=0.1),
+    Weights(wrong=0.02),
+    Weights(depths=(4, 5, 6), leaves=0.3, root=0.2),
+    Weights(depths=(2, 3), leaves=0.02),
+)
 
 
 class Writer:
     """Writes one expression."""
 
-    def __init__(self, rng: random.Random, variables: Mapping[str, str] = VARIABLES, room: int = 40) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        variables: Mapping[str, str] = VARIABLES,
+        room: int = 40,
+        weights: Weights = WEIGHTS[0],
+    ) -> None:
         self._rng = rng
+        self._weights = weights
         self._scope = dict(variables)
         self._room = room
 
@@ -71,7 +102,9 @@ class Writer:
             type_ = "string"
         elif type_ == "index" and self._rng.random() < 0.1:
             type_ = "int"
-        if depth <= 0 or self._room <= 0 or self._rng.random() < 0.12:
+        if self._weights.wrong and self._rng.random() < self._weights.wrong:
+            type_ = self._rng.choice((*RESULTS, "null", "dyn"))
+        if depth <= 0 or self._room <= 0 or self._rng.random() < self._weights.leaves:
             return self._leaf(type_)
         fitting = _fitting(type_)
         if not fitting:
@@ -103,7 +136,8 @@ class Writer:
     def _leaf(self, type_: str) -> str:
         names = [name for name, known in self._scope.items() if known == type_]
         if names and self._rng.random() < 0.6:
-            return self._rng.choice(names)
+            name = self._rng.choice(names)
+            return f".{name}" if name in VARIABLES and self._rng.random() < self._weights.root else name
         if type_ == "dyn":
             return f"dyn({self._leaf(self._rng.choice((*ANY, 'null')))})"
         kind, _, inner = type_.removesuffix(">").partition("<")

@@ -34,7 +34,7 @@ def ours(engine: CelEngine, expression: str) -> Any:
 
 
 def test_kubernetes_answers_what_the_table_says(oracle: Oracle) -> None:
-    answers = oracle.ask({"expression": expression, "device": DEVICE} for expression, _ in SELECTORS.values())
+    answers = oracle.evaluate({"expression": expression, "device": DEVICE} for expression, _ in SELECTORS.values())
     outcomes = {"error": ERROR, "compile_error": REFUSED}
     found = {
         selector: outcomes.get(answer["outcome"], answer["value"])

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 import pytest
+from cel.comparing import with_kinds
 from cel.generator import VARIABLES, Case, cases, inputs
 
 from tollbar.cel import UNKNOWN, CelEngine, CelError, Env, Program, project
-from tollbar.cel.encoding import with_kinds
 
 PAIRS: Final = int(os.environ.get("TOLLBAR_CEL_PAIRS", "4000"))
 MUTATIONS: Final = 8

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 from cel import divergences
-from cel.comparing import FAILED, normal
-from cel.specification import LIBRARIES, Row, read
+from cel.comparing import outcome_of
+from cel.specification import LIBRARIES, Row, of_one_kind, read
 
 from tollbar.cel import CelEngine
 from tollbar.devplane.real.oracle import Oracle
@@ -36,7 +36,7 @@ def test_the_core_is_answered_as_the_specification_says(engines: dict[str, CelEn
 
 
 def test_kubernetes_answers_what_the_table_says(oracle: Oracle) -> None:
-    answers = oracle.ask(row.request() for row in ROWS)
-    found = [normal(answer["value"]) if answer["outcome"] == "value" else FAILED for answer in answers]
+    answers = oracle.evaluate(row.request() for row in ROWS)
+    found = [of_one_kind(outcome_of(answer)) for answer in answers]
     wrong = [(row.expression, got) for row, got in zip(ROWS, found, strict=True) if got != row.kubernetes]
     assert wrong == []

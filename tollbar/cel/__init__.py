@@ -43,8 +43,20 @@ __all__ = [
     "Program",
     "ProgramCache",
     "engine",
+    "failing_constants",
     "project",
 ]
+
+
+def failing_constants(source: str, env: Env) -> list[CelError]:
+    """The parts of an expression that read no input and fail whenever they are evaluated, such as `1 / 0`.
+
+    Kubernetes compiles such an expression, and so does this package.  Each part is the largest; parts that only a
+    macro's variable makes fail are not found, and none in an expression that does not compile.
+    """
+    from tollbar.cel.engines.closures import failing_constants
+
+    return failing_constants(source, env)
 
 
 def engine(name: str = "compiled") -> CelEngine:

@@ -31,6 +31,9 @@ class ProgramCache:
         self._taken = 0
         self._kept: dict[str, Program | CelError] = {}
 
+    def __contains__(self, source: str) -> bool:
+        return source in self._kept
+
     def get(self, source: str) -> Program | CelError:
         found = self._kept.pop(source, None)
         if found is None:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from tollbar.cel.core.interface import Inputs
 from tollbar.cel.core.values import Domains
 from tollbar.cel.library.quantities import read_quantity, read_semver
-from tollbar.model.quantity import Quantity
 
 _TYPES: Final = {"string": str, "int": int, "bool": bool, "version": str}
 _LISTS: Final = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
@@ -34,7 +33,7 @@ def prepare(
         "driver": driver,
         "allowMultipleAllocations": allow_multiple_allocations,
         "attributes": _by_domain(driver, {name: _attribute(value) for name, value in attributes.items()}),
-        "capacity": _by_domain(driver, {name: _quantity(value) for name, value in capacity.items()}),
+        "capacity": _by_domain(driver, {name: read_quantity(str(has.get("value"))) for name, has in capacity.items()}),
     }
     return Inputs({"device": device})
 
@@ -56,7 +55,3 @@ def _attribute(attribute: Mapping[str, Any]) -> Any:
         if field in _LISTS and type(value) is list:
             return [_attribute({_LISTS[field]: item}) for item in value]
     raise ValueError("unsupported attribute value")
-
-
-def _quantity(capacity: Mapping[str, Any]) -> Quantity:
-    return read_quantity(str(capacity.get("value")))

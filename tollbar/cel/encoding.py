@@ -1,4 +1,4 @@
-"""Values of an evaluation as JSON: `plain` for people, `with_kinds` without loss for comparing engines.
+"""Values of an evaluation as JSON, for people.
 
 JSON has fewer kinds than CEL: whole numbers that a double does not represent exactly are strings, as are values of
 kinds that JSON does not have.
@@ -7,16 +7,14 @@ kinds that JSON does not have.
 import base64
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from tollbar.cel.core.values import kind
+from tollbar.cel.core.values import Timestamp, kind
+from tollbar.cel.library.times import SECOND, fraction_text, timestamp_text
 
-_NANOS: Final = 10**9
 _EXACT: Final = 2**53
 """Up to here a double represents every whole number exactly."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plain(value: Any) -> Any:
@@ -38,19 +36,6 @@ def plain(value: Any) -> Any:
             return scalar(value)
 
 
-def with_kinds(value: Any) -> list[Any]:
-    """[kind, text] of a scalar, [kind, [values]] of a list and an optional, [kind, [[key, value]]] of a map."""
-    match name(value):
-        case "list":
-            return ["list", [with_kinds(item) for item in value]]
-        case "map":
-            return ["map", [[with_kinds(key), with_kinds(item)] for key, item in value.items()]]
-        case "optional":
-            return ["optional", [with_kinds(value.value)] if value.present else []]
-        case found:
-            return [found, scalar(value)]
-
-
 def name(value: Any) -> str:
     """The kind of the value as text for people."""
     return kind(value).removesuffix("_type") if kind(value) == "optional_type" else kind(value)
@@ -67,21 +52,10 @@ def _double(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _timestamp(value: Any) -> str:
-    """RFC 3339 in UTC, with as many digits as needed."""
-    seconds, nanos = divmod(value.nanos, _NANOS)
-    moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
-    return f"{moment.isoformat()}{_fraction(nanos)}Z"
-
-
 def _duration(value: Any) -> str:
     """Seconds, as in protobuf's JSON."""
-    seconds, nanos = divmod(abs(value.nanos), _NANOS)
-    return f"{'-' if value.nanos < 0 else ''}{seconds}{_fraction(nanos)}s"
-
-
-def _fraction(nanos: int) -> str:
-    return f".{nanos:09}".rstrip("0") if nanos else ""
+    seconds, nanos = divmod(abs(value.nanos), SECOND)
+    return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction_text(nanos)}s"
 
 
 def _quantity(value: Any) -> str:
@@ -101,7 +75,7 @@ _TEXTS: Final[dict[str, Callable[[Any], str]]] = {
     "uint": lambda value: str(int(value)),
     "double": _double,
     "bytes": lambda value: base64.b64encode(value).decode(),
-    "timestamp": _timestamp,
+    "timestamp": lambda value: timestamp_text(Timestamp(value.nanos)),
     "duration": _duration,
     "quantity": _quantity,
     "semver": _semver,

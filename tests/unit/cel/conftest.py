@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from measuring import Measured, measure
 
 from tollbar.cel import CelError, Env
-from tollbar.cel.engines.closures import ClosuresEngine, Measured
+from tollbar.cel.engines.closures import ClosuresEngine
 from tollbar.cel.engines.compiled import CompilingEngine
 
 ANYTHING = Env(variables=(("x", "dyn"), ("y", "dyn")))
@@ -28,13 +29,13 @@ def cel(request: pytest.FixtureRequest) -> CompilingEngine | ClosuresEngine:
 def measured(cel: CompilingEngine | ClosuresEngine) -> Callable[..., Measured]:
     """Compile and evaluate: `measured("x == y", x=1, y=2)`."""
 
-    def measure(source: str, **inputs: Any) -> Measured:
+    def compiled_and_measured(source: str, **inputs: Any) -> Measured:
         try:
-            return cel.compile(source, ANYTHING).measure(inputs)
+            return measure(cel.compile(source, ANYTHING), inputs)
         except CelError as error:
             return Measured(error, 0, 0)
 
-    return measure
+    return compiled_and_measured
 
 
 @pytest.fixture(scope="session")

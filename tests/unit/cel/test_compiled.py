@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.cel import RULE_ENV, CelError, CostBudget, Env
+from tollbar.cel import RULE_ENV, UNKNOWN, CelError, CostBudget, Env
 from tollbar.cel.core.limits import CostTracker
 from tollbar.cel.engines.closures import ClosureProgram, ClosuresEngine
 from tollbar.cel.engines.compiled import CompiledProgram, CompilingEngine
@@ -77,6 +77,32 @@ def test_a_nearly_full_stack_is_a_compile_error() -> None:
     room = sys.getrecursionlimit() - len(inspect.stack(0)) - 25
     deeper(0)
     assert {deeper(levels) for levels in range(room - 120, room)} == {"expression is nested too deeply"}
+
+
+def test_a_failure_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = CompilingEngine().compile("x.all(i, i.a == 1)", DYN)
+    assert isinstance(program, CompiledProgram)
+    monkeypatch.setattr(ClosureProgram, "evaluate", None)
+    assert str(program.evaluate({"x": [{"a": 1}, {}]})) == "1:12: no such key: a"
+
+
+LOOP = "x.all(i, i >= 0) && y != 1"
+
+
+def test_what_exceeds_the_limit_while_something_is_unknown_is_unknown() -> None:
+    program = CompilingEngine().compile(LOOP, Env(variables=(("x", "dyn"), ("y", "dyn"))))
+    inputs = {"x": list(range(20_000)), "y": 2}
+    assert (program.evaluate(inputs), program.evaluate_partial(inputs, frozenset({"y"}))) == (True, UNKNOWN)
+
+
+def test_an_expression_that_is_not_compiled_pays_for_closures() -> None:
+    inputs = {"x": [0] * 10}
+    small, large = (
+        CompilingEngine().compile(f"x.all(i, {' || '.join(['i == 1'] * terms)} || true)", DYN) for terms in (10, 200)
+    )
+    budgets = CostBudget(0), CostBudget(0)
+    assert [small.evaluate(inputs, budgets[0]), large.evaluate(inputs, budgets[1])] == [True, True]
+    assert budgets[1].steps < 50 * budgets[0].steps
 
 
 def test_the_function_does_not_fail_if_another_term_decides() -> None:

@@ -17,7 +17,7 @@ RESULTS: dict[str, tuple[str, tuple[str, ...], str | None]] = {
     "a list of unknown elements": ("list<list<A>>.flatten() -> list<A>", ("list<dyn>",), "list<dyn>"),
     "one variable for two": ("f(list<A>, A) -> A", ("list<int>", "int"), "int"),
     "one variable for two that differ": ("f(list<A>, A) -> A", ("list<int>", "string"), None),
-    "one variable, known from the second": ("f(list<A>, A) -> A", ("list<dyn>", "int"), "int"),
+    "one variable, not known from the first": ("f(list<A>, A) -> A", ("list<dyn>", "int"), "dyn"),
     "one variable for nested types that differ": ("f(A, A) -> A", ("list<int>", "list<string>"), None),
     "one variable for nested types that may be one": ("f(A, A) -> A", ("list<int>", "list<dyn>"), "list<int>"),
     "a variable that nothing tells": (".optional.none() -> optional_type<A>", (), "optional_type<dyn>"),

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from measuring import Measured
 
 from tollbar.cel import BUDGET, COMPILE, RUNTIME, CelEngine, CelError, Env
 from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS
-from tollbar.cel.engines.closures import Measured
 
 DYN = Env(variables=(("x", "dyn"),))
 
@@ -81,7 +81,7 @@ def test_an_expression_compiles_or_exceeds_a_limit(
     assert (described(found.answer), found.steps <= MAX_STEPS) == (want, True)
 
 
-TOO_MANY = (BUDGET, "evaluation exceeds the cost limit of 10000 steps")
+TOO_MANY = (BUDGET, "evaluation exceeds the cost limit of 800000 steps")
 TOO_LARGE = (BUDGET, "string becomes too large")
 NO_DURATION = (RUNTIME, "type conversion error from 'string' to 'google.protobuf.Duration'")
 TEN = "[0,1,2,3,4,5,6,7,8,9]"
@@ -113,16 +113,16 @@ EVALUATIONS: dict[str, tuple[str, Any, Any]] = {
         TOO_MANY,
     ),
     "nested comprehensions that would absorb": (
-        f"{TEN}.exists(a, {TEN}.exists(b, {TEN}.exists(c, {TEN}.exists(d, d > 9)))) || true",
+        f"{TEN}.exists(a, {TEN}.exists(b, {TEN}.exists(c, {TEN}.exists(d, {TEN}.exists(e, e > 9 || a > 9))))) || true",
         None,
         TOO_MANY,
     ),
     "nested maps that multiply": (
-        f"{TEN}.map(a, {TEN}.map(b, {TEN}.map(c, {TEN}.map(d, d)))).size() == 10",
+        f"{TEN}.map(a, {TEN}.map(b, {TEN}.map(c, {TEN}.map(d, {TEN}.map(e, e + 1))))).size() == 10",
         None,
         TOO_MANY,
     ),
-    "a comprehension over many elements": ("x.all(i, i >= 0)", list(range(100_000)), TOO_MANY),
+    "a comprehension over many elements": ("x.all(i, i >= 0)", list(range(200_000)), TOO_MANY),
     "a filter over many elements": (
         "x.filter(i, true).size() > 0",
         list(range(100_000)),
@@ -172,7 +172,7 @@ EVALUATIONS: dict[str, tuple[str, Any, Any]] = {
     ),
     "a pattern of 2 kB from data": (
         "'a'.matches(x) || true",
-        "a" * 1_025,
+        "a" * 2_000,
         TOO_MANY,
     ),
     "a pattern from data for each element": ("x.all(p, 'a'.matches(p))", ["a|" + "b" * i for i in range(90)], TOO_MANY),
@@ -184,7 +184,7 @@ EVALUATIONS: dict[str, tuple[str, Any, Any]] = {
     "a long duration": ("duration(x) > duration('1s')", "1h" * 50_000, TOO_MANY),
     "a duration made for backtracking": ("duration(x) > duration('1s')", "a" * 63 + "!", NO_DURATION),
     "a short duration of many units": ("duration(x) > duration('1s')", "1s" * 32, True),
-    "a long timestamp": ("timestamp(x) > timestamp(x)", "2" * 1_000_000, TOO_MANY),
+    "a long timestamp": ("timestamp(x) > timestamp(x)", "2" * 20_000_000, TOO_MANY),
     "a long quantity": ("sign(quantity(x)) == 1", "1" * 1_000_000, (RUNTIME, "not a quantity")),
     "a quantity with a huge exponent": ("sign(quantity(x)) == 1", "1e999999999", (RUNTIME, "not a quantity")),
     "quantities that grow": ("sign(quantity(x).add(quantity(x))) == 1", "1e999", True),

@@ -36,6 +36,10 @@ READS: dict[str, tuple[str, set[str]]] = {
     ),
     "a whole element": ("claims[0] == null", {"claims"}),
     "a field of a variable": ('claims.exists(c, c.metadata.name == "x")', {"claims.metadata.name"}),
+    "a field of the variable that a macro hides": (
+        "claims.exists(pod, pod.metadata.name == .pod.spec.nodeName)",
+        {"claims.metadata.name", "pod.spec.nodeName"},
+    ),
     "fields of nested variables": (
         'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "x"))',
         {"claims.spec.devices.requests.exactly.deviceClassName"},

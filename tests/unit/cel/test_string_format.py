@@ -81,6 +81,11 @@ FAILURES = {
         [True],
         "error during formatting: octal clause can only be used on integers, was given bool",
     ),
+    **{
+        f"%{verb} of an int with 5,000 digits": (f"%{verb}", [value], "integer overflow")
+        for verb, value in (("d", 10**5000), ("s", -(10**5000)), ("x", 10**5000), ("b", 10**5000), ("o", 10**5000))
+    },
+    "an int with 5,000 digits in a list": ("%s", [[10**5000]], "integer overflow"),
     "hexadecimal of a double": (
         "%x",
         [1.5],

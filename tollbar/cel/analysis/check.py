@@ -13,7 +13,7 @@ from tollbar.cel.core import schema
 from tollbar.cel.core.interface import COMPILE, CelError, Env
 from tollbar.cel.core.limits import MAX_QUOTED, quoted
 from tollbar.cel.core.schema import Types
-from tollbar.cel.core.values import KEYS, NUMERIC, ORDER, ORDERED, RELATIONS, no_overload_of
+from tollbar.cel.core.values import KEYS, NUMERIC, ORDER, ORDERED, RELATIONS, TYPE_NAMES, CelType, no_overload_of
 from tollbar.cel.core.values import kind as kind_of
 from tollbar.cel.library import string_format
 from tollbar.cel.library.table import LIBRARY
@@ -37,17 +37,19 @@ from tollbar.cel.syntax.tree import (
 
 _EQUALITY: Final = frozenset({"_==_", "_!=_"})
 _INDEXES: Final = {
-    "map": KEYS | {"bool", "dyn"},
+    "map": KEYS | {"dyn"},
     "list": frozenset({"int", "dyn"}),
-    "dyn": KEYS | {"bool", "dyn"},
+    "dyn": KEYS | {"dyn"},
+    "null_type": KEYS | {"dyn"},
 }
+_KIND_OF: Final = {name: kind for kind, name in TYPE_NAMES.items() if kind != "pattern"}
 _MAP_KEYS: Final = frozenset({"string", "int", "uint", "bool", "dyn"})
 
 
 def check(tree: Expr, env: Env) -> Types:
     """The types of all nodes.  Raises CelError of kind COMPILE."""
-    checker = _Checker()
-    result = checker.infer(tree, dict(env.variables))
+    checker = _Checker(env)
+    result = checker.infer(tree, checker.root)
     if result != "dyn" and not schema.alike(result, env.result):
         raise CelError(f"must evaluate to {env.result} but is {result}", tree.line, tree.column, COMPILE)
     return checker.types
@@ -64,7 +66,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class _Checker:
-    def __init__(self) -> None:
+    def __init__(self, env: Env) -> None:
+        self.root = dict(env.variables)
         self.types: Types = {}
         self.mixing = False
         """Whether the node is within the arguments of format(), which may be of several types."""
@@ -79,7 +82,7 @@ class _Checker:
     def type_of(self, node: Expr, scope: Mapping[str, str]) -> str:
         match node:
             case Literal(value=value):
-                return kind_of(value)
+                return f"type<{_KIND_OF[value.name]}>" if isinstance(value, CelType) else kind_of(value)
             case Name():
                 return self.name(node, scope)
             case Select():
@@ -118,6 +121,7 @@ class _Checker:
     # Variables, fields, elements.
 
     def name(self, node: Name, scope: Mapping[str, str]) -> str:
+        scope = self.root if node.root else scope
         if node.name not in scope:
             self.refuse(f"undefined variable {quoted(node.name)}{suggestion(node.name, scope)}", node)
         return scope[node.name]
@@ -153,19 +157,17 @@ class _Checker:
     def index(self, node: Index, scope: Mapping[str, str]) -> str:
         operand, optional = _unwrapped(self.infer(node.operand, scope))
         index, kind = schema.kind(self.infer(node.index, scope)), schema.kind(operand)
+        if index not in _INDEXES.get(kind, ()) or not (kind == "list" or schema.alike(index, schema.key(operand))):
+            self.refuse(no_overload_of("[]", (kind, index)), node)
         if kind == "map" and isinstance(node.index, Literal) and isinstance(node.index.value, str):
             found = self.field(operand, node.index.value, node)
-        elif index not in _INDEXES.get(kind, ()) or (
-            index not in ("string", "dyn") and self.has_string_keys(node.operand)
-        ):
-            self.refuse(no_overload_of("[]", (kind, index)), node)
         else:
             found = schema.element(operand)
+        if kind == "dyn" and not optional:
+            return "dyn"
+        if kind == "null_type":  # which cel-go takes for an optional map, or list
+            return "dyn" if index in ("int", "dyn") else "optional_type<dyn>"
         return f"optional_type<{found}>" if optional or node.optional else found
-
-    def has_string_keys(self, node: Expr) -> bool:
-        """Whether the value is a map of the API; maps of literals may have other keys."""
-        return isinstance(node, Select) and schema.kind(self.types[id(node)]) == "map" and not node.optional
 
     # Operators and functions.
 
@@ -225,8 +227,9 @@ class _Checker:
         for key in keys:
             if schema.kind(self.infer(key, scope)) not in _MAP_KEYS:
                 self.refuse("map keys are strings, integers or bools", key)
-        self.element(keys, frozenset(), "map's keys", scope)
-        return f"map<{self.element(tuple(value for _, value in node.entries), node.optional, 'map', scope)}>"
+        key_type = self.element(keys, frozenset(), "map's keys", scope)
+        values = tuple(value for _, value in node.entries)
+        return schema.map_of(key_type, self.element(values, node.optional, "map", scope))
 
     def element(self, nodes: tuple[Expr, ...], optional: frozenset[int], what: str, scope: Mapping[str, str]) -> str:
         """The common type of the elements of a literal; raises CelError if there is none."""
@@ -237,7 +240,8 @@ class _Checker:
                 if schema.kind(found) not in ("optional_type", "dyn"):
                     self.refuse(f"an entry with ? needs an optional, not {found}", node)
                 found = schema.element(found)
-            if joined and not self.mixing and not schema.alike(joined, found):
+            several = joined and (not schema.alike(joined, found) or _other_type(joined, found))
+            if several and not self.mixing:
                 self.refuse(f"a {what} must be of one type, not {joined} and {found}; dyn() takes any", node)
             joined = schema.common(joined or found, found)
         return joined or "dyn"
@@ -248,7 +252,7 @@ class _Checker:
         if kind not in ("list", "map", "dyn") or schema.fields(range_):
             self.refuse(f"{node.macro}() needs a list or a map, not {range_}", node)
         element = schema.element(range_)
-        key, item = ("int", element) if kind == "list" else ("dyn", "dyn")
+        key, item = ("int", element) if kind == "list" else (schema.key(range_),) * 2
         inner = {**scope, node.variable: item}
         if node.second is not None:
             inner = {**scope, node.variable: key, node.second: element}
@@ -259,11 +263,11 @@ class _Checker:
             case "map" | "transformList":
                 return f"list<{value}>"
             case "transformMap":
-                return f"map<{value}>"
+                return schema.map_of(key, value)
             case "transformMapEntry":
                 if schema.kind(value) not in ("map", "dyn"):
                     self.refuse(f"transformMapEntry() needs a map of one entry, not {value}", node)
-                return f"map<{schema.element(value)}>"
+                return schema.map_of(schema.key(value), schema.element(value))
             case "filter":
                 return f"list<{item}>"
             case _:
@@ -275,12 +279,17 @@ def _unwrapped(type_: str) -> tuple[str, bool]:
     return (schema.element(type_), True) if type_.startswith("optional_type") else (type_, False)
 
 
+def _other_type(a: str, b: str) -> bool:
+    """Whether both are types of types, but of different ones, which no literal mixes."""
+    return schema.kind(a) == "type" and a != b and "dyn" not in (schema.element(a), schema.element(b))
+
+
 def _searchable(item: str, container: str) -> bool:
     """Whether `item in container` can be true."""
     match schema.kind(container):
         case "list":
             return schema.alike(item, schema.element(container))
         case "map":
-            return schema.kind(item) in KEYS | {"bool", "dyn"}
+            return schema.kind(item) in KEYS | {"dyn"} and schema.alike(item, schema.key(container))
         case kind:
             return kind == "dyn"

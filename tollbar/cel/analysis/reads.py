@@ -118,8 +118,8 @@ class _Scan:
     def paths(self, node: Expr, scope: Mapping[str, Paths]) -> Paths:
         """The paths that the value of the node comes from, if these are known; whatever else it needs is read."""
         match node:
-            case Name(name=name):
-                return scope[name]
+            case Name(name=name, root=root):
+                return frozenset({(name,)}) if root else scope[name]
             case Select(operand=operand, field=field) if "." in field:
                 self.read(node, self.paths(operand, scope))
             case Select(operand=operand, field=field, test=test):

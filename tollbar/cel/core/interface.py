@@ -119,7 +119,8 @@ class Program(Protocol):
     ) -> bool | CelError | Literal[Unknown.UNKNOWN]:
         """Like evaluate, while what is at, above or below a path of `unknown` is not known yet.
 
-        UNKNOWN if the answer can depend on it.  Any other answer is the one that evaluate gives whatever the unknown
+        UNKNOWN if the answer can depend on it, or was not found within the cost limit, in which nodes cost more than in
+        `evaluate`.  Any other answer is the one that evaluate gives whatever the unknown
         values turn out to be, unless evaluation then exceeds its cost limit.
         """
         ...

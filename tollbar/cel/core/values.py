@@ -12,8 +12,18 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
-from tollbar.cel.core.interface import BUDGET
-from tollbar.cel.core.limits import CHARACTERS_PER_STEP, MAX_VALUE_DEPTH, CostTracker, Fault
+from tollbar.cel.core.interface import BUDGET, RUNTIME
+from tollbar.cel.core.limits import (
+    COMPARISON_STEPS,
+    MAX_VALUE_DEPTH,
+    MEMBER_STEPS,
+    NESTED_STEPS,
+    OBJECT_STEPS,
+    ORDER_STEPS,
+    SHORT,
+    CostTracker,
+    Fault,
+)
 from tollbar.model.quantity import Quantity
 from tollbar.model.semver import Version
 
@@ -195,9 +205,11 @@ TYPE_NAMES: Final = {kind: kind for kind in KINDS.values()} | {
 """The names of the kinds in type() and in CEL's own messages."""
 NUMERIC: Final = frozenset({"int", "uint", "double"})
 ORDERED: Final = frozenset({"string", "bytes", "bool", "timestamp", "duration"})
+NOT_JSON: Final = "input is not JSON"
 KUBERNETES: Final = frozenset({"quantity", "semver", "url", "format", "ip", "cidr"})
 """Kinds whose values fail on the left of == with a value of another kind."""
 _NESTED: Final = frozenset({"list", "map", "optional_type"})
+_PLAIN: Final = frozenset({"null_type", "bool"})
 KEYS: Final = frozenset({"string", "int", "uint", "double", "bool"})
 """Kinds that a map may be looked up with; numbers by value, so that 1, 1u and 1.0 are one key."""
 ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {"_<_": lt, "_<=_": le, "_>_": gt, "_>=_": ge}
@@ -210,12 +222,31 @@ def kind(value: object) -> str:
     try:
         return KINDS[type(value)]
     except KeyError:
-        raise Fault("input is not JSON") from None
+        raise Fault(NOT_JSON) from None
 
 
-def no_overload(name: str, *values: object) -> Fault:
-    """The error of an operation that is not defined for the kinds of these values."""
-    return Fault(no_overload_of(name, map(kind, values)))
+class NoOverload(Fault):
+    """The error of an operation that is not defined for the kinds of these values.
+
+    Its message is made when it is asked for: most of these errors are absorbed.
+    """
+
+    kind = RUNTIME
+    final = False
+
+    def __init__(self, name: str, types: tuple[type, ...]) -> None:  # not that of Fault, which takes longer
+        self.name = name
+        self.types = types
+
+    @property
+    def message(self) -> str:
+        if not KINDS.keys() >= set(self.types):
+            return NOT_JSON
+        return no_overload_of(self.name, (KINDS[type_] for type_ in self.types))
+
+
+def no_overload(name: str, *values: object) -> NoOverload:
+    return NoOverload(name, tuple(map(type, values)))
 
 
 def no_overload_of(name: str, kinds: Iterable[str]) -> str:
@@ -237,7 +268,8 @@ def equal(a: Any, b: Any, cost: CostTracker) -> bool:
 def same(a: Any, b: Any, cost: CostTracker, depth: int = 0) -> bool:
     """Whether two values are equal where cel-go counts a failed comparison as unequal: within lists, and for `in`."""
     if type(a) is str and type(b) is str:
-        cost.read(min(len(a), len(b)))
+        if len(a) >= SHORT:
+            cost.read(min(len(a), len(b)))
         return bool(a == b)
     kind_a, kind_b = kind(a), kind(b)
     if kind_a in NUMERIC and kind_b in NUMERIC:
@@ -249,7 +281,10 @@ def same(a: Any, b: Any, cost: CostTracker, depth: int = 0) -> bool:
     elif kind_a in _NESTED:
         if depth > MAX_VALUE_DEPTH:
             raise Fault("values are nested too deeply to compare", BUDGET)
+        cost.charge(NESTED_STEPS)
         return _same_items(a, b, cost, depth + 1)
+    elif kind_a not in _PLAIN:
+        cost.charge(OBJECT_STEPS)
     return bool(a == b)
 
 
@@ -258,10 +293,17 @@ def _same_items(a: Any, b: Any, cost: CostTracker, depth: int) -> bool:
         return a.present == b.present and (not a.present or same(a.value, b.value, cost, depth))
     if len(a) != len(b):
         return False
-    cost.charge(len(a))
     if isinstance(a, list):
-        return all(same(x, y, cost, depth) for x, y in zip(a, b, strict=True))
-    return all(has_key(b, key) and same(value, b[key], cost, depth) for key, value in a.items())
+        for x, y in zip(a, b, strict=True):
+            cost.charge(COMPARISON_STEPS)
+            if not same(x, y, cost, depth):
+                return False
+        return True
+    for key, value in a.items():
+        cost.charge(2 * COMPARISON_STEPS)
+        if not (has_key(b, key) and same(value, b[key], cost, depth)):
+            return False
+    return True
 
 
 def has_key(container: dict[Any, Any], key: Any) -> bool:
@@ -292,6 +334,8 @@ def compare(a: Any, b: Any, cost: CostTracker) -> int:
         raise no_overload("<", a, b)
     elif kind_a == "string" or kind_a == "bytes":
         cost.read(min(len(a), len(b)))
+    elif kind_a != "bool":
+        cost.charge(2 * OBJECT_STEPS)
     return bool(a > b) - bool(a < b)
 
 
@@ -299,6 +343,7 @@ def ordered(operator: str, a: Any, b: Any, cost: CostTracker) -> bool:
     """a < b and the like."""
     if type(a) is int and type(b) is int:
         return ORDER[operator](a, b)
+    cost.charge(ORDER_STEPS)
     kind_a, kind_b = kind(a), kind(b)
     if not (kind_a in NUMERIC and kind_b in NUMERIC) and (kind_a != kind_b or kind_a not in ORDERED):
         raise no_overload(operator, a, b)
@@ -309,14 +354,26 @@ def contains(item: Any, container: Any, cost: CostTracker) -> bool:
     """item in container: an equal element of a list, a key of a map."""
     match kind(container):
         case "list":
-            cost.charge(len(container))
-            if type(item) is str and len(item) < CHARACTERS_PER_STEP:
-                return item in container
-            return any(same(item, element, cost) for element in container)
+            cost.charge(MEMBER_STEPS)
+            return among(item, container, cost)
         case "map":
             return has_key(container, item)
         case _:
             raise no_overload("in", item, container)
+
+
+def among(item: Any, items: list[Any], cost: CostTracker) -> bool:
+    """Whether the list has an equal element; charged for those that are compared."""
+    return position(item, items, range(len(items)), cost) is not None
+
+
+def position(item: Any, items: list[Any], order: range, cost: CostTracker) -> int | None:
+    """The first index, in this order, of an element that equals the item."""
+    for index in order:
+        cost.charge(COMPARISON_STEPS)
+        if same(items[index], item, cost):
+            return index
+    return None
 
 
 def lookup(container: Any, index: Any) -> Any:
@@ -330,6 +387,8 @@ def lookup(container: Any, index: Any) -> Any:
 
 def find(container: Any, index: Any) -> Optional:
     """container[?index]; absent for values without fields or elements, Fault for an index of a wrong kind."""
+    if kind(index) not in KEYS:
+        raise no_overload("[]", container, index)
     if kind(container) in ("map", "list"):
         key = _key(container, index)
         if key is not None:

@@ -1,6 +1,7 @@
 """Evaluation by closures: when an expression is compiled, each node becomes a function of a frame.
 
-A frame is a list made for one evaluation: its cost tracker, the inputs, the unknown paths, then variables by depth.
+A frame is a list made for one evaluation: its cost tracker, the inputs, the unknown paths, the prices of failures, then
+variables by depth.
 So programs are shared between threads, and inputs are only read.
 
 && || exists all absorb failures, as CEL defines: a deciding term decides, whatever other terms failed with.  Exceeding
@@ -9,7 +10,7 @@ is absorbed in the same way, and otherwise takes precedence over errors.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from typing import Literal as OneOf
@@ -18,10 +19,12 @@ from tollbar.cel.analysis.check import check
 from tollbar.cel.analysis.checked import Checked, checked, too_deep
 from tollbar.cel.analysis.reads import Site, reads_of, touched, touches
 from tollbar.cel.core.interface import BUDGET, RUNTIME, UNKNOWN, CelEngine, CelError, CostBudget, Env, Inputs, Unknown
-from tollbar.cel.core.limits import MAX_ALLOCATION, CostTracker, Fault, quoted
+from tollbar.cel.core.limits import MAX_STEPS, CostTracker, Fault, quoted
 from tollbar.cel.core.schema import Types
-from tollbar.cel.core.values import ORDER, Optional, elements, equal, kind, no_overload, ordered, same
+from tollbar.cel.core.values import ABSENT, ORDER, Optional, elements, equal, kind, no_overload, ordered, same
 from tollbar.cel.engines import operations
+from tollbar.cel.engines.prices import Prices, prices_in_closures
+from tollbar.cel.engines.prices import prices as prices_of
 from tollbar.cel.syntax.tree import (
     Bind,
     Call,
@@ -35,6 +38,7 @@ from tollbar.cel.syntax.tree import (
     MapLiteral,
     Name,
     Select,
+    children,
 )
 
 Frame: TypeAlias = list[Any]
@@ -44,7 +48,8 @@ Scope: TypeAlias = dict[str, int]
 _COST: Final = 0
 _INPUTS: Final = 1
 _UNKNOWN: Final = 2
-_VARIABLES: Final = 3
+_FAILURES: Final = 3
+_VARIABLES: Final = 4
 
 
 class Unsettled(Exception):
@@ -58,61 +63,55 @@ class _Broken(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """An answer and what it cost: steps, and bytes allocated."""
+class Charged(NamedTuple):
+    """A function of a frame, with what is charged in advance for the nodes outside of loops, and for failures."""
 
-    answer: Any
-    steps: int
-    allocated: int
+    run: Evaluate
+    fixed_cost: int
+    failures: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ClosureProgram:
-    """`fixed_cost` is the cost of the nodes outside of loops, which is charged in advance.
+    """`whole` is the function of the tree.
 
-    `partial_run` makes the function for partial evaluation at its first use: it takes as much memory as `run` again,
-    and most programs are never evaluated partially.
+    `partial_run` makes the one for partial evaluation at its first use: it takes as much memory again, and most
+    programs are never evaluated partially.
     """
 
     source: str
     reads: frozenset[str]
     tree: Expr = field(repr=False)
     result: str = field(repr=False)
-    fixed_cost: int = field(repr=False)
     variables: int = field(repr=False)
-    run: Evaluate = field(repr=False)
-    partial_run: Callable[[], Evaluate] = field(repr=False)
+    whole: Charged = field(repr=False)
+    partial_run: Callable[[], Charged] = field(repr=False)
+
+    @property
+    def fixed_cost(self) -> int:
+        return self.whole.fixed_cost
 
     def evaluate(self, inputs: Inputs | Mapping[str, Any], budget: CostBudget | None = None) -> Any:
-        return self.answer(self.run, inputs, frozenset(), CostTracker(self.fixed_cost), budget)
+        return self.answer(self.whole, inputs, frozenset(), budget)
 
     def evaluate_partial(
         self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None = None
     ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
         if not unknown or not touches(unknown, self.reads):
             return self.evaluate(inputs, budget)
-        return self.answer(
-            lambda frame: self.partial_run()(frame), inputs, unknown, CostTracker(self.fixed_cost), budget
-        )
-
-    def measure(self, inputs: Inputs | Mapping[str, Any]) -> Measured:
-        """evaluate, with its cost."""
-        cost = CostTracker(self.fixed_cost)
-        answer = self.answer(self.run, inputs, frozenset(), cost)
-        return Measured(answer, cost.charged, MAX_ALLOCATION - cost.bytes_left)
+        try:
+            run = self.partial_run()
+        except RecursionError:
+            return CelError("evaluation is nested too deeply", self.tree.line, self.tree.column, BUDGET)
+        answer = self.answer(run, inputs, unknown, budget)
+        return UNKNOWN if isinstance(answer, CelError) and answer.kind == BUDGET else answer
 
     def answer(
-        self,
-        run: Evaluate,
-        inputs: Inputs | Mapping[str, Any],
-        unknown: frozenset[str],
-        cost: CostTracker,
-        budget: CostBudget | None = None,
+        self, charged: Charged, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None
     ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
-        tree = self.tree
+        tree, cost = self.tree, CostTracker(charged.fixed_cost)
         try:
-            value = run([cost, inputs, unknown, *(None,) * self.variables])
+            value = charged.run([cost, inputs, unknown, charged.failures, *(None,) * self.variables])
             found = self.result if self.result == "dyn" else kind(value)
         except Unsettled:
             return UNKNOWN
@@ -142,33 +141,78 @@ class ClosuresEngine(CelEngine):
 def closures(found: Checked) -> ClosureProgram:
     """Raises CelError if the remaining stack is too small for the expression."""
     try:
-        run, variables = _closure(found.tree, found.types)
-        cost = operations.nodes(found.tree)
+        prices = prices_of(found.tree, found.types)
+        run, variables = _closure(found.tree, found.types, prices)
+        whole = Charged(run, prices.fixed(found.tree), prices.failures)
     except RecursionError:
         raise too_deep() from None
     partial_run = cache(partial(_partial_run, found.tree, found.env))
-    return ClosureProgram(found.source, found.reads, found.tree, found.result, cost, variables, run, partial_run)
+    return ClosureProgram(found.source, found.reads, found.tree, found.result, variables, whole, partial_run)
 
 
-def _partial_run(tree: Expr, env: Env) -> Evaluate:
+def failing_constants(source: str, env: Env) -> list[CelError]:
+    """See `tollbar.cel.failing_constants`; all parts together may cost what one evaluation may."""
+    try:
+        found = checked(source, env)
+        parts = _constant_parts(found.tree)
+        programs = [closures(found._replace(tree=part, env=replace(env, result="dyn"))) for part in parts]
+    except (CelError, RecursionError):
+        return []
+    budget = CostBudget(MAX_STEPS)
+    errors = []
+    for program in programs:
+        answer = program.evaluate({}, budget) if budget.steps > 0 else None
+        if isinstance(answer, CelError) and answer.kind == RUNTIME:
+            errors.append(answer)
+    return errors
+
+
+def _constant_parts(node: Expr) -> Iterator[Expr]:
+    """The largest parts of the tree that need no variable from outside of them, literals excepted."""
+    if isinstance(node, Literal):
+        return
+    if not _needs_variable(node, frozenset()):
+        yield node
+        return
+    for child in children(node):
+        yield from _constant_parts(child)
+
+
+def _needs_variable(node: Expr, bound: frozenset[str]) -> bool:
+    match node:
+        case Name(name=name, root=root):
+            return root or name not in bound
+        case Bind(variable=variable, value=value, body=body):
+            return _needs_variable(value, bound) or _needs_variable(body, bound | {variable})
+        case Comprehension(range=range_, variable=variable, second=second):
+            inner = bound | {variable, second or variable}
+            parts = [part for part in (node.predicate, node.value) if part is not None]
+            return _needs_variable(range_, bound) or any(_needs_variable(part, inner) for part in parts)
+        case _:
+            return any(_needs_variable(child, bound) for child in children(node))
+
+
+def _partial_run(tree: Expr, env: Env) -> Charged:
     """Types and sites are computed again: keeping them for all programs would take more memory than it saves time."""
     types = check(tree, env)
     _, sites = reads_of(tree, types, env)
-    return _closure(tree, types, sites)[0]
+    prices = prices_in_closures(tree, types)
+    return Charged(_closure(tree, types, prices, sites)[0], prices.fixed(tree), prices.failures)
 
 
-def _closure(tree: Expr, types: Types, sites: dict[int, Site] | None = None) -> tuple[Evaluate, int]:
+def _closure(tree: Expr, types: Types, prices: Prices, sites: dict[int, Site] | None = None) -> tuple[Evaluate, int]:
     """The function of the whole tree, and how many variables its frames need.
 
     It raises CelError, and Unsettled at a site (by id() of its node) that touches an unknown path.
     """
-    builder = _Builder(types, sites or {})
+    builder = _Builder(types, prices, sites or {})
     return builder.build(tree, {}), builder.variables
 
 
 class _Builder:
-    def __init__(self, types: Types, sites: dict[int, Site]) -> None:
+    def __init__(self, types: Types, prices: Prices, sites: dict[int, Site]) -> None:
         self.types = types
+        self.prices = prices
         self.sites = sites
         self.variables = 0
         self.lazy: dict[int, Evaluate] = {}
@@ -191,7 +235,7 @@ class _Builder:
 
     def name(self, node: Name, scope: Scope) -> Evaluate:
         name = node.name
-        if name in scope:
+        if name in scope and not node.root:
             return self.bound(scope[name])
 
         def variable(frame: Frame) -> Any:
@@ -241,15 +285,19 @@ class _Builder:
         return self.faulting(node, lambda frame: operations.select(operand(frame), field))
 
     def index(self, node: Index, scope: Scope) -> Evaluate:
+        """The index of an absent optional is not evaluated."""
         operand, index = self.build(node.operand, scope), self.build(node.index, scope)
-        if node.optional:
-            return self.faulting(
-                node, lambda frame: operations.optional_index(frame[_COST], operand(frame), index(frame))
-            )
-        literal = isinstance(node.index, Literal)
-        return self.faulting(
-            node, lambda frame: operations.index(frame[_COST], operand(frame), index(frame), literal=literal)
-        )
+        literal, optional = isinstance(node.index, Literal), node.optional
+
+        def element(frame: Frame) -> Any:
+            container = operand(frame)
+            if container is ABSENT:
+                return ABSENT
+            if optional:
+                return operations.optional_index(frame[_COST], container, index(frame))
+            return operations.index(frame[_COST], container, index(frame), literal=literal)
+
+        return self.faulting(node, element)
 
     # Operators and functions.
 
@@ -342,7 +390,7 @@ class _Builder:
     # Literals.
 
     def list_literal(self, node: ListLiteral, scope: Scope) -> Evaluate:
-        if (constant := operations.constant_list(node)) is not None:
+        if (constant := operations.constant(node)) is not operations.UNSET:
             return lambda _: constant
         items = tuple(self.build(element, scope) for element in node.elements)
         optional = node.optional
@@ -351,6 +399,8 @@ class _Builder:
         )
 
     def map_literal(self, node: MapLiteral, scope: Scope) -> Evaluate:
+        if (constant := operations.constant(node)) is not operations.UNSET:
+            return lambda _: constant
         entries = tuple((self.build(key, scope), self.build(value, scope)) for key, value in node.entries)
         optional = node.optional
         return self.faulting(
@@ -366,7 +416,7 @@ class _Builder:
         value, inner = self.build(node.value, scope), self.slot(scope, node.variable)
         place = inner[node.variable]
         if node.lazy:
-            self.lazy[place] = value
+            self.lazy[place] = self.faulting(node, _at_first_use(value))
         body = self.build(node.body, inner)
 
         def eager(frame: Frame) -> Any:
@@ -394,35 +444,38 @@ class _Builder:
     def rounds(self, node: Comprehension, scope: Scope, inner: Scope) -> "Rounds":
         """Sets the variables to one element after the other, and charges for what is done with it."""
         range_, macro = self.build(node.range, scope), node.macro
-        per_round = operations.repeated(node)
+        per_round = self.prices.round(node)
         first, sized = inner[node.variable], macro in operations.SIZED
+        second = None if node.second is None else inner[node.second]
 
-        if node.second is None:
-
-            def one(frame: Frame) -> Iterator[Any]:
-                items = elements(range_(frame), macro)
-                cost = frame[_COST]
-                if sized:
-                    cost.new_list(len(items))
-                for item in items:
-                    cost.charge(per_round)
-                    frame[first] = item
-                    yield item
-
-            return one
-        second = inner[node.second]
-
-        def two(frame: Frame) -> Iterator[Any]:
+        def rounds(frame: Frame) -> Iterator[Any]:
             items = elements(range_(frame), macro)
             cost = frame[_COST]
             if sized:
                 cost.new_list(len(items))
-            for key, item in operations.pairs(items, macro):
+            for item in items if second is None else operations.pairs(items, macro):
                 cost.charge(per_round)
-                frame[first], frame[second] = key, item
-                yield key
+                if second is None:
+                    frame[first] = item
+                else:
+                    frame[first], frame[second] = item
+                yield frame[first]
 
-        return two
+        return rounds
+
+
+def _at_first_use(value: Evaluate) -> Evaluate:
+    """The value of a bound variable; a failure is kept, and charged like one that a term absorbs."""
+
+    def compute(frame: Frame) -> Any:
+        try:
+            return value(frame)
+        except (CelError, Unsettled) as caught:
+            _absorbed(None, caught)
+            frame[_COST].charge(frame[_FAILURES][0])
+            raise
+
+    return compute
 
 
 Rounds: TypeAlias = Callable[[Frame], Iterator[Any]]
@@ -460,7 +513,8 @@ def _settled(decisive: bool, terms: Iterable[Evaluate], frame: Frame) -> Any:
             if term(frame) is decisive:
                 return decisive
         except (CelError, Unsettled) as caught:
-            failure = _absorbed(failure, caught)
+            first, failure = failure is None, _absorbed(failure, caught)
+            frame[_COST].charge(frame[_FAILURES][not first])
     if failure is None:
         return not decisive
     try:

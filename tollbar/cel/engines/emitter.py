@@ -5,20 +5,22 @@ to the current block; `branch` appends statements that jump on true and on false
 order of what was emitted.  The function can name nothing but the entries of `_GLOBALS` and its constants (K0, K1, ...):
 variables of the expression become numbered ones, fields and literals stay data.
 
-The line number of a syntax node is the number of the node of the tree that it comes from, so that the traceback of an
-exceeded limit tells the place in the expression.
+The line number of a syntax node that can fail is the number of its place in the expression, so the traceback of a
+failure tells the place, and the error is found without evaluating again.
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from tollbar.cel.core.limits import Fault
+from tollbar.cel.core.interface import CelError
+from tollbar.cel.core.limits import SHORT, CostTracker, Fault, quoted
 from tollbar.cel.core.schema import Types
-from tollbar.cel.core.values import RELATIONS, Optional, elements, equal, kind, ordered, same
+from tollbar.cel.core.values import ABSENT, RELATIONS, Optional, elements, equal, kind, no_overload, ordered, same
 from tollbar.cel.engines import operations
-from tollbar.cel.engines.operations import SHORT
+from tollbar.cel.engines.prices import Prices
 from tollbar.cel.syntax.tree import (
     QUANTIFIERS,
     Bind,
@@ -35,6 +37,8 @@ from tollbar.cel.syntax.tree import (
     Select,
 )
 
+FILE: Final = "<expression>"
+"""The name of the file that tracebacks show for functions."""
 _INPUTS: Final = "inputs"
 _COST: Final = "cost"
 _PLAIN: Final = (type(None), bool, int, float, str, bytes)
@@ -44,44 +48,101 @@ _MAPPED: Final = frozenset({"transformMap", "transformMapEntry"})
 
 
 class Failed(Exception):
-    """Raised by a function that has no value; the closures then tell the error."""
+    """Raised where no term decides, with the error of the first one that failed."""
+
+    def __init__(self, error: CelError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
-def absorb(caught: Exception) -> bool:
-    """True for a failure of a term; raises again what ends the whole evaluation."""
+class Uncharged(Exception):
+    """Raised by a function that was called without a cost tracker, when a term fails."""
+
+
+class Place(NamedTuple):
+    """Where a function can fail: a node, and the variables that hold its operands, "" for those that are literals."""
+
+    node: Expr
+    operands: tuple[str, ...] = ()
+
+
+def failure(places: Sequence[Place], caught: Exception) -> CelError:
+    """The error that an exception of the function stands for; raises again an exception that stands for none."""
+    if isinstance(caught, Failed):
+        return caught.error
+    found = None
+    trace = caught.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILE:
+            found = trace
+        trace = trace.tb_next
+    if found is None or isinstance(caught, RecursionError):
+        raise caught
+    node, names = places[found.tb_lineno - 1]
+    if isinstance(caught, Fault):
+        return CelError(caught.message, node.line, node.column, caught.kind)
+    if found.tb_next is not None:
+        raise caught
+    variables, constants = found.tb_frame.f_locals, found.tb_frame.f_globals
+    try:
+        _again(node, [variables[name] if name in variables else constants.get(name) for name in names])
+    except Fault as fault:
+        return CelError(fault.message, node.line, node.column, fault.kind)
+    raise caught
+
+
+def _again(node: Expr, operands: list[Any]) -> None:
+    """What the function did in place, by the operation that has an error for it."""
+    match node:
+        case Name(name=name):
+            raise Fault(f"variable {quoted(name)} has no value")
+        case Select(field=field):
+            operations.select(operands[0], field)
+        case Index(index=Literal(value=key)):
+            operations.index(CostTracker(), operands[0], key, literal=True)
+        case Call(function=name, arguments=arguments):
+            pairs = zip(arguments, operands, strict=True)
+            raise no_overload(name, *(node.value if isinstance(node, Literal) else value for node, value in pairs))
+
+
+def absorb(
+    places: Sequence[Place],
+    steps: tuple[int, int],
+    caught: Exception,
+    failed: CelError | None,
+    cost: CostTracker | None,
+) -> CelError:
+    """The first error of the terms, after one more of them failed; raises again what ends the whole evaluation."""
     if isinstance(caught, RecursionError) or (isinstance(caught, Fault) and caught.final):
         raise caught
-    return True
+    if cost is None:
+        raise Uncharged
+    cost.charge(steps[failed is not None])
+    return failed or failure(places, caught)
 
 
+def refuse(name: str, *values: Any) -> NoReturn:
+    """Ends an operation that is not defined for the kinds of these values."""
+    raise no_overload(name, *values)
+
+
+def refuse_result(wanted: str, value: Any) -> NoReturn:
+    raise Fault(f"must evaluate to {wanted} but is {kind(value)}")
+
+
+_FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
+    *(dict, int, len, list, str, type),
+    *(elements, equal, kind, ordered, refuse, refuse_result, same),
+    *(operations.as_map, operations.contains, operations.has, operations.index, operations.insert_all),
+    *(operations.make_list, operations.make_map, operations.optional_index, operations.pairs),
+    *(operations.refused, operations.select),
+)
 _GLOBALS: Final[dict[str, Any]] = {
     "__builtins__": {},
     "ABSORBED": (Fault, Failed, LookupError, TypeError, ArithmeticError, RecursionError),
     "Failed": Failed,
     "UNSET": operations.UNSET,
-    "absorb": absorb,
-    "as_map": operations.as_map,
-    "contains": operations.contains,
-    "dict": dict,
-    "elements": elements,
-    "equal": equal,
-    "has": operations.has,
-    "index": operations.index,
-    "insert_all": operations.insert_all,
-    "int": int,
-    "kind": kind,
-    "len": len,
-    "list": list,
-    "make_list": operations.make_list,
-    "make_map": operations.make_map,
-    "optional_index": operations.optional_index,
-    "ordered": ordered,
-    "pairs": operations.pairs,
-    "refused": operations.refused,
-    "same": same,
-    "select": operations.select,
-    "str": str,
-    "type": type,
+    **{function.__name__: function for function in _FUNCTIONS},
 }
 
 
@@ -122,22 +183,33 @@ def if_(test: ast.expr, then: Block, otherwise: Block | None = None) -> ast.If:
     return ast.If(test, then or [ast.Pass()], otherwise or [])
 
 
-FAIL: Final = ast.Raise(load("Failed"))
+def fail(error: str) -> ast.Raise:
+    """Raises the error that the variable holds."""
+    return ast.Raise(call("Failed", load(error)))
+
+
+class Refusal(NamedTuple):
+    """What a function calls for a value that is not a bool: `function(what, value)`, at the node."""
+
+    node: Expr
+    function: str
+    what: str
 
 
 class Emitter:
     """Emits one tree.
 
-    After `module`, `globals` are those of the function, `places` the nodes by line number from 1, and `charges` tells
-    whether the function uses its cost tracker.
+    After `module`, `globals` are those of the function, `places` those of failures by line number from 1, and `charges`
+    tells whether the function needs a cost tracker even if nothing fails.
     """
 
-    def __init__(self, types: Types, *, optionals: bool) -> None:
-        """`optionals` tells whether any value can be an optional, of which a field is not a key."""
+    def __init__(self, types: Types, prices: Prices) -> None:
         self.types = types
-        self.optionals = optionals
-        self.globals = dict(_GLOBALS)
-        self.places: list[Expr] = []
+        self.prices = prices
+        self.optionals = prices.optionals
+        """Whether any value can be an optional, of which a field is not a key."""
+        self.places: list[Place] = []
+        self.globals = {**_GLOBALS, "absorb": partial(absorb, self.places, prices.failures)}
         self.charges = False
         self.block: Block = []
         self.count = 0
@@ -147,11 +219,14 @@ class Emitter:
     def module(self, tree: Expr, result: str) -> ast.Module:
         """The function; `result` is the kind that its value must have, or dyn."""
         if result == "bool":
-            self.branch(tree, {}, [ast.Return(ast.Constant(True))], [ast.Return(ast.Constant(False))])
+            refusal = Refusal(tree, "refuse_result", result)
+            self.branch(tree, {}, [ast.Return(ast.Constant(True))], [ast.Return(ast.Constant(False))], refusal)
         else:
             value = self.stored(self.value(tree, {}))
             if result != "dyn":
-                self.block.append(if_(compare(call("kind", value), ast.NotEq(), ast.Constant(result)), [FAIL]))
+                found = self.run(tree, "kind", value)
+                refused = self.run(tree, "refuse_result", ast.Constant(result), value)
+                self.block.append(if_(compare(found, ast.NotEq(), ast.Constant(result)), [ast.Expr(refused)]))
             self.block.append(ast.Return(value))
         arguments = ast.arguments([], [ast.arg(_INPUTS), ast.arg(_COST)], None, [], [], None, [])
         function = ast.FunctionDef("evaluate", arguments, self.block, [])
@@ -180,13 +255,13 @@ class Emitter:
         return self.shared(node.value)
 
     def variable(self, node: Name, scope: Scope) -> ast.expr:
-        if node.name in scope:
+        if node.name in scope and not node.root:
             name = scope[node.name]
             if name not in self.thunks:
                 return load(name)
             unset = compare(load(name), ast.Is(), load("UNSET"))
             return ast.IfExp(unset, call(self.thunks[name]), load(name))
-        return item(load(_INPUTS), ast.Constant(node.name))
+        return self.placed(item(load(_INPUTS), ast.Constant(node.name)), node)
 
     def select(self, node: Select, scope: Scope) -> ast.expr:
         operand, field = self.value(node.operand, scope), ast.Constant(node.field)
@@ -197,25 +272,44 @@ class Emitter:
                 operand,
                 "dict",
                 lambda value: compare(field, ast.In(), value),
-                lambda value: call("has", value, field),
+                lambda value: self.run(node, "has", value, field),
             )
-        return call("select", operand, field) if self.optionals else item(operand, field)
+        return self.run(node, "select", operand, field) if self.optionals else self.item(node, operand, field)
+
+    def item(self, node: Select | Index, operand: ast.expr, key: ast.expr) -> ast.expr:
+        """operand[key], which fails at the node."""
+        name, named = self.named(operand)
+        return self.placed(item(named, key), node, name.id)
 
     def index(self, node: Index, scope: Scope) -> ast.expr:
+        if self.optionals and not isinstance(node.index, Literal):
+            return self.index_of_present(node, scope)
         operand, index = self.values((node.operand, node.index), scope)
         constant = node.index.value if isinstance(node.index, Literal) else None
         if node.optional:
             return self.run(node, "optional_index", self.cost(), operand, index)
         if type(constant) is str and len(constant) < SHORT and not self.optionals:
-            return item(operand, index)
+            return self.item(node, operand, index)
         if type(constant) is int and constant >= 0:
             return self.by_type(
                 operand,
                 "list",
-                lambda value: item(value, index),
-                lambda value: self.run(node, "index", self.cost(), value, index),
+                lambda value: self.item(node, value, index),
+                lambda value: self.run(node, "index", self.cost(), value, index, ast.Constant(True)),
             )
-        return self.run(node, "index", self.cost(), operand, index)
+        literal = ast.Constant(isinstance(node.index, Literal))
+        return self.run(node, "index", self.cost(), operand, index, literal)
+
+    def index_of_present(self, node: Index, scope: Scope) -> ast.expr:
+        """The index of an absent optional is not evaluated."""
+        operand, result = self.stored(self.value(node.operand, scope)), self.temporary()
+        with self.nested() as block:
+            function = "optional_index" if node.optional else "index"
+            index = self.value(node.index, scope)
+            block.append(assign(result, self.run(node, function, self.cost(), operand, index)))
+        absent = compare(operand, ast.Is(), self.shared(ABSENT))
+        self.block.append(if_(absent, [assign(result, operand)], block))
+        return load(result)
 
     def call(self, node: Call, scope: Scope) -> ast.expr:
         name = node.function
@@ -253,17 +347,20 @@ class Emitter:
             if len(types) == len(arguments) and all(types[position] is type_ for position, type_ in given.items())
         }
         open_ = [position for position in range(len(arguments)) if position not in given]
+        names = [""] * len(arguments)
         if not open_:
-            return self.run(node, self.shared(fitting.get(())), self.cost(), *arguments)
+            return self.placed(call(self.shared(fitting.get(())), self.cost(), *arguments), node, *names)
         types = []
         for position in open_:
-            arguments[position], value = self.named(arguments[position])
+            arguments[position], value = named, _ = self.named(arguments[position])
+            names[position] = named.id
             types.append(call("type", value))
         if len(types) == 1:
             table = self.shared({key[0]: implementation for key, implementation in fitting.items()})
-            return self.run(node, item(table, types[0]), self.cost(), *arguments)
-        key = ast.Tuple(list(types), ast.Load())
-        return self.run(node, item(self.shared(fitting), key), self.cost(), *arguments)
+            key: ast.expr = types[0]
+        else:
+            table, key = self.shared(fitting), ast.Tuple(list(types), ast.Load())
+        return self.placed(call(item(table, key), self.cost(), *arguments), node, *names)
 
     def relation(self, node: Call, scope: Scope) -> ast.expr:
         name, (a, b) = node.function, node.arguments
@@ -303,7 +400,7 @@ class Emitter:
                 number = compare(again, ast.IsNot() if positive else ast.Is(), ast.Constant(bool(wanted)))
                 found = ast.BoolOp(ast.And() if positive else ast.Or(), [found, number])
         if may_refuse:
-            found = ast.BoolOp(ast.Or(), [found, call("refused", again, constant)])
+            found = ast.BoolOp(ast.Or(), [found, self.run(node, "refused", again, constant)])
         return found
 
     def contains(self, node: Call, scope: Scope) -> ast.expr:
@@ -325,24 +422,28 @@ class Emitter:
         optional = self.stored(self.value(node.arguments[0], scope))
         result, whole = self.temporary(), node.function == "or"
         is_optional = compare(call("type", optional), ast.Is(), self.shared(Optional))
-        self.block.append(if_(not_(is_optional), [FAIL]))
+        refused = self.run(node, "refuse", ast.Constant(node.function), optional)
+        self.block.append(if_(not_(is_optional), [ast.Expr(refused)]))
         with self.nested() as other:
             value = self.value(node.arguments[1], scope)
             other.append(assign(result, value))
             if whole:
                 is_other = compare(call("type", load(result)), ast.Is(), self.shared(Optional))
-                other.append(if_(not_(is_other), [FAIL]))
+                refused = self.run(node, "refuse", ast.Constant(node.function), optional, load(result))
+                other.append(if_(not_(is_other), [ast.Expr(refused)]))
         present = optional if whole else ast.Attribute(optional, "value", ast.Load())
         self.block.append(if_(ast.Attribute(optional, "present", ast.Load()), [assign(result, present)], other))
         return load(result)
 
     def list_literal(self, node: ListLiteral, scope: Scope) -> ast.expr:
-        if (constant := operations.constant_list(node)) is not None:
+        if (constant := operations.constant(node)) is not operations.UNSET:
             return self.shared(constant)
         items = ast.List(self.values(node.elements, scope), ast.Load())
         return self.run(node, "make_list", self.cost(), items, self.shared(node.optional))
 
     def map_literal(self, node: MapLiteral, scope: Scope) -> ast.expr:
+        if (constant := operations.constant(node)) is not operations.UNSET:
+            return self.shared(constant)
         flat = self.values(tuple(part for entry in node.entries for part in entry), scope)
         entries: list[ast.expr] = [
             ast.Tuple([key, value], ast.Load()) for key, value in zip(flat[::2], flat[1::2], strict=True)
@@ -358,7 +459,7 @@ class Emitter:
                 value = self.value(part, scope)
                 block.append(assign(result, value))
             blocks.append(block)
-        self.block.append(if_(self.truth(node.condition, scope), *blocks))
+        self.block.append(if_(self.truth(node.condition, scope, Refusal(node, "refuse", "?:")), *blocks))
         return load(result)
 
     def bind(self, node: Bind, scope: Scope) -> ast.expr:
@@ -372,15 +473,20 @@ class Emitter:
 
     def bind_later(self, node: Bind, scope: Scope, name: str) -> None:
         """The value is computed at most once: a second attempt after a failure would not be charged."""
-        thunk, tried = self.temporary(), self.temporary()
-        with self.nested() as body:
-            body += [ast.Nonlocal([name, tried]), if_(load(tried), [FAIL]), assign(tried, ast.Constant(True))]
+        thunk, failed = self.temporary(), self.temporary()
+        with self.nested() as attempted:
             value = self.value(node.value, scope)
-            body += [assign(name, value), ast.Return(load(name))]
+            attempted.append(assign(name, value))
+        body: Block = [
+            ast.Nonlocal([name, failed]),
+            if_(load(failed), [fail(failed)]),
+            self.attempt(node, attempted, failed, [fail(failed)]),
+            ast.Return(load(name)),
+        ]
         arguments = ast.arguments([], [], None, [], [], None, [])
         self.block += [
             assign(name, load("UNSET")),
-            assign(tried, ast.Constant(False)),
+            assign(failed, ast.Constant(None)),
             ast.FunctionDef(thunk, arguments, body, []),
         ]
         self.thunks[name] = thunk
@@ -390,29 +496,30 @@ class Emitter:
         result, failed = self.temporary(), self.temporary()
         decisive = node.operator == "||"
         go_on = load(result) if not decisive else not_(load(result))
-        self.block.append(assign(failed, ast.Constant(False)))
+        self.block.append(assign(failed, ast.Constant(None)))
         for number, term in enumerate(node.terms):
             with self.nested() as body:
-                value = self.truth(term, scope)
+                value = self.truth(term, scope, Refusal(term, "refuse", node.operator))
                 body.append(assign(result, value))
             attempt = self.attempt(node, body, failed, [assign(result, ast.Constant(not decisive))])
             self.block.append(if_(go_on, [attempt]) if number else attempt)
-        self.block.append(if_(ast.BoolOp(ast.And(), [load(failed), go_on]), [FAIL]))
+        self.block.append(if_(ast.BoolOp(ast.And(), [load(failed), go_on]), [fail(failed)]))
         return load(result)
 
     def attempt(self, node: Expr, body: Block, failed: str, then: Block) -> ast.stmt:
-        """The body; after a failure in it `failed` is True, and `then` runs."""
-        note = assign(failed, self.run(node, "absorb", load("caught")))
+        """The body; after a failure in it `failed` holds the first error, and `then` runs."""
+        note = assign(failed, self.run(node, "absorb", load("caught"), load(failed), load(_COST)))
         handler = ast.ExceptHandler(load("ABSORBED"), "caught", [note, *then])
         return ast.Try(body, [handler], [], [])
 
-    def truth(self, node: Expr, scope: Scope) -> ast.expr:
+    def truth(self, node: Expr, scope: Scope, refusal: Refusal) -> ast.expr:
         """The value, after making sure that it is a bool."""
         value = self.value(node, scope)
         if self.is_bool(node):
             return value
         stored = self.stored(value)
-        self.block.append(if_(compare(call("type", stored), ast.IsNot(), self.shared(bool)), [FAIL]))
+        refused = self.run(refusal.node, refusal.function, ast.Constant(refusal.what), stored)
+        self.block.append(if_(compare(call("type", stored), ast.IsNot(), self.shared(bool)), [ast.Expr(refused)]))
         return stored
 
     def is_bool(self, node: Expr) -> bool:
@@ -433,7 +540,7 @@ class Emitter:
 
     # Conditions.
 
-    def branch(self, node: Expr, scope: Scope, true: Block, false: Block) -> None:
+    def branch(self, node: Expr, scope: Scope, true: Block, false: Block, refusal: Refusal) -> None:
         """Appends statements that run `true` or `false`.  One of them may be empty; the other then ends with a jump."""
         match node:
             case Logic(operator="&&") if false:
@@ -443,9 +550,9 @@ class Emitter:
                 self.terms(node, scope, true, [])
                 self.block += false
             case Call(function="!_", arguments=(operand,)):
-                self.branch(operand, scope, false, true)
+                self.branch(operand, scope, false, true, Refusal(node, "refuse", "!_"))
             case _:
-                value = self.truth(node, scope)
+                value = self.truth(node, scope, refusal)
                 if true:
                     self.block.append(if_(value, true))
                     self.block += false
@@ -454,12 +561,12 @@ class Emitter:
 
     def terms(self, node: Logic, scope: Scope, true: Block, false: Block) -> None:
         failed = self.temporary()
-        self.block.append(assign(failed, ast.Constant(False)))
+        self.block.append(assign(failed, ast.Constant(None)))
         for term in node.terms:
             with self.nested() as body:
-                self.branch(term, scope, true, false)
+                self.branch(term, scope, true, false, Refusal(term, "refuse", node.operator))
             self.block.append(self.attempt(node, body, failed, []))
-        self.block.append(if_(load(failed), [FAIL]))
+        self.block.append(if_(load(failed), [fail(failed)]))
 
     # Macros.
 
@@ -501,7 +608,7 @@ class Emitter:
         steps = ast.Attribute(self.cost(), "steps_left", ast.Store())
         left = ast.Attribute(self.cost(), "steps_left", ast.Load())
         return [
-            ast.AugAssign(steps, ast.Sub(), ast.Constant(operations.repeated(node))),
+            ast.AugAssign(steps, ast.Sub(), ast.Constant(self.prices.round(node))),
             if_(compare(left, ast.Lt(), ast.Constant(0)), [ast.Expr(self.run_method(node, "charge", ast.Constant(0)))]),
         ]
 
@@ -513,21 +620,24 @@ class Emitter:
         failed = self.temporary()
         found: Block = [assign(result, ast.Constant(decisive)), ast.Break()]
         with self.nested() as body:
-            predicate = node.predicate or node.range
             go_on: Block = [ast.Continue()]
-            self.branch(predicate, scope, found if decisive else go_on, go_on if decisive else found)
+            self.predicate(node, scope, found if decisive else go_on, go_on if decisive else found)
         self.block.append(self.attempt(node, body, failed, []))
-        before: Block = [assign(result, ast.Constant(not decisive)), assign(failed, ast.Constant(False))]
-        return before, [if_(load(failed), [FAIL])]
+        before: Block = [assign(result, ast.Constant(not decisive)), assign(failed, ast.Constant(None))]
+        return before, [if_(load(failed), [fail(failed)])]
 
     def counted(self, node: Comprehension, scope: Scope, _: str, result: str) -> tuple[Block, Block]:
         one = ast.AugAssign(ast.Name(result, ast.Store()), ast.Add(), ast.Constant(1))
-        self.branch(node.predicate or node.range, scope, [one, ast.Continue()], [ast.Continue()])
+        self.predicate(node, scope, [one, ast.Continue()], [ast.Continue()])
         return [assign(result, ast.Constant(0))], []
+
+    def predicate(self, node: Comprehension, scope: Scope, true: Block, false: Block) -> None:
+        predicate = node.predicate or node.range
+        self.branch(predicate, scope, true, false, Refusal(predicate, "refuse", node.macro))
 
     def skip_unwanted(self, node: Comprehension, scope: Scope) -> None:
         if node.predicate is not None:
-            self.branch(node.predicate, scope, [], [ast.Continue()])
+            self.predicate(node, scope, [], [ast.Continue()])
 
     def listed(self, node: Comprehension, scope: Scope, first: str, result: str) -> tuple[Block, Block]:
         self.skip_unwanted(node, scope)
@@ -566,9 +676,9 @@ class Emitter:
         self.charges = True
         return load(_COST)
 
-    def placed(self, code: ast.Call, node: Expr) -> ast.Call:
-        """The call, with the number of the node as its line number."""
-        self.places.append(node)
+    def placed(self, code: ast.expr, node: Expr, *operands: str) -> ast.expr:
+        """The code, with the number of its place as its line number."""
+        self.places.append(Place(node, operands))
         code.lineno = code.end_lineno = len(self.places)
         code.col_offset = code.end_col_offset = 0
         return code

@@ -1,22 +1,19 @@
-"""What nodes of the tree do with values, in closures and compiled functions alike, and what nodes cost.
+"""What nodes of the tree do with values, in closures and compiled functions alike.
 
-A program is charged in advance for all nodes outside of loops (`nodes`), and for those of a loop at every round
-(`repeated`).  Work on data is charged by its length, here and in the library.  Failures are Faults.
+Work on data is charged by its length, here and in the library.  Failures are Faults.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from tollbar.cel.core.limits import CHARACTERS_PER_STEP, CostTracker, Fault, shortened
+from tollbar.cel.core.limits import SHORT, CostTracker, Fault, shortened
 from tollbar.cel.core.schema import Types
-from tollbar.cel.core.values import KINDS, KUBERNETES, Optional, elements, keyed, kind, lookup, no_overload
+from tollbar.cel.core.values import KINDS, KUBERNETES, Optional, Uint, elements, keyed, kind, lookup, no_overload
 from tollbar.cel.core.values import contains as _contains
 from tollbar.cel.library.optionals import maybe
 from tollbar.cel.library.table import LIBRARY
-from tollbar.cel.syntax.tree import Call, Comprehension, Expr, ListLiteral, Literal, children
+from tollbar.cel.syntax.tree import Call, Expr, ListLiteral, Literal, MapLiteral
 
-SHORT: Final = CHARACTERS_PER_STEP
-"""Comparing with a literal string of fewer characters is not charged, so that engines may do it in place."""
 MANY: Final = 64
 """The most literals of a list that `in` may search in place."""
 _EXACT: Final = 2**53
@@ -26,30 +23,35 @@ OR_ELSE: Final = frozenset({"or", "orValue"})
 
 SIZED: Final = frozenset({"filter", "map", "transformList", "transformMap"})
 """Macros that make a list, or a map, of at most as many elements as their range has."""
+_OPTIONAL_STEPS: Final = 45
+"""For an item of a list with optionals."""
+_ENTRY_STEPS: Final = 30
+"""For an entry that transformMapEntry() adds."""
+_LITERAL_KEYS: Final = frozenset({str, int, Uint, bool})
 UNSET: Final = object()
 """The value of a bound variable before its first use."""
 
 
-def nodes(node: Expr | None) -> int:
-    """How many nodes an evaluation of this one visits at most, without those that a loop repeats."""
-    if node is None:
-        return 0
-    if isinstance(node, Comprehension):
-        return 1 + nodes(node.range)
-    return 1 + sum(map(nodes, children(node)))
-
-
-def repeated(node: Comprehension) -> int:
-    """The same for a round of a loop; the round itself, and an error that it may end in, count as nodes."""
-    return 2 + nodes(node.predicate) + nodes(node.value)
+def constant(node: Expr) -> Any:
+    """The value of a literal, or of a list or map of constants, which must not be changed; UNSET for any other node."""
+    match node:
+        case Literal(value=value):
+            return value
+        case ListLiteral(elements=elements, optional=optional) if not optional:
+            values = [constant(element) for element in elements]
+            return UNSET if any(value is UNSET for value in values) else values
+        case MapLiteral(entries=entries, optional=optional) if not optional:
+            pairs = [(constant(key), constant(value)) for key, value in entries]
+            known = all(type(key) in _LITERAL_KEYS and value is not UNSET for key, value in pairs)
+            return keyed(pairs) if known else UNSET
+        case _:
+            return UNSET
 
 
 def constant_list(node: Expr) -> list[Any] | None:
-    """The elements of a list of literals, which must not be changed; None for any other node."""
-    if not isinstance(node, ListLiteral) or node.optional:
-        return None
-    values = [element.value for element in node.elements if isinstance(element, Literal)]
-    return values if len(values) == len(node.elements) else None
+    """The elements of a constant list; None for any other node."""
+    value = constant(node)
+    return value if isinstance(node, ListLiteral) and isinstance(value, list) else None
 
 
 def constant_strings(node: Expr) -> tuple[str, ...] | None:
@@ -115,7 +117,7 @@ def optional_index(cost: CostTracker, container: Any, key: Any) -> Optional:
     return maybe(container, key)
 
 
-def index(cost: CostTracker, container: Any, key: Any, *, literal: bool = False) -> Any:
+def index(cost: CostTracker, container: Any, key: Any, literal: bool = False) -> Any:
     """container[key].  An error quotes the key only if it is a literal; any other may be data."""
     if type(key) is str:
         cost.read(len(key))
@@ -130,7 +132,7 @@ def index(cost: CostTracker, container: Any, key: Any, *, literal: bool = False)
 def contains(cost: CostTracker, item: Any, container: Any) -> bool:
     """item in container"""
     if type(item) is str and KINDS.get(type(container)) == "map":
-        if len(item) >= CHARACTERS_PER_STEP:
+        if len(item) >= SHORT:
             cost.read(len(item))
         if type(container) is dict:
             return item in container
@@ -142,6 +144,7 @@ def make_list(cost: CostTracker, items: list[Any], optional: Iterable[int] = ())
     cost.new_list(len(items))
     if not optional:
         return items
+    cost.charge(_OPTIONAL_STEPS * len(items))
     return [value for position, item in enumerate(items) for value in _given(item, position in optional)]
 
 
@@ -179,6 +182,7 @@ def insert_all(cost: CostTracker, result: dict[Any, Any], entry: Any) -> None:
     if kind(entry) != "map":
         raise no_overload("transformMapEntry", entry)
     cost.new_list(len(entry))
+    cost.charge(_ENTRY_STEPS * (1 + len(entry)))
     if not result.keys().isdisjoint(entry):
         raise Fault("map key is repeated")
     result.update(entry)

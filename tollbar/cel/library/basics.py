@@ -13,7 +13,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, CostTracker, Fault
+from tollbar.cel.core.limits import MAX_NUMBER, CostTracker, Fault
 from tollbar.cel.core.values import TYPE_NAMES, CelType, Uint, kind
 from tollbar.cel.library.functions import overload
 
@@ -26,6 +26,8 @@ _HEXADECIMAL: Final = re.compile(rf"[+-]?0[xX](?:_?{_HEX}(?:\.(?:{_HEX})?)?|\.{_
 _WORD: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _SHORTEST: Final = 6
 """Digits before the point beyond which the shortest form has an exponent."""
+DOUBLE_STEPS: Final = 360
+"""For the shortest text of a double."""
 _BOOLS: Final = {
     **dict.fromkeys(("true", "True", "TRUE", "t", "T", "1"), True),
     **dict.fromkeys(("false", "False", "FALSE", "f", "F", "0"), False),
@@ -94,16 +96,16 @@ def _double(compute: Callable[[float, float], float]) -> Callable[[CostTracker, 
 def read_int(text: str, *, signed: bool) -> int:
     """The integer, of any size; a Fault if the text is none."""
     if len(text) > MAX_NUMBER or not (_INT if signed else _UINT).fullmatch(text):
-        raise _not("int" if signed else "uint")
+        raise no_conversion("int" if signed else "uint")
     value = int(text)
     if not (-(2**63) <= value < 2**63 if signed else value < 2**64):
-        raise _not("int" if signed else "uint")
+        raise no_conversion("int" if signed else "uint")
     return value
 
 
 def read_double(text: str) -> float:
     if len(text) > MAX_NUMBER:
-        raise _not("double")
+        raise no_conversion("double")
     if _WORD.fullmatch(text):
         return float(text)
     try:
@@ -112,16 +114,17 @@ def read_double(text: str) -> float:
         elif _HEXADECIMAL.fullmatch(text):
             value = float.fromhex(text.replace("_", ""))
         else:
-            raise _not("double")
+            raise no_conversion("double")
     except (OverflowError, ValueError):
-        raise _not("double") from None
+        raise no_conversion("double") from None
     if math.isinf(value):
-        raise _not("double")
+        raise no_conversion("double")
     return value
 
 
-def _not(kind: str) -> Fault:
-    return Fault(f"type conversion error from 'string' to '{kind}'")
+def no_conversion(kind: str) -> Fault:
+    """The error of a text that does not name a value of this kind."""
+    return Fault(f"type conversion error from 'string' to '{TYPE_NAMES[kind]}'")
 
 
 def shortest(value: float) -> str:
@@ -170,7 +173,7 @@ def _bool(_: CostTracker, text: str) -> bool:
     try:
         return _BOOLS[text]
     except KeyError:
-        raise Fault("type conversion error from 'string' to 'bool'") from None
+        raise no_conversion("bool") from None
 
 
 def encode(cost: CostTracker, text: str) -> bytes:
@@ -190,7 +193,7 @@ def decode(cost: CostTracker, data: bytes) -> str:
 
 
 def _double_text(cost: CostTracker, value: float) -> str:
-    cost.charge(PARSE_STEPS)
+    cost.charge(DOUBLE_STEPS)
     return shortest(value)
 
 
@@ -225,17 +228,17 @@ OVERLOADS: Final = (
     overload("int(int) -> int", same),
     overload("int(uint) -> int", lambda _, value: to_int(int(value))),
     overload("int(double) -> int", _to_int),
-    overload("int(string) -> int", lambda _, text: read_int(text, signed=True)),
+    overload("int(string) -> int", lambda _, text: read_int(text, signed=True), 70),
     overload("uint(uint) -> uint", same),
     overload("uint(int) -> uint", lambda _, value: to_uint(value)),
     overload("uint(double) -> uint", _to_uint),
-    overload("uint(string) -> uint", lambda _, text: Uint(read_int(text, signed=False))),
+    overload("uint(string) -> uint", lambda _, text: Uint(read_int(text, signed=False)), 90),
     overload("double(double) -> double", same),
     overload("double(int) -> double", lambda _, value: float(to_int(value))),
     overload("double(uint) -> double", lambda _, value: float(value)),
-    overload("double(string) -> double", lambda _, text: read_double(text)),
+    overload("double(string) -> double", lambda _, text: read_double(text), 150),
     overload("bool(bool) -> bool", same),
-    overload("bool(string) -> bool", _bool),
+    overload("bool(string) -> bool", _bool, 40),
     overload("string(string) -> string", same),
     overload("string(int) -> string", lambda _, value: str(to_int(value))),
     overload("string(uint) -> string", lambda _, value: int.__str__(value)),
@@ -244,8 +247,8 @@ OVERLOADS: Final = (
     overload("string(bytes) -> string", decode),
     overload("bytes(bytes) -> bytes", same),
     overload("bytes(string) -> bytes", encode),
-    overload("dyn(any) -> dyn", same),
-    overload("type(any) -> type", type_of),
+    overload("dyn(any) -> dyn", same, 6),
+    overload("type(A) -> type<A>", type_of, 36),
 )
 _NAMELESS: Final = frozenset({"kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL", "kubernetes.NamedFormat"})
 TYPES: Final = {name: CelType(name) for name in frozenset(TYPE_NAMES.values()) - _NAMELESS}

@@ -11,12 +11,12 @@ A dot after a type makes a method; a name in a namespace starts with a dot: `.ip
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final, TypeAlias
 
 from tollbar.cel.core import schema
-from tollbar.cel.core.limits import CostTracker, Fault
+from tollbar.cel.core.limits import CALL_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import KINDS
 
 Implementation: TypeAlias = Callable[..., Any]
@@ -26,6 +26,8 @@ _SIGNATURE: Final = re.compile(
     rf"(?:(?P<receiver>{_TYPE})\.|\.(?=\w+\.))?(?P<name>[^\s(]+)"
     rf"\((?P<parameters>[\w<>, ]*)\) -> (?P<result>{_TYPE})"
 )
+_SIMILAR: Final = 25
+"""Steps by which the prices of overloads may differ that are charged in advance, whichever is called."""
 _VARIABLE: Final = re.compile(r"\b[A-Z]\b")
 
 
@@ -33,7 +35,8 @@ _VARIABLE: Final = re.compile(r"\b[A-Z]\b")
 class Overload:
     """One signature; for a method the first parameter is the receiver.
 
-    `types` are the parameters as declared, `parameters` their kinds (`any` takes every kind).
+    `types` are the parameters as declared, `parameters` their kinds (`any` takes every kind).  `steps` is the cost of a
+    call, apart from what the implementation charges.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Overload:
     parameters: tuple[str, ...]
     result: str
     implementation: Implementation
+    steps: int
 
     def result_for(self, types: tuple[str, ...]) -> str | None:
         """The result type for arguments of these static types; None if they do not fit."""
@@ -67,6 +71,10 @@ class Library:
         found = {item.result_for(types) for item in self.groups.get((name, method), ())} - {None}
         return (found.pop() if len(found) == 1 else "dyn") if found else None
 
+    def steps(self, name: str, method: bool) -> int:
+        """The cost of a call, apart from what implementations charge."""
+        return self.groups[name, method][0].steps
+
     def typed(self, name: str, method: bool, types: tuple[str, ...]) -> dict[tuple[type, ...], Implementation]:
         """`exact` for arguments of these static types.
 
@@ -76,7 +84,7 @@ class Library:
         return library(fitting).exact.get((name, method), {})
 
 
-def overload(signature: str, implementation: Implementation) -> Overload:
+def overload(signature: str, implementation: Implementation, steps: int = CALL_STEPS) -> Overload:
     form = _SIGNATURE.fullmatch(signature)
     if form is None:
         raise ValueError(f"not a signature: {signature}")
@@ -89,6 +97,7 @@ def overload(signature: str, implementation: Implementation) -> Overload:
         tuple("any" if _VARIABLE.fullmatch(type_) else type_.partition("<")[0] for type_ in types),
         form["result"],
         implementation,
+        steps,
     )
 
 
@@ -110,12 +119,28 @@ def parses(parse: Callable[..., object]) -> Callable[..., bool]:
 def library(overloads: Iterable[Overload]) -> Library:
     groups: dict[tuple[str, bool], tuple[Overload, ...]] = {}
     exact: dict[tuple[str, bool], dict[tuple[type, ...], Implementation]] = {}
+    overloads = tuple(overloads)
     for item in overloads:
         key = item.name, item.method
+        item = _leveled(item, [other.steps for other in overloads if (other.name, other.method) == key])
         groups[key] = (*groups.get(key, ()), item)
         for types in product(*map(_types, item.parameters)):
             exact.setdefault(key, {}).setdefault(types, item.implementation)
     return Library(groups, exact)
+
+
+def _leveled(item: Overload, steps: list[int]) -> Overload:
+    """The overload at the price that its group has in common; it charges what it costs more when it is called."""
+    common = max(each for each in steps if each <= min(steps) + _SIMILAR)
+    if item.steps <= common:
+        return replace(item, steps=common)
+    more, implementation = item.steps - common, item.implementation
+
+    def charged(cost: CostTracker, *arguments: Any) -> Any:
+        cost.charge(more)
+        return implementation(cost, *arguments)
+
+    return replace(item, steps=common, implementation=charged)
 
 
 def _types(parameter: str) -> list[type]:
@@ -128,11 +153,7 @@ def _binder(bound: dict[str, str]) -> Callable[[str, str], bool]:
 
     def fits(declared: str, given: str) -> bool:
         if _VARIABLE.fullmatch(declared):
-            known = bound.get(declared, "dyn")
-            if known == "dyn":
-                bound[declared] = given
-                return True
-            return _alike(known, given)
+            return _alike(bound.setdefault(declared, given), given)
         if "dyn" in (declared, given) or declared == "any":
             return True
         if schema.kind(declared) != schema.kind(given):

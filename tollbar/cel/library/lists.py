@@ -8,14 +8,35 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Any, Final
 
-from tollbar.cel.core.limits import CostTracker, Fault
-from tollbar.cel.core.values import NUMERIC, ORDERED, Duration, Uint, compare, contains, kind, no_overload, same
+from tollbar.cel.core.limits import CALL_STEPS, OBJECT_STEPS, CostTracker, Fault
+from tollbar.cel.core.values import (
+    NUMERIC,
+    ORDERED,
+    Duration,
+    Uint,
+    among,
+    compare,
+    contains,
+    kind,
+    no_overload,
+    position,
+    same,
+)
 from tollbar.cel.library import basics, times
 from tollbar.cel.library.functions import library, overload
 
 _ADD: Final = library((*basics.OVERLOADS, *times.OVERLOADS)).exact["_+_", False]
 _ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
-_COMPARABLE: Final = sorted(NUMERIC | ORDERED)
+_COMPARABLE: Final = tuple(sorted(NUMERIC | ORDERED))
+_SUM_STEPS: Final = 14
+"""For an element that sum() adds."""
+_EXTREME_STEPS: Final = 75
+"""For an element that min(), max() or isSorted() compares."""
+_KEY_STEPS: Final = 14
+"""For a key that sort() looks at."""
+_FLATTEN_STEPS: Final = 14
+_HASH_STEPS: Final = 6
+"""For an element that is put into a Python set, or looked up there."""
 _HASHED: Final = frozenset({str, bytes, bool, int})
 """Types whose values are equal to each other exactly when they are equal in Python."""
 
@@ -25,13 +46,13 @@ def size(_: CostTracker, value: Any) -> int:
 
 
 def index_of(cost: CostTracker, items: list[Any], wanted: Any) -> int:
-    cost.charge(len(items))
-    return next((index for index, item in enumerate(items) if same(item, wanted, cost)), -1)
+    found = position(wanted, items, range(len(items)), cost)
+    return -1 if found is None else found
 
 
 def last_index_of(cost: CostTracker, items: list[Any], wanted: Any) -> int:
-    cost.charge(len(items))
-    return next((index for index in reversed(range(len(items))) if same(items[index], wanted, cost)), -1)
+    found = position(wanted, items, range(len(items) - 1, -1, -1), cost)
+    return -1 if found is None else found
 
 
 def includes(cost: CostTracker, value: Any, wanted: Any) -> bool:
@@ -41,10 +62,10 @@ def includes(cost: CostTracker, value: Any, wanted: Any) -> bool:
 
 def total(cost: CostTracker, items: list[Any], zero: Any = _ZEROS["int"]) -> Any:
     """The sum; `zero` for an empty list, which is the int if the type of its elements is not known."""
-    cost.charge(len(items))
     if not items:
         return zero
     first = kind(items[0])
+    cost.charge(len(items) * (_SUM_STEPS if first in NUMERIC else _SUM_STEPS + OBJECT_STEPS))
     if first not in _ZEROS:
         raise no_overload("sum", items)
     found = _ZEROS[first]
@@ -55,16 +76,8 @@ def total(cost: CostTracker, items: list[Any], zero: Any = _ZEROS["int"]) -> Any
     return found
 
 
-def least(cost: CostTracker, items: list[Any]) -> Any:
-    return _extreme(cost, items, "min", 1)
-
-
-def greatest(cost: CostTracker, items: list[Any]) -> Any:
-    return _extreme(cost, items, "max", -1)
-
-
-def _extreme(cost: CostTracker, items: list[Any], name: str, worse: int) -> Any:
-    cost.charge(len(items))
+def _extreme(name: str, worse: int, cost: CostTracker, items: list[Any]) -> Any:
+    """min() or max(); `worse` is what compare() says of an element and a better one."""
     if not items:
         raise Fault(f"{name} called on empty list")
     best = items[0]
@@ -75,20 +88,17 @@ def _extreme(cost: CostTracker, items: list[Any], name: str, worse: int) -> Any:
 
 
 def is_sorted(cost: CostTracker, items: list[Any]) -> bool:
-    cost.charge(len(items))
     return all(_compared(a, b, cost, "isSorted") != 1 for a, b in pairwise(chain(items[:1], items)))
 
 
 def _compared(a: Any, b: Any, cost: CostTracker, name: str) -> int | None:
     """As compare(); None if the two cannot be ordered; Fault if the second is of a kind without order."""
-    if kind(b) not in _COMPARABLE:
+    cost.charge(_EXTREME_STEPS)
+    kind_a, kind_b = kind(a), kind(b)
+    if kind_b not in _COMPARABLE:
         raise no_overload(name, b)
-    try:
-        return compare(a, b, cost)
-    except Fault as fault:
-        if fault.final:
-            raise
-        return None
+    numbers = kind_a in NUMERIC and kind_b in NUMERIC
+    return compare(a, b, cost) if (a == a and b == b if numbers else kind_a == kind_b) else None
 
 
 def sort(cost: CostTracker, items: list[Any]) -> list[Any]:
@@ -108,9 +118,11 @@ def sort_by(cost: CostTracker, items: list[Any], keys: list[Any]) -> list[Any]:
     if len(keys) > 1 and any(key != key for key in keys):
         raise Fault("NaN values cannot be ordered")
     rounds = len(keys).bit_length()
-    cost.charge(len(keys) * rounds)
+    cost.charge(len(keys) * (_KEY_STEPS + rounds // 2))
     if kinds <= {"string", "bytes"}:
         cost.read(rounds * sum(map(len, keys)))
+    elif kinds <= {"timestamp", "duration"}:
+        keys = [key.nanos for key in keys]
     return [items[index] for index in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
@@ -134,7 +146,7 @@ def flatten(cost: CostTracker, items: list[Any], depth: int = 1) -> list[Any]:
     while open_:
         rest, below = open_[-1]
         for item in rest:
-            cost.charge(1)
+            cost.charge(_FLATTEN_STEPS)
             if type(item) is list and below:
                 open_.append((iter(item), below - 1))
                 break
@@ -152,15 +164,15 @@ def distinct(cost: CostTracker, items: list[Any]) -> list[Any]:
         return list(dict.fromkeys(items))
     found: list[Any] = []
     for item in items:
-        cost.charge(1 + len(found))
-        if not any(same(item, other, cost) for other in found):
+        cost.charge(CALL_STEPS)
+        if not among(item, found, cost):
             found.append(item)
     return found
 
 
 def _hashable(cost: CostTracker, items: list[Any]) -> bool:
     """Whether the elements may be put into a Python set; their hashing is charged."""
-    cost.charge(len(items))
+    cost.charge(CALL_STEPS + len(items) * _HASH_STEPS)
     types = set(map(type, items))
     if len(types) > 1 or not types <= _HASHED:
         return False
@@ -179,6 +191,7 @@ def numbers_to(cost: CostTracker, count: int) -> list[Any]:
     if count < 0:
         raise Fault("lists.range: size must be non-negative")
     cost.new_list(count)
+    cost.charge(count * 2)
     return list(range(count))
 
 
@@ -205,20 +218,20 @@ OVERLOADS: Final = (
     *(overload(f"{kind}.size() -> int", size) for kind in ("string", "bytes", "list<A>", "map<A>")),
     overload("list<A>.indexOf(A) -> int", index_of),
     overload("list<A>.lastIndexOf(A) -> int", last_index_of),
-    overload("any.includes(any) -> bool", includes),
-    *(overload(f"list<{kind}>.sum() -> {kind}", partial(total, zero=zero)) for kind, zero in _ZEROS.items()),
-    *(overload(f"list<{kind}>.min() -> {kind}", least) for kind in _COMPARABLE),
-    *(overload(f"list<{kind}>.max() -> {kind}", greatest) for kind in _COMPARABLE),
+    overload("any.includes(any) -> bool", includes, 20),
+    *(overload(f"list<{kind}>.sum() -> {kind}", partial(total, zero=zero), 60) for kind, zero in _ZEROS.items()),
+    *(overload(f"list<{kind}>.min() -> {kind}", partial(_extreme, "min", 1)) for kind in _COMPARABLE),
+    *(overload(f"list<{kind}>.max() -> {kind}", partial(_extreme, "max", -1)) for kind in _COMPARABLE),
     *(overload(f"list<{kind}>.isSorted() -> bool", is_sorted) for kind in _COMPARABLE),
-    *(overload(f"list<{kind}>.sort() -> list<{kind}>", sort) for kind in _COMPARABLE),
-    *(overload(f"list<A>.@sortByAssociatedKeys(list<{kind}>) -> list<A>", sort_by) for kind in _COMPARABLE),
+    *(overload(f"list<{kind}>.sort() -> list<{kind}>", sort, 145) for kind in _COMPARABLE),
+    *(overload(f"list<A>.@sortByAssociatedKeys(list<{kind}>) -> list<A>", sort_by, 145) for kind in _COMPARABLE),
     overload("list<A>.slice(int, int) -> list<A>", cut),
-    overload("list<list<A>>.flatten() -> list<A>", flatten),
-    overload("list<A>.flatten(int) -> list<dyn>", flatten),
-    overload("list<A>.distinct() -> list<A>", distinct),
+    overload("list<list<A>>.flatten() -> list<A>", flatten, 40),
+    overload("list<A>.flatten(int) -> list<dyn>", flatten, 40),
+    overload("list<A>.distinct() -> list<A>", distinct, 62),
     overload("list<A>.reverse() -> list<A>", reverse),
     overload(".lists.range(int) -> list<int>", numbers_to),
-    overload(".sets.contains(list<A>, list<A>) -> bool", set_contains),
-    overload(".sets.equivalent(list<A>, list<A>) -> bool", set_equivalent),
-    overload(".sets.intersects(list<A>, list<A>) -> bool", set_intersects),
+    overload(".sets.contains(list<A>, list<A>) -> bool", set_contains, 85),
+    overload(".sets.equivalent(list<A>, list<A>) -> bool", set_equivalent, 85),
+    overload(".sets.intersects(list<A>, list<A>) -> bool", set_intersects, 85),
 )

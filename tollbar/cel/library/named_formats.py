@@ -5,11 +5,11 @@ from collections.abc import Callable
 from datetime import date
 from typing import Final
 
-from tollbar.cel.core.limits import PARSE_STEPS, CostTracker
+from tollbar.cel.core.limits import CostTracker
 from tollbar.cel.core.values import ABSENT, NamedFormat, Optional
 from tollbar.cel.library import urls
 from tollbar.cel.library.functions import overload
-from tollbar.cel.library.strings import go_quoted
+from tollbar.cel.library.strings import go_quoted, special
 from tollbar.model import names
 
 _1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -90,12 +90,17 @@ FORMATS: Final[dict[str, Callable[[str], list[str]]]] = {
     "datetime": _matching(_is_datetime, "invalid datetime"),
 }
 """The check of each format: it returns the problems of a text."""
+_FORMAT_STEPS: Final = 300
+_CHARACTER_STEPS: Final = 2
+_ESCAPED_STEPS: Final = 60
+"""For a character that is, or has to be, escaped."""
 _LONGEST: Final = 2048
 """Characters of the longest problems of a text, apart from the text itself."""
 
 
 def validate(cost: CostTracker, format_: NamedFormat, text: str) -> Optional:
-    cost.charge(PARSE_STEPS + len(text))
+    escapes = special(text) + text.count("%")
+    cost.charge(_FORMAT_STEPS + _CHARACTER_STEPS * len(text) + _ESCAPED_STEPS * escapes)
     cost.new_string(_LONGEST + 10 * len(text))
     cost.new_list(3)
     problems = FORMATS[format_.name](text)

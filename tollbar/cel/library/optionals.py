@@ -6,10 +6,12 @@ are for the type check.
 
 from typing import Any, Final
 
-from tollbar.cel.core.limits import CostTracker, Fault
+from tollbar.cel.core.limits import CALL_STEPS, CostTracker, Fault
 from tollbar.cel.core.values import ABSENT, Optional, find, kind
 from tollbar.cel.library.functions import overload
 
+_STEPS: Final = 38
+"""For making an optional."""
 _NEVER_ZERO: Final = frozenset({"type", "optional_type", "quantity", "semver", "url", "ip", "cidr", "format"})
 
 
@@ -33,6 +35,7 @@ def maybe(container: Any, key: Any) -> Optional:
 def unwrap(cost: CostTracker, items: list[Any]) -> list[Any]:
     """The values of the optionals that are present."""
     cost.new_list(len(items))
+    cost.charge(len(items) * CALL_STEPS)
     if any(type(item) is not Optional for item in items):
         raise Fault("value is not optional")
     return [item.value for item in items if item.present]
@@ -48,38 +51,23 @@ def is_zero(value: Any) -> bool:
     return kind_ not in _NEVER_ZERO and not value
 
 
-def _or(_: CostTracker, optional: Optional, other: Any) -> Any:
-    return optional if optional.present else other
-
-
-def _or_value(_: CostTracker, optional: Optional, other: Any) -> Any:
-    return optional.value if optional.present else other
-
-
-def _first(_: CostTracker, items: list[Any]) -> Optional:
-    return Optional(items[0]) if items else ABSENT
-
-
-def _last(_: CostTracker, items: list[Any]) -> Optional:
-    return Optional(items[-1]) if items else ABSENT
-
-
 _YEAR_ONE: Final = -62_135_596_800 * 10**9
 """0001-01-01T00:00:00Z, the zero value of Go's time."""
 
 OVERLOADS: Final = (
-    overload(".optional.of(A) -> optional_type<A>", lambda _, value: Optional(value)),
+    overload(".optional.of(A) -> optional_type<A>", lambda _, value: Optional(value), _STEPS),
     overload(
         ".optional.ofNonZeroValue(A) -> optional_type<A>",
         lambda _, value: ABSENT if is_zero(value) else Optional(value),
+        2 * _STEPS,
     ),
     overload(".optional.none() -> optional_type<A>", lambda _: ABSENT),
-    overload(".optional.unwrap(list<optional_type<A>>) -> list<A>", unwrap),
-    overload("list<optional_type<A>>.unwrapOpt() -> list<A>", unwrap),
+    overload(".optional.unwrap(list<optional_type<A>>) -> list<A>", unwrap, 2 * _STEPS),
+    overload("list<optional_type<A>>.unwrapOpt() -> list<A>", unwrap, 2 * _STEPS),
     overload("optional_type<A>.hasValue() -> bool", lambda _, optional: optional.present),
     overload("optional_type<A>.value() -> A", lambda _, optional: get_value(optional)),
-    overload("optional_type<A>.or(optional_type<A>) -> optional_type<A>", _or),
-    overload("optional_type<A>.orValue(A) -> A", _or_value),
-    overload("list<A>.first() -> optional_type<A>", _first),
-    overload("list<A>.last() -> optional_type<A>", _last),
+    overload("optional_type<A>.or(optional_type<A>) -> optional_type<A>", lambda _, a, b: a if a.present else b),
+    overload("optional_type<A>.orValue(A) -> A", lambda _, a, b: a.value if a.present else b),
+    overload("list<A>.first() -> optional_type<A>", lambda _, items: Optional(items[0]) if items else ABSENT, _STEPS),
+    overload("list<A>.last() -> optional_type<A>", lambda _, items: Optional(items[-1]) if items else ABSENT, _STEPS),
 )

@@ -11,23 +11,26 @@ from typing import Any, Final
 
 import re2
 
-from tollbar.cel.core.limits import (
-    INSTRUCTIONS_PER_STEP,
-    MATCH_STEPS,
-    MAX_PATTERN,
-    PATTERN_MEMORY,
-    PATTERN_STEPS,
-    PATTERN_STEPS_PER_CHARACTER,
-    PATTERN_STEPS_PER_CLASS,
-    PATTERN_WORK_PER_STEP,
-    CostTracker,
-    Fault,
-)
+from tollbar.cel.core.limits import MAX_PATTERN, PATTERN_MEMORY, CostTracker, Fault
 from tollbar.cel.core.values import Pattern
 from tollbar.cel.library.functions import overload
 
 _BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 """`\\C`, one byte of a character: Go's regular expressions do not have it."""
+_WORK_PER_STEP: Final = 2
+"""Characters times RE2 instructions: what the slowest matcher of RE2 does in the time of a step."""
+_BYTES_PER_STEP: Final = 2
+"""For finding the places of a match in the text."""
+_MATCH_STEPS: Final = 330
+"""For one search, whatever the length of the text."""
+_FOUND_STEPS: Final = 280
+"""For the text of a match."""
+_PATTERN_STEPS: Final = 100_000
+"""For compiling a regular expression that is not a literal."""
+_PATTERN_STEPS_PER_CHARACTER: Final = 500
+_PATTERN_STEPS_PER_CLASS: Final = 10_000
+_STEPS_PER_INSTRUCTION: Final = 25
+"""For RE2 instructions of the compiled expression, charged once their number is known."""
 _CACHED: Final = 256
 _SHORT: Final = 128
 """Characters of a text whose result is cached: calling RE2 takes longer than most matches."""
@@ -50,6 +53,11 @@ def compiled(text: str) -> Pattern:
     return Pattern(regexp, regexp.programsize, lru_cache(maxsize=_CACHED)(partial(_found, regexp)))
 
 
+def unicode_classes(pattern: str) -> int:
+    """How many classes by Unicode property the pattern has; each has hundreds of ranges."""
+    return pattern.count(r"\p") + pattern.count(r"\P")
+
+
 def _found(regexp: Any, text: str) -> bool:
     return regexp.search(text) is not None
 
@@ -57,16 +65,16 @@ def _found(regexp: Any, text: str) -> bool:
 def _prepared(cost: CostTracker, pattern: Pattern | str) -> Pattern:
     if isinstance(pattern, Pattern):
         return pattern
-    classes = pattern.count(r"\p") + pattern.count(r"\P")
-    cost.charge(PATTERN_STEPS + PATTERN_STEPS_PER_CHARACTER * len(pattern) + PATTERN_STEPS_PER_CLASS * classes)
+    classes = _PATTERN_STEPS_PER_CLASS * unicode_classes(pattern)
+    cost.charge(_PATTERN_STEPS + _PATTERN_STEPS_PER_CHARACTER * len(pattern) + classes)
     found = compiled(pattern)
-    cost.charge(found.size // INSTRUCTIONS_PER_STEP)
+    cost.charge(found.size * _STEPS_PER_INSTRUCTION)
     return found
 
 
 def _charge(cost: CostTracker, length: int, pattern: Pattern) -> None:
     """Charges for one search in a text of so many bytes."""
-    cost.charge(MATCH_STEPS + length * pattern.size // PATTERN_WORK_PER_STEP)
+    cost.charge(_MATCH_STEPS + length * pattern.size // _WORK_PER_STEP + length // _BYTES_PER_STEP)
 
 
 def _searched(cost: CostTracker, text: str, pattern: Pattern) -> int:
@@ -78,7 +86,7 @@ def _searched(cost: CostTracker, text: str, pattern: Pattern) -> int:
         length = len(text.encode())
     except UnicodeError:
         raise Fault("string is not valid Unicode") from None
-    cost.charge((length - len(text)) * pattern.size // PATTERN_WORK_PER_STEP)
+    cost.charge((length - len(text)) * pattern.size // _WORK_PER_STEP)
     return length
 
 
@@ -91,6 +99,7 @@ def matches(cost: CostTracker, text: str, pattern: Pattern | str) -> bool:
 def find(cost: CostTracker, text: str, pattern: Pattern | str) -> str:
     pattern = _prepared(cost, pattern)
     _searched(cost, text, pattern)
+    cost.charge(_FOUND_STEPS)
     found = pattern.regexp.search(text)
     return found[0] if found else ""
 
@@ -106,6 +115,7 @@ def find_all(cost: CostTracker, text: str, pattern: Pattern | str, limit: int = 
         rest -= len(text[end : match.end()].encode())
         behind, end = end, match.end()
         _charge(cost, rest, pattern)
+        cost.charge(_FOUND_STEPS)
         if found and match.start() == end == behind:
             continue
         cost.new_list(1)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
 
-from tollbar.cel.core.limits import PARSE_STEPS, CostTracker, Fault
+from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.library.functions import Overload, overload, parses
 from tollbar.model import quantity, semver
 from tollbar.model.quantity import Quantity
@@ -13,13 +13,16 @@ from tollbar.model.semver import Version
 
 _SHORT: Final = 64
 """Characters of a text whose value is cached: data has few different quantities and versions."""
-_CHARACTERS_READ_PER_STEP: Final = 4
+_QUANTITY_STEPS: Final = 210
+_SUM_STEPS: Final = 250
+_VERSION_STEPS: Final = 330
+_VERSION_STEPS_PER_CHARACTER: Final = 13
 read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)
 read_semver: Final = lru_cache(maxsize=4096)(semver.parse)
 
 
 def to_quantity(cost: CostTracker, text: str) -> Quantity:
-    cost.charge(PARSE_STEPS)
+    cost.charge(_QUANTITY_STEPS)
     try:
         return read_quantity(text) if len(text) <= _SHORT else quantity.read(text)
     except ValueError:
@@ -27,7 +30,7 @@ def to_quantity(cost: CostTracker, text: str) -> Quantity:
 
 
 def to_semver(cost: CostTracker, text: str, normalize: bool = False) -> Version:
-    cost.charge(PARSE_STEPS + min(len(text), semver.MAX_LENGTH) // _CHARACTERS_READ_PER_STEP)
+    cost.charge(_VERSION_STEPS + min(len(text), semver.MAX_LENGTH) * _VERSION_STEPS_PER_CHARACTER)
     try:
         read = read_semver if len(text) <= _SHORT else semver.parse
         return read(text, normalize=normalize)
@@ -42,14 +45,13 @@ def _as_integer(_: CostTracker, value: Quantity) -> int:
     return found
 
 
-def _as_float(cost: CostTracker, value: Quantity) -> float:
-    cost.charge(PARSE_STEPS)
+def _as_float(_: CostTracker, value: Quantity) -> float:
     return value.as_float()
 
 
 def _sum(sign: int) -> Callable[[CostTracker, Quantity, Quantity | int], Quantity]:
     def add(cost: CostTracker, a: Quantity, b: Quantity | int) -> Quantity:
-        cost.charge(PARSE_STEPS)
+        cost.charge(_SUM_STEPS)
         return a.plus(b if isinstance(b, Quantity) else quantity.integer(b), sign)
 
     return add
@@ -82,9 +84,9 @@ def _comparisons(kind: str, attribute: str) -> tuple[Overload, ...]:
 OVERLOADS: Final = (
     overload("quantity(string) -> quantity", to_quantity),
     overload("isQuantity(string) -> bool", parses(to_quantity)),
-    overload("quantity.isInteger() -> bool", lambda _, value: value.as_int64() is not None),
-    overload("quantity.asInteger() -> int", _as_integer),
-    overload("quantity.asApproximateFloat() -> double", _as_float),
+    overload("quantity.isInteger() -> bool", lambda _, value: value.as_int64() is not None, 22),
+    overload("quantity.asInteger() -> int", _as_integer, 22),
+    overload("quantity.asApproximateFloat() -> double", _as_float, 50),
     overload("quantity.add(quantity) -> quantity", _sum(1)),
     overload("quantity.add(int) -> quantity", _sum(1)),
     overload("quantity.sub(quantity) -> quantity", _sum(-1)),

@@ -9,16 +9,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tollbar.cel.core.limits import MAX_VALUE_DEPTH, PARSE_STEPS, CostTracker, Fault
+from tollbar.cel.core.limits import MAX_VALUE_DEPTH, CostTracker, Fault
 from tollbar.cel.core.values import KINDS, KUBERNETES, TYPE_NAMES, kind
-from tollbar.cel.library.basics import decode, shortest
+from tollbar.cel.library.basics import DOUBLE_STEPS, decode, shortest, to_int
 from tollbar.cel.library.functions import overload
-from tollbar.cel.library.strings import go_quoted
-from tollbar.cel.library.times import duration_text, timestamp_text
+from tollbar.cel.library.strings import charge_quoted, go_quoted
+from tollbar.cel.library.times import TEXT_STEPS, duration_text, timestamp_text
 
 MAX_PRECISION: Final = 100
 _DEFAULT_PRECISION: Final = 6
-_CHARACTERS_QUOTED_PER_STEP: Final = 2
+_TEMPLATE_STEPS: Final = 130
+_CLAUSE_STEPS: Final = 200
+_FIXED_STEPS: Final = 80
+_LARGE_STEPS: Final = 1_200
+"""For a double with the most digits before its point."""
+_LARGE: Final = 1e17
+_ITEM_STEPS: Final = 90
+"""For the text of an element, a key or a value."""
 _CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?P<precision>\.[0-9]*)?(?P<verb>.)?)", re.DOTALL)
 _WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "+")
@@ -88,11 +95,12 @@ def check(template: str, kinds: list[str]) -> str | None:
 
 def format_(cost: CostTracker, template: str, arguments: list[Any]) -> str:
     """The template with its clauses replaced; superfluous arguments are ignored."""
+    cost.charge(_TEMPLATE_STEPS)
     cost.read(len(template))
     pieces: list[str] = []
     last = used = 0
     for clause in clauses(template):
-        cost.charge(PARSE_STEPS)
+        cost.charge(_CLAUSE_STEPS)
         pieces.append(template[last : clause.start])
         last = clause.end
         if not clause.verb:
@@ -109,6 +117,8 @@ def format_(cost: CostTracker, template: str, arguments: list[Any]) -> str:
 
 def _formatted(cost: CostTracker, clause: Clause, value: Any) -> str:
     kind_ = kind(value)
+    if type(value) is int:
+        to_int(value)  # inputs may have larger ones, of any number of digits
     if kind_ not in _TAKES[clause.verb][0]:
         raise Fault(_refusal(clause.verb, kind_))
     return _VERBS[clause.verb](cost, value, clause)
@@ -116,10 +126,6 @@ def _formatted(cost: CostTracker, clause: Clause, value: Any) -> str:
 
 def _refusal(verb: str, kind_: str) -> str:
     return f"error during formatting: {_TAKES[verb][1]}, was given {TYPE_NAMES.get(kind_, kind_)}"
-
-
-def _decimal(_: CostTracker, value: int, __: Clause) -> str:
-    return int.__str__(value)
 
 
 def _double(value: Any, verb: str) -> float:
@@ -140,24 +146,22 @@ def _infinite(value: float) -> str | None:
 def _fixed(cost: CostTracker, value: Any, clause: Clause) -> str:
     cost.new_string(600)  # what the largest double takes
     number = _double(value, "f")
+    _charge_fixed(cost, number)
     return _infinite(number) or f"{number:,.{clause.precision}f}"
 
 
-def _scientific(_: CostTracker, value: Any, clause: Clause) -> str:
+def _charge_fixed(cost: CostTracker, number: float) -> None:
+    cost.charge(_FIXED_STEPS if abs(number) < _LARGE else _LARGE_STEPS)
+
+
+def _scientific(cost: CostTracker, value: Any, clause: Clause) -> str:
+    cost.charge(_FIXED_STEPS)
     number = _double(value, "e")
     text = _infinite(number)
     if text is None:
         mantissa, _e, exponent = f"{number:.{_DEFAULT_PRECISION}e}".partition("e")
         text = f"{mantissa}×10{exponent.translate(_SUPERSCRIPT)}"
     return text.rjust(clause.precision)
-
-
-def _binary(_: CostTracker, value: int, __: Clause) -> str:
-    return f"{int(value):b}"
-
-
-def _octal(_: CostTracker, value: int, __: Clause) -> str:
-    return f"{int(value):o}"
 
 
 def _hexadecimal(cost: CostTracker, value: Any, clause: Clause) -> str:
@@ -169,19 +173,15 @@ def _hexadecimal(cost: CostTracker, value: Any, clause: Clause) -> str:
     return text.upper() if clause.verb == "X" else text
 
 
-def _string(cost: CostTracker, value: Any, _: Clause) -> str:
-    return text_of(cost, value)
-
-
 _VERBS: Final[dict[str, Callable[[CostTracker, Any, Clause], str]]] = {
-    "s": _string,
-    "d": _decimal,
+    "s": lambda cost, value, _: text_of(cost, value),
+    "d": lambda _, value, __: int.__str__(value),
     "f": _fixed,
     "e": _scientific,
-    "b": _binary,
+    "b": lambda _, value, __: f"{int(value):b}",
     "x": _hexadecimal,
     "X": _hexadecimal,
-    "o": _octal,
+    "o": lambda _, value, __: f"{int(value):o}",
 }
 
 
@@ -196,13 +196,18 @@ def text_of(cost: CostTracker, value: Any, depth: int = 0) -> str:
             text = "true" if value else "false"
         case "null_type":
             text = "null"
-        case "int" | "uint":
+        case "int":
+            text = str(to_int(value))
+        case "uint":
             text = int.__str__(value)
         case "double":
+            cost.charge(DOUBLE_STEPS)
             text = shortest(value)
         case "timestamp":
+            cost.charge(TEXT_STEPS)
             text = timestamp_text(value)
         case "duration":
+            cost.charge(TEXT_STEPS)
             text = duration_text(value)
         case "type":
             text = value.name
@@ -232,16 +237,17 @@ def _literal(cost: CostTracker, value: Any, depth: int) -> str:
     """The text of a value within a list or a map, which is nearly a literal of CEL."""
     if depth > MAX_VALUE_DEPTH:
         raise Fault("values are nested too deeply to format")
-    cost.charge(1)
+    cost.charge(_ITEM_STEPS)
     if type(value) is float:
+        _charge_fixed(cost, value)
         return f'"{shortest(value)}"' if not math.isfinite(value) else f"{value:.{_DEFAULT_PRECISION}f}"
     text = text_of(cost, value, depth + 1)
-    cost.new_string(2 * len(text) + 2)
-    cost.charge(len(text) // _CHARACTERS_QUOTED_PER_STEP)
     match KINDS[type(value)]:
         case "string":
+            charge_quoted(cost, text)
             return go_quoted(text)
         case "bytes":
+            charge_quoted(cost, text)
             return f"b{go_quoted(text)}"
         case "timestamp" | "duration" as name:
             return f'{name}("{text}")'

@@ -6,7 +6,7 @@ Positions count code points.  format() has a module of its own, as regular expre
 import re
 from typing import Any, Final
 
-from tollbar.cel.core.limits import CostTracker, Fault
+from tollbar.cel.core.limits import CALL_STEPS, CHARACTERS_PER_STEP, ESCAPE_STEPS, SHORT, CostTracker, Fault
 from tollbar.cel.library.functions import overload
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -26,7 +26,11 @@ ESCAPES: Final = {
 """Escapes with a letter, which string literals of CEL and Go have in common."""
 _ESCAPED: Final = str.maketrans(ESCAPES)
 _SPECIAL: Final = re.compile(r'["\\]|[^\x20-\x7e]')
-_CHARACTERS_ESCAPED_PER_STEP: Final = 8
+_CHARACTERS_SEARCHED_PER_STEP: Final = 8
+_PART_STEPS: Final = 8
+"""For a part that join() checks."""
+_QUOTE_STEPS: Final = 3
+"""For each character that quote() looks at."""
 
 
 def contains(cost: CostTracker, text: str, part: str) -> bool:
@@ -35,12 +39,14 @@ def contains(cost: CostTracker, text: str, part: str) -> bool:
 
 
 def starts_with(cost: CostTracker, text: str, prefix: str) -> bool:
-    cost.read(len(prefix))
+    if len(prefix) >= SHORT:
+        cost.charge(CALL_STEPS + len(prefix) // CHARACTERS_PER_STEP)
     return text.startswith(prefix)
 
 
 def ends_with(cost: CostTracker, text: str, suffix: str) -> bool:
-    cost.read(len(suffix))
+    if len(suffix) >= SHORT:
+        cost.charge(CALL_STEPS + len(suffix) // CHARACTERS_PER_STEP)
     return text.endswith(suffix)
 
 
@@ -70,7 +76,8 @@ def _last(text: str, part: str) -> int:
 
 def _search(cost: CostTracker, text: str, part: str) -> None:
     """Charges for a search; Python compares up to some hundred characters of the part naively."""
-    cost.read(len(text) * (1 + min(len(part), _NAIVE) // _SHORT))
+    work = len(text) * (1 + min(len(part), _NAIVE) // _SHORT)
+    cost.charge(CALL_STEPS + work // _CHARACTERS_SEARCHED_PER_STEP)
 
 
 def _no_negative(index: int) -> None:
@@ -116,7 +123,7 @@ def split(cost: CostTracker, text: str, separator: str, limit: int = -1) -> list
 
 
 def join(cost: CostTracker, parts: list[Any], separator: str = "") -> str:
-    cost.charge(len(parts))
+    cost.charge(len(parts) * _PART_STEPS)
     if any(type(part) is not str for part in parts):
         raise Fault("join() takes a list of strings")
     cost.new_string(sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0))
@@ -126,13 +133,24 @@ def join(cost: CostTracker, parts: list[Any], separator: str = "") -> str:
 def quote(cost: CostTracker, text: str) -> str:
     """The text as a string literal of CEL, with no other escapes than those with a letter."""
     cost.new_string(2 * len(text) + 2)
-    cost.charge(len(text) // _CHARACTERS_ESCAPED_PER_STEP)
+    cost.charge(len(text) * _QUOTE_STEPS)
     return f'"{text.translate(_ESCAPED)}"'
 
 
 def go_quoted(text: str) -> str:
     """The text as a string literal of Go; %q.  A surrogate escape stands for a byte that is not UTF-8."""
     return f'"{_SPECIAL.sub(_go_escaped, text)}"'
+
+
+def charge_quoted(cost: CostTracker, text: str) -> None:
+    """Charges for go_quoted(), before it is made."""
+    cost.new_string(2 * len(text) + 2)
+    cost.charge(ESCAPE_STEPS * special(text))
+
+
+def special(text: str) -> int:
+    """How many characters of the text may have to be escaped."""
+    return text.count('"') + text.count("\\") if text.isascii() and text.isprintable() else len(text)
 
 
 def _go_escaped(found: re.Match[str]) -> str:
@@ -163,24 +181,24 @@ def _trim(cost: CostTracker, text: str) -> str:
 
 
 OVERLOADS: Final = (
-    overload("string.startsWith(string) -> bool", starts_with),
-    overload("string.endsWith(string) -> bool", ends_with),
+    overload("string.startsWith(string) -> bool", starts_with, 20),
+    overload("string.endsWith(string) -> bool", ends_with, 20),
     overload("string.contains(string) -> bool", contains),
-    overload("string.indexOf(string) -> int", index_of),
-    overload("string.indexOf(string, int) -> int", index_of),
-    overload("string.lastIndexOf(string) -> int", last_index_of),
-    overload("string.lastIndexOf(string, int) -> int", last_index_of),
-    overload("string.substring(int) -> string", substring),
-    overload("string.substring(int, int) -> string", substring),
+    overload("string.indexOf(string) -> int", index_of, 28),
+    overload("string.indexOf(string, int) -> int", index_of, 28),
+    overload("string.lastIndexOf(string) -> int", last_index_of, 28),
+    overload("string.lastIndexOf(string, int) -> int", last_index_of, 28),
+    overload("string.substring(int) -> string", substring, 18),
+    overload("string.substring(int, int) -> string", substring, 18),
     overload("string.charAt(int) -> string", char_at),
-    overload("string.replace(string, string) -> string", replace),
-    overload("string.replace(string, string, int) -> string", replace),
-    overload("string.split(string) -> list<string>", split),
-    overload("string.split(string, int) -> list<string>", split),
-    overload("list<string>.join() -> string", join),
-    overload("list<string>.join(string) -> string", join),
-    overload("string.lowerAscii() -> string", lower_ascii),
-    overload("string.upperAscii() -> string", upper_ascii),
+    overload("string.replace(string, string) -> string", replace, 40),
+    overload("string.replace(string, string, int) -> string", replace, 40),
+    overload("string.split(string) -> list<string>", split, 60),
+    overload("string.split(string, int) -> list<string>", split, 60),
+    overload("list<string>.join() -> string", join, 60),
+    overload("list<string>.join(string) -> string", join, 60),
+    overload("string.lowerAscii() -> string", lower_ascii, 20),
+    overload("string.upperAscii() -> string", upper_ascii, 20),
     overload("string.trim() -> string", _trim),
-    overload(".strings.quote(string) -> string", quote),
+    overload(".strings.quote(string) -> string", quote, 60),
 )

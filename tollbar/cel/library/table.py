@@ -38,6 +38,6 @@ LIBRARY: Final[Library] = library(
 )
 NAMESPACED: Final = frozenset(name for name, _ in LIBRARY.groups if "." in name)
 """Functions whose names have a namespace, such as `optional.of`."""
-_BASIC: Final = frozenset({"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"})
-CONSTRUCTORS: Final = _BASIC | {"quantity", "semver", "url", "ip", "cidr"}
+CONVERSIONS: Final = frozenset({"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"})
+CONSTRUCTORS: Final = CONVERSIONS | {"quantity", "semver", "url", "ip", "cidr"}
 """Functions that are computed when the expression is compiled, if all arguments are literals."""

@@ -8,22 +8,34 @@ or after.
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from tollbar.cel.core.limits import MAX_NUMBER, PARSE_STEPS, ZONE_STEPS, CostTracker, Fault
+from tollbar.cel.core.limits import MAX_NUMBER, CostTracker, Fault
 from tollbar.cel.core.values import Duration, Timestamp
-from tollbar.cel.library.basics import plain, same, to_int
-from tollbar.cel.library.functions import Overload, overload
+from tollbar.cel.library.basics import no_conversion, plain, same, to_int
+from tollbar.cel.library.functions import overload
 
 SECOND: Final = 10**9
 _MIN: Final = -62_135_596_800 * SECOND
 _MAX: Final = 253_402_300_800 * SECOND - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86_400
-_TERM_STEPS: Final = 4
+_TIMESTAMP_STEPS: Final = 260
+_DURATION_STEPS: Final = 80
+_TERM_STEPS: Final = 70
 """For each number with its unit in a duration."""
+_VALUE_STEPS: Final = 45
+"""For making a timestamp or a duration."""
+_SUM_STEPS: Final = 65
+_FIELD_STEPS: Final = 110
+TEXT_STEPS: Final = 220
+"""For the text of a timestamp or a duration."""
+_OFFSET_STEPS: Final = 60
+_ZONE_STEPS: Final = 230
+_NEW_ZONE_STEPS: Final = 30_000
+"""For a named time zone, which may have to be read from the zone database."""
 _TINY: Final = 40
 """Zeros after the point beyond which digits do not amount to a nanosecond."""
 _ERA: Final = 146_097
@@ -45,6 +57,8 @@ _UNITS: Final = {
 }
 _OFFSET: Final = re.compile(r"(?P<hours>[+-]?[0-9]+):(?P<minutes>[+-]?[0-9]+)")
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+_no_timestamp: Final = partial(no_conversion, "timestamp")
+_no_duration: Final = partial(no_conversion, "duration")
 
 
 def in_range(nanos: int, offset: int = 0) -> Timestamp:
@@ -55,7 +69,7 @@ def in_range(nanos: int, offset: int = 0) -> Timestamp:
 
 def to_timestamp(cost: CostTracker, text: str) -> Timestamp:
     """RFC 3339, and what Go accepts beyond it."""
-    cost.charge(PARSE_STEPS)
+    cost.charge(_TIMESTAMP_STEPS)
     cost.read(len(text))
     form = _TIMESTAMP.fullmatch(text)
     if form is None:
@@ -74,17 +88,9 @@ def to_timestamp(cost: CostTracker, text: str) -> Timestamp:
     return in_range(seconds * SECOND + int(fraction[:9].ljust(9, "0")), offset)
 
 
-def _no_timestamp() -> Fault:
-    return Fault("type conversion error from 'string' to 'google.protobuf.Timestamp'")
-
-
-def of_seconds(_: CostTracker, seconds: int) -> Timestamp:
-    return in_range(seconds * SECOND)
-
-
 def to_duration(cost: CostTracker, text: str) -> Duration:
     """Go's durations: `1h30m`, `-1.5s`, `0`.  Linear in the text."""
-    cost.charge(PARSE_STEPS)
+    cost.charge(_DURATION_STEPS)
     cost.read(len(text))
     negative = text.startswith("-")
     at = 1 if text[:1] in ("+", "-") else 0
@@ -121,16 +127,8 @@ def _nanos(whole: str, fraction: str, unit: int) -> int:
     return found
 
 
-def _no_duration() -> Fault:
-    return Fault("type conversion error from 'string' to 'google.protobuf.Duration'")
-
-
 def plus(time: Timestamp, nanos: int) -> Timestamp:
     return in_range(time.nanos + nanos, time.offset)
-
-
-def minus(a: Timestamp, b: Timestamp) -> Duration:
-    return Duration(to_int(a.nanos - b.nanos))
 
 
 def timestamp_text(time: Timestamp) -> str:
@@ -138,11 +136,15 @@ def timestamp_text(time: Timestamp) -> str:
     seconds, nanos = divmod(time.nanos + time.offset * 60 * SECOND, SECOND)
     days, second = divmod(seconds, _DAY)
     year, month, day = _civil(days)
-    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
     hours, minutes = divmod(abs(time.offset), 60)
     zone = f"{'-' if time.offset < 0 else '+'}{hours:02d}:{minutes:02d}" if time.offset else "Z"
-    return f"{year:04d}-{month:02d}-{day:02d}T{clock}{fraction}{zone}"
+    return f"{year:04d}-{month:02d}-{day:02d}T{clock}{fraction_text(nanos)}{zone}"
+
+
+def fraction_text(nanos: int) -> str:
+    """The digits behind the whole seconds, as many as needed."""
+    return f".{nanos:09d}".rstrip("0") if nanos else ""
 
 
 def duration_text(duration: Duration) -> str:
@@ -171,12 +173,14 @@ def _local(cost: CostTracker, time: Timestamp, zone: str) -> tuple[int, int]:
     if len(zone) > MAX_NUMBER:
         raise Fault("not a time zone")
     if ":" in zone:
+        cost.charge(_OFFSET_STEPS)
         form = _OFFSET.fullmatch(zone)
         if form is None:
             raise Fault("not a time zone")
         hours, minutes = int(form["hours"]), int(form["minutes"])
         return seconds + (hours * 60 + (-minutes if zone[0] == "-" else minutes)) * 60, nanos
-    cost.charge(2 * ZONE_STEPS)
+    cost.charge(_ZONE_STEPS)
+    cost.charge_once(zone, _NEW_ZONE_STEPS)
     return seconds + _offset(seconds, zone), nanos
 
 
@@ -229,33 +233,30 @@ def _field(compute: Callable[[int, int], int]) -> Callable[..., int]:
     return get
 
 
-def _fields() -> tuple[Overload, ...]:
-    return (
-        *(overload(f"timestamp.{name}() -> int", _field(compute)) for name, compute in _OF_TIMESTAMP.items()),
-        *(overload(f"timestamp.{name}(string) -> int", _field(compute)) for name, compute in _OF_TIMESTAMP.items()),
-        *(overload(f"duration.{name}() -> int", _of(compute)) for name, compute in _OF_DURATION.items()),
-    )
-
-
 def _of(compute: Callable[[int], int]) -> Callable[[CostTracker, Duration], int]:
     return lambda _, duration: compute(duration.nanos)
 
 
 OVERLOADS: Final = (
-    overload("timestamp(string) -> timestamp", to_timestamp),
-    overload("timestamp(int) -> timestamp", of_seconds),
-    overload("timestamp(timestamp) -> timestamp", same),
+    overload("timestamp(string) -> timestamp", to_timestamp, _VALUE_STEPS),
+    overload("timestamp(int) -> timestamp", lambda _, seconds: in_range(seconds * SECOND), _VALUE_STEPS),
+    overload("timestamp(timestamp) -> timestamp", same, _VALUE_STEPS),
     overload("duration(string) -> duration", to_duration),
     overload("duration(duration) -> duration", same),
     overload("int(timestamp) -> int", lambda _, time: time.nanos // SECOND),
     overload("int(duration) -> int", lambda _, duration: duration.nanos),
-    overload("string(timestamp) -> string", lambda _, time: timestamp_text(time)),
-    overload("string(duration) -> string", lambda _, duration: duration_text(duration)),
-    overload("_+_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, b.nanos)),
-    overload("_+_(duration, timestamp) -> timestamp", lambda _, a, b: plus(b, a.nanos)),
-    overload("_+_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos + b.nanos))),
-    overload("_-_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, -b.nanos)),
-    overload("_-_(timestamp, timestamp) -> duration", lambda _, a, b: minus(a, b)),
-    overload("_-_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos - b.nanos))),
-    *_fields(),
+    overload("string(timestamp) -> string", lambda _, time: timestamp_text(time), TEXT_STEPS),
+    overload("string(duration) -> string", lambda _, duration: duration_text(duration), TEXT_STEPS),
+    overload("_+_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, b.nanos), _SUM_STEPS),
+    overload("_+_(duration, timestamp) -> timestamp", lambda _, a, b: plus(b, a.nanos), _SUM_STEPS),
+    overload("_+_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos + b.nanos)), _SUM_STEPS),
+    overload("_-_(timestamp, duration) -> timestamp", lambda _, a, b: plus(a, to_int(-b.nanos)), _SUM_STEPS),
+    overload("_-_(timestamp, timestamp) -> duration", lambda _, a, b: Duration(to_int(a.nanos - b.nanos)), _SUM_STEPS),
+    overload("_-_(duration, duration) -> duration", lambda _, a, b: Duration(to_int(a.nanos - b.nanos)), _SUM_STEPS),
+    *(
+        overload(f"timestamp.{name}({zone}) -> int", _field(compute), _FIELD_STEPS)
+        for name, compute in _OF_TIMESTAMP.items()
+        for zone in ("", "string")
+    ),
+    *(overload(f"duration.{name}() -> int", _of(compute), _VALUE_STEPS) for name, compute in _OF_DURATION.items()),
 )

@@ -8,7 +8,7 @@ import ipaddress
 import re
 from typing import Any, Final
 
-from tollbar.cel.core.limits import PARSE_STEPS, CostTracker, Fault
+from tollbar.cel.core.limits import CostTracker, Fault
 from tollbar.cel.core.values import Url
 from tollbar.cel.library.functions import overload, parses
 from tollbar.cel.library.strings import go_quoted
@@ -30,8 +30,12 @@ _ONE_COLON: Final = frozenset({"http", "https"})
 """Schemes whose hosts have no other colon than that of the port."""
 
 
-_BYTES_PER_STEP: Final = 4
-_PARAMETER_STEPS: Final = 8
+_URL_STEPS: Final = 620
+_CHARACTERS_PER_STEP: Final = 1
+_ESCAPED_STEPS: Final = 60
+"""For a character that is, or has to be, escaped."""
+_PARAMETER_STEPS: Final = 170
+_PART_STEPS: Final = 38
 
 
 class NotUrl(Exception):
@@ -41,6 +45,8 @@ class NotUrl(Exception):
 def to_url(cost: CostTracker, text: str) -> Url:
     """The URL; a fragment is allowed where Go's ParseRequestURI takes it as part of the path or the query."""
     _checked(cost, text)
+    cost.charge(_URL_STEPS)
+    _charge(cost, text)
     whole, _, fragment = text.partition("#")
     try:
         return read(whole, fragment, request=False)
@@ -48,9 +54,14 @@ def to_url(cost: CostTracker, text: str) -> Url:
         raise Fault("not a URL") from None
 
 
+def _charge(cost: CostTracker, text: str) -> None:
+    """Charges for reading a text with escapes."""
+    cost.charge(len(text) // _CHARACTERS_PER_STEP + text.count("%") * _ESCAPED_STEPS)
+
+
 def _checked(cost: CostTracker, text: str) -> None:
-    cost.charge(PARSE_STEPS)
-    cost.charge(len(text) // _BYTES_PER_STEP)
+    cost.charge(_URL_STEPS)
+    _charge(cost, text)
     cost.new_string(3 * len(text))
     try:
         read(text)
@@ -215,7 +226,8 @@ def query_of(cost: CostTracker, url: Url) -> dict[str, Any]:
     """The parameters, each with its values; parameters that cannot be unescaped are left out."""
     result: dict[str, Any] = {}
     for part in url.query.split("&"):
-        cost.charge(_PARAMETER_STEPS + len(part) // _BYTES_PER_STEP)
+        cost.charge(_PARAMETER_STEPS)
+        _charge(cost, part)
         if not part or ";" in part:
             continue
         key, _, value = part.partition("=")
@@ -234,8 +246,8 @@ OVERLOADS: Final = (
     overload("isURL(string) -> bool", parses(_checked)),
     overload("url.getScheme() -> string", lambda _, url: url.scheme),
     overload("url.getHost() -> string", lambda _, url: url.host),
-    overload("url.getHostname() -> string", lambda _, url: host_and_port(url.host)[0]),
-    overload("url.getPort() -> string", lambda _, url: host_and_port(url.host)[1]),
+    overload("url.getHostname() -> string", lambda _, url: host_and_port(url.host)[0], _PART_STEPS),
+    overload("url.getPort() -> string", lambda _, url: host_and_port(url.host)[1], _PART_STEPS),
     overload("url.getEscapedPath() -> string", lambda _, url: url.path),
     overload("url.getQuery() -> map<list<string>>", query_of),
 )

@@ -93,7 +93,7 @@ _RESERVED: Final = frozenset(
         *("namespace", "return", "var", "void", "while"),
     )
 )
-_KEYWORDS: Final = {"true": "BOOL_LIT", "false": "BOOL_LIT", "in": "IN"}
+_KEYWORDS: Final = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT", "in": "IN"}
 """Terminals of words that are never names, even where the grammar allows only a name."""
 _ACCUMULATOR: Final = "__result__"
 """The name of the variable that Kubernetes' macros declare themselves."""
@@ -162,7 +162,7 @@ def _syntax_error(source: str, error: lark.exceptions.UnexpectedInput) -> CelErr
 
 
 def _is_name(tree: Any, name: str) -> bool:
-    while isinstance(tree, lark.Tree) and len(tree.children) == 1:
+    while isinstance(tree, lark.Tree) and len(tree.children) == 1 and tree.data != "dot_ident":
         tree = tree.children[0]
     return isinstance(tree, lark.Token) and tree.type == "IDENT" and tree == name
 
@@ -204,18 +204,14 @@ class _Lowering:
         return Conditional(*self.position(tree), condition, then, otherwise)
 
     def conditionalor(self, tree: Any, depth: int) -> Expr:
-        return self.chain(tree, depth, "||")
-
-    def conditionaland(self, tree: Any, depth: int) -> Expr:
-        return self.chain(tree, depth, "&&")
-
-    def chain(self, tree: Any, depth: int, operator: Any) -> Expr:
         rule, links = tree.data, []
         while tree.data == rule and len(tree.children) == 2:
             links.append(tree.children[1])
             tree = tree.children[0]
         terms = tuple(self.lower(link, depth) for link in (tree, *reversed(links)))
-        return Logic(terms[0].line, terms[0].column, operator, terms)
+        return Logic(terms[0].line, terms[0].column, "||" if rule == "conditionalor" else "&&", terms)
+
+    conditionaland = conditionalor
 
     def operation(self, tree: Any, depth: int) -> Expr:
         """relation, addition, multiplication, unary: an operator with its left operand inside, then the right one."""
@@ -244,19 +240,17 @@ class _Lowering:
 
     def member_dot(self, tree: Any, depth: int) -> Expr:
         operand, field = tree.children
-        return Select(*self.position(field), self.lower(operand, depth), field.strip("`"))
+        optional = tree.data == "member_opt_dot"
+        return Select(*self.position(field), self.lower(operand, depth), field.strip("`"), optional=optional)
 
-    def member_opt_dot(self, tree: Any, depth: int) -> Expr:
-        operand, field = tree.children
-        return Select(*self.position(field), self.lower(operand, depth), field.strip("`"), optional=True)
+    member_opt_dot = member_dot
 
     def member_index(self, tree: Any, depth: int) -> Expr:
         operand, bracket, index = tree.children
-        return Index(*self.position(bracket), self.lower(operand, depth), self.lower(index, depth))
+        optional = tree.data == "member_opt_index"
+        return Index(*self.position(bracket), self.lower(operand, depth), self.lower(index, depth), optional=optional)
 
-    def member_opt_index(self, tree: Any, depth: int) -> Expr:
-        operand, bracket, index = tree.children
-        return Index(*self.position(bracket), self.lower(operand, depth), self.lower(index, depth), optional=True)
+    member_opt_index = member_index
 
     def member_dot_arg(self, tree: Any, depth: int) -> Expr:
         target, name, *rest = tree.children
@@ -295,7 +289,7 @@ class _Lowering:
         return Bind(*at, self.variable(variable, "cel.bind"), value, body)
 
     def variable(self, node: Expr, macro: str, which: str = "first") -> str:
-        if not isinstance(node, Name):
+        if not isinstance(node, Name) or node.root:
             self.refuse(f"the {which} argument of {macro}() must be a simple name", (node.line, node.column))
         if node.name == _ACCUMULATOR and macro in MACROS:
             self.refuse(f"{quoted(node.name)} is a reserved name", (node.line, node.column))
@@ -339,7 +333,9 @@ class _Lowering:
         name, at = str(tree.children[0]), self.position(tree.children[0])
         return self.refuse(f"{quoted(name)} is a reserved word", at) if name in _RESERVED else Name(*at, name)
 
-    dot_ident = ident
+    def dot_ident(self, tree: Any, depth: int) -> Expr:
+        found = self.ident(tree, depth)
+        return replace(found, root=True) if isinstance(found, Name) else found
 
     def ident_arg(self, tree: Any, depth: int) -> Expr:
         name, *rest = tree.children
@@ -349,7 +345,10 @@ class _Lowering:
             return self.has(arguments, at)
         return Call(*at, str(name), arguments)
 
-    dot_ident_arg = ident_arg
+    def dot_ident_arg(self, tree: Any, depth: int) -> Expr:
+        """A call of a function in the root scope, where there are no macros."""
+        name, *rest = tree.children
+        return Call(*self.position(name), str(name), self.arguments(rest[0], depth) if rest else ())
 
     def has(self, arguments: tuple[Expr, ...], at: tuple[int, int]) -> Expr:
         (one,) = arguments if len(arguments) == 1 else (None,)
@@ -382,6 +381,8 @@ class _Lowering:
                 return None
             case "INT_LIT":
                 return self.integer(str(token), at, _INT)
+            case "UINT_LIT" if token.startswith("-"):
+                return self.refuse("no such overload: -(uint)", at)
             case "UINT_LIT":
                 return Uint(self.integer(str(token[:-1]), at, _UINT))
             case "FLOAT_LIT":

@@ -24,7 +24,10 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True)
 class Name(Node):
+    """A variable; with `root` set, `.name`, which no variable of a macro or of cel.bind() shadows."""
+
     name: str
+    root: bool = False
 
 
 @dataclass(frozen=True, slots=True)

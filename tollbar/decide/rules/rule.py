@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
-from tollbar.api.types import CelMatch, DeviceMatch, DevicePrototype, ExtendedResourceMatch, MatchMember
+from tollbar.api.types import CelMatch, DeviceMatch, ExtendedResourceMatch, MatchMember
 from tollbar.cel import DEVICE_ENV, RULE_ENV, CelEngine, CelError, Program, devices
 from tollbar.model import selectors
 from tollbar.model.objects import Object, key_of, labels_of, metadata
@@ -68,6 +68,11 @@ class Rule:
         return bool(self.namespace_selector) or self.reads_any("namespaceObject")
 
     @property
+    def reads_tolerations(self) -> bool:
+        """Whether the verdict may change when tolerations are added to the Pod."""
+        return self.reads_any("pod.spec.tolerations")
+
+    @property
     def pod_only(self) -> bool:
         """Whether the rule may be true for a Pod that wants no devices at all, by what it reads of the Pod alone."""
         return not self.reads_package and not isinstance(self.match, ExtendedResources)
@@ -115,7 +120,7 @@ def _compile_match(member: MatchMember, engine: CelEngine) -> Match | Problem:
         case ExtendedResourceMatch():
             return ExtendedResources(frozenset(member.names))
         case DeviceMatch():
-            return Prototypes(tuple(_prepare(prototype) for prototype in member.prototypes))
+            return Prototypes(tuple(devices.prepare(**prototype.as_object()) for prototype in member.prototypes))
         case CelMatch():
             try:
                 return Expression(engine.compile(member.expression, RULE_ENV))
@@ -126,10 +131,6 @@ def _compile_match(member: MatchMember, engine: CelEngine) -> Match | Problem:
                 )
 
 
-def _prepare(prototype: DevicePrototype) -> Mapping[str, Any]:
-    return devices.prepare(prototype.driver, prototype.attributes_as_objects(), prototype.capacity_as_objects())
-
-
 def _reads(match: Match) -> frozenset[str]:
     match match:
         case Expression(program):
@@ -137,7 +138,7 @@ def _reads(match: Match) -> frozenset[str]:
         case Prototypes():
             return frozenset({_REQUESTS, "deviceClasses.spec.selectors"})
         case ExtendedResources():
-            return frozenset({"pod.spec"})
+            return frozenset({"pod.spec.containers", "pod.spec.initContainers"})
 
 
 def compile_selector(source: str, engine: CelEngine) -> Program | CelError:

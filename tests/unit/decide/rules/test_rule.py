@@ -50,7 +50,7 @@ COMPILED: dict[str, tuple[TolerationRule, Rule]] = {
             {},
             (GPU,),
             ExtendedResources(frozenset({"example.com/gpu", "example.com/nic"})),
-            frozenset({"pod.spec"}),
+            frozenset({"pod.spec.containers", "pod.spec.initContainers"}),
         ),
     ),
     "devices": (
@@ -143,7 +143,11 @@ READS: dict[str, tuple[Rule, tuple[bool, bool, bool, bool]]] = {
         (False, False, True, True),
     ),
     "extended resources": (
-        rule("r", ExtendedResources(frozenset({"example.com/gpu"})), reads={"pod.spec"}),
+        rule(
+            "r",
+            ExtendedResources(frozenset({"example.com/gpu"})),
+            reads={"pod.spec.containers", "pod.spec.initContainers"},
+        ),
         (False, False, False, False),
     ),
 }

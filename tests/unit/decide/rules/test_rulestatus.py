@@ -94,7 +94,13 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
         StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
     ),
     "a rule about extended resources passes the prefilter": (
-        facts(compiled=rule("gpu", ExtendedResources(frozenset({"example.com/gpu"})), reads={"pod.spec"})),
+        facts(
+            compiled=rule(
+                "gpu",
+                ExtendedResources(frozenset({"example.com/gpu"})),
+                reads={"pod.spec.containers", "pod.spec.initContainers"},
+            )
+        ),
         StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
     ),
     "a rule that reads nothing is about Pods alone": (

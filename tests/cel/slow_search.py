@@ -1,0 +1,98 @@
+"""A search for expressions and inputs that take long, guided by time.
+
+It begins with operations on elements of lists and mutates the slowest that it has found: their operations are put into
+each other and into loops, their inputs replaced.  What it finds depends on the machine, so it asserts nothing itself.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from cel.adversaries import ENV
+
+from tollbar.cel import CelEngine, CelError, CostBudget
+
+OPERATIONS: Final = (
+    *("{0} == {1}", "{0} != {1}", "{0} < {1}", "{0} in {1}", "{0} + {1}", "{0} * 3", "-{0}", "[{0}, {1}]"),
+    *("{{'a': {0}}}", "{0}.a", "{0}.?a.?b", "{0}[?'a']", "{0}[0]", "x[0]", "type({0})", "string({0})", "int({0})"),
+    *("size({0})", "{0}.startsWith('a')", "{0}.contains({1})", "{0}.replace('a', 'bb')", "{0}.split('')"),
+    *("[{0}].join({1})", "{0}.lowerAscii()", "{0}.trim()", "strings.quote({0})", "{0}.indexOf({1})"),
+    *("'%s'.format([{0}])", "'%.100f'.format([{0}])", "'%e'.format([{0}])", "'%x'.format([{0}])"),
+    *("{0}.matches('[a-z]*1')", "{0}.matches('(a|b)*a[ab]{{30}}c')", "{0}.find('[0-9]+')", "{0}.findAll('.?')"),
+    *("{0}.sum()", "{0}.min()", "{0}.isSorted()", "{0}.sort()", "{0}.distinct()", "{0}.flatten()", "{0}.reverse()"),
+    *("{0}.includes({1})", "sets.contains({0}, {0})", "sets.intersects({0}, [{1}])", "lists.range(100)"),
+    *("timestamp({0})", "duration({0})", "timestamp({0}).getDayOfYear()", "timestamp(1).getHours({0})"),
+    *("quantity({0})", "quantity({0}).add(quantity('1m'))", "isQuantity({0})", "semver({0})", "isSemver({0}, true)"),
+    *("ip({0})", "isIP({0})", "ip.isCanonical({0})", "cidr({0}).masked()", "cidr({0}).containsIP({1})"),
+    *("url({0})", "url({0}).getQuery()", "isURL({0})", "format.uri().validate({0})", "format.uuid().validate({0})"),
+    *("format.qualifiedName().validate({0})", "optional.of({0})", "cel.bind(b, {0}, b == b)", "({0} ? {1} : {0})"),
+    *("({0} && {1})", "({0} || {1})", "({0} == 1 || {1} == 2)", "x.exists(i, {0})", "x.all(i, {0})", "x.map(i, {0})"),
+    *("x.filter(i, {0})", "x.exists_one(i, {0})", "x.all(k, i, {0})", "x.transformMap(k, i, {0})", "x.sortBy(i, {0})"),
+    *("[1, 2].all(j, {0})", "[1, 2].exists(j, {0})", "x.transformMapEntry(k, i, {{k: {0}}})", "{0}.nope"),
+)
+ELEMENTS: Final[tuple[Any, ...]] = (
+    *(0, 2**62, -1.5, 1.1e300, 1.1e-300, True, None, "", "a", "ab" * 20, "a" * 5_000, "é\n" * 500, "1h1m1s", "80Gi"),
+    *("2024-01-01T00:00:00.123456789Z", "1.2.3-a.b.c", "10.0.0.1", "2001:db8::1", "2001:db8::/64", "Europe/Paris"),
+    *("http://u:p@a.b:1/%41%42?a=%41&b=c", "/?" + "a=%41&" * 200, [1, "a", 1.5], [[1.5] * 50], [["a"] * 50] * 50),
+    *({"a": {"b": 1}}, {"a": [{"b": [1, 2.0]}] * 20}, ["a", 1] * 500, [1.1e300] * 500),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """An expression over `i`, an element of x, and the elements of x; its CPU time in seconds, its steps and answer."""
+
+    body: str
+    elements: tuple[Any, ...]
+    seconds: float = 0.0
+    steps: int = 0
+    answer: Any = None
+
+    @property
+    def expression(self) -> str:
+        return f"x.map(i, dyn({self.body})).size() == -1 || 1 / 0 == 1"
+
+
+def search(engine: CelEngine, seed: int, seconds: float, kept: int = 40) -> Iterator[Slow]:
+    """All that was evaluated in so many seconds of CPU."""
+    rng = Random(seed)
+    slowest = [Slow("i", tuple(rng.choices(ELEMENTS, k=2))) for _ in range(kept)]
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        found = _measured(engine, _mutated(rng, rng.choice(slowest)))
+        if found is not None:
+            yield found
+            slowest = sorted([*slowest, found], key=lambda each: -each.seconds)[:kept]
+
+
+def _mutated(rng: Random, slow: Slow) -> Slow:
+    body, elements = slow.body, slow.elements
+    if rng.random() < 0.5:
+        operands = [body, "i", rng.choice(OPERATIONS).format("i", "i")]
+        rng.shuffle(operands)
+        body = rng.choice(OPERATIONS).format(*operands)
+    if rng.random() < 0.2:
+        body = rng.choice(OPERATIONS).format("i", "i")
+    if rng.random() < 0.4:
+        elements = tuple(rng.choices(ELEMENTS, k=rng.choice((1, 1, 2, 3))))
+    if rng.random() < 0.5:
+        elements = (elements * rng.choice((2, 10, 100, 1_000)))[: rng.choice((10, 100, 1_000, 9_000))]
+    return Slow(body, elements)
+
+
+def _measured(engine: CelEngine, slow: Slow) -> Slow | None:
+    """None for an expression that does not compile."""
+    try:
+        program = engine.compile(slow.expression, ENV)
+    except CelError:
+        return None
+    inputs = {"x": list(slow.elements)}
+    best = float("inf")
+    for _ in range(2):
+        budget = CostBudget(0)
+        begun = time.process_time()
+        answer = program.evaluate(inputs, budget)
+        best = min(best, time.process_time() - begun)
+    return Slow(slow.body, slow.elements, best, -budget.steps, answer)

@@ -1,0 +1,109 @@
+"""What takes long is charged for: by the element, the character and the failure, before it is done.
+
+A search for slow inputs runs for TOLLBAR_CEL_SECONDS of CPU; it prints the slowest that it found, and asserts that the
+engines agree on all of them and stay within their limits.  Times are not asserted: `make bench` has them.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+from unittest.mock import patch
+
+import pytest
+from cel.adversaries import ADVERSARIES, ENV
+from cel.slow_search import Slow, search
+from measuring import measure
+
+from tollbar.cel import CelEngine, CelError
+from tollbar.cel.core.limits import MAX_STEPS
+
+SECONDS: Final = float(os.environ.get("TOLLBAR_CEL_SECONDS", "3"))
+COSTLY: Final = 1_000_000_000
+"""Steps that no row below needs."""
+
+STEPS: Final[dict[str, int]] = {
+    "a format of many large doubles": 800_238,
+    "a format of a list of large doubles": 800_085,
+    "a large double with many places": 801_105,
+    "texts of doubles": 800_092,
+    "isSorted of many kinds": 735_532,
+    "min of many kinds": 735_534,
+    "nested equality, then an error": 339_915,
+    "equality of many maps, then an error": 800_006,
+    "40 nested exists whose body fails": 800_208,
+    "20 nested all": 800_138,
+    "20 nested all whose body fails": 800_008,
+    "failures that exists absorbs": 800_105,
+    "a large expression in a loop": 811_834,
+}
+"""Adversaries, and the steps after which they end."""
+
+
+@pytest.mark.parametrize(("sentence", "steps"), STEPS.items(), ids=STEPS)
+@pytest.mark.parametrize("name", ["compiled", "closures"])
+def test_an_adversary_ends_after_these_steps(
+    engines: dict[str, CelEngine], name: str, sentence: str, steps: int
+) -> None:
+    adversary = ADVERSARIES[sentence]
+    found = measure(engines[name].compile(adversary.expression, ENV), {"x": adversary.x()})
+    assert (type(found.answer), found.steps) == (CelError, steps)
+
+
+GROWING: Final[dict[str, tuple[str, Callable[[int], Any]]]] = {
+    "a loop": ("x.all(i, i >= 0)", lambda size: list(range(size))),
+    "a loop in a loop": ("x.all(i, lists.range(50).all(j, i != -j))", lambda size: list(range(1, size))),
+    "failures that are absorbed": ("x.exists(i, i.nope)", lambda size: [{}] * size),
+    "equality": ("x == dyn(x)", lambda size: list(range(size))),
+    "equality of lists in lists": ("x == dyn(x)", lambda size: [[[1.5]]] * size),
+    "equality of maps": ("x == dyn(x)", lambda size: {str(index): index for index in range(size)}),
+    "equality of timestamps": ("x.all(i, timestamp(i) == timestamp(i))", lambda size: list(range(size))),
+    "in": ("-1 in x", lambda size: list(range(size))),
+    "isSorted of many kinds": ("x.isSorted()", lambda size: [1, "a"] * size),
+    "max of many kinds": ("x.max() != 7", lambda size: [1, "a"] * size),
+    "sort": ("x.sort().size() > 0", lambda size: list(range(size))),
+    "distinct of doubles": ("x.distinct().size() > 0", lambda size: [1.5] * size),
+    "format of doubles": ("'%s'.format([x]).size() > 0", lambda size: [1.5] * size),
+    "texts of doubles": ("x.all(d, string(d) != '')", lambda size: [1.5] * size),
+    "quoted text": ("'%s'.format([[x]]).size() > 0", lambda size: "\n" * size),
+    "matches": ("x.matches('(ab|b)*c')", lambda size: "a" * 50 * size),
+    "findAll": ("x.findAll('a').size() > 0", lambda size: "a" * (size // 5)),
+    "a string that is built": ("x.map(s, s + s).size() > 0", lambda size: ["a" * 100] * size),
+    "maps that are built": ("x.map(i, {i: i}).size() > 0", lambda size: list(range(size))),
+    "optionals": ("x.all(i, i.?a.orValue(true))", lambda size: [{}] * size),
+    "quantities": ("x.all(i, isQuantity(i))", lambda size: ["1Gi"] * size),
+    "addresses": ("x.all(i, isIP(i))", lambda size: ["2001:db8::1"] * size),
+    "queries": ("url('/?' + x).getQuery().size() > 0", lambda size: "a=1&" * size),
+}
+
+
+@pytest.mark.parametrize(("source", "x"), GROWING.values(), ids=GROWING)
+def test_twice_the_work_costs_twice_as_much(
+    engines: dict[str, CelEngine], source: str, x: Callable[[int], Any]
+) -> None:
+    with patch("tollbar.cel.core.limits.MAX_STEPS", COSTLY):
+        few, many = (
+            {engine: measure(engines[engine].compile(source, ENV), {"x": x(size)}).steps for engine in engines}
+            for size in (400, 800)
+        )
+    assert [many[engine] >= 1.8 * few[engine] for engine in engines] == [True] * len(engines), (few, many)
+
+
+@pytest.mark.timeout(60 + 4 * SECONDS)
+def test_what_a_search_for_slow_inputs_finds_ends_within_the_limits(
+    engines: dict[str, CelEngine], capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, slowest, count = [], Slow("", ()), 0
+    for found in search(engines["compiled"], 1, SECONDS):
+        count += 1
+        slowest = max(slowest, found, key=lambda each: each.seconds)
+        if found.steps > 2 * MAX_STEPS or not agreed(engines, found):
+            wrong.append((found.expression, found.steps, found.answer))
+    with capsys.disabled():
+        worst = f"{slowest.seconds * 1000:.1f} ms, {slowest.steps} steps: {slowest.body}"
+        print(f"\n{count} inputs; the slowest takes {worst}")  # noqa: T201
+    assert wrong[:5] == []
+
+
+def agreed(engines: dict[str, CelEngine], found: Slow) -> bool:
+    other = engines["closures"].compile(found.expression, ENV).evaluate({"x": list(found.elements)})
+    return bool(found.answer == other)
