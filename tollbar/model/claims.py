@@ -7,7 +7,7 @@ A Pod's reference to a claim is resolved as Kubernetes does it (k8s.io/dynamic-r
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from tollbar import wellknown
 from tollbar.model import pods
@@ -24,14 +24,6 @@ class Unresolved(Enum):
     NOT_CREATED = "not created yet"
     NOT_NEEDED = "needs no claim"
     UNSUPPORTED = "neither resourceClaimName nor resourceClaimTemplateName is set"
-
-
-class Subrequest(NamedTuple):
-    """One way to satisfy a request: `exactly` (choice 0), or the entry of `firstAvailable` with the index `choice`."""
-
-    request: str
-    choice: int
-    device_class: str
 
 
 def resolved(pod: Object) -> Iterator[tuple[Object, str | Unresolved]]:
@@ -69,14 +61,24 @@ def template_claim_spec(template: Object) -> Object:
     return spec(template).get("spec") or {}
 
 
-def device_classes(claim: Object) -> Iterator[Subrequest]:
-    """Every DeviceClass that a claim's requests name, with the request and choice that name it."""
+def with_requests(claim: Object) -> Object:
+    """The claim with an empty list of requests where it has none.
+
+    The API server writes null then (resource.k8s.io/v1, DeviceClaim.Requests), which CEL does not take for a list: a
+    rule would fail on such a claim.
+    """
+    wanted = spec(claim).get("devices")
+    if not isinstance(wanted, dict) or wanted.get("requests", ()) is not None:
+        return claim
+    return {**claim, "spec": {**spec(claim), "devices": {**wanted, "requests": []}}}
+
+
+def device_classes(claim: Object) -> Iterator[str]:
+    """Every DeviceClass that a claim's requests name, by `exactly` or in an entry of `firstAvailable`."""
     for request in requests_of(claim):
-        name = str(request.get("name") or "")
-        if exactly := request.get("exactly"):
-            yield Subrequest(name, 0, str(exactly.get("deviceClassName") or ""))
-        for choice, subrequest in enumerate(request.get("firstAvailable") or ()):
-            yield Subrequest(name, choice, str(subrequest.get("deviceClassName") or ""))
+        exactly = request.get("exactly")
+        for wanted in (*([exactly] if exactly else ()), *(request.get("firstAvailable") or ())):
+            yield str(wanted.get("deviceClassName") or "")
 
 
 def owned_by_pod(claim: Object, pod: Object) -> bool:

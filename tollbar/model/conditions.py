@@ -19,10 +19,19 @@ def find(conditions: Sequence[Object] | None, type_: str) -> Object | None:
     return next((c for c in conditions or () if c.get("type") == type_), None)
 
 
-def is_false(obj: Object, type_: str) -> bool:
+def of(obj: Object | None, type_: str) -> Object:
+    """The condition of this type in the object's status; empty when there is none."""
+    return find(((obj or {}).get("status") or {}).get("conditions"), type_) or {}
+
+
+def is_true(obj: Object | None, type_: str) -> bool:
+    """Whether the object's status has this condition with status "True"."""
+    return of(obj, type_).get("status") == "True"
+
+
+def is_false(obj: Object | None, type_: str) -> bool:
     """Whether the object's status has this condition with status "False"; an absent one is not false."""
-    condition = find((obj.get("status") or {}).get("conditions"), type_)
-    return condition is not None and condition.get("status") == "False"
+    return of(obj, type_).get("status") == "False"
 
 
 def with_condition(

@@ -45,14 +45,24 @@ _CAUSES: Final = {
 
 
 def quoted(value: object) -> str:
-    """A value as an error text shows it: JSON on one line, shortened."""
+    """A value as an error text shows it: JSON on one line, shortened, with all that does not show escaped."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = printable(json.dumps(value, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
         text = json.dumps(type(value).__name__)
     if len(text) <= _SHOWN:
         return text
     return text[:_SHOWN] + "..." + ('"' if text.startswith('"') else "")
+
+
+def printable(text: str) -> str:
+    """The text with control, bidirectional and other characters that do not show as JSON escapes.
+
+    Nobody can move a reader's cursor with it, or let a line look like another one.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def entry(path: str, key: object) -> str:

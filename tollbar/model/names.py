@@ -51,18 +51,14 @@ _NOT_AN_IDENTIFIER: Final = (
 
 def dns_label(value: str) -> list[str]:
     """RFC 1123 label: names of namespaces and of requests in a claim."""
-    problems = _longer_than(LABEL_MAX, value)
-    if not _LABEL_RE.fullmatch(value):
-        problems.append("must not contain dots" if _SUBDOMAIN_RE.fullmatch(value) else _NOT_A_LABEL)
-    return problems
+    return _problems(
+        value, LABEL_MAX, _LABEL_RE, "must not contain dots" if _SUBDOMAIN_RE.fullmatch(value) else _NOT_A_LABEL
+    )
 
 
 def dns_subdomain(value: str) -> list[str]:
     """RFC 1123 subdomain: names of most objects, and of DRA drivers."""
-    problems = _longer_than(SUBDOMAIN_MAX, value)
-    if not _SUBDOMAIN_RE.fullmatch(value):
-        problems.append(_NOT_A_SUBDOMAIN)
-    return problems
+    return _problems(value, SUBDOMAIN_MAX, _SUBDOMAIN_RE, _NOT_A_SUBDOMAIN)
 
 
 def qualified_name(value: str) -> list[str]:
@@ -78,18 +74,12 @@ def qualified_name(value: str) -> list[str]:
             return [f"a valid label key {_NOT_A_KEY} {_PREFIX_HINT}"]
     if not name:
         problems.append("name part must be non-empty")
-    problems += [f"name part {problem}" for problem in _longer_than(LABEL_MAX, name)]
-    if not _KEY_RE.fullmatch(name):
-        problems.append(f"name part {_NOT_A_KEY}")
-    return problems
+    return problems + [f"name part {problem}" for problem in _problems(name, LABEL_MAX, _KEY_RE, _NOT_A_KEY)]
 
 
 def label_value(value: str) -> list[str]:
     """At most 63 characters; values of labels, taints and tolerations."""
-    problems = _longer_than(LABEL_MAX, value)
-    if not _VALUE_RE.fullmatch(value):
-        problems.append(_NOT_A_VALUE)
-    return problems
+    return _problems(value, LABEL_MAX, _VALUE_RE, _NOT_A_VALUE)
 
 
 def c_identifier(value: str) -> list[str]:
@@ -110,6 +100,10 @@ def generate_name(owner: str, reference: str) -> str:
     return f"{kept.rstrip('.-') or owner[0]}-{named}"
 
 
-def _longer_than(limit: int, value: str) -> list[str]:
-    too_long = len(value.encode(errors="surrogatepass")) > limit
-    return [f"must be no more than {limit} bytes"] if too_long else []
+def _problems(value: str, limit: int, form: re.Pattern[str], otherwise: str) -> list[str]:
+    problems = []
+    if len(value.encode(errors="surrogatepass")) > limit:
+        problems.append(f"must be no more than {limit} bytes")
+    if not form.fullmatch(value):
+        problems.append(otherwise)
+    return problems

@@ -19,7 +19,7 @@ def selects(selector: Object, node: Object) -> bool:
 
     All requirements of a term must hold; a term without any selects no Node.
     """
-    return any(_term_selects(term, node) for term in selector.get("nodeSelectorTerms") or ())
+    return any(term_selects(term, node) for term in selector.get("nodeSelectorTerms") or ())
 
 
 def allows(pod: Object, node: Object) -> bool:
@@ -31,7 +31,8 @@ def allows(pod: Object, node: Object) -> bool:
     )
 
 
-def _term_selects(term: Object, node: Object) -> bool:
+def term_selects(term: Object, node: Object) -> bool:
+    """Whether a v1.NodeSelectorTerm selects the Node."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     return (
         bool(expressions or fields)

@@ -5,7 +5,7 @@ They raise nothing on any JSON object whose members have the API's types.
 
 from collections.abc import Collection, Iterator
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tollbar import wellknown
 from tollbar.model import quantity
@@ -106,13 +106,26 @@ def extended_resources(pod: Object) -> Iterator[ResourceRequest]:
 
 
 def without_ours(pod: Object) -> Object:
-    """The Pod without Tollbar's gate, label and annotation, as rules see it: what a rule adds must not change it."""
+    """The Pod without Tollbar's gate, label and annotation, as rules see it: what a rule adds must not change it.
+
+    A projected volume without sources has an empty list of them: the API server writes null (core/v1,
+    ProjectedVolumeSource.Sources), which CEL does not take for a list.
+    """
     meta, body = dict(metadata(pod)), dict(spec(pod))
     for member in ("labels", "annotations"):
         _set_or_drop(meta, member, {name: text for name, text in (meta.get(member) or {}).items() if name not in _OURS})
     gates = body.get("schedulingGates") or ()
     _set_or_drop(body, "schedulingGates", [gate for gate in gates if gate.get("name") != wellknown.GATE])
+    if isinstance(volumes := body.get("volumes"), list):
+        body["volumes"] = [_with_sources(volume) for volume in volumes]
     return {**pod, "metadata": meta, "spec": body}
+
+
+def _with_sources(volume: Any) -> Any:
+    projected = volume.get("projected") if isinstance(volume, dict) else None
+    if not isinstance(projected, dict) or projected.get("sources", ()) is not None:
+        return volume
+    return {**volume, "projected": {**projected, "sources": []}}
 
 
 def _set_or_drop(part: Object, member: str, value: Collection[object]) -> None:

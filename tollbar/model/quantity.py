@@ -11,7 +11,7 @@ So that parsing is cheap for any text, a quantity has at most `MAX_LENGTH` chara
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 NANO: Final = 10**9
 MAX_LENGTH: Final = 128
@@ -23,6 +23,8 @@ _FORM: Final = re.compile(
 )
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SUFFIXES: Final = {0: ""} | {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_EXPONENT: Final = re.compile("[eE][+-]?[0-9]")
 _INT64_MAX: Final = 2**63 - 1
 _BINARY_MAX: Final = _INT64_MAX * NANO
 _INT64_DIGITS: Final = 18
@@ -117,6 +119,37 @@ def read(text: str) -> Quantity:
     if shift and value > _BINARY_MAX:
         value, exponent = _BINARY_MAX, 0
     return Quantity(-value if form["sign"] == "-" else value, exponent, small)
+
+
+class Amount(NamedTuple):
+    """A quantity in nano units and the form in which it is written: `Ki` (binary), `e` (exponent) or empty (decimal).
+
+    Compare `nanos`: two amounts of one value may be written in different forms.
+    """
+
+    nanos: int
+    form: str = ""
+
+    def __str__(self) -> str:
+        """The canonical text, with the largest unit that needs no fraction (CanonicalizeBytes of resource.Quantity)."""
+        if self.form == "Ki" and abs(self.nanos) >= 1024 * NANO:
+            value, power = -(-self.nanos // NANO), 0
+            while value % 1024 == 0 and power < len(_BINARY):
+                value, power = value // 1024, power + 1
+            return f"{value}{('', *_BINARY)[power]}"
+        value, exponent = self.nanos, -9
+        if value == 0:
+            return "0"
+        while value % 1000 == 0 and (exponent < 18 or self.form == "e"):
+            value, exponent = value // 1000, exponent + 3
+        if self.form == "e":
+            return f"{value}e{exponent}" if exponent else str(value)
+        return f"{value}{_SUFFIXES[exponent]}"
+
+
+def amount(text: str) -> Amount:
+    """The value with its form; ValueError if the text is none."""
+    return Amount(read(text).nanos, "Ki" if text.endswith("i") else "e" if _EXPONENT.search(text) else "")
 
 
 def _shift(digits: int, places: int) -> int:

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from tollbar import wellknown
 from tollbar.model import conditions, names
-from tollbar.model.objects import Object, annotations_of, controller_of, metadata, spec
+from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec
 
 Release: TypeAlias = Literal["WhenDeleted", "WhenFinished", "WhenIdle"]
 """When a workload's claim is released: in any case when the workload is deleted, perhaps earlier."""
@@ -95,10 +95,15 @@ def workload_claim_of(claim: Object) -> str:
     return annotations_of(claim).get(wellknown.ANNOTATION_WORKLOAD_CLAIM, "")
 
 
+def claim_named_by(workload_claim: Object) -> Key:
+    """The ResourceClaim of a WorkloadClaim: `spec.resourceClaimName`, or the one of its own name."""
+    key = key_of(workload_claim)
+    return Key(key.namespace, str(spec(workload_claim).get("resourceClaimName") or key.name))
+
+
 def is_finished(workload: Object) -> bool:
     """Whether it is a Job or JobSet that has completed or failed, and so starts no more Pods."""
-    found = (workload.get("status") or {}).get("conditions")
-    return any((conditions.find(found, type_) or {}).get("status") == "True" for type_ in _FINISHED)
+    return any(conditions.is_true(workload, type_) for type_ in _FINISHED)
 
 
 def is_scaled_to_zero(workload: Object) -> bool:

@@ -28,6 +28,11 @@ ERRORS = {
         r'a: Invalid value: "b\nc": no',
         "FieldValueInvalid",
     ),
+    "what does not show is escaped": (
+        invalid("a", "b\u202ec\u200b\x1b[31m\x85\U000e0001", "no"),
+        r'a: Invalid value: "b\u202ec\u200b\u001b[31m\u0085\udb40\udc01": no',
+        "FieldValueInvalid",
+    ),
     "a value that is not JSON": (invalid("a", {1, 2}, "no"), 'a: Invalid value: "set": no', "FieldValueInvalid"),
 }
 

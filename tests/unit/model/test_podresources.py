@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tollbar.model.objects import Object
-from tollbar.model.podresources import requests
+from tollbar.model.podresources import counts_by_status, requests
 
 
 def container(*, sidecar: bool = False, **amounts: str) -> Object:
@@ -85,3 +85,86 @@ REQUESTS: dict[str, tuple[Object, dict[str, str]]] = {
 @pytest.mark.parametrize(("given", "want"), REQUESTS.values(), ids=REQUESTS)
 def test_requests(given: Object, want: dict[str, str]) -> None:
     assert requests(given) == {name: Decimal(amount) for name, amount in want.items()}
+
+
+def status(name: str = "main", *, granted: Object | None = None, in_effect: Object | None = None) -> Object:
+    return {
+        "name": name,
+        **({} if granted is None else {"allocatedResources": granted}),
+        **({} if in_effect is None else {"resources": {"requests": in_effect}}),
+    }
+
+
+def resized(cpu: str, *statuses: Object, whole: str = "", **more: Any) -> Object:
+    found = pod(
+        {"name": "main", **container(cpu=cpu)}, **({"resources": {"requests": {"cpu": whole}}} if whole else {})
+    )
+    return {**found, "status": {"containerStatuses": list(statuses), **more}}
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+RESIZED: dict[str, tuple[Object, dict[str, str]]] = {
+    "no status": (resized("1"), {"cpu": "1"}),
+    "more is asked for than was granted": (
+        resized("3", status(granted={"cpu": "1"}, in_effect={"cpu": "1"}), conditions=DEFERRED),
+        {"cpu": "3"},
+    ),
+    "less is asked for, and not yet granted": (
+        resized("1", status(granted={"cpu": "2"}, in_effect={"cpu": "2"})),
+        {"cpu": "2"},
+    ),
+    "less is granted, and not yet in effect": (
+        resized("1", status(granted={"cpu": "1"}, in_effect={"cpu": "3"})),
+        {"cpu": "3"},
+    ),
+    "what was granted counts as long as nothing says what is in effect": (
+        resized("1", status(granted={"cpu": "2"})),
+        {"cpu": "2"},
+    ),
+    "what can never be does not count": (
+        resized("9", status(granted={"cpu": "1"}, in_effect={"cpu": "1"}), conditions=INFEASIBLE),
+        {"cpu": "1"},
+    ),
+    "a container without a status of its own counts with its spec": (
+        resized("2", status("other", granted={"cpu": "1"})),
+        {"cpu": "2"},
+    ),
+    "the status of the Pod has the sum of its containers": (
+        resized(
+            "1",
+            status(granted={"cpu": "9"}),
+            allocatedResources={"cpu": "2"},
+            resources={"requests": {"cpu": "3"}},
+        ),
+        {"cpu": "3"},
+    ),
+    "the whole Pod is resized": (
+        resized("1", whole="2", allocatedResources={"cpu": "3"}, resources={"requests": {"cpu": "4"}}),
+        {"cpu": "4"},
+    ),
+    "the whole Pod cannot be resized": (
+        resized(
+            "1",
+            whole="9",
+            allocatedResources={"cpu": "3"},
+            resources={"requests": {"cpu": "3"}},
+            conditions=INFEASIBLE,
+        ),
+        {"cpu": "3"},
+    ),
+    "what was granted to the whole Pod counts only beside what is in effect": (
+        resized("1", whole="2", allocatedResources={"cpu": "3"}),
+        {"cpu": "2"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), RESIZED.values(), ids=RESIZED)
+def test_requests_of_a_pod_that_is_resized_in_place(given: Object, want: dict[str, str]) -> None:
+    assert requests(given, status=True) == {name: Decimal(amount) for name, amount in want.items()}
+
+
+@pytest.mark.parametrize("given", [given for given, _ in RESIZED.values()], ids=RESIZED)
+def test_a_status_that_changes_the_requests_is_noticed(given: Object) -> None:
+    assert counts_by_status(given) or requests(given, status=True) == requests(given)

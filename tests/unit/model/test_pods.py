@@ -118,6 +118,10 @@ WITHOUT_OURS = {
         pod().labelled({wellknown.LABEL_GATE: "released"}).annotated({"tollbar.dev/tolerations": "[]"}),
         pod(),
     ),
+    "null instead of sources of a volume": (
+        pod().but("spec.volumes", [{"name": "a", "projected": {"sources": None}}, {"name": "b", "emptyDir": {}}, "c"]),
+        pod().but("spec.volumes", [{"name": "a", "projected": {"sources": []}}, {"name": "b", "emptyDir": {}}, "c"]),
+    ),
     "the label of someone who opts out is his": (
         pod().labelled({"tollbar.dev/skip": "true"}),
         pod().labelled({"tollbar.dev/skip": "true"}),

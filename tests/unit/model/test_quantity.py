@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from tollbar.model.quantity import integer, nanos, parse, read
+from tollbar.model.quantity import amount, integer, nanos, parse, read
 
 VALUES = {
     "a plain number": ("1", "1"),
@@ -128,3 +128,24 @@ def test_sum(a: str, b: str, sign: int, want: str, integral: int | None) -> None
 
 def test_the_quantity_of_an_integer() -> None:
     assert (integer(-7), integer(-7).as_int64()) == (read("-7"), -7)
+
+
+CANONICAL: dict[str, tuple[str, str]] = {
+    "a binary unit as large as possible": ("1024Mi", "1Gi"),
+    "a fraction of a binary unit": ("1.5Gi", "1536Mi"),
+    "a binary number below 1024 is written as a decimal one": ("0.5Ki", "512"),
+    "a fraction of a byte is rounded up": ("1025.5Ki", "1050112"),
+    "thousands": ("1000", "1k"),
+    "not a multiple of a thousand": ("1500", "1500"),
+    "thousandths": ("0.5", "500m"),
+    "an exponent stays one": ("12000e3", "12e6"),
+    "a large decimal number": ("3000000000000000000", "3E"),
+    "nothing": ("0Ki", "0"),
+    "a negative number": ("-2048Ki", "-2Mi"),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), CANONICAL.values(), ids=CANONICAL)
+def test_the_canonical_text(text: str, want: str) -> None:
+    assert str(amount(text)) == want
+    assert amount(want).nanos >= amount(text).nanos

@@ -3,7 +3,8 @@
 import pytest
 from builders import claim
 
-from tollbar.model.workloads import Intent, Malformed, Reference, intent_of, parse_reference
+from tollbar.model.objects import Key, Object
+from tollbar.model.workloads import Intent, Malformed, Reference, claim_named_by, intent_of, parse_reference
 
 FORM = Malformed("must be <resource>.<group>/<name>, such as deployments.apps/web")
 REFERENCES = {
@@ -58,3 +59,15 @@ def test_the_default_release_is_when_the_workload_is_deleted() -> None:
 @pytest.mark.parametrize("text", ["pods/web", "podgroups.scheduling.k8s.io/gang"])
 def test_a_pod_or_podgroup_is_no_workload(text: str) -> None:
     assert isinstance(intent_of(claim().annotated({"tollbar.dev/reserved-for": text})), Malformed)
+
+
+NAMED: dict[str, tuple[Object, str]] = {
+    "the claim that it names": ({"resourceClaimName": "shared"}, "shared"),
+    "else the claim of its own name": ({}, "web"),
+    "an empty name is none": ({"resourceClaimName": ""}, "web"),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), NAMED.values(), ids=NAMED)
+def test_the_claim_of_a_workload_claim(given: Object, want: str) -> None:
+    assert claim_named_by({"metadata": {"namespace": "ml", "name": "web"}, "spec": given}) == Key("ml", want)

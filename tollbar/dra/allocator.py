@@ -1,0 +1,160 @@
+"""The structured allocator of Dynamic Resource Allocation: which devices the claims of a Pod get on a Node.
+
+It decides as kube-scheduler's does (k8s.io/dynamic-resource-allocation/structured), and needs neither a cluster nor a
+scheduler.  Errors are values with upstream's texts; docs/reference/allocator.md lists what differs.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+from tollbar.dra import requests, results
+from tollbar.dra.candidates import Examiner
+from tollbar.dra.counters import FreeCounters
+from tollbar.dra.inventory import Inventory, Pool, PoolState
+from tollbar.dra.requests import Claim
+from tollbar.dra.search import Search, Setting, Unsolvable
+from tollbar.dra.selectors import Selectors
+from tollbar.dra.state import AllocatedState
+from tollbar.model.objects import Object
+
+_ORDER: Final = attrgetter("order")
+TRIES_MAX: Final = 1_000_000
+"""How many devices an allocation on one Node may try for its requests: some seconds of search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why the claims cannot be allocated.
+
+    With `node_only` another Node may still do, and with `timed_out` more time; else the claims or their classes are at
+    fault.
+    """
+
+    message: str
+    node_only: bool = False
+    timed_out: bool = False
+
+
+class Allocation:
+    """An allocation under way, which can be worked on in pieces so that an event loop is not held for long.
+
+    `result` is what `Allocator.allocate` returns; it stands once `run` has returned true.
+    """
+
+    def __init__(self, allocator: "Allocator", node: Object, claims: Sequence[Object]) -> None:
+        self.result: list[Object] | Failed | None = None
+        self._allocator = allocator
+        self._work = self._allocate(node, claims)
+
+    def run(self, seconds: float = float("inf")) -> bool:
+        """Go on for about so many seconds; true at the end.
+
+        A piece takes longer by what is done at a time: to compile a selector, to evaluate those of one device, to parse
+        a claim, to make a pool anew whose slices have changed.
+        """
+        clock, deadline = self._allocator.clock, self._allocator.deadline
+        until = min(clock() + seconds, deadline)
+        for _ in self._work:
+            if clock() >= until:
+                if until < deadline:
+                    return False
+                self._work.close()
+                self.result = Failed("filter operation aborted: context deadline exceeded", timed_out=True)
+                return True
+        return True
+
+    def _allocate(self, node: Object, claims: Sequence[Object]) -> Generator[None, None, None]:
+        allocator = self._allocator
+        parsed = []
+        for index, claim in enumerate(claims):
+            parsed.append(allocator.parsed(index, claim))
+            yield
+        pools = []
+        for pool in allocator.inventory.pools(node):
+            if allocator.may_use(pool):
+                pools.append(pool)
+            yield
+        pools.sort(key=_ORDER)
+        search = Search(allocator.setting, node, parsed, pools)
+        try:
+            for _ in search.progress():
+                if search.tries > allocator.tries_max:
+                    limit = f"no solution within {allocator.tries_max} tries"
+                    self.result = Failed(f"filter operation aborted: {limit}", timed_out=True)
+                    return
+                yield
+            if search.solution is not None:
+                self.result = [
+                    results.allocation(claim, chosen, node, allocator.inventory.features, allocator.share_id)
+                    for claim, chosen in zip(parsed, search.solution, strict=True)
+                ]
+                return
+        except Unsolvable as problem:
+            self.result = Failed(str(problem))
+            return
+        finally:
+            allocator.steps += search.steps
+        if any(pool.state is PoolState.INVALID for pool in pools):
+            self.result = Failed("invalid resource pools were encountered", node_only=True)
+
+
+class Allocator:
+    """Allocates the claims of one Pod, on as many Nodes as are asked about.
+
+    All Nodes of a scheduling cycle are asked of one allocator, so that requests, counters and pools are worked out
+    once.  `selectors` keeps compiled device selectors: share one between the allocators of a process.  `deadline` is a
+    time of `clock` (seconds) and counts for all Nodes together, `tries_max` for one Node.  `steps` counts the moves of
+    all searches that have ended.  Pools that the caller may not use count as if they did not exist.
+
+    When the state or the inventory changes, an Allocation under way has to be dropped.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        state: AllocatedState,
+        classes: Mapping[str, Object],
+        *,
+        selectors: Selectors | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        deadline: float = float("inf"),
+        tries_max: int = TRIES_MAX,
+        share_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        may_use: Callable[[Pool], bool] = lambda _: True,
+    ) -> None:
+        self.inventory = inventory
+        self.clock = clock
+        self.deadline = deadline
+        self.tries_max = tries_max
+        self.share_id = share_id
+        self.may_use = may_use
+        self.steps = 0
+        examiner = Examiner(state, inventory.features, selectors or Selectors())
+        self.setting = Setting(state, inventory.features, examiner, FreeCounters(state))
+        self._classes = classes
+        self._parsed: dict[tuple[int, int], Claim] = {}
+        """By the claim's place in the Pod and the identity of the object, which the parsed claim keeps alive."""
+
+    def allocate(self, node: Object, claims: Sequence[Object]) -> list[Object] | Failed | None:
+        """One `status.allocation` for each of the claims, which have none yet; None if they do not fit on this Node.
+
+        Claims are ResourceClaims as the API server has them.  ValueError or KeyError for one that it would refuse.
+        """
+        allocation = self.begin(node, claims)
+        allocation.run()
+        return allocation.result
+
+    def begin(self, node: Object, claims: Sequence[Object]) -> Allocation:
+        """The same in pieces: call `run` of the Allocation until it returns true."""
+        return Allocation(self, node, claims)
+
+    def parsed(self, index: int, claim: Object) -> Claim:
+        """The claim as the search reads it; `index` is its place among the claims of the Pod."""
+        known = (index, id(claim))
+        if known not in self._parsed:
+            self._parsed[known] = requests.parse(index, claim, self._classes.get, self.inventory.features)
+        return self._parsed[known]

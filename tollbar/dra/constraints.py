@@ -1,0 +1,117 @@
+"""Constraints of a claim on the attributes of its devices: `matchAttribute` and `distinctAttribute`.
+
+A constraint is monotonic: once it refuses a device, more devices do not make it accept that one.  Source: constraint.go
+in k8s.io/dynamic-resource-allocation/structured.
+"""
+
+from collections.abc import Collection
+from typing import Final, Protocol, TypeAlias
+
+from tollbar.dra.slices import Content
+from tollbar.model.objects import Object
+
+_SINGLE: Final = ("string", "int", "bool", "version")
+_LISTS: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
+
+Values: TypeAlias = frozenset[tuple[str, object]]
+"""Values of an attribute, each with its type: one, or those of a list; none for a type that is not known."""
+
+
+class Constraint(Protocol):
+    """Follows the devices that a claim gets while the search goes on and back."""
+
+    def add(self, content: Content) -> bool:
+        """Add a device, unless the constraint refuses it."""
+        ...
+
+    def remove(self) -> None:
+        """Take back the device that was added last."""
+        ...
+
+
+class MatchAttribute:
+    """All devices have the attribute, with one value in common."""
+
+    def __init__(self, name: str, *, lists: bool) -> None:
+        self._name = name
+        self._lists = lists
+        self._common: list[Values] = []
+        """What is common to the devices so far, after each of them."""
+
+    def add(self, content: Content) -> bool:
+        values = _values(content, self._name, self._lists)
+        if values is None:
+            return False
+        if not self._common:
+            if self._lists and not values:
+                return False
+        else:
+            values &= self._common[-1]
+            if not values:
+                return False
+        self._common.append(values)
+        return True
+
+    def remove(self) -> None:
+        self._common.pop()
+
+
+class DistinctAttribute:
+    """All devices have the attribute, and no two of them have a value in common."""
+
+    def __init__(self, name: str, *, lists: bool) -> None:
+        self._name = name
+        self._lists = lists
+        self._values: list[Values] = []
+
+    def add(self, content: Content) -> bool:
+        values = _values(content, self._name, self._lists)
+        if values is None:
+            return False
+        if not values and (self._lists or self._values):
+            return False
+        if any(not values.isdisjoint(each) for each in self._values):
+            return False
+        self._values.append(values)
+        return True
+
+    def remove(self) -> None:
+        self._values.pop()
+
+
+def applies(names: Collection[str], request: str, full_name: str) -> bool:
+    """Whether a constraint or config for the requests of these names is for this one; no names stand for all.
+
+    `request` is the request's name; for an alternative of a prioritized list `full_name` is `request/alternative`.
+    """
+    return not names or request in names or full_name in names
+
+
+def make(given: Object, *, lists: bool) -> Constraint | None:
+    """The constraint of an entry of `spec.devices.constraints`; None for a kind that is not known."""
+    if given.get("matchAttribute") is not None:
+        return MatchAttribute(given["matchAttribute"], lists=lists)
+    if given.get("distinctAttribute") is not None:
+        return DistinctAttribute(given["distinctAttribute"], lists=lists)
+    return None
+
+
+def _values(content: Content, name: str, lists: bool) -> Values | None:
+    """None if the device does not have the attribute."""
+    question = (name, lists)
+    if question not in content.memo:
+        attribute = content.attribute(name)
+        content.remember(question, None if attribute is None else _typed(attribute, lists))
+    found: Values | None = content.memo[question]
+    return found
+
+
+def _typed(attribute: Object, lists: bool) -> Values:
+    for name in _SINGLE:
+        if attribute.get(name) is not None:
+            return frozenset(((name, attribute[name]),))
+    if lists:
+        for name, of in _LISTS.items():
+            if attribute.get(name):
+                return frozenset((of, value) for value in attribute[name])
+    return frozenset()

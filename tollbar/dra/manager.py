@@ -1,0 +1,82 @@
+"""The manager of Dynamic Resource Allocation: all claims, devices and DeviceClasses of a cluster, from the caches.
+
+It has the operations of kube-scheduler's SharedDRAManager, and keeps what an allocation reads:
+
+    allocator = Allocator(manager.inventory, manager.claims.state, manager.classes)
+
+The state of the claims and the inventory follow the caches event by event; nothing is gathered for a question.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tollbar.dra.claims import Claims
+from tollbar.dra.classes import DeviceClasses
+from tollbar.dra.inventory import Inventory, PoolId
+from tollbar.dra.malformed import ERRORS, Malformed
+from tollbar.model.devices import DeviceId
+from tollbar.model.objects import Object, key_of
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Store
+
+
+class DraManager:
+    """`claims`, `classes` and `inventory` are read by others; `malformed` has the objects that are left out.
+
+    Create it before other handlers subscribe to these stores.  A store of an API that is not served is empty and
+    counts as synced: there are no DeviceTaintRules then.
+    """
+
+    def __init__(self, claims: Store, slices: Store, classes: Store, taint_rules: Store) -> None:
+        self.stores = (claims, slices, classes, taint_rules)
+        self.malformed = Malformed()
+        self.inventory = Inventory()
+        self.claims = Claims(claims, self._offered, self.malformed, self._moved)
+        self.classes = DeviceClasses(classes)
+        self._slices = slices
+        self._follow(taint_rules, self.inventory.apply_taint_rule, self.inventory.remove_taint_rule)
+        self._follow(slices, self.inventory.apply, self.inventory.remove)
+
+    @property
+    def synced(self) -> bool:
+        """Whether all of it has been listed: before that, devices look free that are not."""
+        return all(store.synced.is_set() for store in self.stores)
+
+    def slices(self) -> Iterator[Object]:
+        """All ResourceSlices, with the taints that DeviceTaintRules add to their devices."""
+        for obj in self._slices.values():
+            if (self._slices.resource.kind, key_of(obj)) not in self.malformed:
+                yield self.inventory.taint_rules.applied(obj)
+
+    def _follow(self, store: Store, apply: Callable[[Object], None], remove: Callable[[Object], None]) -> None:
+        kind = store.resource.kind
+
+        def handle(delta: Delta) -> None:
+            key = key_of(delta.new or delta.old or {})
+            if delta.new is not None:
+                try:
+                    apply(delta.new)
+                except ERRORS as error:
+                    self.malformed.add(kind, key, error)
+                    remove(delta.new)
+                    return
+            elif delta.old is not None:
+                remove(delta.old)
+            self.malformed.discard(kind, key)
+
+        store.subscribe(handle)
+        store.replay(handle)
+
+    def _moved(self, device: DeviceId, taken: bool) -> None:
+        """Tell Nodes of what may let more fit than before: devices that are free again, and counters.
+
+        One that consumes counters counts also when it is taken: further shares of it consume none.
+        """
+        known = self.inventory.device(device)
+        if not taken or (known is not None and known.consumes):
+            self.inventory.touch(PoolId(device.driver, device.pool))
+
+    def _offered(self, device: DeviceId) -> Mapping[str, int] | None:
+        found = self.inventory.device(device)
+        return (
+            {name: each.value.nanos for name, each in found.content.capacities.items()} if found is not None else None
+        )

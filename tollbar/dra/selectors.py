@@ -1,0 +1,72 @@
+"""Device selectors: each expression is compiled once, and asked once of each device content."""
+
+from typing import Final
+
+from tollbar import cel
+from tollbar.cel import CelEngine, CelError, Program, devices
+from tollbar.dra.slices import Content
+
+_HINT: Final = (
+    "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+    "fields"
+)
+
+
+class Selectors:
+    """The compiled selectors of many claims and DeviceClasses; share one between allocators.
+
+    Verdicts are kept with the content of a device, and so disappear with the slice that has it.
+    """
+
+    def __init__(self, engine: CelEngine | None = None) -> None:
+        self._engine = engine or cel.engine()
+        self._programs = cel.ProgramCache(self._compile)
+        self.evaluations = 0
+        """Evaluations so far, each of which may take milliseconds."""
+
+    def compile(self, expression: str) -> bool:
+        """Whether the expression had to be compiled, which takes up to some tenths of a second."""
+        if expression in self._programs:
+            return False
+        self._programs.get(expression)
+        return True
+
+    def verdict(self, expression: str, content: Content) -> bool | CelError:
+        """Whether the selector is true of the device, or why it has no answer."""
+        found: bool | CelError | None = content.memo.get(expression)
+        if found is None:
+            found = self._evaluate(expression, content)
+            self.evaluations += 1
+            content.remember(expression, found)
+        return found
+
+    def _evaluate(self, expression: str, content: Content) -> bool | CelError:
+        program = self._programs.get(expression)
+        if isinstance(program, CelError):
+            return program
+        if content.inputs is None:
+            content.inputs = _inputs(content)
+        return content.inputs if isinstance(content.inputs, CelError) else program.evaluate(content.inputs)
+
+    def _compile(self, expression: str) -> Program | CelError:
+        try:
+            return self._engine.compile(expression, cel.DEVICE_ENV)
+        except CelError as error:
+            return error
+
+
+def _inputs(content: Content) -> cel.Inputs | CelError:
+    try:
+        return devices.prepare(
+            content.driver, content.attributes, content.capacity, allow_multiple_allocations=content.shared
+        )
+    except ValueError as error:
+        return CelError(str(error), 0, 0, cel.RUNTIME)
+
+
+def explained(error: CelError) -> str:
+    """The error as kube-scheduler words it."""
+    if error.kind == cel.COMPILE:
+        return f"CEL compile error: {error.message}"
+    hint = f". {_HINT}" if "no such key:" in error.message else ""
+    return f"CEL runtime error: {error.message}{hint}"

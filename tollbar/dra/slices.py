@@ -1,0 +1,240 @@
+"""ResourceSlices as the allocator reads them: parsed once when a slice changes, not once per Pod and node.
+
+Quantities are whole numbers of nano units.  Names of attributes stay as the slice has them.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
+
+import orjson
+
+from tollbar.cel import CelError, Inputs
+from tollbar.model import nodeaffinity
+from tollbar.model.devices import DeviceId
+from tollbar.model.objects import Object, key_of, spec
+from tollbar.model.quantity import Amount, amount
+
+CounterId: TypeAlias = tuple[str, str]
+"""A counter of a pool: the name of its counter set and its own."""
+
+_KEPT_ANSWERS: Final = 256
+"""So many answers are kept with a device content."""
+_NO_CAPACITY: Final[Mapping[str, "Capacity"]] = {}
+
+
+class Range(NamedTuple):
+    """`validRange` of a request policy: a request is at least `least`, at most `most`, and goes up in steps."""
+
+    least: Amount | None
+    most: Amount | None
+    step: Amount | None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A capacity of a device, and what a request may take of it where the device is shared (KEP-5075)."""
+
+    value: Amount
+    default: Amount | None = None
+    range: Range | None = None
+    values: tuple[Amount, ...] = ()
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Content:
+    """What device selectors, constraints and requests for capacity see of a device; equal devices share one.
+
+    `inputs` is what selectors evaluate, worked out when first needed.  `memo` keeps answers about the device: verdicts
+    of selectors, values of attributes, what requests consume.
+    """
+
+    driver: str
+    attributes: Mapping[str, Object]
+    capacity: Object
+    shared: bool
+    """Whether several claims may hold the device at once: `allowMultipleAllocations`."""
+    capacities: Mapping[str, Capacity] = field(init=False)
+    inputs: Inputs | CelError | None = None
+    memo: dict[Hashable, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.capacities = _capacities(orjson.dumps(self.capacity)) if self.capacity else _NO_CAPACITY
+
+    def remember(self, question: Hashable, answer: Any) -> None:
+        """Keep the answer, at the cost of the oldest one when there are many: tenants choose how many there are."""
+        if len(self.memo) >= _KEPT_ANSWERS:
+            del self.memo[next(iter(self.memo))]
+        self.memo[question] = answer
+
+    def attribute(self, name: str) -> Object | None:
+        """The attribute of this fully qualified name; the driver's own attributes may be written without a domain."""
+        found = self.attributes.get(name)
+        if found is None:
+            domain, _, unqualified = name.partition("/")
+            found = self.attributes.get(unqualified) if domain == self.driver else None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """From which Nodes devices can be used: one Node, all of them, or those that a NodeSelector selects."""
+
+    node: str = ""
+    everywhere: bool = False
+    selector: Object | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.node or self.everywhere or self.selector is not None)
+
+    def includes(self, node: Object) -> bool:
+        if self.node:
+            return key_of(node).name == self.node
+        return self.everywhere or (self.selector is not None and nodeaffinity.selects(self.selector, node))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """A device of a ResourceSlice; `reach` is its own where the slice selects Nodes per device, else the slice's."""
+
+    id: DeviceId
+    content: Content
+    reach: Reach
+    taints: tuple[Object, ...]
+    consumes: tuple[tuple[CounterId, int], ...]
+    binding_conditions: tuple[str, ...] | None
+    binding_failure_conditions: tuple[str, ...] | None
+    binds_to_node: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """A ResourceSlice; `per_device` says that its devices have a `reach` of their own."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    reach: Reach
+    per_device: bool
+    devices: tuple[Device, ...]
+    counters: tuple[tuple[str, Mapping[str, int]], ...]
+    """Shared counters: pairs of the counter set's name and its counters."""
+    is_partitioned: bool
+    """Whether it uses fields that only partitionable devices have: shared counters or `perDeviceNodeSelection`."""
+    has_compatibility_groups: bool
+
+    def reaches(self, node: Object) -> bool:
+        """Whether some device of it, or its counters, are for this Node.
+
+        A slice without any known field for that has a field of the future, and is for none.
+        """
+        if self.reach:
+            return self.reach.includes(node)
+        return self.per_device and any(device.reach.includes(node) for device in self.devices)
+
+
+class Parser:
+    """Makes slices of API objects.  Devices of equal contents share one `Content` as long as any of them exists."""
+
+    def __init__(self) -> None:
+        self._contents: WeakValueDictionary[bytes, Content] = WeakValueDictionary()
+
+    def parse(self, obj: Object) -> Slice:
+        """The slice.  ValueError or KeyError for an object that the API server would refuse."""
+        body = spec(obj)
+        driver, pool, pool_name = _text(body["driver"]), body["pool"], _text(body["pool"]["name"])
+        reach, per_device = _reach(body), bool(body.get("perDeviceNodeSelection"))
+        given = body.get("devices") or ()
+        return Slice(
+            name=key_of(obj).name,
+            driver=driver,
+            pool=pool_name,
+            generation=pool.get("generation") or 0,
+            slice_count=pool.get("resourceSliceCount") or 0,
+            reach=reach,
+            per_device=per_device,
+            devices=tuple(
+                self._device(each, driver, pool_name, _reach(each) if per_device else reach) for each in given
+            ),
+            counters=tuple(
+                (each["name"], _counters(each.get("counters") or {})) for each in body.get("sharedCounters") or ()
+            ),
+            is_partitioned=body.get("perDeviceNodeSelection") is not None or bool(body.get("sharedCounters")),
+            has_compatibility_groups=any(
+                consumed.get("compatibilityGroups") for each in given for consumed in each.get("consumesCounters") or ()
+            ),
+        )
+
+    def _device(self, given: Object, driver: str, pool: str, reach: Reach) -> Device:
+        consumed: dict[CounterId, int] = {}
+        for each in given.get("consumesCounters") or ():
+            for name, value in _counters(each.get("counters") or {}).items():
+                known = (each["counterSet"], name)
+                consumed[known] = consumed.get(known, 0) + value
+        return Device(
+            id=DeviceId(driver, pool, _text(given["name"])),
+            content=self._content(given, driver),
+            reach=reach,
+            taints=tuple(given.get("taints") or ()),
+            consumes=tuple(consumed.items()),
+            binding_conditions=_texts(given.get("bindingConditions")),
+            binding_failure_conditions=_texts(given.get("bindingFailureConditions")),
+            binds_to_node=bool(given.get("bindsToNode")),
+        )
+
+    def _content(self, given: Object, driver: str) -> Content:
+        attributes, capacity = given.get("attributes") or {}, given.get("capacity") or {}
+        shared = bool(given.get("allowMultipleAllocations"))
+        written = orjson.dumps((driver, attributes, capacity, shared), option=orjson.OPT_SORT_KEYS)
+        identity = blake2b(written, digest_size=16).digest()
+        found = self._contents.get(identity)
+        if found is None:
+            found = self._contents[identity] = Content(driver, attributes, capacity, shared)
+        return found
+
+
+def _reach(body: Object) -> Reach:
+    return Reach(body.get("nodeName") or "", bool(body.get("allNodes")), body.get("nodeSelector"))
+
+
+def _counters(given: Mapping[str, Any]) -> dict[str, int]:
+    return {name: amount(each["value"]).nanos for name, each in given.items()}
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise ValueError("a name is no text")
+    return given
+
+
+def _texts(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
+
+
+@lru_cache(maxsize=1024)
+def _capacities(written: bytes) -> Mapping[str, Capacity]:
+    """Parsed from JSON, so that devices which offer the same share it."""
+    return {name: _capacity(each) for name, each in orjson.loads(written).items()}
+
+
+def _capacity(given: Object) -> Capacity:
+    policy = given.get("requestPolicy") or {}
+    given_range = policy.get("validRange")
+    limits = None
+    if given_range is not None:
+        limits = Range(*(_optional(given_range.get(name)) for name in ("min", "max", "step")))
+    return Capacity(
+        amount(given["value"]),
+        _optional(policy.get("default")),
+        limits,
+        tuple(amount(each) for each in policy.get("validValues") or ()),
+    )
+
+
+def _optional(text: Any) -> Amount | None:
+    return None if text is None else amount(text)

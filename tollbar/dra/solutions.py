@@ -1,0 +1,82 @@
+"""Solutions: what allocations have come to on each Node, for claims that ask for the same.
+
+While devices are only taken, a Node without a solution has none, and the first solution stays the first one for as long
+as its devices are free.  So most of the claims of a template need no search of their own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import orjson
+
+from tollbar.dra.inventory import Inventory
+from tollbar.dra.state import AllocatedState, holdings
+from tollbar.model import claims
+from tollbar.model.devices import DeviceId
+from tollbar.model.objects import Object, spec
+
+_KINDS_MAX: Final = 64
+
+Allocations: TypeAlias = tuple[Object, ...]
+"""One `status.allocation` for each of the claims; empty if they do not fit on the Node."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solution:
+    allocations: Allocations
+    devices: frozenset[DeviceId]
+    """What has to be free for it."""
+    version: tuple[int, int]
+    labels: Mapping[str, str]
+
+
+class NodeSolutions:
+    """The solutions for one kind of claims, by Node.
+
+    A solution with shares of a device is not kept: what is left of a device decides about it, and each share has an id
+    of its own.
+    """
+
+    def __init__(self, inventory: Inventory, state: AllocatedState) -> None:
+        self._inventory = inventory
+        self._state = state
+        self._by_node: dict[str, _Solution] = {}
+
+    def get(self, node_name: str, labels: Mapping[str, str]) -> Allocations | None:
+        """The allocations on the Node of this name and these labels; None if they have to be searched."""
+        kept = self._by_node.get(node_name)
+        if kept is None or kept.version != self._inventory.version_of(node_name):
+            return None
+        if kept.labels is not labels and kept.labels != labels:
+            return None
+        return kept.allocations if all(each not in self._state for each in kept.devices) else None
+
+    def put(self, node_name: str, labels: Mapping[str, str], found: Sequence[Object]) -> None:
+        """Keep what a search has just found; nothing may have changed since it began."""
+        if any("shareID" in each for allocation in found for each in allocation["devices"]["results"]):
+            return
+        devices = frozenset(each.device for allocation in found for each in holdings(allocation))
+        version = self._inventory.version_of(node_name)
+        self._by_node[node_name] = _Solution(tuple(found), devices, version, labels)
+
+
+class Solutions:
+    """The solutions for the kinds of claims that were asked for last."""
+
+    def __init__(self, inventory: Inventory, state: AllocatedState) -> None:
+        """`inventory` has to hear of what is taken and released, as that of `DraManager` does."""
+        self._inventory = inventory
+        self._state = state
+        self._kinds: dict[bytes, NodeSolutions] = {}
+
+    def of(self, given: Sequence[Object], classes: Mapping[str, Object]) -> NodeSolutions:
+        """The same for claims, in their order, that ask for the same of the same DeviceClasses."""
+        asked = [spec(each).get("devices") for each in given]
+        named = sorted({name for each in given for name in claims.device_classes(each)})
+        key = orjson.dumps((asked, [spec(classes.get(name) or {}) for name in named]), option=orjson.OPT_SORT_KEYS)
+        found = self._kinds.pop(key, None) or NodeSolutions(self._inventory, self._state)
+        self._kinds[key] = found
+        if len(self._kinds) > _KINDS_MAX:
+            del self._kinds[next(iter(self._kinds))]
+        return found
