@@ -1,7 +1,7 @@
 """The controllers of the embedded plane, beyond the contract: Pods get Nodes and devices, and free them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ from tollbar.devplane.embedded.controllers import Controllers
 from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.requests import Write
+from tollbar.devplane.embedded.scheduling import SchedulerApi
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.nodes import NodeSpec, node, slices
 from tollbar.model.objects import Key, Object
@@ -29,6 +30,8 @@ from tollbar.model.resources import (
 )
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import ApiError, Conflict, NotFound
+from tollbar.scheduler.cache.podinfo import Shapes
 
 # Both read files the first time, which the event loop is not to do.
 shapes.definitions()
@@ -192,13 +195,6 @@ def unschedulable(pod: Object) -> Any:
     return [each["message"] for each in pod["status"].get("conditions") or () if each.get("reason") == "Unschedulable"]
 
 
-async def test_a_pod_without_a_free_device_gets_the_condition_unschedulable(cluster: Cluster) -> None:
-    await cluster.bound(await cluster.pod("first", BY_TEMPLATE))
-    second = await cluster.pod("second", BY_TEMPLATE)
-    said = await cluster.until(PODS, second, lambda pod: pod and unschedulable(pod))
-    assert said == ["0/1 nodes are available: 1 cannot allocate all claims."]
-
-
 async def test_a_pod_whose_template_comes_late_is_placed(cluster: Cluster) -> None:
     pod = await cluster.pod("web", {"name": "card", "resourceClaimTemplateName": "late"})
     await cluster.create(RESOURCE_CLAIM_TEMPLATES, "late", "default", spec={"spec": WANTED})
@@ -213,3 +209,37 @@ async def test_a_gated_pod_waits_until_it_is_released(cluster: Cluster) -> None:
     await cluster.registry.patch(Write(cluster.registry.kinds.at(PODS), gated), PatchType.JSON, release)
     assert held is not None
     assert ("nodeName" in held["spec"], await cluster.bound(gated)) == (False, "gpu")
+
+
+async def stale(cluster: Cluster, api: SchedulerApi) -> None:
+    claim = await cluster.create(RESOURCE_CLAIMS, "shared", "default", spec=WANTED)
+    labelled = {**claim, "metadata": {**claim["metadata"], "labels": {"a": "b"}}}
+    await api.update("ResourceClaim", labelled)
+    await api.update("ResourceClaim", claim)
+
+
+async def bound_already(cluster: Cluster, api: SchedulerApi) -> None:
+    pod = await cluster.pod("web")
+    await cluster.bound(pod)
+    await api.bind(Shapes().pod_info(cluster.get(PODS, pod) or {}), "other")
+
+
+async def deleted_again(cluster: Cluster, api: SchedulerApi) -> None:
+    await cluster.create(RESOURCE_CLAIMS, "shared", "default", spec=WANTED)
+    await api.delete("ResourceClaim", Key("default", "shared"), uid="of an earlier one")
+
+
+REFUSED: dict[str, tuple[Callable[[Cluster, SchedulerApi], Awaitable[object]], type[ApiError]]] = {
+    "an object that has changed since": (stale, Conflict),
+    "a Pod that is bound already": (bound_already, Conflict),
+    "an object that is not there": (lambda _, api: api.get("ResourceClaim", Key("default", "none")), NotFound),
+    "the deletion of an earlier object of that name": (deleted_again, Conflict),
+}
+
+
+@pytest.mark.parametrize(("attempt", "error"), REFUSED.values(), ids=REFUSED)
+async def test_what_is_refused_to_the_scheduler_is_an_error_of_the_api_client(
+    cluster: Cluster, attempt: Callable[[Cluster, SchedulerApi], Awaitable[object]], error: type[ApiError]
+) -> None:
+    with pytest.raises(error):
+        await attempt(cluster, SchedulerApi(cluster.registry))

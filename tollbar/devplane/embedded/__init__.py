@@ -2,6 +2,6 @@
 
 `server` speaks HTTP, `registry` creates, updates and patches objects of any kind, `storage` keeps them with their
 history.  `kinds` has what is served, from `builtin` and `definitions`; `strategies` default and validate the objects of
-a kind; `admission` calls plugins and webhooks; `controllers` stand in for kube-controller-manager and kube-scheduler.
-`launcher` runs it all as a child process.
+a kind; `admission` calls plugins and webhooks; `controllers` stand in for kube-controller-manager; `scheduling` is
+Tollbar's scheduler, in the place of kube-scheduler.  `launcher` runs it all as a child process.
 """

@@ -197,5 +197,5 @@ def _named(entry: Entry) -> str:
     if subresource:
         text += f' with subresource "{subresource}"'
     if operation == "Update":
-        text += f" using {version}" + (f" at {entry.time}" if entry.time else "")
+        text += f" using {version}"
     return text

@@ -37,11 +37,14 @@ def _problem(pod: Object, name: str, uid: str | None) -> str:
 
 
 def _bound(pod: Object, node: str, now: str) -> Object:
-    """The Pod with its Node and the condition PodScheduled."""
+    """The Pod with its Node and the condition PodScheduled, and without a nomination."""
     status, scheduled = pod.get("status") or {}, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     kept = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
     return {
         **pod,
         "spec": {**pod["spec"], "nodeName": node},
-        "status": {**status, "conditions": [*kept, scheduled]},
+        "status": {
+            **{name: value for name, value in status.items() if name != "nominatedNodeName"},
+            "conditions": [*kept, scheduled],
+        },
     }

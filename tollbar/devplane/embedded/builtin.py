@@ -64,7 +64,7 @@ _CLAIM: Final = Strategy(
 _TEMPLATE: Final = Strategy(
     fill=defaults.claim, check=claims.validate_template, check_update=claims.validate_spec_update
 )
-_SLICE: Final = Strategy(check=claims.validate_slice, counts=True)
+_SLICE: Final = Strategy(check=claims.validate_slice, check_update=claims.validate_slice_update, counts=True)
 _DEFINITION: Final = Strategy(
     fill=defaults.definition,
     prepare=defaults.new_definition,

@@ -11,19 +11,19 @@ import asyncio
 import logging
 from typing import Final, TypeAlias
 
-from tollbar.devplane.embedded.binder import Binder
 from tollbar.devplane.embedded.claimcontroller import ClaimController
 from tollbar.devplane.embedded.definitions import Definitions
 from tollbar.devplane.embedded.garbage import GarbageCollector
 from tollbar.devplane.embedded.namespaces import NamespaceController
 from tollbar.devplane.embedded.registry import Registry
+from tollbar.devplane.embedded.scheduling import SchedulerController
 from tollbar.devplane.embedded.storage import Delta
 from tollbar.devplane.embedded.writes import Writer
 from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 _log: Final = logging.getLogger(__name__)
 
-_Controller: TypeAlias = GarbageCollector | NamespaceController | ClaimController | Binder
+_Controller: TypeAlias = GarbageCollector | NamespaceController | ClaimController | SchedulerController
 
 
 class Controllers:
@@ -32,7 +32,7 @@ class Controllers:
         self._definitions = Definitions(storage, registry.kinds, registry.clock)
         self._controllers: list[_Controller] = [GarbageCollector(writer), NamespaceController(writer)]
         self._controllers += [ClaimController(registry)] if claims else []
-        self._controllers += [Binder(registry)] if scheduling else []
+        self._controllers += [SchedulerController(registry)] if scheduling else []
         for stored in {kind.stored for kind in registry.kinds}:
             for key, entry in storage.items(stored):
                 self._observe(stored, Delta(key, None, entry.decoded()))

@@ -44,6 +44,7 @@ class Refused(Exception):
         }
 
 
+_LACKS: Final = "the embedded control plane does not have"
 SUCCESS: Final[Object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 """The answer where there is no object to return."""
 
@@ -124,4 +125,9 @@ def internal(message: str) -> Refused:
 
 def not_implemented(what: str) -> Refused:
     """501 for a feature of Kubernetes that this API server lacks; `what` names it."""
-    return Refused(501, "NotImplemented", f"the embedded control plane does not have {what}")
+    return Refused(501, "NotImplemented", f"{_LACKS} {what}")
+
+
+def not_served(what: str) -> Refused:
+    """404 for a read of a kind that this API server lacks: clients take that as of a cluster that does not serve it."""
+    return Refused(404, "NotFound", f"{_LACKS} {what}", details={})

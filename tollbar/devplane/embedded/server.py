@@ -1,8 +1,8 @@
 """HTTP in front of the registry: authentication, authorization, routing, encoding, lists and watches.
 
 One handler serves every path: what is served changes with CustomResourceDefinitions.  Every refusal is a Status; what
-Kubernetes has and this server lacks is 501 with its name.  Nothing of an object is revealed before RBAC has allowed the
-request.
+Kubernetes has and this server lacks is 501 with its name, or 404 when it is a kind that is read.  Nothing of an object
+is revealed before RBAC has allowed the request.
 """
 
 import logging
@@ -88,7 +88,7 @@ class Server:
             return self._discover(path.rstrip("/"), target)
         if review := discovery.REVIEWS.get((target.group, target.version, target.plural)):
             return await self._review(request, user, review)
-        kind = self._kind(target)
+        kind = self._kind(target, reads=request.method in ("GET", "HEAD"))
         if kind is None:
             return _not_found()
         check_path(kind, target, action.verb)
@@ -97,18 +97,19 @@ class Server:
         outcome = await self._write(request, user, kind, target)
         return _json(outcome.object, 201 if outcome.created else 200, warnings=outcome.warnings)
 
-    def _kind(self, target: Target) -> Kind | None:
+    def _kind(self, target: Target, *, reads: bool) -> Kind | None:
         """The kind of a path; None for an unknown group version, which is a plain 404.  Raises Refused (404, 501)."""
         kind = self._kinds.find(target.group, target.version, target.plural)
         if kind is not None:
             return kind
+        absent = errors.not_served if reads else errors.not_implemented
         if target.version not in discovery.groups(self._kinds).get(target.group, ()):
             by_default = "alpha" not in target.version and "beta" not in target.version
             if by_default and ("." not in target.group or target.group.endswith(".k8s.io")):
-                raise errors.not_implemented(f"{errors.qualified(target.group, target.plural)} ({target.version})")
+                raise absent(f"{errors.qualified(target.group, target.plural)} ({target.version})")
             return None
         if not target.group or target.group.endswith(".k8s.io"):
-            raise errors.not_implemented(errors.qualified(target.group, target.plural))
+            raise absent(errors.qualified(target.group, target.plural))
         raise _no_such_resource()
 
     def _discover(self, path: str, target: Target | None) -> web.Response:

@@ -45,16 +45,16 @@ class Writer:
 
     async def edit(
         self, resource: Resource, obj: Object, patch: Callable[[Object], Object | None], subresource: str = ""
-    ) -> None:
+    ) -> bool:
         """Apply the merge patch that `patch` makes of the object, again on conflicts; None means that none is needed.
 
-        Does nothing when the object of this uid is gone.
+        False when the object of this uid is gone or the patch was refused.
         """
         write = self._write(resource, key_of(obj), subresource)
         while (found := self.get(resource, write.key)) is not None and uid_of(found) == uid_of(obj):
             body = patch(found)
             if body is None:
-                return
+                return True
             meta = {**(body.get("metadata") or {}), "resourceVersion": found["metadata"]["resourceVersion"]}
             try:
                 await self.registry.patch(write, PatchType.MERGE, {**body, "metadata": meta})
@@ -62,7 +62,9 @@ class Writer:
                 if error.code == 409:
                     continue
                 _report(error, write)
-            return
+                return False
+            return True
+        return False
 
     async def apply(self, resource: Resource, obj: Object, subresource: str = "") -> None:
         """Server-side apply, with force."""

@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -97,6 +98,15 @@ class RealPlane(LocalPlane):
         """Kill the API server and start it again on the same port: clients lose connections, its caches are empty."""
         self.stop_component(API_SERVER)
         self.start_component(API_SERVER)
+
+    def metrics(self, component: str) -> str:
+        """What controller manager or scheduler expose at /metrics, in the Prometheus text format."""
+        ports = {CONTROLLER_MANAGER: self._ports.controller_manager, SCHEDULER: self._ports.scheduler}
+        endpoint = replace(self._component(component, ports[component]), token=self._tokens["admin"])
+        code, answer = endpoint.request("GET", "/metrics")
+        if code != http.client.OK:
+            raise PlaneError(f"{component} refused its metrics with {code}")
+        return answer.decode()
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """A kubeconfig that acts as an existing ServiceAccount, with a fresh token."""

@@ -7,7 +7,16 @@ from functools import lru_cache
 from typing import Final
 
 from tollbar import cel
-from tollbar.devplane.embedded.validation.texts import IMMUTABLE, duplicates, each, labelled, members, named, wrong
+from tollbar.devplane.embedded.validation.texts import (
+    IMMUTABLE,
+    duplicates,
+    each,
+    labelled,
+    members,
+    named,
+    unchanged,
+    wrong,
+)
 from tollbar.model import claims, names
 from tollbar.model.fields import FieldError, forbidden, required, too_many
 from tollbar.model.objects import Object, metadata, spec
@@ -46,6 +55,14 @@ def validate_slice(resource_slice: Object) -> list[FieldError]:
     errors = named("spec.driver", body.get("driver"), names.dns_subdomain)
     errors += members("spec.pool", body.get("pool") or {}, "name", "resourceSliceCount")
     return errors + labelled("spec.devices", body.get("devices"))
+
+
+def validate_slice_update(new: Object, old: Object) -> list[FieldError]:
+    """A slice is about one pool of one driver on one Node as long as it lives."""
+    now, before = spec(new), spec(old)
+    errors = unchanged("spec.driver", now.get("driver"), before.get("driver"))
+    errors += unchanged("spec.pool.name", (now.get("pool") or {}).get("name"), (before.get("pool") or {}).get("name"))
+    return errors + unchanged("spec.nodeName", now.get("nodeName"), before.get("nodeName"))
 
 
 def validate_spec_update(new: Object, old: Object) -> list[FieldError]:

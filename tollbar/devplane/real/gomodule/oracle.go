@@ -25,8 +25,14 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 )
 
-// The oracle answers what Kubernetes itself makes of CEL expressions: one request in JSON per line of standard input,
-// one answer per line of standard output, in the same order. Tests and benchmarks compare with it.
+// The oracle answers what Kubernetes itself makes of CEL expressions (cel), of claims for devices (allocate), of waiting
+// Pods (schedule), of what may help them (hints) and of their queue (queue): one request in JSON per line of standard
+// input, one answer per line of standard output, in the same order. Tests and benchmarks compare with it.
+
+// oracles make what answers a request in JSON; it may keep things from one request to the next.
+var oracles = map[string]func() func(line []byte) any{
+	"cel": expressions, "allocate": allocations, "hints": hints, "queue": queues, "schedule": schedules,
+}
 
 // kubernetesVersion selects the libraries; it is the minor release that go.mod asks for.
 var kubernetesVersion = version.MajorMinor(1, 37)
@@ -65,16 +71,16 @@ type answer struct {
 }
 
 func oracle() int {
-	if len(os.Args) != 2 || os.Args[1] != "cel" {
-		fmt.Fprintln(os.Stderr, "usage: oracle cel < REQUESTS > ANSWERS")
+	if len(os.Args) != 2 || oracles[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: oracle cel|allocate|hints|queue|schedule < REQUESTS > ANSWERS")
 		return 2
 	}
 	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriter(os.Stdout)
-	environments := map[string]*environments{}
+	respond := oracles[os.Args[1]]()
 	for {
 		line, err := in.ReadBytes('\n')
 		if len(strings.TrimSpace(string(line))) > 0 {
-			encoded, failure := json.Marshal(respond(line, environments))
+			encoded, failure := json.Marshal(respond(line))
 			if failure != nil {
 				fmt.Fprintln(os.Stderr, failure)
 				return 1
@@ -91,6 +97,12 @@ func oracle() int {
 			return 1
 		}
 	}
+}
+
+// expressions answers `oracle cel`.
+func expressions() func(line []byte) any {
+	known := map[string]*environments{}
+	return func(line []byte) any { return respond(line, known) }
 }
 
 func respond(line []byte, known map[string]*environments) (result answer) {

@@ -1,0 +1,101 @@
+"""Writes what the scheduler says of Pods into their status, one call at a time for each Pod.
+
+What is said while a call about the Pod is under way is merged into the next one, and what the Pod's status says
+already is not written.  A write that fails is logged and not repeated: the next attempt to schedule the Pod says the
+same again.
+
+Source: pkg/scheduler/backend/api_dispatcher.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from controllers.scheduler import status
+from tollbar.model.objects import uid_of
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.errors import ApiError, NotFound
+from tollbar.runtime.store import Store
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.framework.handle import Calls
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What is to be written about one Pod."""
+
+    pod: PodInfo
+    reason: str = ""
+    message: str = ""
+    nominated_node_name: str | None = None
+
+
+@dataclass(slots=True)
+class StatusWriter:
+    """`pods` is the store that has the Pods; it is told what was written."""
+
+    calls: Calls
+    pods: Store
+    clock: Clock
+    _wanted: dict[str, _Wanted] = field(default_factory=dict)
+    _busy: set[str] = field(default_factory=set)
+    _tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await asyncio.Event().wait()
+        finally:
+            self._tasks = None
+            self._wanted.clear()
+            self._busy.clear()
+
+    def write(
+        self, pod: PodInfo, *, reason: str = "", message: str = "", nominated_node_name: str | None = None
+    ) -> None:
+        """Set the condition PodScheduled to False, with a reason; set or clear the nominated Node, unless None."""
+        wanted = self._wanted.setdefault(pod.uid, _Wanted(pod))
+        wanted.pod = pod
+        if reason:
+            wanted.reason, wanted.message = reason, message
+        if nominated_node_name is not None:
+            wanted.nominated_node_name = nominated_node_name
+        if pod.uid not in self._busy and self._tasks is not None:
+            self._busy.add(pod.uid)
+            self._tasks.create_task(self._write_all(pod.uid))
+
+    def forget(self, uid: str) -> None:
+        """The Pod is bound or gone: what has not been written is not needed any more."""
+        self._wanted.pop(uid, None)
+
+    async def _write_all(self, uid: str) -> None:
+        try:
+            while (wanted := self._wanted.pop(uid, None)) is not None:
+                await self._write(wanted)
+        finally:
+            self._busy.discard(uid)
+
+    async def _write(self, wanted: _Wanted) -> None:
+        pod = self.pods.get(wanted.pod.key)
+        if pod is None or uid_of(pod) != wanted.pod.uid:
+            return
+        patch = status.patch(
+            pod,
+            self.clock.now(),
+            reason=wanted.reason,
+            message=wanted.message,
+            nominated_node_name=wanted.nominated_node_name,
+        )
+        if patch is None:
+            return
+        try:
+            self.pods.assume(await self.calls.patch_pod_status(wanted.pod, patch))
+        except NotFound:
+            return
+        except ApiError as error:
+            extra = {"pod": str(wanted.pod.key), "error": str(error)}
+            _log.log(error.level(logging.WARNING), "cannot update the status of a pod", extra=extra)

@@ -1,0 +1,1 @@
+"""Three plugins for Tollbar's scheduler, each in one module."""

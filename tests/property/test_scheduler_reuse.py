@@ -1,0 +1,104 @@
+"""All Nodes at once or one by one, with what is kept from Pod to Pod or without: the same decision.
+
+Random clusters change between the attempts, so that some of what is kept still holds and some does not.
+"""
+
+from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduler.clusters import cluster
+from scheduler.comparing import Simulation
+from toyplugins import done
+
+from tollbar.model.objects import metadata
+from tollbar.scheduler.algorithm import Scheduled, schedule_pod
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.diagnosis import FitError
+from tollbar.scheduler.framework.points import INTERFACES, Plugins
+from tollbar.scheduler.framework.runtime import Framework
+from tollbar.scheduler.framework.status import Code, Status, unschedulable
+
+ABOUT = ("mixture", "nodes_apart", "nodes_apart", "resources", "ports", "spread", "pod_affinity", "nominated", "cards")
+"""Families of clusters."""
+STEPS = 4
+AT_ONCE = {"filter_nodes", "score_nodes"}
+
+
+class Spare:
+    """A plugin that has nothing but `filter`."""
+
+    name = "Spare"
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return unschedulable("crowded") if len(node.pods) > 4 else None
+
+
+def one_by_one(plugins: Plugins) -> Plugins:
+    """The same plugins without the methods that answer for several Nodes at once."""
+    points = {name: tuple(map(_bare, getattr(plugins, name))) for name in INTERFACES}
+    return Plugins(**points, weights=plugins.weights)
+
+
+def _bare(plugin: Any) -> Any:
+    kept = {name for name in dir(plugin) if not name.startswith("_")} - AT_ONCE
+    return SimpleNamespace(**{name: getattr(plugin, name) for name in kept})
+
+
+def changed(simulation: Simulation, family: str, rng: Random) -> None:
+    """Something happens to some Nodes: they come, go, change, or Pods come to them or leave them."""
+    cache, other = simulation.cache, cluster(family, rng.randrange(10**6))
+    for _ in range(rng.randrange(5)):
+        names = cache.node_names()
+        name = rng.choice(names) if names else "node-0"
+        on_node = list(node.pods.values()) if (node := cache.node(name)) is not None else []
+        match rng.randrange(9):
+            case 0 if names:
+                cache.remove_node(name)
+            case 1 | 2 | 3 | 4 if other.nodes:
+                as_other = rng.choice(other.nodes)
+                cache.set_node({**as_other, "metadata": {**metadata(as_other), "name": name}})
+            case 5 | 6 if on_node:
+                cache.remove_pod(rng.choice(on_node))
+            case _ if other.pods:
+                pod, uid = simulation.shapes.pod_info(rng.choice(other.pods)), f"uid-{rng.random()}"
+                cache.assume(replace(pod, uid=uid, node_name=name))
+
+
+def attempt(simulation: Simulation, plugins: Framework, pod: PodInfo, start: int) -> Any:
+    found = done(schedule_pod(plugins, CycleState(), pod, simulation.snapshot, start))
+    match found.result:
+        case FitError(diagnosis=diagnosis) as error:
+            why = dict(diagnosis.statuses.by_node), diagnosis.statuses.absent, diagnosis.unschedulable_plugins
+            return found.next_start, str(error), why
+        case Scheduled(name, evaluated, feasible, scores):
+            totals = None if scores is None else scores.totals.tolist()
+            return found.next_start, name, evaluated, feasible, totals
+        case status:
+            return found.next_start, status.code, status.reasons
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(ABOUT), st.integers(0, 10**6))
+def test_the_same_decision_however_it_is_worked_out(family: str, seed: int) -> None:
+    rng, generated = Random(seed), cluster(family, seed)
+    simulation = Simulation(generated)
+    plugins, handle = simulation.framework.plugins, simulation.framework.handle
+    plugins = replace(plugins, filter=(*plugins.filter, Spare()))
+    lasting = Framework("lasting", plugins, handle)
+    plain = Framework("plain", one_by_one(plugins), handle)
+    for _ in range(STEPS):
+        for obj in generated.waiting:
+            pod, start = simulation.shapes.pod_info(obj), rng.randrange(10)
+            found = attempt(simulation, lasting, pod, start)
+            assert found == attempt(simulation, Framework("fresh", plugins, handle), pod, start)
+            # While some Nodes fit, an Error goes unnoticed on a Node that a mask leaves out.
+            alone = attempt(simulation, plain, pod, start)
+            assert found == alone or Code.ERROR in alone
+        changed(simulation, family, rng)
+        simulation.snapshot.update(simulation.cache)

@@ -1,0 +1,162 @@
+"""What DynamicResources remembers of earlier searches is what a search finds, whatever is taken, freed or published."""
+
+from typing import Any
+
+from builders import Built, device_class
+from devices import a_claim, allocation, published, resource_slice, share, shared, taint_rule, whole
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tollbar.dra.allocator import Allocator
+from tollbar.dra.manager import DraManager
+from tollbar.dra.solutions import Solutions
+from tollbar.model.objects import Object
+from tollbar.views.devices import KINDS, dra_manager
+from tollbar.views.lookup import filled
+
+NODES = ("n1", "n2")
+LABELS: tuple[dict[str, str], ...] = ({"zone": "a"}, {"zone": "b"})
+COUNTERS = [{"name": "shared", "counters": {"memory": {"value": "3"}}}]
+
+
+def consuming(name: str, value: str) -> Object:
+    counters = {"memory": {"value": value}}
+    part = {"attributes": {"part": {"bool": True}}}
+    return {"name": name, **part, "consumesCounters": [{"counterSet": "shared", "counters": counters}]}
+
+
+def partitioned(version: int, count: int = 2) -> list[Object]:
+    """A pool of devices that share counters."""
+    sets = published("sets", node="n1", pool="parts", sharedCounters=COUNTERS)
+    made = published("parts", *(consuming(f"p{each}", "2") for each in range(count)), node="n1", pool="parts")
+    pool = {"name": "parts", "generation": version, "resourceSliceCount": 2}
+    return [Built(each).but("spec.pool", pool).but("metadata.resourceVersion", str(version)) for each in (sets, made)]
+
+
+ZONAL = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+REQUESTS: tuple[Object, ...] = (
+    {"count": 1},
+    {"count": 2},
+    {"allocationMode": "All"},
+    {"count": 1, "adminAccess": True},
+    {"count": 1, "selectors": [{"cel": {"expression": "device.attributes['gpu.example.com'].fast"}}]},
+    {"count": 1, "selectors": [{"cel": {"expression": "'part' in device.attributes['gpu.example.com']"}}]},
+    {"count": 1, "tolerations": [{"operator": "Exists"}]},
+)
+DEVICES = st.sampled_from(
+    [("g0", "n1"), ("g1", "n1"), ("m0", "n1"), ("g0", "n2"), ("net0", "net"), ("p0", "parts"), ("p1", "parts")]
+)
+
+
+def asking(name: str, request: Object) -> Built:
+    exactly = {"deviceClassName": "gpu", **request}
+    return a_claim(name).but("spec.devices.requests", [{"name": "r0", "exactly": exactly}])
+
+
+def local(node: str, version: int, fast: list[bool]) -> Object:
+    made = [
+        {"name": f"g{place}", "attributes": {"fast": {"bool": each}}} if each else f"g{place}"
+        for place, each in enumerate(fast)
+    ]
+    memory = shared("m0", memory="4")
+    pool = {"name": node, "generation": version, "resourceSliceCount": 1}
+    return Built(published(f"s-{node}", *made, memory, node=node)).but("spec.pool", pool)
+
+
+def network(count: int) -> Object:
+    made = [{"name": f"net{each}"} for each in range(count)]
+    body = resource_slice("net", made, pool="net", nodeSelector=ZONAL)
+    return {**body, "kind": "ResourceSlice", "metadata": {"name": "net", "uid": "net", "resourceVersion": "1"}}
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[str, Any]:
+    kind = draw(
+        st.sampled_from(["take", "take", "take", "share", "free", "publish", "net", "parts", "taint", "labels"])
+    )
+    match kind:
+        case "take":
+            return kind, (*draw(DEVICES), draw(st.booleans()))
+        case "share":
+            return kind, draw(st.integers(1, 4))
+        case "free":
+            return kind, draw(st.integers(0, 5))
+        case "publish":
+            return kind, (draw(st.sampled_from(NODES)), draw(st.lists(st.booleans(), min_size=0, max_size=3)))
+        case "taint":
+            return kind, draw(st.booleans())
+    return kind, draw(st.integers(0, 3))
+
+
+class World:
+    def __init__(self) -> None:
+        objects = [local(each, 1, [True, False]) for each in NODES]
+        self.manager: DraManager = dra_manager(filled([device_class(), network(1), *partitioned(1), *objects], KINDS))
+        self.labels = dict(zip(NODES, LABELS, strict=True))
+        self.version = 1
+        self.held: list[Object] = []
+
+    def apply(self, change: tuple[str, Any]) -> None:
+        kind, value = change
+        claims, slices, _, rules = self.manager.stores
+        self.version += 1
+        match kind, value:
+            case "take", (device, pool, whole_claim):
+                made = a_claim(f"c{self.version}", whole(device, pool), *(["g1"] if whole_claim else []))
+                self.held.append(made)
+                claims.apply(made)
+            case "share", memory:
+                self.held.append(a_claim(f"c{self.version}", share("m0", memory=str(memory))))
+                claims.apply(self.held[-1])
+            case "free", place if self.held:
+                claims.remove(self.held.pop(place % len(self.held)))
+            case "publish", (node, fast):
+                slices.apply(Built(local(node, self.version, fast)).but("metadata.resourceVersion", str(self.version)))
+            case "net", count:
+                slices.apply(Built(network(count)).but("metadata.resourceVersion", str(self.version)))
+            case "parts", count:
+                for each in partitioned(self.version, count):
+                    slices.apply(each)
+            case "taint", True:
+                rules.apply(taint_rule("broken", driver="gpu.example.com", pool="n1"))
+            case "taint", False:
+                rules.remove(taint_rule("broken"))
+            case "labels", number:
+                self.labels["n2"] = LABELS[number % 2]
+
+    def search(self, claims: list[Object], node: str) -> Any:
+        found = Allocator(self.manager.inventory, self.manager.claims.state, self.manager.classes).allocate(
+            {"metadata": {"name": node, "labels": self.labels[node]}}, claims
+        )
+        return () if found is None else tuple(found) if isinstance(found, list) else found
+
+
+@settings(deadline=None)
+@given(
+    wanted=st.lists(st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=2), min_size=1, max_size=3),
+    steps=st.lists(changes(), max_size=12),
+)
+def test_what_is_remembered_is_what_is_found(wanted: list[list[Object]], steps: list[tuple[str, Any]]) -> None:
+    world = World()
+    kept = Solutions(world.manager.inventory, world.manager.claims.state)
+    for change in [("labels", 1), *steps]:
+        world.apply(change)
+        for requests in wanted:
+            claims = [asking(f"new-{place}", each) for place, each in enumerate(requests)]
+            of_kind = kept.of(claims, world.manager.classes)
+            for node in NODES:
+                known = of_kind.get(node, world.labels[node])
+                found = world.search(list(claims), node)
+                assert known is None or known == found
+                if isinstance(found, tuple):
+                    of_kind.put(node, world.labels[node], found)
+
+
+def test_equal_claims_share_a_solution_until_its_device_is_taken() -> None:
+    world = World()
+    kept = Solutions(world.manager.inventory, world.manager.claims.state)
+    first, second = (kept.of([asking(name, {"count": 1})], world.manager.classes) for name in ("a", "b"))
+    first.put("n1", world.labels["n1"], [allocation(whole("g0", "n1"))])
+    before = second.get("n1", world.labels["n1"])
+    world.apply(("take", ("g0", "n1", False)))
+    assert (before, second.get("n1", world.labels["n1"])) == ((allocation(whole("g0", "n1")),), None)

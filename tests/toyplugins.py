@@ -1,0 +1,150 @@
+"""A small scheduler for tests of the framework: plugins that answer as they are told, and what they run on."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollbar.model.objects import Object
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.framework.interface import Mask, Scores
+from tollbar.scheduler.framework.points import Plugins
+from tollbar.scheduler.framework.runtime import Framework
+from tollbar.scheduler.framework.status import Status, Steps, unschedulable
+
+Answers = Mapping[str, Any]
+SHAPES = Shapes()
+
+
+def pod_info(name: str = "web", *, priority: int = 0, nominated: str = "") -> PodInfo:
+    return SHAPES.pod_info(
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {"priority": priority, "containers": [{"name": "main"}]},
+            "status": {"nominatedNodeName": nominated} if nominated else {},
+        }
+    )
+
+
+POD = pod_info()
+
+
+def node(name: str) -> Object:
+    return {"metadata": {"name": name}}
+
+
+def snapshot(*names: str) -> Snapshot:
+    return Snapshot.of([node(name) for name in names])
+
+
+@dataclass
+class Nominations:
+    by_node: Mapping[str, Sequence[PodInfo]] = field(default_factory=dict)
+
+    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
+        return self.by_node.get(node_name, ())
+
+    def nominated_nodes(self) -> Any:
+        return self.by_node.keys()
+
+
+def handle(nominated: Mapping[str, Sequence[PodInfo]] | None = None, clock: Callable[[], float] = float) -> Handle:
+    calls: Any = None  # no toy calls the API
+    return Handle(
+        snapshot=Snapshot(), nominator=Nominations(nominated or {}), dra=None, calls=calls, now=clock, monotonic=clock
+    )
+
+
+def framework(*plugins: object, weights: Mapping[str, int] | None = None, **given: Any) -> Framework:
+    """A profile with these plugins at every point that they implement."""
+    own = given.pop("handle", None) or handle(given.pop("nominated", None))
+    return Framework("toys", Plugins.of(*plugins, weights=weights), own, **given)
+
+
+def done(steps: Any) -> Any:
+    """The result of work that can be paused, without a pause; any other answer as it is."""
+    if not isinstance(steps, Generator):
+        return steps
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def answer(given: Any) -> Any:
+    if isinstance(given, Exception):
+        raise given
+    return given
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class PreFilterToy(Named):
+    def __init__(self, name: str, given: Any = None) -> None:
+        super().__init__(name)
+        self.given = given
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Any:
+        return answer(self.given)
+
+
+class FilterToy(Named):
+    """Answers by the name of the Node; of a Node that it does not know, success.
+
+    With `shuns_company` it rejects Nodes that have a Pod.
+    """
+
+    def __init__(self, name: str, given: Answers | None = None, *, shuns_company: bool = False) -> None:
+        super().__init__(name)
+        self.given = given or {}
+        self.shuns_company = shuns_company
+        self.asked: list[str] = []
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Any:
+        self.asked.append(node.name)
+        if self.shuns_company and node.pods:
+            return unschedulable("taken")
+        return answer(self.given.get(node.name))
+
+
+class SlowFilterToy(FilterToy):
+    """Pauses before it answers."""
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Steps[Status | None]:
+        yield
+        return super().filter(state, pod, node)  # type: ignore[no-any-return]
+
+
+class MaskToy(FilterToy):
+    """Answers for all Nodes at once too."""
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
+        return np.array([self.given.get(each.name) is None for each in nodes], np.bool_)
+
+
+class ScoreToy(Named):
+    """Scores by the name of the Node, 0 for one that it does not know."""
+
+    def __init__(self, name: str, given: Answers | None = None) -> None:
+        super().__init__(name)
+        self.given = given or {}
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Any:
+        return answer(self.given.get(node.name, 0))
+
+
+class ScoreNodesToy(ScoreToy):
+    """Scores several Nodes at once too."""
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
+        return np.array([self.given.get(nodes.nodes[row].name, 0) for row in rows], np.int64)

@@ -1,0 +1,66 @@
+"""The scheduler's calls: a binding whose answer does not say whether the Pod is bound."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from toyplugins import POD
+
+from controllers.scheduler.calls import ApiCalls
+from tollbar.model.objects import Object
+from tollbar.runtime.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unreachable
+
+LOST, BROKEN = Unreachable("no answer", method="POST"), ServerError(500, "InternalError", "broken", method="POST")
+BOUND_ALREADY = Conflict(409, "Conflict", "pod web is already assigned")
+BUSY = TooManyRequests(429, "TooManyRequests", "busy", retry_after=1.0)
+GONE = NotFound(404, "NotFound", "no pod")
+
+
+def stored(node_name: str = "", uid: str = POD.uid) -> Object:
+    return {"metadata": {"uid": uid}, "spec": {"nodeName": node_name} if node_name else {}}
+
+
+class Api:
+    """Answers the binding, and then questions about the Pod, with these; errors are raised."""
+
+    def __init__(self, binding: ApiError | None, found: Iterable[ApiError | Object]) -> None:
+        self._binding = binding
+        self._found = iter(found)
+
+    async def raw(self, *_: Any) -> bytes:
+        if self._binding is not None:
+            raise self._binding
+        return b"{}"
+
+    async def get(self, *_: Any) -> Object:
+        found = next(self._found)
+        if isinstance(found, ApiError):
+            raise found
+        return found
+
+
+CASES: dict[str, tuple[ApiError | None, list[ApiError | Object], ApiError | None]] = {
+    "it is answered": (None, [], None),
+    "the answer is lost, it was done": (LOST, [stored("n")], None),
+    "the answer is lost, it was not done": (LOST, [stored()], LOST),
+    "the answer is an error of the server, it was done": (BROKEN, [stored("n")], None),
+    "an earlier one was done, the answer to which was lost": (BOUND_ALREADY, [stored("n")], None),
+    "somebody else has bound it": (BOUND_ALREADY, [stored("m")], BOUND_ALREADY),
+    "another Pod of its name is bound there": (LOST, [stored("n", "another")], LOST),
+    "the Pod is gone": (LOST, [GONE], GONE),
+    "the server is busy": (BUSY, [], BUSY),
+    "nothing is answered for a long time": (LOST, [*[LOST, BROKEN, BUSY] * 10, stored("n")], None),
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("case", CASES)
+async def test_whether_a_pod_is_bound(case: str) -> None:
+    binding, found, expected = CASES[case]
+    client: Any = Api(binding, found)
+    failure: ApiError | None = None
+    try:
+        await ApiCalls(client).bind(POD, "n")
+    except ApiError as error:
+        failure = error
+    assert failure is expected

@@ -1,0 +1,116 @@
+"""The scheduler's loop: what becomes of the Pods that are being bound when it ends, and when it begins again."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+from toyplugins import POD, framework, handle, node
+
+from controllers.scheduler.cycle import Scheduler
+from controllers.scheduler.metrics import SchedulerMetrics
+from controllers.scheduler.statuswriter import StatusWriter
+from tollbar.model.resources import PODS
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.store import Store
+from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue
+
+SCHEDULER = "default-scheduler"
+
+
+@dataclass
+class Hesitant:
+    """Binds when it may; what it starts in Unreserve never ends by itself."""
+
+    handle: Handle
+    name: str = "Hesitant"
+    said: list[str] = field(default_factory=list)
+    binds: asyncio.Event = field(default_factory=asyncio.Event)
+    may_bind: asyncio.Event = field(default_factory=asyncio.Event)
+    has_bound: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def reserve(self, *_: Any) -> None:
+        self.said.append("reserved")
+
+    def unreserve(self, *_: Any) -> None:
+        self.handle.start(self._undo())
+
+    async def bind(self, *_: Any) -> None:
+        self.binds.set()
+        await self.may_bind.wait()
+
+    async def post_bind(self, *_: Any) -> None:
+        self.has_bound.set()
+
+    async def _undo(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.said.append("cleaned up")
+
+
+class Silent:
+    def emit(self, *_: Any) -> None:
+        pass
+
+
+class World:
+    """One Node, and one Pod that waits."""
+
+    def __init__(self) -> None:
+        clock, own, metrics, nobody = SystemClock(), handle(), SchedulerMetrics(Metrics()), Silent()
+        calls: Any = None  # the only plugin calls no API
+        recorder: Any = nobody
+        self.plugin = Hesitant(own)
+        self.cache = Cache()
+        self.cache.set_node(node("n"))
+        self.queue = SchedulingQueue(
+            lambda one, other: one.timestamp < other.timestamp,
+            {SCHEDULER: Profile()},
+            now=clock.monotonic,
+            nominator=NominatedPods(lambda _key: POD),
+        )
+        self.scheduler = Scheduler(
+            {SCHEDULER: framework(self.plugin, handle=own)},
+            self.cache,
+            Snapshot(),
+            self.queue,
+            current=lambda _key: POD,
+            status=StatusWriter(calls, Store(PODS), clock),
+            recorder=recorder,
+            clock=clock,
+            rng=Random(1),
+            metrics=metrics,
+        )
+        own.start = self.scheduler.start
+        self.queue.add(POD)
+
+    async def run_until(self, moment: asyncio.Event) -> None:
+        running = asyncio.create_task(self.scheduler.run())
+        await moment.wait()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+@pytest.mark.behaviour(25)
+async def test_what_is_being_bound_in_the_end_is_forgotten_and_waits_again() -> None:
+    world = World()
+    await world.run_until(world.plugin.binds)
+    assert (world.plugin.said, world.cache.sizes()["assumed_pods"]) == (["reserved", "cleaned up"], 0)
+    assert (len(world.queue.in_flight), sum(world.queue.counts().values())) == (0, 1)
+
+
+async def test_when_it_begins_again_it_is_bound() -> None:
+    world = World()
+    await world.run_until(world.plugin.binds)
+    world.queue.activate([POD])
+    world.plugin.may_bind.set()
+    await world.run_until(world.plugin.has_bound)
+    assert (world.cache.sizes()["assumed_pods"], sum(world.queue.counts().values())) == (1, 0)

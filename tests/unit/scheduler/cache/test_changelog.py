@@ -1,0 +1,37 @@
+"""What a log of changes tells to whoever asks for those since a version."""
+
+import pytest
+
+from tollbar.scheduler.cache import changelog
+from tollbar.scheduler.cache.changelog import ChangeLog
+
+
+def test_changes_since_a_version() -> None:
+    log = ChangeLog()
+    start = log.version
+    log.note(3)
+    middle = log.version
+    for place in (1, 3):
+        log.note(place)
+
+    assert [log.since(each) for each in (start, middle, log.version)] == [{1, 3}, {1, 3}, set()]
+
+
+def test_when_places_change_all_have_changed() -> None:
+    log = ChangeLog()
+    start = log.version
+    log.note_all()
+
+    assert (log.since(start), log.since(log.version)) == (None, set())
+
+
+def test_changes_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog, "MAX_LOG", 2)
+    log = ChangeLog()
+    start = log.version
+    for place in (1, 2):
+        log.note(place)
+    both, middle = log.since(start), log.version
+    log.note(3)
+
+    assert (both, log.since(middle), log.since(log.version)) == ({1, 2}, None, set())

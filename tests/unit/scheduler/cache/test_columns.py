@@ -1,0 +1,139 @@
+"""Columns and groups: what goes when too many are asked for, what stays when the table grows, amounts beyond int64."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from tollbar.model.objects import Object
+from tollbar.scheduler.cache import groups, table
+from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.groups import Group, TermKind, TermPods, by_domain
+from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
+from tollbar.scheduler.cache.selector import PodSelector, Selector
+from tollbar.scheduler.cache.snapshot import Snapshot
+
+SHAPES = Shapes()
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def node(name: str, **allocatable: str) -> Object:
+    return {"metadata": {"name": name, "labels": {HOSTNAME: name}}, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, on: str = "", *, terms: tuple[Object, ...] = (), **requests: str) -> PodInfo:
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+    return SHAPES.pod_info(
+        {
+            "metadata": {"namespace": "shop", "name": name, "uid": name, "labels": {"app": "a"}},
+            "spec": {
+                "nodeName": on,
+                "containers": [{"name": "c", "resources": {"requests": requests}}],
+                **({"affinity": anti} if terms else {}),
+            },
+        }
+    )
+
+
+def app(name: str) -> PodSelector:
+    return PodSelector(frozenset({"shop"}), Selector.of({"matchLabels": {"app": name}}))
+
+
+TERM = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}}
+
+
+def test_groups_of_a_tenant_who_asks_for_ever_different_ones_do_not_pile_up() -> None:
+    snapshot = Snapshot.of([node("n1")], [pod("p", "n1")])
+    for number in range(groups.MAX_GROUPS + 100):
+        differs = {"matchExpressions": [{"key": "greedy", "operator": "NotIn", "values": [str(number)]}]}
+        snapshot.groups.group(PodSelector(None, Selector.of(differs)))
+    gc.collect()
+    alive = [each for each in gc.get_objects() if isinstance(each, Group) and "greedy" in str(each.selectors)]
+    assert len(alive) == groups.MAX_GROUPS
+
+
+def test_terms_of_pods_that_are_gone_are_forgotten() -> None:
+    cache, snapshot, term = Cache(), Snapshot(), {**TERM, "namespaces": ["forgotten"]}
+    cache.set_node(node("n1"))
+    cache.assume(pod("p", "n1", terms=(term,)))
+    snapshot.update(cache)
+    cache.forget(pod("p", "n1", terms=(term,)))
+    snapshot.update(cache)
+    gc.collect()
+    assert [
+        each for each in gc.get_objects() if isinstance(each, TermPods) and "forgotten" in each.term.namespaces
+    ] == []
+
+
+def test_columns_of_labels_that_nobody_asks_for_any_more_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "MAX_COLUMNS", 2)
+    columns = Snapshot.of([node("n1")]).table
+    first, second = columns.label("one"), columns.label("two")
+    kept = columns.label("one") is first
+    columns.label("three")
+    assert (kept, columns.label("one") is first, columns.label("two") is second) == (True, True, False)
+
+
+def test_counts_of_groups_and_terms_stay_when_the_table_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "FIRST_ROWS", 1)
+    cache, snapshot = Cache(), Snapshot()
+    group = snapshot.groups.group(app("a"))
+    seen = []
+    for name in ("n1", "n2", "n3"):
+        cache.set_node(node(name))
+        cache.assume(pod(f"on-{name}", name, terms=(TERM,)))
+        snapshot.update(cache)
+        (term,) = snapshot.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod("new"), {})
+        order = snapshot.table.order
+        seen.append((group.counts[order].tolist(), snapshot.groups.counts(term)[order].tolist()))
+    assert seen == [([1] * count, [1] * count) for count in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("nodes", [3, 300])
+def test_terms_add_up_by_domain_however_many_nodes_have_them(nodes: int) -> None:
+    names = [f"n{number}" for number in range(nodes)]
+    snapshot = Snapshot.of(map(node, names), [pod(f"on-{name}", name, terms=(TERM, TERM)) for name in names])
+    domains = snapshot.table.label(HOSTNAME)
+    sums = np.zeros(domains.size + 1, np.int64)
+    for term in snapshot.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod("new"), {}):
+        snapshot.groups.add(term, domains, sums, weight=5)
+    assert sums[domains.ids[snapshot.table.order]].tolist() == [10] * nodes
+
+
+def test_sums_of_domains_leave_out_nodes_that_are_not_eligible_and_nodes_without_a_domain() -> None:
+    nodes = [node("n1"), node("n2"), {"metadata": {"name": "n3"}}]
+    snapshot = Snapshot.of(nodes, [pod(f"on-{name}", name) for name in ("n1", "n2", "n3")])
+    domains, group = snapshot.table.label(HOSTNAME), snapshot.groups.group(app("a"))
+    found = [
+        by_domain(domains, group.counts, eligible)[domains.ids[snapshot.table.order]].tolist()
+        for eligible in (None, ~domains.has("n2"))
+    ]
+    assert found == [[1, 1, 0], [1, 0, 0]]
+
+
+def test_columns_select_nodes_by_the_value_of_a_label() -> None:
+    snapshot = Snapshot.of([node("n1"), node("n2"), node("n10"), {"metadata": {"name": "n3"}}])
+    column, order = snapshot.table.label(HOSTNAME), snapshot.table.order
+    assert [
+        mask[order].tolist()
+        for mask in (
+            column.has("n2"),
+            column.has("none"),
+            column.has_any(["n1", "n2", "none"]),
+            column.where(lambda value: value.startswith("n1")),
+            column.where(lambda value: value == "n1", absent=True),
+        )
+    ] == [
+        [False, True, False, False],
+        [False, False, False, False],
+        [True, True, False, False],
+        [True, False, True, False],
+        [True, False, False, True],
+    ]
+
+
+def test_an_amount_beyond_64_bits_is_bounded() -> None:
+    huge = [pod(f"p{number}", "n1", memory="7Ei") for number in range(9)]
+    columns = Snapshot.of([node("n1", memory="1Gi")], huge).table
+    free = columns.allocatable("memory") - columns.requested("memory")
+    assert free[columns.order].tolist() == [2**30 - table.LIMIT]

@@ -1,0 +1,213 @@
+"""Answers that are kept from Pod to Pod: who is asked about which Nodes again, and when everything is asked anew."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from toyplugins import Named, done, framework
+
+from tollbar.model.objects import Object
+from tollbar.scheduler.algorithm import Scheduled, schedule_pod
+from tollbar.scheduler.cache import changelog
+from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework import reuse
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.interface import DependsOn
+from tollbar.scheduler.framework.status import Status, unschedulable
+
+ALL = "all"
+
+
+class Asked(Named):
+    """Notes the Nodes about which it is asked.  No Pod goes to a Node with the label `closed`; a `rank` is a score."""
+
+    def __init__(self, on: Any = DependsOn.NODE_AND_PODS) -> None:
+        super().__init__("asked")
+        self.on = on
+        self.filtered: list[str] = []
+        self.scored: list[str] = []
+
+    def depends_on(self, pod: PodInfo) -> Any:
+        if isinstance(self.on, Exception):
+            raise self.on
+        return self.on
+
+    def filter(self, state: Any, pod: Any, node: Any) -> Status | None:
+        self.filtered.append(node.name)
+        return unschedulable("closed") if "closed" in node.labels else None
+
+    def filter_nodes(self, state: Any, pod: Any, nodes: Any) -> Any:
+        self.filtered.append(ALL)
+        return np.array(["closed" not in each.labels for each in nodes], np.bool_)
+
+    def score(self, state: Any, pod: Any, node: Any) -> Any:
+        self.scored.append(node.name)
+        return int(node.labels.get("rank", 0))
+
+    def score_nodes(self, state: Any, pod: Any, nodes: Any, rows: Any) -> Any:
+        self.scored.append(ALL if len(rows) == len(nodes) else "some")
+        return np.array([int(nodes.nodes[row].labels.get("rank", 0)) for row in rows], np.int64)
+
+
+def node(name: str, **labels: str) -> Object:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+class World:
+    def __init__(self, plugin: Asked) -> None:
+        self.plugin = plugin
+        self.cache, self.snapshot, self.shapes = Cache(), Snapshot(), Shapes()
+        self.framework = framework(plugin)
+        for name in ("a", "b", "c"):
+            self.cache.set_node(node(name))
+
+    def pod(self, name: str = "web", **spec: Any) -> PodInfo:
+        labels, status = spec.pop("labels", {}), spec.pop("status", {})
+        meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels}
+        body = {"containers": [{"name": "main"}], **spec}
+        return self.shapes.pod_info({"metadata": meta, "spec": body, "status": status})
+
+    def on(self, node_name: str) -> None:
+        """A Pod comes to this Node."""
+        self.cache.assume(replace(self.pod(f"on-{node_name}"), node_name=node_name))
+
+    def attempt(self, pod: PodInfo | None = None) -> Any:
+        self.snapshot.update(self.cache)
+        return done(schedule_pod(self.framework, CycleState(), pod or self.pod(), self.snapshot, 0)).result
+
+    def cycle(self, pod: PodInfo | None = None) -> Any:
+        """Where the Pod goes, and about which Nodes the plugin was asked, to filter and to score."""
+        self.plugin.filtered, self.plugin.scored = [], []
+        result = self.attempt(pod)
+        assert isinstance(result, Scheduled)
+        return result.node_name, sorted(self.plugin.filtered), sorted(self.plugin.scored)
+
+
+@pytest.fixture(params=DependsOn)
+def world(request: pytest.FixtureRequest) -> World:
+    """After two Pods with one spec."""
+    made = World(Asked(request.param))
+    assert [made.cycle(), made.cycle()] == [("a", [ALL], [ALL])] * 2
+    return made
+
+
+def test_nothing_is_kept_of_a_spec_that_comes_once(world: World) -> None:
+    world.cache.set_node(node("b", closed=""))
+
+    found = [world.cycle(world.pod(priority=number)) for number in range(2)]
+
+    assert found == [("a", [ALL], ["some"])] * 2
+
+
+CHANGES: dict[str, tuple[Callable[[World], object], Any]] = {
+    "nothing": (World.pod, ("a", [], [])),
+    "a Node": (lambda world: world.cache.set_node(node("b", rank="7")), ("b", ["b"], ["b"])),
+    "a Node twice": (
+        lambda world: [world.cache.set_node(node("b", rank=rank)) for rank in "79"],
+        ("b", ["b"], ["b"]),
+    ),
+    "a Node that no longer fits": (lambda world: world.cache.set_node(node("a", closed="")), ("b", ["a"], ["a"])),
+    "a Node is new": (lambda world: world.cache.set_node(node("d", rank="1")), ("d", [ALL], [ALL])),
+    "a Node is gone": (lambda world: world.cache.remove_node("a"), ("b", [ALL], [ALL])),
+}
+
+
+@pytest.mark.parametrize(("change", "want"), CHANGES.values(), ids=CHANGES)
+def test_who_is_asked_about_after_a_change(world: World, change: Callable[[World], object], want: Any) -> None:
+    change(world)
+
+    assert [world.cycle(), world.cycle()] == [want, (want[0], [], [])]
+
+
+ON: dict[str, tuple[Any, Any]] = {
+    "the Node and its Pods": (DependsOn.NODE_AND_PODS, ["a"]),
+    "the Node alone": (DependsOn.NODE, []),
+    "anything else": (None, [ALL]),
+    "nonsense": ("the weather", [ALL]),
+    "it raises": (ValueError("boom"), [ALL]),
+}
+
+
+@pytest.mark.parametrize(("on", "want"), ON.values(), ids=ON)
+def test_what_answers_depend_on_when_a_pod_comes_to_a_node(on: Any, want: Any) -> None:
+    world = World(Asked(on))
+    for _ in range(2):
+        world.cycle()
+    world.on("a")
+
+    assert world.cycle() == ("a", want, want)
+
+
+PODS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "other labels": ({"labels": {"pod-index": "1"}}, []),
+    "other volumes": ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]}, []),
+    "other tolerations": ({"tolerations": [{"operator": "Exists"}]}, [ALL]),
+    "another size than its spec says": (
+        {"status": {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "7"}, "resources": {}}]}},
+        [ALL],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "want"), PODS.values(), ids=PODS)
+def test_which_pods_have_the_same_spec(world: World, spec: dict[str, Any], want: list[str]) -> None:
+    assert world.cycle(world.pod("other", **spec))[1] == want
+
+
+def test_where_many_nodes_have_changed_all_are_asked_about_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reuse, "MAX_ONE_BY_ONE", 1)
+    for name in ("a", "b"):
+        world.cache.set_node(node(name))
+
+    assert world.cycle() == ("a", [ALL], [ALL])
+
+
+def test_changes_that_are_remembered_no_longer_make_all_be_asked_about(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changelog, "MAX_LOG", 2)
+    for rank in "123":
+        world.cache.set_node(node("c", rank=rank))
+        world.snapshot.update(world.cache)
+
+    assert world.cycle() == ("c", [ALL], [ALL])
+
+
+def test_the_spec_that_came_longest_ago_is_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reuse, "MAX_SPECS", 2)
+    one, two = world.pod(), world.pod(priority=2)
+    for _ in range(2):
+        world.cycle(two)
+    kept = [world.cycle(each)[1] for each in (one, two)]
+    world.cycle(world.pod(priority=3))
+
+    assert (kept, [world.cycle(each)[1] for each in (two, one)]) == ([[], []], [[], [ALL]])
+
+
+def test_a_score_that_is_none_ends_the_cycle_and_is_not_kept(world: World) -> None:
+    failures = []
+    for rank in ("many", str(2**63)):
+        world.cache.set_node(node("b", rank=rank))
+        failures.append(world.attempt())
+    world.cache.set_node(node("b", rank="1"))
+
+    found = [each.message.removeprefix('running Score plugins: plugin "asked" failed with: ') for each in failures]
+    assert (found, world.cycle()) == (
+        [
+            "ValueError: invalid literal for int() with base 10: 'many'",
+            "OverflowError: Python int too large to convert to C long",
+        ],
+        ("b", ["b"], [ALL]),
+    )
+
+
+def test_another_snapshot_is_asked_about_anew(world: World) -> None:
+    world.snapshot = Snapshot()
+
+    assert world.cycle() == ("a", [ALL], [ALL])

@@ -1,0 +1,291 @@
+"""One attempt to find a Node for a Pod: filter the Nodes, score those that fit, take the best.
+
+It works on a snapshot and can be paused between Nodes.  Source: schedulePod in pkg/scheduler/schedule_one.go; where
+kube-scheduler filters with several threads, this is what it does with one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError
+from tollbar.scheduler.framework.interface import Mask
+from tollbar.scheduler.framework.points import Point
+from tollbar.scheduler.framework.runtime import Framework, NodeScores, PreFiltered, Rows
+from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable
+
+_FEASIBLE_MIN: Final = 100
+"""So many Nodes that fit are always looked for."""
+_PERCENTAGE_MIN: Final = 5
+_NOWHERE: Final[Rows] = np.zeros(0, np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The Node for a Pod; `scores` are None if no choice had to be made."""
+
+    node_name: str
+    evaluated_nodes: int
+    feasible_nodes: int
+    scores: NodeScores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an attempt: a Node, that no Node fits, or why none could be looked for; it may be an Error.
+
+    The next attempt begins with the Node at `next_start`.
+    """
+
+    result: Scheduled | FitError | Status
+    next_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The Nodes that fit, as places among the candidates; `processed` candidates were looked at."""
+
+    candidates: Sequence[NodeInfo]
+    places: Rows
+    processed: int
+    failure: Status | None = None
+
+
+def schedule_pod(
+    framework: Framework, state: CycleState, pod: PodInfo, nodes: Snapshot, start: int, rng: Random | None = None
+) -> Steps[Outcome]:
+    """Find the best Node for a Pod, beginning at place `start` of the snapshot.
+
+    Of several best Nodes `rng` chooses, without it the first is taken.
+    """
+    if not len(nodes):
+        return Outcome(unresolvable(NO_NODES), start)
+    pre_filtered = yield from framework.pre_filter(state, pod, nodes)
+    diagnosis = Diagnosis(unschedulable_plugins=set(pre_filtered.plugins))
+    if pre_filtered.status is not None:
+        if not pre_filtered.status.is_rejected:
+            return Outcome(pre_filtered.status, start)
+        return Outcome(_rejected_by_pre_filter(nodes, diagnosis, pre_filtered.status), start)
+    found = yield from _nominated(framework, state, pod, nodes, diagnosis)
+    if found is None:
+        found = yield from _find(framework, state, pod, nodes, start, pre_filtered, diagnosis)
+        start = (start + found.processed) % len(nodes)
+    if found.failure is not None:
+        return Outcome(found.failure, start)
+    if not len(found.places):
+        return Outcome(FitError(len(nodes), diagnosis), start)
+    return Outcome((yield from _best(framework, state, pod, nodes, found, rng)), start)
+
+
+def nodes_to_find(total: int, percentage: int) -> int:
+    """How many Nodes that fit are enough, of so many; a percentage of 0 is 50, less in large clusters."""
+    if total < _FEASIBLE_MIN:
+        return total
+    percentage = percentage or max(50 - total // 125, _PERCENTAGE_MIN)
+    return max(total * percentage // 100, _FEASIBLE_MIN)
+
+
+def _rejected_by_pre_filter(nodes: Snapshot, diagnosis: Diagnosis, status: Status) -> FitError:
+    diagnosis.statuses.absent = status
+    diagnosis.pre_filter_message = status.message
+    diagnosis.add_plugin(status)
+    return FitError(len(nodes), diagnosis)
+
+
+def _nominated(
+    framework: Framework, state: CycleState, pod: PodInfo, nodes: Snapshot, diagnosis: Diagnosis
+) -> Steps[_Found | None]:
+    """The Node that the Pod is nominated to, if it fits: room may have been made on it."""
+    node = nodes.get(pod.nominated_node_name) if pod.nominated_node_name else None
+    if node is None:
+        return None
+    found = yield from _one_by_one(framework, state, pod, [node], 0, 1, diagnosis)
+    return found if len(found.places) else None
+
+
+def _find(
+    framework: Framework,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: Snapshot,
+    start: int,
+    pre_filtered: PreFiltered,
+    diagnosis: Diagnosis,
+) -> Steps[_Found]:
+    """Enough Nodes that fit, among those that PreFilter has left."""
+    candidates: Sequence[NodeInfo] = nodes.nodes
+    if pre_filtered.node_names is not None:
+        candidates = [node for name in sorted(pre_filtered.node_names) if (node := nodes.get(name)) is not None]
+        diagnosis.statuses.absent = unresolvable(
+            f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre_filtered.plugins))}]"
+        )
+    wanted = nodes_to_find(len(candidates), framework.percentage_of_nodes_to_score)
+    if not framework.plugins.score:
+        wanted = min(wanted, 1)
+    before = set(diagnosis.statuses.by_node)
+    began = framework.clock()
+    if pre_filtered.node_names is None:
+        found = yield from _by_masks(framework, state, pod, nodes, start, wanted, diagnosis)
+    else:
+        found = yield from _one_by_one(framework, state, pod, candidates, start, wanted, diagnosis)
+    code = Code.SUCCESS if found.failure is None else Code.ERROR
+    framework.metrics.point(Point.FILTER, code, framework.clock() - began)
+    if before:
+        before.difference_update(candidates[(start + i) % len(candidates)].name for i in range(found.processed))
+        found = replace(found, processed=found.processed + len(before))
+    return found
+
+
+def _one_by_one(
+    framework: Framework,
+    state: CycleState,
+    pod: PodInfo,
+    candidates: Sequence[NodeInfo],
+    start: int,
+    wanted: int,
+    diagnosis: Diagnosis,
+) -> Steps[_Found]:
+    """Filter each Node by itself."""
+
+    def check(place: int) -> Steps[Status | None]:
+        return framework.filter_with_nominated_pods(state, pod, candidates[place])
+
+    passed, failure, at = yield from _walk(_from(start, len(candidates)), check, candidates, wanted, diagnosis)
+    processed = len(candidates) if at is None else (at - start) % len(candidates)
+    return _Found(candidates, np.array(passed, np.intp), processed, failure)
+
+
+def _by_masks(
+    framework: Framework,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: Snapshot,
+    start: int,
+    wanted: int,
+    diagnosis: Diagnosis,
+) -> Steps[_Found]:
+    """Let the plugins that can look at all Nodes at once do so, and ask the others about the Nodes that are left.
+
+    Who rejected which Node is worked out only if none fits.  While some fit, an Error of a plugin goes unnoticed on a
+    Node that another plugin's mask leaves out.
+    """
+    masks = framework.filter_nodes(state, pod, nodes)
+    if isinstance(masks, Status):
+        return _Found(nodes.nodes, _NOWHERE, 0, masks)
+    if not masks:
+        return (yield from _one_by_one(framework, state, pod, nodes.nodes, start, wanted, diagnosis))
+    nominated = framework.handle.nominator.nominated_nodes()
+    total = len(nodes)
+    failure: Status | None = None
+    at: int | None = None
+
+    def check(place: int) -> Steps[Status | None]:
+        node = nodes.nodes[place]
+        if node.name in nominated:
+            return framework.filter_with_nominated_pods(state, pod, node)
+        return framework.filter(state, pod, node, masks)
+
+    places = _places(masks, start)
+    if nominated or len(masks) < len(framework.filters(state)):
+        passed, failure, at = yield from _walk(map(int, places), check, nodes.nodes, wanted, diagnosis)
+        places = np.array(passed, np.intp)
+    elif len(places) > wanted:
+        places, at = places[:wanted], int(places[wanted])
+    if not len(places) and failure is None:
+        failure, at = yield from _explain(framework, state, pod, nodes, start, masks, diagnosis)
+    return _Found(nodes.nodes, places, total if at is None else (at - start) % total, failure)
+
+
+def _places(masks: Mapping[str, Mask], start: int) -> Rows:
+    """Where all masks are true, beginning at `start`."""
+    fits = np.logical_and.reduce(list(masks.values()))
+    places = np.flatnonzero(fits)
+    first = np.searchsorted(places, start % len(fits))
+    return np.concatenate((places[first:], places[:first]))
+
+
+def _from(start: int, total: int) -> Iterator[int]:
+    """All places, beginning at `start`."""
+    return ((start + i) % total for i in range(total))
+
+
+def _walk(
+    places: Iterable[int],
+    check: Callable[[int], Steps[Status | None]],
+    candidates: Sequence[NodeInfo],
+    wanted: int,
+    diagnosis: Diagnosis,
+) -> Steps[tuple[list[int], Status | None, int | None]]:
+    """The places that pass, an Error, and where it ended early: at an Error, or where one more than wanted passes."""
+    passed: list[int] = []
+    for place in places:
+        status = yield from check(place)
+        yield
+        if status is None:
+            if len(passed) == wanted:
+                return passed, None, place
+            passed.append(place)
+        elif status.is_rejected:
+            _reject(diagnosis, candidates[place], status)
+        else:
+            return passed, status, place
+    return passed, None, None
+
+
+def _explain(
+    framework: Framework,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: Snapshot,
+    start: int,
+    masks: Mapping[str, Mask],
+    diagnosis: Diagnosis,
+) -> Steps[tuple[Status | None, int | None]]:
+    """Which plugin rejects which Node, where none fits; an Error, and the place of its Node."""
+    nominated = framework.handle.nominator.nominated_nodes()
+    for place in _from(start, len(nodes)):
+        node = nodes.nodes[place]
+        if node.name in diagnosis.statuses.by_node:
+            continue
+        if node.name in nominated:
+            status = yield from framework.filter_with_nominated_pods(state, pod, node)
+        else:
+            passed = [plugin for plugin, mask in masks.items() if mask[place]]
+            status = yield from framework.filter(state, pod, node, passed)
+        yield
+        if status is None:
+            return failed(f'filter_nodes of a plugin leaves out node "{node.name}", its filter does not'), place
+        if not status.is_rejected:
+            return status, place
+        _reject(diagnosis, node, status)
+    return None, None
+
+
+def _reject(diagnosis: Diagnosis, node: NodeInfo, status: Status) -> None:
+    diagnosis.statuses.by_node[node.name] = status
+    diagnosis.add_plugin(status)
+
+
+def _best(
+    framework: Framework, state: CycleState, pod: PodInfo, nodes: Snapshot, found: _Found, rng: Random | None
+) -> Steps[Scheduled | Status]:
+    """The Node with the highest score, or the first without any Score plugin."""
+    feasible = list(map(found.candidates.__getitem__, found.places.tolist()))
+    if len(feasible) == 1 or not framework.plugins.score:
+        return Scheduled(feasible[0].name, found.processed, len(feasible))
+    if (status := (yield from framework.pre_score(state, pod, feasible))) is not None:
+        return status
+    rows = found.places if found.candidates is nodes.nodes else None
+    scores = framework.score(state, pod, feasible, nodes, rows)
+    if isinstance(scores, Status):
+        return scores
+    best = np.flatnonzero(scores.totals == scores.totals.max()).tolist()
+    chosen = rng.choice(best) if rng is not None else best[0]
+    return Scheduled(feasible[chosen].name, found.processed, len(feasible), scores)

@@ -1,0 +1,152 @@
+"""What a scheduling cycle sees: the Nodes as they were when it began."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tollbar.model.objects import Key, Object
+from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.changelog import ChangeLog
+from tollbar.scheduler.cache.groups import Groups
+from tollbar.scheduler.cache.nodeinfo import NodeInfo, name_of
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.table import Mask, Table
+
+
+@dataclass(slots=True)
+class ImageState:
+    """An image by one of its names: its size in bytes, as first reported, and how many Nodes have it.
+
+    `rows` are the rows of these Nodes in the table, as the bits of a number.
+    """
+
+    size: int
+    nodes: int = 0
+    rows: int = 0
+
+
+class Snapshot:
+    """`nodes` has the Nodes in the order in which they are tried.
+
+    It changes in `update` alone, and only as far as the Nodes have changed; without a change that takes no time.
+    `table` and `groups` have the same Nodes and Pods as columns and as counts, `images` has the images by name, and
+    `claims` how many volumes of their Pods name a PersistentVolumeClaim.  `changed` tells which Nodes have changed,
+    `changed_nodes` of which the API object has.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeInfo] = []
+        self.table = Table()
+        self.groups = Groups()
+        self.images: dict[str, ImageState] = {}
+        self.claims: dict[Key, int] = {}
+        self.changed = ChangeLog()
+        self.changed_nodes = ChangeLog()
+        self._by_name: dict[str, NodeInfo] = {}
+        self._places: dict[str, int] = {}
+        """Where a Node is in `nodes`."""
+        self._generation = 0
+        self._order_version = 0
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return iter(self.nodes)
+
+    def get(self, name: str) -> NodeInfo | None:
+        return self._by_name.get(name)
+
+    def has_image(self, name: str) -> Mask:
+        """The Nodes that list an image by this name, by the rows of the table."""
+        state, length = self.images.get(name), self.table.capacity
+        rows = state.rows if state is not None else 0
+        bits = np.frombuffer(rows.to_bytes(-(-length // 8), "little"), np.uint8)
+        return np.unpackbits(bits, count=length, bitorder="little").astype(np.bool_)
+
+    def update(self, cache: Cache) -> None:
+        """Take over what has changed since the last time; always of the same cache."""
+        for info in cache.take_changes(self._generation):
+            self._generation = info.generation
+            if info.node is not None:
+                self._take(info)
+        if cache.order_version != self._order_version:
+            self._order_version = cache.order_version
+            self._arrange(cache.node_names())
+
+    @classmethod
+    def of(cls, nodes: Iterable[Object], pods: Iterable[PodInfo] = ()) -> "Snapshot":
+        """A snapshot of these Nodes in this order, with the Pods that have one of them; for tests and simulations."""
+        infos: dict[str, NodeInfo] = {}
+        for node in nodes:
+            info = infos[name_of(node)] = NodeInfo(name_of(node))
+            info.set_node(node)
+        for pod in pods:
+            if pod.node_name in infos:
+                infos[pod.node_name].add_pod(pod)
+        found = cls()
+        for info in infos.values():
+            found._take(info)
+        found._arrange(list(infos))
+        return found
+
+    def _take(self, info: NodeInfo) -> None:
+        before = self._by_name.get(info.name)
+        self._by_name[info.name] = info
+        row = self.table.put(info)
+        if self.table.capacity != self.groups.capacity:
+            self.groups.grow(self.table.capacity)
+        self._replace(row, before, info)
+        if (place := self._places.get(info.name)) is not None:
+            self.nodes[place] = info
+            self.changed.note(place)
+            if before is None or before.node is not info.node:
+                self.changed_nodes.note(place)
+
+    def _arrange(self, names: list[str]) -> None:
+        if len(names) < len(self._by_name):
+            for name in self._by_name.keys() - set(names):
+                self._replace(self.table.remove(name), self._by_name.pop(name), None)
+        self.changed.note_all()
+        self.changed_nodes.note_all()
+        self.nodes = [self._by_name[name] for name in names]
+        self._places = dict(zip(names, range(len(names)), strict=True))
+        self.table.arrange(names)
+
+    def _replace(self, row: int, before: NodeInfo | None, after: NodeInfo | None) -> None:
+        """Keep everything that is counted over all Nodes."""
+        old, new = before or _NOWHERE, after or _NOWHERE
+        for uid, pod in old.pods.items():
+            if new.pods.get(uid) is not pod:
+                self._count_pod(row, pod, -1)
+        for uid, pod in new.pods.items():
+            if old.pods.get(uid) is not pod:
+                self._count_pod(row, pod, 1)
+        if old.node is not new.node:
+            self._count_images(row, old, new)
+
+    def _count_pod(self, row: int, pod: PodInfo, sign: int) -> None:
+        self.groups.count(row, pod, sign)
+        for key in pod.shape.claims:
+            if uses := self.claims.get(key, 0) + sign:
+                self.claims[key] = uses
+            else:
+                del self.claims[key]
+
+    def _count_images(self, row: int, old: NodeInfo, new: NodeInfo) -> None:
+        for name, size in new.images.items():
+            if name not in old.images:
+                state = self.images.setdefault(name, ImageState(size))
+                state.nodes += 1
+                state.rows |= 1 << row
+        for name in old.images:
+            if name not in new.images:
+                state = self.images[name]
+                state.nodes -= 1
+                state.rows ^= 1 << row
+                if not state.nodes:
+                    del self.images[name]
+
+
+_NOWHERE = NodeInfo("")

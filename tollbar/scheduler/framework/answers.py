@@ -1,0 +1,52 @@
+"""What plugins answer, made sure of: one that raises, or returns what it must not, has failed."""
+
+from collections.abc import Callable, Generator
+
+from tollbar.scheduler.framework.status import Code, Status, Steps, failed
+
+
+def ask(call: Callable[..., object], *args: object) -> object:
+    """The answer of a plugin; an Error if it raises."""
+    try:
+        return call(*args)
+    except Exception as error:
+        return raised(error)
+
+
+def finished(answer: object) -> Steps[object]:
+    """The answer itself, or what it returns if it is work that can be paused."""
+    if not isinstance(answer, Generator):
+        return answer
+    try:
+        return (yield from answer)
+    except Exception as error:
+        return raised(error)
+
+
+def raised(error: Exception) -> Status:
+    return failed(f"{type(error).__name__}: {error}", error)
+
+
+def nonsense(answer: object, expected: str) -> Status:
+    """The Error of a plugin that has returned something of a wrong type."""
+    return failed(f"it returned {type(answer).__name__} where {expected} is expected")
+
+
+def status_of(answer: object) -> Status | None:
+    """The answer of a plugin that may say a Status or nothing; None for success."""
+    if answer is None:
+        return None
+    if not isinstance(answer, Status):
+        return nonsense(answer, "a Status or None")
+    if not isinstance(answer.code, Code):
+        return nonsense(answer.code, "the code of a Status")
+    if not isinstance(answer.reasons, tuple) or not all(isinstance(each, str) for each in answer.reasons):
+        return nonsense(answer.reasons, "a tuple of texts as the reasons of a Status")
+    return None if answer.code is Code.SUCCESS else answer
+
+
+def as_error(context: str, status: Status) -> Status:
+    """The Error that a plugin's answer amounts to where it may not say so, or not without telling where."""
+    is_known = status.code is Code.ERROR or status.is_rejected
+    message = status.message if is_known else f"unexpected status {status.code.value}"
+    return Status(Code.ERROR, (f"{context}: {message}",), error=status.error)

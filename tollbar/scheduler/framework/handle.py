@@ -1,0 +1,204 @@
+"""What plugins may use of their scheduler, as framework.Handle upstream."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal, Protocol
+
+from tollbar.dra.manager import DraManager
+from tollbar.model.objects import Key, Object
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.status import Status, Steps
+
+
+class Lister(Protocol):
+    """Objects of one kind, as they were when last heard of."""
+
+    def get(self, key: Key) -> Object | None: ...
+
+    def values(self) -> list[Object]: ...
+
+    def by_index(self, name: str, value: Hashable) -> list[Object]:
+        """By one of these indexes:
+
+        - of Pods `claim`, the keys of the ResourceClaims that they use;
+        - of Services `selector`, namespace, key and value of a label that they demand: a Service that selects a Pod is
+          found by one of the labels of the Pod;
+        - of VolumeAttachments `node`, the name of the Node.
+        """
+        ...
+
+
+class NoObjects:
+    """The lister of a kind that nobody keeps."""
+
+    def get(self, key: Key) -> Object | None:  # noqa: ARG002
+        return None
+
+    def values(self) -> list[Object]:
+        return []
+
+    def by_index(self, name: str, value: Hashable) -> list[Object]:  # noqa: ARG002
+        return []
+
+
+NOTHING = NoObjects()
+
+
+@dataclass(slots=True)
+class Listers:
+    """The kinds that the plugins of kube-scheduler read."""
+
+    pods: Lister = NOTHING
+    namespaces: Lister = NOTHING
+    services: Lister = NOTHING
+    replication_controllers: Lister = NOTHING
+    replica_sets: Lister = NOTHING
+    stateful_sets: Lister = NOTHING
+    pod_disruption_budgets: Lister = NOTHING
+    persistent_volumes: Lister = NOTHING
+    persistent_volume_claims: Lister = NOTHING
+    storage_classes: Lister = NOTHING
+    csi_nodes: Lister = NOTHING
+    csi_drivers: Lister = NOTHING
+    volume_attachments: Lister = NOTHING
+
+
+class Nominator(Protocol):
+    """Which waiting Pods have been promised which Node."""
+
+    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
+        """Those that are nominated to this Node and not on it yet."""
+        ...
+
+    def nominated_nodes(self) -> Collection[str]:
+        """The names of all Nodes to which Pods are nominated."""
+        ...
+
+
+class WaitingPod(Protocol):
+    """A Pod that Permit lets wait."""
+
+    @property
+    def pod(self) -> PodInfo: ...
+
+    @property
+    def pending_plugins(self) -> list[str]:
+        """The plugins that have not allowed it yet."""
+        ...
+
+    def allow(self, plugin: str) -> None:
+        """This plugin has nothing against it any more; bound once that holds of all."""
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """The Pod is not bound but goes back to the queue; false if it was allowed or rejected before."""
+        ...
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """As `reject`, but it does not count as unschedulable: it is tried again after a back-off."""
+        ...
+
+
+class PodInPreBind(Protocol):
+    """A Pod whose PreBind plugins are at work."""
+
+    def cancel(self, message: str) -> bool:
+        """End that work, so that the Pod is not bound but tried again; false if it is over."""
+        ...
+
+
+class Calls(Protocol):
+    """The API calls of plugins.  All of them raise `tollbar.runtime.errors.ApiError`."""
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None: ...
+
+    async def delete_pod(self, pod: PodInfo) -> None:
+        """Delete this very Pod: its uid is a precondition."""
+
+    async def patch_pod_status(self, pod: PodInfo, patch: Object) -> Object:
+        """A strategic merge patch of the status subresource."""
+        ...
+
+    async def get(self, kind: str, key: Key) -> Object:
+        """`kind` is that of `tollbar.model.resources`, such as ResourceClaim."""
+        ...
+
+    async def create(self, kind: str, obj: Object) -> Object: ...
+
+    async def update(self, kind: str, obj: Object, *, subresource: str = "") -> Object:
+        """A PUT, refused if the object has another resourceVersion by now."""
+        ...
+
+    async def delete(self, kind: str, key: Key, *, uid: str = "") -> None: ...
+
+
+class PluginsRunner(Protocol):
+    """The plugins of the profile, for one that tries what would be if (preemption)."""
+
+    def filter_with_nominated_pods(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Steps[Status | None]:
+        """The first answer of Filter that is no success.
+
+        If Pods of equal or higher priority are nominated to the Node, it has to pass with them and without.
+        """
+        ...
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
+        """PreFilterExtensions of all plugins, for a Node that already has the added Pod."""
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:
+        """PreFilterExtensions of all plugins, for a Node that no longer has the removed Pod."""
+
+
+class NoPlugins:
+    """The runner of a handle without a profile."""
+
+    def filter_with_nominated_pods(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Steps[Status | None]:  # noqa: ARG002
+        yield from ()
+        return None
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:  # noqa: ARG002
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:  # noqa: ARG002
+        return None
+
+
+@dataclass(slots=True)
+class Handle:
+    """`now` is wall-clock time in seconds since 1970, `monotonic` is for durations.
+
+    `activate` moves waiting Pods to the active queue.  `event` reports an Event about a Pod: type, reason, action and
+    note.  `preemption_tried` counts attempts, `preempted` the victims of one that succeeds.  `claim_created` counts
+    claims for extended resources, and whether the API server took them.  `waited_for_devices` measures the wait for
+    binding conditions: success, failure, timeout or error, seconds, and the Pod's devices as the claims' allocations
+    list them.  `start` runs a coroutine beside the scheduler; it is ended with it.  `runner` is set once all plugins of
+    the profile are made.
+    """
+
+    snapshot: Snapshot
+    nominator: Nominator
+    dra: DraManager | None
+    calls: Calls
+    now: Callable[[], float]
+    monotonic: Callable[[], float]
+    listers: Listers = field(default_factory=Listers)
+    rng: Random = field(default_factory=Random)
+    waiting_pods: Mapping[str, WaitingPod] = field(default_factory=dict)
+    """By uid."""
+    pods_in_pre_bind: Mapping[str, PodInPreBind] = field(default_factory=dict)
+    """By uid."""
+    activate: Callable[[Iterable[PodInfo]], None] = lambda pods: None  # noqa: ARG005
+    event: Callable[[PodInfo, Literal["Normal", "Warning"], str, str, str], None] = lambda *_: None
+    preemption_tried: Callable[[], None] = lambda: None
+    preempted: Callable[[int], None] = lambda _: None
+    claim_created: Callable[[bool], None] = lambda _: None
+    waited_for_devices: Callable[[str, float, Iterable[Object]], None] = lambda *_: None
+    start: Callable[[Any], None] = lambda coroutine: coroutine.close()
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    runner: PluginsRunner = field(default_factory=NoPlugins)
+    features: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates that differ from Kubernetes' defaults."""

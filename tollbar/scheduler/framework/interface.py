@@ -1,0 +1,244 @@
+"""The extension points: what a plugin may implement, in the order of a scheduling cycle.
+
+A plugin is a plain object with a `name` and the methods of those points that it takes part in.  Success is `None`
+throughout.  The scheduling cycle (PreFilter to Permit) is one thing at a time and awaits nothing; what talks to the API
+(PreBind, Bind, PostBind) is a coroutine, of which one runs for each Pod that is being bound.
+
+Source: k8s.io/kube-scheduler/framework/interface.go.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.diagnosis import NodeStatuses
+from tollbar.scheduler.framework.events import ClusterEventWithHint
+from tollbar.scheduler.framework.status import Status, Steps
+
+MAX_SCORE: Final = 100
+"""The highest score after normalisation; the lowest is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """The only Nodes that are worth a look."""
+
+    node_names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """What becomes of `status.nominatedNodeName`: this name, empty to clear it."""
+
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Permit lets the Pod wait for at most so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PreFlight:
+    """PreBind has work to do; with `allow_parallel` it may run beside its neighbours in the order of plugins."""
+
+    allow_parallel: bool = False
+
+
+class DependsOn(Enum):
+    """What the answers of a plugin about a Node depend on, besides the Pod's spec and the plugin's arguments."""
+
+    NODE = "Node"
+    """The Node's API object alone."""
+    NODE_AND_PODS = "NodeAndPods"
+    """All of its NodeInfo."""
+
+
+Mask: TypeAlias = NDArray[np.bool_]
+"""One value for each Node of a snapshot, in its order."""
+Scores: TypeAlias = NDArray[np.int64]
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+@runtime_checkable
+class PreEnqueue(Plugin, Protocol):
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Before a Pod enters the active queue; whatever is no success parks it as gated.  Must be quick."""
+
+
+class Queued(Protocol):
+    """What QueueSort compares: `timestamp` is in seconds, the time at which the Pod entered the queue."""
+
+    @property
+    def pod(self) -> PodInfo: ...
+
+    @property
+    def timestamp(self) -> float: ...
+
+
+@runtime_checkable
+class QueueSort(Plugin, Protocol):
+    def less(self, one: Queued, other: Queued) -> bool:
+        """Whether `one` comes first."""
+        ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """The events that may help a Pod which this plugin has rejected.
+
+        Asked once.  A plugin without this method is woken by every event; with an empty list by none.
+        """
+        ...
+
+
+@runtime_checkable
+class PreFilter(Plugin, Protocol):
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Snapshot
+    ) -> PreFilterResult | Status | Steps[PreFilterResult | Status | None] | None:
+        """Work out what Filter needs, once for all Nodes.  Skip means that Filter is not called either.
+
+        One that may take long is a generator, as with Filter.
+        """
+
+
+@runtime_checkable
+class PreFilterExtensions(Plugin, Protocol):
+    """Change what PreFilter worked out as if a Pod were on the Node, or were not: both undo one another.
+
+    The Node already has, or no longer has, that Pod.
+    """
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None: ...
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None: ...
+
+
+@runtime_checkable
+class Filter(Plugin, Protocol):
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | Steps[Status | None] | None:
+        """Whether the Pod can run on the Node, by looking at this NodeInfo: it may be a trial of preemption.
+
+        An Error ends the cycle.  One that takes long is a generator, which yields where others may run.
+        """
+
+
+@runtime_checkable
+class FilterNodes(Filter, Protocol):
+    """Optional, for speed: the same answer as `filter` for all Nodes of the snapshot at once."""
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
+        """True where `filter` returns None."""
+        ...
+
+
+@runtime_checkable
+class PostFilter(Plugin, Protocol):
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: NodeStatuses
+    ) -> tuple[Nominate | None, Status | None] | Steps[tuple[Nominate | None, Status | None]]:
+        """When no Node fits: success with a nomination ends it, Unschedulable lets the next plugin try."""
+        ...
+
+
+@runtime_checkable
+class PreScore(Plugin, Protocol):
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | Steps[Status | None] | None:
+        """Work out what Score needs, on the Nodes that fit.  Skip means that Score is not called.
+
+        One that may take long is a generator, as with Filter.
+        """
+
+
+@runtime_checkable
+class Score(Plugin, Protocol):
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status:
+        """How well the Node suits, from 0 to MAX_SCORE unless `normalize_score` follows."""
+        ...
+
+
+@runtime_checkable
+class ScoreNodes(Score, Protocol):
+    """Optional, for speed: the same answer as `score` for several Nodes at once."""
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
+        """`rows` are places in `nodes.nodes`."""
+        ...
+
+
+@runtime_checkable
+class Reusable(Plugin, Protocol):
+    """Optional, for speed: `filter_nodes` and `score_nodes` need not be called anew for each Pod of a workload.
+
+    In their place `filter` and `score` are asked about Nodes that have changed, also about some that do not fit.
+    """
+
+    def depends_on(self, pod: PodInfo) -> DependsOn | None:
+        """What the answers depend on besides the Pod's spec; volumes, labels and names are no part of it.
+
+        None if they depend on anything else.
+        """
+        ...
+
+
+@runtime_checkable
+class ScoreExtensions(Plugin, Protocol):
+    def normalize_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: Scores
+    ) -> Status | None:
+        """Bring the scores of all Nodes, given in the same order, into 0 to MAX_SCORE, in place."""
+
+
+@runtime_checkable
+class Reserve(Plugin, Protocol):
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Take back what `reserve` did.  Called for every plugin, also if its `reserve` was not; must not fail."""
+
+
+@runtime_checkable
+class Permit(Plugin, Protocol):
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | Wait | None: ...
+
+
+@runtime_checkable
+class PreBind(Plugin, Protocol):
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight | Status | None:
+        """Whether `pre_bind` has anything to do; Skip if not.  Must be quick."""
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
+
+
+@runtime_checkable
+class Bind(Plugin, Protocol):
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Bind the Pod; Skip lets the next plugin do it."""
+
+
+@runtime_checkable
+class PostBind(Plugin, Protocol):
+    async def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+Arguments: TypeAlias = Mapping[str, object]
+"""`args` of a plugin's pluginConfig, decoded, with defaults filled in for the plugins of kube-scheduler."""

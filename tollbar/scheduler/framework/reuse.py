@@ -1,0 +1,104 @@
+"""What plugins have answered about all Nodes for one Pod, kept for the next Pods with the same spec.
+
+Pods of a workload come one after the other, and between two of them few Nodes change.  A plugin whose answers depend on
+nothing but the Pod's spec and the Node says so (`tollbar.scheduler.framework.interface.Reusable`).  Its mask and its
+scores are kept, and it is asked again only about Nodes that have changed since, one by one.
+
+Nothing is kept of a spec that comes once.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo, Shape
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework.interface import DependsOn
+from tollbar.scheduler.framework.status import Status
+
+A = TypeVar("A", bound=np.generic)
+
+MAX_SPECS: Final = 64
+"""Of how many specs answers are kept; at 5,000 Nodes those of the default profile take some 200 KB each."""
+MAX_ONE_BY_ONE: Final = 64
+"""If more Nodes than so many have changed, all are asked about at once."""
+
+
+@dataclass(slots=True)
+class _Kept(Generic[A]):
+    """The answers by place in the snapshot, as they were at a version of its log of changes."""
+
+    values: NDArray[A]
+    version: int
+
+
+class Answers(Generic[A]):
+    """Those of several plugins, at one extension point."""
+
+    def __init__(self) -> None:
+        self._by_plugin: dict[str, _Kept[A]] = {}
+
+    def of(
+        self,
+        plugin: str,
+        depends_on: DependsOn,
+        nodes: Snapshot,
+        about_all: Callable[[], NDArray[A] | Status],
+        about: Callable[[NodeInfo], Any],
+    ) -> NDArray[A] | Status:
+        """What the plugin says of every Node now: those that have not changed are not asked about.
+
+        The result holds until the next call.
+        """
+        log = nodes.changed_nodes if depends_on is DependsOn.NODE else nodes.changed
+        kept = self._by_plugin.pop(plugin, None)
+        changed = log.since(kept.version) if kept is not None else None
+        if kept is None or changed is None or len(changed) > MAX_ONE_BY_ONE:
+            values = about_all()
+            if isinstance(values, Status):
+                return values
+            kept = _Kept(values.copy(), log.version)
+        else:
+            for place in changed:
+                answer = about(nodes.nodes[place])
+                if isinstance(answer, Status):
+                    return answer
+                kept.values[place] = answer
+            kept.version = log.version
+        self._by_plugin[plugin] = kept
+        return kept.values
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """What is kept of one spec."""
+
+    masks: Answers[np.bool_] = field(default_factory=Answers)
+    scores: Answers[np.int64] = field(default_factory=Answers)
+
+
+class Reuse:
+    """Of one profile: its plugins' arguments are part of what answers depend on."""
+
+    def __init__(self) -> None:
+        self._by_spec: OrderedDict[Shape, Reused | None] = OrderedDict()
+        self._nodes: Snapshot | None = None
+
+    def of(self, pod: PodInfo, nodes: Snapshot) -> Reused | None:
+        """What is kept for this Pod, to be asked for once in a cycle; None of a spec that comes for the first time."""
+        if pod.requests is not pod.shape.requests:
+            return None
+        if nodes is not self._nodes:
+            self._nodes = nodes
+            self._by_spec.clear()
+        spec = pod.shape.base or pod.shape
+        reused = (self._by_spec.pop(spec) or Reused()) if spec in self._by_spec else None
+        self._by_spec[spec] = reused
+        if len(self._by_spec) > MAX_SPECS:
+            self._by_spec.popitem(last=False)
+        return reused

@@ -1,0 +1,77 @@
+"""The answer of a plugin, as kube-scheduler's framework.Status.
+
+Success is `None` everywhere: a plugin returns a Status only when it has something to say.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[None, None, T]
+"""Work that can be paused: it yields wherever others may run, and returns its result."""
+
+
+class Code(Enum):
+    """What became of it; the values are upstream's names, which metrics show."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    """An internal error: the cycle ends, and the Pod is tried again after a back-off."""
+    UNSCHEDULABLE = "Unschedulable"
+    """Not now: preemption, or an event, may help."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    """Preemption on that Node cannot help."""
+    WAIT = "Wait"
+    """Of Permit alone: the binding waits until the plugins that said so allow it."""
+    SKIP = "Skip"
+    """There is nothing to do: of PreFilter and PreScore, so that Filter and Score are not called; of Bind, so that the
+    next plugin is asked; of PreBindPreFlight, so that PreBind is not called."""
+    PENDING = "Pending"
+    """Rejected until something outside the scheduler happens; tried again without back-off when a hint says so."""
+
+
+REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`plugin` is set by the framework; it names who said so."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+    error: Exception | None = None
+    """What an internal error came from, for the log."""
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the Pod was refused, not broken: Unschedulable, UnschedulableAndUnresolvable or Pending."""
+        return self.code in REJECTED
+
+    def of(self, plugin: str) -> "Status":
+        """The same, said by this plugin; one that names its plugin keeps it."""
+        return self if self.plugin else replace(self, plugin=plugin)
+
+
+SKIP = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """UnschedulableAndUnresolvable."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def failed(reason: str, error: Exception | None = None) -> Status:
+    """An internal error."""
+    return Status(Code.ERROR, (reason,), error=error)

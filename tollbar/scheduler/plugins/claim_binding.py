@@ -1,0 +1,235 @@
+"""Reserve, Unreserve and PreBind of DynamicResources: what becomes of the claims once the Pod's Node is decided."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from tollbar.dra.claims import Refused
+from tollbar.dra.manager import DraManager
+from tollbar.model import claims
+from tollbar.model.objects import Object, key_of, uid_of
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.plugins import binding_conditions, extended_resources
+from tollbar.scheduler.plugins.binding_conditions import BindingFailed
+from tollbar.scheduler.plugins.claim_writes import ClaimError, ClaimWrites
+from tollbar.scheduler.plugins.extended_resources import Extended
+from tollbar.scheduler.plugins.pod_claims import OnNode, PodClaims, is_reserved, not_found
+
+TIMED_OUT: Final = "device binding timeout"
+_POLL: Final = 5.0
+"""Seconds between two looks at binding conditions."""
+_BACK_OFF: Final = 10.0
+"""Seconds after which a Pod is tried again whose claims could not be written: kube-scheduler's longest back-off."""
+_log: Final = logging.getLogger(__name__)
+
+
+class ClaimBinding:
+    """`timeout` is how long devices may take to become ready, in seconds."""
+
+    def __init__(self, handle: Handle, manager: DraManager, timeout: float) -> None:
+        self._handle = handle
+        self._manager = manager
+        self._writes = ClaimWrites(handle, manager)
+        self._timeout = timeout
+        self._releasing: dict[str, asyncio.Event] = {}
+        """By the uid of a Pod whose reservations are being taken back."""
+        self._unsettled: list[tuple[Object, str, PodInfo]] = []
+        """Allocations of which nobody knew whether they were written when this process stopped to schedule."""
+
+    def resume(self) -> None:
+        """Go on to find out what became of writes that were under way when this process stopped to schedule."""
+        unsettled, self._unsettled = self._unsettled, []
+        for claim, uid, pod in unsettled:
+            self._handle.start(self._settle(claim, uid, pod))
+
+    def reserve(self, found: PodClaims, on_node: OnNode) -> str:
+        """Let the devices count as taken from now on; why that is not possible, empty if it is."""
+        for place, allocation in on_node.by_place.items():
+            claim = found.claims[place]
+            counts = self._manager.claims.signal({**claim, "status": {"allocation": allocation}})
+            if isinstance(counts, Refused):
+                return counts.message
+            found.pending[place] = uid_of(claim)
+            if counts != allocation:
+                return f"claim {key_of(claim)} got allocated elsewhere in the meantime"
+            found.reserved[place] = allocation
+        return ""
+
+    def unreserve(self, found: PodClaims, pod: PodInfo) -> None:
+        """Let the devices be free again, and take back what was written, beside the scheduling cycle."""
+        for place, uid in found.pending.items():
+            if place in found.unanswered:
+                self._handle.start(self._settle(found.claims[place], uid, pod))
+            elif self._manager.claims.remove(uid):
+                self._manager.claims.restore(key_of(found.claims[place]))
+        found.pending, found.reserved, found.unanswered = {}, {}, set()
+        named = found.named
+        reserved = [each for each in named if claims.allocation(each) and is_reserved(each, pod)]
+        created = [each for each in found.claims[len(named) :] if not extended_resources.is_virtual(each)]
+        if reserved or created:
+            done = self._releasing[pod.uid] = asyncio.Event()
+            self._handle.start(self._release(pod, reserved, created, done))
+
+    async def bind(self, found: PodClaims, pod: PodInfo, node_name: str) -> None:
+        """Write allocations and reservations, and wait for the devices.  Raises ClaimError and BindingFailed."""
+        if (released := self._releasing.get(pod.uid)) is not None:
+            await released.wait()
+        self._refresh(found)
+        for place in range(len(found.claims)):
+            if not is_reserved(found.claims[place], pod):
+                await self._bind_claim(found, place, pod, node_name)
+        if any(map(binding_conditions.are_asked_for, found.claims)):
+            await self._wait_for_devices(found, pod, node_name)
+
+    def give_up(self, claim: Object, pod: PodInfo) -> None:
+        """Take the allocation back, beside the scheduling cycle; the Pod is woken by the event of that."""
+        self._handle.start(self._gone(pod, partial(self._writes.deallocate, claim)))
+
+    def delete(self, claim: Object, pod: PodInfo) -> None:
+        """Delete a claim that an earlier attempt has created, and try the Pod again: no event is about it."""
+
+        async def delete() -> None:
+            await self._writes.delete(claim)
+            self._handle.activate([pod])
+
+        self._handle.start(self._gone(pod, delete))
+
+    def has_timed_out(self, claim: Object) -> bool:
+        return binding_conditions.have_timed_out(claim, self._handle.now(), self._timeout)
+
+    def _refresh(self, found: PodClaims) -> None:
+        for place, claim in enumerate(found.claims):
+            newer = self._manager.claims.get(key_of(claim))
+            if newer is not None and uid_of(newer) == uid_of(claim):
+                found.claims[place] = newer
+
+    async def _bind_claim(self, found: PodClaims, place: int, pod: PodInfo, node_name: str) -> None:
+        claim, allocation, extended = found.claims[place], found.reserved.get(place), None
+        if place == found.extended:
+            if allocation is None:
+                return  # the Node has all extended resources by itself
+            extended = found.on_nodes[node_name].plan.extended
+        if extended is not None:
+            claim = await self._create(found, place, extended)
+        if allocation is not None:
+            found.unanswered.add(place)
+        try:
+            written = await self._writes.reserve(claim, pod, allocation)
+        except ClaimError as error:
+            if not error.unanswered:
+                found.unanswered.discard(place)
+            raise
+        found.unanswered.discard(place)
+        found.claims[place] = written
+        if place in found.pending:
+            self._manager.claims.remove(found.pending.pop(place), force=True)
+        if allocation is not None:
+            await self._writes.resolve_collisions(written)
+        if extended is not None:
+            await self._writes.record_extended(pod, written, extended.mappings)
+
+    async def _create(self, found: PodClaims, place: int, extended: Extended) -> Object:
+        try:
+            created = await self._writes.create(extended_resources.to_create(extended.claim))
+        except ClaimError:
+            self._handle.claim_created(False)
+            raise
+        self._handle.claim_created(True)
+        self._manager.claims.created(found.pending[place], created)
+        found.claims[place], found.pending[place] = created, uid_of(created)
+        return created
+
+    async def _wait_for_devices(self, found: PodClaims, pod: PodInfo, node_name: str) -> None:
+        """Wait until the binding conditions of all devices are true."""
+        note = f"waiting for binding conditions for device on node {node_name}"
+        self._handle.event(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+        started, outcome = self._handle.monotonic(), "error"
+        try:
+            while not self._are_devices_ready(found):
+                left = started + self._timeout - self._handle.monotonic()
+                if left <= 0:
+                    raise BindingFailed(f"{TIMED_OUT}: context deadline exceeded", "timeout")
+                await self._handle.sleep(min(_POLL, left))
+            outcome = "success"
+        except BindingFailed as error:
+            outcome = error.outcome
+            raise
+        finally:
+            devices = [each for claim in found.claims for each in binding_conditions.results(claim)]
+            self._handle.waited_for_devices(outcome, self._handle.monotonic() - started, devices)
+
+    def _are_devices_ready(self, found: PodClaims) -> bool:
+        for place, claim in enumerate(found.claims):
+            if extended_resources.is_virtual(claim):
+                continue
+            latest = self._manager.claims.get(key_of(claim))
+            if latest is None:
+                raise BindingFailed(not_found(key_of(claim)), "error")
+            found.claims[place] = latest
+            if not binding_conditions.are_true(latest):
+                if self.has_timed_out(latest):
+                    raise BindingFailed(f"{TIMED_OUT}: claim={key_of(latest).name}", "timeout")
+                return False
+        return True
+
+    async def _gone(self, pod: PodInfo, write: Callable[[], Awaitable[object]]) -> None:
+        try:
+            if not await self._writes.has_node(pod):
+                await write()
+                return
+        except ClaimError as error:
+            _log.warning("a claim was not given up", extra={"object": str(pod.key), "error": str(error)})
+        await self._try_again(pod)
+
+    async def _try_again(self, pod: PodInfo) -> None:
+        """Activating a Pod does not keep to its back-off: what fails again and again would be tried without a pause."""
+        try:
+            await self._handle.sleep(_BACK_OFF)
+        finally:
+            self._handle.activate([pod])
+
+    async def _release(
+        self, pod: PodInfo, reserved: Sequence[Object], created: Sequence[Object], done: asyncio.Event
+    ) -> None:
+        """Take back reservations, and delete what was created for extended resources, of a Pod without a Node.
+
+        A Pod that was bound in spite of the failure keeps them.  What fails here is found by the next attempt of the
+        Pod, or by the controller of claims once the Pod is gone.
+        """
+        writes = [
+            *((each, partial(self._writes.release, each, pod)) for each in reserved),
+            *((each, partial(self._writes.delete, each)) for each in created),
+        ]
+        try:
+            if await self._writes.has_node(pod):
+                return
+            for claim, write in writes:
+                try:
+                    await write()
+                except ClaimError as error:
+                    _log.warning("unreserve failed", extra={"object": str(pod.key), "error": str(error)})
+                    if error.unanswered:
+                        await self._look_at(claim)
+        finally:
+            done.set()
+            if self._releasing.get(pod.uid) is done:
+                del self._releasing[pod.uid]
+
+    async def _settle(self, claim: Object, uid: str, pod: PodInfo) -> None:
+        """Keep the allocation pending until it is known whether it was written; only then the Pod is tried again."""
+        try:
+            await self._look_at(claim)
+        except asyncio.CancelledError:
+            self._unsettled.append((claim, uid, pod))
+            raise
+        self._manager.claims.remove(uid)
+        await self._try_again(pod)
+
+    async def _look_at(self, claim: Object) -> None:
+        """Show the cache what became of a write without an answer."""
+        found = await self._writes.settled(claim)
+        if found is not None:
+            self._manager.claims.assume(found)

@@ -1,0 +1,254 @@
+"""The API calls of DynamicResources: what becomes of the claims of one Pod once its Node is decided.
+
+Each write is fenced by the resourceVersion of the claim that was decided about, and shown to the cache at once.
+Source: bindClaim, deleteClaim and Unreserve in pkg/scheduler/framework/plugins/dynamicresources.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.dra.claims import Holder
+from tollbar.dra.manager import DraManager
+from tollbar.model import claims, timestamps
+from tollbar.model.objects import Object, key_of, metadata, spec, uid_of
+from tollbar.model.resources import RESOURCE_CLAIMS
+from tollbar.runtime.errors import ApiError, Conflict, NotFound, Unreachable
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.plugins.pod_claims import is_reserved
+
+KIND: Final = "ResourceClaim"
+_ALLOCATED: Final = ("allocation", "reservedFor", "devices")
+"""The fields of the status that an allocated claim has."""
+_TRIES: Final = 5
+_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 30.0
+_log: Final = logging.getLogger(__name__)
+
+
+class ClaimError(Exception):
+    """Why a claim could not be written; `unanswered` if nobody knows whether it was."""
+
+    def __init__(self, message: str, *, unanswered: bool = False) -> None:
+        super().__init__(message)
+        self.unanswered = unanswered
+
+
+class ClaimWrites:
+    def __init__(self, handle: Handle, manager: DraManager) -> None:
+        self._handle = handle
+        self._calls = handle.calls
+        self._manager = manager
+
+    async def create(self, claim: Object) -> Object:
+        """Create the claim for a Pod's extended resources.  ClaimError if that fails."""
+        try:
+            return await self._calls.create(KIND, claim)
+        except ApiError as error:
+            namespace = metadata(claim)["namespace"]
+            raise ClaimError(f"create claim for extended resources {namespace}/: {error.message}") from error
+
+    async def record_extended(self, pod: PodInfo, claim: Object, mappings: Sequence[Object]) -> None:
+        """Say in the Pod's status which claim has its extended resources.  ClaimError if that fails."""
+        recorded = {"requestMappings": list(mappings), "resourceClaimName": key_of(claim).name}
+        try:
+            await self._calls.patch_pod_status(pod, {"status": {"extendedResourceClaimStatus": recorded}})
+        except ApiError as error:
+            raise ClaimError(f"update pod {pod.key} ExtendedResourceClaimStatus: {error.message}") from error
+
+    async def reserve(self, claim: Object, pod: PodInfo, allocation: Object | None) -> Object:
+        """Write the allocation, if there is one, and the Pod's reservation; the claim as it is then.
+
+        Raises ClaimError.
+        """
+        written = await self._retried(claim, lambda current: self._reserve(current, pod, allocation))
+        self._manager.claims.assume(written)
+        return written
+
+    async def _reserve(self, claim: Object, pod: PodInfo, allocation: Object | None) -> Object:
+        key = key_of(claim)
+        if metadata(claim).get("deletionTimestamp"):
+            raise ClaimError(f"claim {key} got deleted in the meantime")
+        there = claims.allocation(claim)
+        if allocation is not None:
+            if there is not None:
+                raise ClaimError(f"claim {key} got allocated elsewhere in the meantime")
+            if not claims.is_protected(claim):
+                claim = await self._protect(claim)
+        elif there is None:
+            raise ClaimError(f"claim {key} got deallocated elsewhere in the meantime")
+        elif is_reserved(claim, pod):
+            return claim  # by an earlier attempt, the answer to which was lost
+        status = {
+            **(claim.get("status") or {}),
+            "allocation": {"allocationTimestamp": timestamps.time(self._handle.now()), **(allocation or there or {})},
+            "reservedFor": [*claims.reserved_for(claim), claims.pod_entry(pod.object)],
+        }
+        what = "allocation and reservation" if allocation is not None else "reservation"
+        return await self._write({**claim, "status": status}, "status", f"add {what} to claim {key}")
+
+    async def _protect(self, claim: Object) -> Object:
+        finalizers = [*(metadata(claim).get("finalizers") or ()), wellknown.DELETE_PROTECTION_FINALIZER]
+        protected = {**claim, "metadata": {**metadata(claim), "finalizers": finalizers}}
+        return await self._write(protected, "", f"add finalizer to claim {key_of(claim)}")
+
+    async def release(self, claim: Object, pod: PodInfo) -> None:
+        """Take back the Pod's reservation; the allocation stays.  Raises ClaimError."""
+
+        async def write(current: Object) -> Object:
+            left = [each for each in claims.reserved_for(current) if each.get("uid") != pod.uid]
+            if left == claims.reserved_for(current):
+                return current
+            body = {**current, "status": {**current["status"], "reservedFor": left}}
+            return await self._write(body, "status", f"remove reservation from claim {key_of(claim)}")
+
+        try:
+            self._manager.claims.assume(await self._retried(claim, write))
+        except _Gone:
+            return
+
+    async def deallocate(self, claim: Object) -> bool:
+        """Give up the allocation and all reservations, unless either have changed since, which is false.
+
+        Raises ClaimError.
+        """
+        held = claims.allocation(claim), claims.reserved_for(claim)
+
+        async def write(current: Object) -> Object:
+            if (claims.allocation(current), claims.reserved_for(current)) != held:
+                return current
+            status = {name: each for name, each in current["status"].items() if name not in _ALLOCATED}
+            return await self._write({**current, "status": status}, "status", f"deallocate claim {key_of(claim)}")
+
+        written = await self._retried(claim, write)
+        self._manager.claims.assume(written)
+        return claims.allocation(written) is None
+
+    async def delete(self, claim: Object) -> None:
+        """Delete a claim that the scheduler has created, with what it holds, and wait until the cache shows it.
+
+        Raises ClaimError.
+        """
+
+        async def unprotect(current: Object) -> Object:
+            finalizers = metadata(current).get("finalizers") or []
+            left = [each for each in finalizers if each != wellknown.DELETE_PROTECTION_FINALIZER]
+            if left == finalizers:
+                return current
+            body = {**current, "metadata": {**metadata(current), "finalizers": left}}
+            return await self._write(body, "", f"update resourceclaim {key_of(claim)}")
+
+        try:
+            await self._retried(claim, unprotect)
+            await self._calls.delete(KIND, key_of(claim), uid=uid_of(claim))
+        except (_Gone, NotFound):
+            pass
+        except ApiError as error:
+            raise ClaimError(error.message) from error
+        pause = _PAUSE
+        while (held := self._manager.claims.get(key_of(claim))) is not None and uid_of(held) == uid_of(claim):
+            await self._handle.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def has_node(self, pod: PodInfo) -> bool:
+        """Whether the Pod has a Node by now, which the cache may not show; true if that cannot be found out."""
+        try:
+            found = await self._calls.get("Pod", pod.key)
+        except NotFound:
+            return False
+        except ApiError as error:
+            _log.warning("a pod cannot be read", extra={"object": str(pod.key), "error": str(error)})
+            return True
+        return uid_of(found) == pod.uid and bool(spec(found).get("nodeName"))
+
+    async def settled(self, claim: Object) -> Object | None:
+        """What became of a write without an answer: the claim as it is, None if it is gone.  Asks until it knows."""
+        pause = 1.0
+        while True:
+            try:
+                found = await self._calls.get(KIND, key_of(claim))
+            except NotFound:
+                return None
+            except ApiError as error:
+                _log.warning("a claim cannot be read", extra={"object": str(key_of(claim)), "error": str(error)})
+                await self._handle.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                continue
+            return found if uid_of(found) == uid_of(claim) else None
+
+    async def resolve_collisions(self, claim: Object) -> None:
+        """If the allocation that was just written takes what other claims hold, take the later one back.
+
+        Where the Pod of the other claim has a Node already, it is this one that gives way.  ClaimError if it does.
+        """
+        uid, allocation = uid_of(claim), claims.allocation(claim) or {}
+        while collisions := self._manager.claims.collisions_of(uid, allocation):
+            latest = max(collisions[0].holders, key=lambda each: _order(each.allocation, each.uid))
+            is_later = _order(latest.allocation, latest.uid) > _order(allocation, uid)
+            if not (is_later and await self._took_back(latest)):
+                await self.deallocate(claim)
+                raise ClaimError(f"allocation of claim {key_of(claim)} was taken back because of {collisions[0]}")
+
+    async def _took_back(self, holder: Holder) -> bool:
+        """Whether the other claim gave way."""
+        other = self._manager.claims.get(holder.claim)
+        if other is None or uid_of(other) != holder.uid or self._is_in_use(other):
+            return False
+        try:
+            return await self.deallocate(other)
+        except ClaimError as error:
+            _log.warning("a collision remains", extra={"object": str(holder.claim), "error": str(error)})
+            return False
+
+    def _is_in_use(self, claim: Object) -> bool:
+        users = {each.get("uid") for each in claims.reserved_for(claim)}
+        return any(uid in node.pods for node in self._handle.snapshot for uid in users)
+
+    async def _retried(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
+        """Write to the claim, and on a conflict to the newer one that is there then, some times."""
+        for _ in range(_TRIES - 1):
+            try:
+                return await write(claim)
+            except _Outdated:
+                await self._handle.sleep(_PAUSE)
+                claim = await self._newer(claim)
+        return await write(claim)
+
+    async def _newer(self, claim: Object) -> Object:
+        key = key_of(claim)
+        try:
+            found = await self._calls.get(KIND, key)
+        except ApiError as error:
+            what = f"get updated claim {key} after conflict: {error.message}"
+            raise (_Gone if isinstance(error, NotFound) else ClaimError)(what) from error
+        if uid_of(found) != uid_of(claim):
+            raise ClaimError(f"claim {key} got deleted in the meantime")
+        self._manager.claims.assume(found)
+        return found
+
+    async def _write(self, claim: Object, subresource: str, what: str) -> Object:
+        body = {**RESOURCE_CLAIMS.type_meta, **claim}
+        try:
+            return await self._calls.update(KIND, body, subresource=subresource)
+        except Conflict as error:
+            raise _Outdated(f"{what}: {error.message}") from error
+        except NotFound as error:
+            raise _Gone(f"{what}: {error.message}") from error
+        except ApiError as error:
+            unanswered = error.status >= 500 or (isinstance(error, Unreachable) and error.sent)
+            raise ClaimError(f"{what}: {error.message}", unanswered=unanswered) from error
+
+
+class _Outdated(ClaimError):
+    """The claim has changed since."""
+
+
+class _Gone(ClaimError):
+    """The claim does not exist any more."""
+
+
+def _order(allocation: Object, uid: str) -> tuple[str, str]:
+    """Sorts the later allocation last, of equal ones that of the greater uid."""
+    return str(allocation.get("allocationTimestamp") or ""), uid

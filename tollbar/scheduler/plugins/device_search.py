@@ -1,0 +1,134 @@
+"""The search for devices, Node by Node: Filter of DynamicResources for the claims that have no allocation."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from tollbar.dra.allocator import Allocator, Failed
+from tollbar.dra.manager import DraManager
+from tollbar.dra.selectors import Selectors
+from tollbar.dra.solutions import Solutions
+from tollbar.model.objects import Object
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.framework.status import Status, Steps, failed, unresolvable
+from tollbar.scheduler.plugins import extended_resources
+from tollbar.scheduler.plugins.ownership import Ownership
+from tollbar.scheduler.plugins.pod_claims import OnNode, Plan, PodClaims
+
+CANNOT_ALLOCATE: Final = "cannot allocate all claims"
+CANNOT_ALLOCATE_OURS: Final = "cannot allocate all claims with devices that are exclusive to this scheduler"
+_COPY: Final = -1
+_PIECE: Final = 0.002
+"""Seconds for which a search holds the scheduler before others may run."""
+
+
+class DeviceSearch:
+    """`timeout` is in seconds for each Node; 0 for none."""
+
+    def __init__(self, handle: Handle, manager: DraManager, ownership: Ownership, timeout: float) -> None:
+        self._handle = handle
+        self._manager = manager
+        self._ownership = ownership
+        self._timeout = timeout
+        self._selectors = Selectors()
+
+    @cached_property
+    def _solutions(self) -> Solutions:
+        return Solutions(self._manager.inventory, self._manager.claims.state)
+
+    def begin(self, found: PodClaims, *, copied: bool = False) -> Allocator:
+        """Search with the claims and devices as they are at this moment.
+
+        What was found for other Nodes stays: Reserve looks whether the devices are still free.
+        """
+        manager = self._manager
+        found.revision = (_COPY if copied else manager.claims.revision, manager.inventory.revision)
+        found.allocator = Allocator(
+            manager.inventory,
+            manager.claims.state.copy() if copied else manager.claims.state,
+            manager.classes,
+            selectors=self._selectors,
+            clock=self._handle.monotonic,
+            may_use=self._ownership.has,
+        )
+        return found.allocator
+
+    def plan(self, found: PodClaims, pod: PodInfo, node: NodeInfo) -> Plan | Status:
+        """What is to be allocated on this Node, or why the Pod's extended resources rule it out."""
+        if found.extended is None:
+            return found.plans.get(()) or self._plan(found, pod, ())
+        if not extended_resources.is_virtual(found.claims[found.extended]):
+            return unresolvable(extended_resources.STALE)
+        names = extended_resources.from_devices(found.classes, node)
+        if names is None:
+            return unresolvable(extended_resources.CANNOT_FIT)
+        return found.plans.get(names) or self._plan(found, pod, names)
+
+    def _plan(self, found: PodClaims, pod: PodInfo, names: tuple[str, ...]) -> Plan:
+        wanted = {place: found.claims[place] for place in found.to_allocate() if place != found.extended}
+        extended = None
+        if found.extended is not None and names:
+            extended = extended_resources.claim_for(found.claims[found.extended], pod.object, names, found.classes)
+            wanted[found.extended] = extended.claim
+        plan = Plan(wanted, extended, self._solutions.of(list(wanted.values()), self._manager.classes))
+        found.plans[names] = plan
+        return plan
+
+    def try_node(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Status | Steps[Status | None] | None:
+        """What the claims of the plan get on this Node, kept for Reserve; the rejection if they do not fit there."""
+        if node.name in found.on_nodes:
+            return None
+        if node.name in found.rejections:
+            return found.rejections[node.name]
+        if plan.wanted and (refusal := self._ownership.refusal(node.labels)):
+            return unresolvable(refusal)
+        kept = plan.solutions.get(node.name, node.labels)
+        return self._search(node, found, plan) if kept is None else self._remember(node, found, plan, kept)
+
+    def _search(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Steps[Status | None]:
+        result = yield from self._run(node, found, plan.wanted)
+        match result:
+            case Failed(timed_out=True):
+                return failed(f"node {node.name}: timed out trying to allocate devices")
+            case Failed(message=message, node_only=True):
+                return unresolvable(message)
+            case Failed(message=message):
+                return failed(message)
+        allocations = tuple(result or ())
+        if found.revision[0] != _COPY:
+            plan.solutions.put(node.name, node.labels, allocations)
+        return self._remember(node, found, plan, allocations)
+
+    def _remember(self, node: NodeInfo, found: PodClaims, plan: Plan, allocations: Sequence[Object]) -> Status | None:
+        if len(allocations) == len(plan.wanted):
+            found.on_nodes[node.name] = OnNode(plan, allocations)
+            return None
+        reason = CANNOT_ALLOCATE if self._ownership.everything else CANNOT_ALLOCATE_OURS
+        return found.rejections.setdefault(node.name, unresolvable(reason))
+
+    def _run(
+        self, node: NodeInfo, found: PodClaims, wanted: Mapping[int, Object]
+    ) -> Steps[list[Object] | Failed | None]:
+        """Search piece by piece.  Where others run in between and claims change, go on with a copy of them."""
+        deadline = self._handle.monotonic() + self._timeout if self._timeout else float("inf")
+        allocator = found.allocator
+        while True:
+            if allocator is None or self._is_outdated(found):
+                allocator = self.begin(found)
+            allocator.deadline = deadline
+            allocation = allocator.begin(node.node or {}, list(wanted.values()))
+            while not allocation.run(_PIECE):
+                yield
+                if self._is_outdated(found):
+                    allocator = self.begin(found, copied=True)
+                    break
+            else:
+                return allocation.result
+
+    def _is_outdated(self, found: PodClaims) -> bool:
+        """Whether claims or devices have changed that the allocator reads."""
+        of_claims, of_inventory = found.revision
+        manager = self._manager
+        return of_claims not in (_COPY, manager.claims.revision) or of_inventory != manager.inventory.revision

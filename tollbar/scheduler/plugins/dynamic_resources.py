@@ -1,0 +1,281 @@
+"""DynamicResources: allocates the ResourceClaims of a Pod on its Node, and reserves them for it.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast
+
+from tollbar.dra.manager import DraManager
+from tollbar.model import claims, nodeaffinity
+from tollbar.model.objects import Key, Object, key_of, uid_of
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.diagnosis import NodeStatuses
+from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from tollbar.scheduler.framework.handle import NOTHING, Handle
+from tollbar.scheduler.framework.interface import Arguments, Nominate, PreFlight, Scores
+from tollbar.scheduler.framework.status import SKIP, Status, Steps, failed, unresolvable, unschedulable
+from tollbar.scheduler.plugins import binding_conditions, extended_resources
+from tollbar.scheduler.plugins.binding_conditions import BindingFailed
+from tollbar.scheduler.plugins.claim_binding import ClaimBinding
+from tollbar.scheduler.plugins.claim_writes import ClaimError
+from tollbar.scheduler.plugins.device_search import DeviceSearch
+from tollbar.scheduler.plugins.normalize import normalize
+from tollbar.scheduler.plugins.ownership import Ownership
+from tollbar.scheduler.plugins.pod_claims import NAME, NO_CLAIMS, NotReady, PodClaims, claims_of
+
+UNAVAILABLE: Final = "resourceclaim not available on the node"
+DEALLOCATED: Final = "deallocation of ResourceClaim completed"
+DELETED: Final = "deletion of ResourceClaim completed"
+_ALTERNATIVES_MAX: Final = 8
+"""The most alternatives of a prioritized list (FirstAvailableDeviceRequestMaxSize)."""
+
+
+class DynamicResources:
+    """Does nothing where the cluster has no API for claims."""
+
+    name = NAME
+
+    def __init__(self, args: Arguments, handle: Handle) -> None:
+        """ValueError for an argument `exclusive` that is none."""
+        self._handle = handle
+        self._manager = cast("DraManager", handle.dra)
+        self._ownership = Ownership.of(args.get("exclusive"))
+        filter_timeout = cast("float", args.get("filterTimeout", 10.0))
+        self._search = DeviceSearch(handle, self._manager, self._ownership, filter_timeout)
+        self._binding = ClaimBinding(handle, self._manager, cast("float", args.get("bindingTimeout", 600.0)))
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        if self._handle.dra is None:
+            return []
+        node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+        claim = Action.ADD | Action.UPDATE | Action.DELETE
+        own = Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        changed = Action.ADD | Action.UPDATE
+        return [
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, node)),
+            ClusterEventWithHint(
+                ClusterEvent(EventResource.RESOURCE_CLAIM, claim), self._after_claim_change, self._pods_of_claim
+            ),
+            ClusterEventWithHint(ClusterEvent(EventResource.TARGET_POD, own), self._after_own_update),
+            ClusterEventWithHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
+            ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)),
+        ]
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        if self._handle.dra is not None:
+            try:
+                claims_of(pod.object, self._manager.claims)
+            except NotReady as problem:
+                return unresolvable(str(problem))
+        return None
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | None:
+        state.write(self.name, NO_CLAIMS)
+        if self._handle.dra is None:
+            return SKIP
+        try:
+            named = claims_of(pod.object, self._manager.claims)
+        except NotReady as problem:
+            return unresolvable(str(problem))
+        for_resource = self._manager.classes.for_extended_resource
+        classes = {name: for_resource(name) for name in extended_resources.names(pod)}
+        extended = self._extended_claim(pod, classes)
+        if not named and extended is None:
+            return SKIP
+        self._binding.resume()
+        for claim in named:
+            if claims.allocation(claim) is None and (status := self._problem(claim)) is not None:
+                return status
+        found = PodClaims(named, classes=classes)
+        if extended is not None:
+            found.extended = len(named)
+            found.claims.append(extended)
+        state.write(self.name, found)
+        if found.to_allocate():
+            self._search.begin(found)
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | Steps[Status | None] | None:
+        found = self._found(state)
+        if found is None:
+            return None
+        plan = self._search.plan(found, pod, node)
+        if isinstance(plan, Status):
+            return plan
+        if not plan.wanted and not found.named:
+            return None
+        answer = self._search.try_node(node, found, plan) if found.allocator is not None else None
+        if answer is None:
+            return self._reject_unavailable(found, node)
+        return answer if isinstance(answer, Status) else self._searched(found, node, answer)
+
+    def _searched(self, found: PodClaims, node: NodeInfo, steps: Steps[Status | None]) -> Steps[Status | None]:
+        status = yield from steps
+        return status or self._reject_unavailable(found, node)
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: NodeStatuses
+    ) -> tuple[Nominate | None, Status | None]:
+        """Give up a claim that no tried Node can use, so that it can be allocated elsewhere."""
+        found = state.read(self.name, PodClaims)
+        if found is None:
+            return None, failed("not found")  # a PreFilter before this one has stopped the cycle
+        for place in self._handle.rng.sample(sorted(found.unavailable), len(found.unavailable)):
+            claim = found.claims[place]
+            if {each.get("uid") for each in claims.reserved_for(claim)} <= {pod.uid}:
+                self._binding.give_up(claim, pod)
+                return None, unschedulable(DEALLOCATED)
+        if found.extended is not None and not extended_resources.is_virtual(found.claims[found.extended]):
+            self._binding.delete(found.claims[found.extended], pod)
+            return None, unschedulable(DELETED)
+        return None, unschedulable()
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        found = self._found(state)
+        has_lists = found is not None and any(
+            request.get("firstAvailable") for claim in found.claims for request in claims.requests_of(claim)
+        )
+        return None if has_lists else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """The more, the earlier the alternatives are in their lists that the claims get."""
+        found = self._found(state)
+        if found is None or node.name not in found.on_nodes:
+            return 0
+        allocations = found.on_nodes[node.name].by_place
+        return sum(
+            _score(claim, claims.allocation(claim) or allocations.get(place) or {})
+            for place, claim in enumerate(found.claims)
+        )
+
+    def normalize_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: Scores
+    ) -> Status | None:
+        normalize(scores)
+        return None
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        found = self._found(state)
+        to_allocate = found.to_allocate() if found is not None else []
+        if found is None or not to_allocate:
+            return None
+        on_node = found.on_nodes.get(node_name)
+        if on_node is None:
+            # What devices could have provided may be the Node's own.
+            return None if to_allocate == [found.extended] else failed("claim allocation not found for node")
+        problem = self._binding.reserve(found, on_node)
+        return failed(problem) if problem else None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        found = self._found(state)
+        if found is not None:
+            self._binding.unreserve(found, pod)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight | Status | None:
+        return SKIP if self._found(state) is None else PreFlight(allow_parallel=True)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        found = self._found(state)
+        if found is None:
+            return None
+        try:
+            await self._binding.bind(found, pod, node_name)
+        except (BindingFailed, ClaimError) as error:
+            return failed(str(error), error)
+        return None
+
+    def _found(self, state: CycleState) -> PodClaims | None:
+        """What PreFilter has found, if the Pod has claims."""
+        found = state.read(self.name, PodClaims)
+        return found if found is not None and found.claims else None
+
+    def _extended_claim(self, pod: PodInfo, classes: Mapping[str, Object | None]) -> Object | None:
+        """The claim for extended resources: that of an earlier attempt, or one that is yet to be created."""
+        if all(each is None for each in classes.values()):
+            return None
+        existing = extended_resources.existing(pod.object, self._manager.claims.owned_by(pod.uid))
+        return existing or extended_resources.virtual(pod.object)
+
+    def _problem(self, claim: Object) -> Status | None:
+        """Why a claim cannot be allocated on any Node."""
+        key = key_of(claim)
+        if self._manager.claims.pending(uid_of(claim)) is not None:
+            return unresolvable(f"resource claim {key} is in the process of being allocated")
+        for request in claims.requests_of(claim):
+            name, exactly, alternatives = request["name"], request.get("exactly"), request.get("firstAvailable") or ()
+            if exactly is None and not alternatives:
+                return unresolvable(f"resource claim {key}, request {name}: unknown request type")
+            asked = [(name, exactly)] if exactly is not None else [(f"{name}/{o['name']}", o) for o in alternatives]
+            for asked_name, body in asked:
+                class_name = str(body.get("deviceClassName") or "")
+                if not class_name:
+                    return failed(f"request {asked_name}: unsupported request type")
+                if class_name not in self._manager.classes:
+                    return unresolvable(f"request {asked_name}: device class {class_name} does not exist")
+        return unresolvable(self._ownership.refusal({})) if self._ownership.is_empty else None
+
+    def _reject_unavailable(self, found: PodClaims, node: NodeInfo) -> Status | None:
+        unavailable = [place for place, claim in enumerate(found.claims) if not self._is_available(claim, node)]
+        found.unavailable.update(unavailable)
+        return unresolvable(UNAVAILABLE) if unavailable else None
+
+    def _is_available(self, claim: Object, node: NodeInfo) -> bool:
+        """Whether the Pod may use a claim on this Node that is allocated; true of any other one."""
+        allocation = claims.allocation(claim)
+        if allocation is None:
+            return True
+        selector = allocation.get("nodeSelector")
+        if selector is not None and not nodeaffinity.selects(selector, node.node or {}):
+            return False
+        try:
+            return binding_conditions.are_true(claim) or not self._binding.has_timed_out(claim)
+        except BindingFailed:
+            return False
+
+    # Queueing hints.
+
+    def _pods_of_claim(self, old: Object | None, new: Object | None) -> Iterable[Key] | None:
+        """The Pods that use the claim; all Pods where it has given up devices."""
+        pods = self._handle.listers.pods
+        if pods is NOTHING or _gives_up_devices(old, new):
+            return None
+        return [key_of(each) for each in pods.by_index("claim", key_of(new or old or {}))]
+
+    def _after_claim_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        if new is None:
+            return _hint(_gives_up_devices(old, new))
+        try:
+            used = any(uid_of(each) == uid_of(new) for each in claims_of(pod.object, self._manager.claims))
+        except NotReady:
+            return QueueingHint.SKIP
+        changed = old is None or (old.get("status") or {}) != (new.get("status") or {})
+        return _hint(_gives_up_devices(old, new) or (used and changed))
+
+    def _after_own_update(self, pod: PodInfo, old: PodInfo | None, new: PodInfo) -> QueueingHint:
+        try:
+            claims_of(new.object, self._manager.claims)
+        except NotReady:
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+
+def _hint(queue: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if queue else QueueingHint.SKIP
+
+
+def _gives_up_devices(old: Object | None, new: Object | None) -> bool:
+    return claims.allocation(old or {}) is not None and claims.allocation(new or {}) is None
+
+
+def _score(claim: Object, allocation: Object) -> int:
+    chosen = {each["request"] for each in (allocation.get("devices") or {}).get("results") or ()}
+    return sum(
+        _ALTERNATIVES_MAX - place
+        for request in claims.requests_of(claim)
+        for place, alternative in enumerate(request.get("firstAvailable") or ())
+        if f"{request['name']}/{alternative['name']}" in chosen
+    )

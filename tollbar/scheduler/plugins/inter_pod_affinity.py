@@ -1,0 +1,368 @@
+"""InterPodAffinity: Pods that want to be near other Pods, or away from them, in the same topology domain.
+
+Required terms remove Nodes (Filter), preferred terms rank them (Score).  Both ways count: the terms of the Pod to be
+scheduled about Pods on Nodes, and the terms of those about it.  matchLabelKeys and mismatchLabelKeys (KEP-3633) have
+become part of labelSelector when the API server stored the Pod.
+
+Source: pkg/scheduler/framework/plugins/interpodaffinity.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollbar.model import selectors
+from tollbar.model.objects import Key, Object, key_of, labels_of
+from tollbar.scheduler.cache.groups import TermKind, TermPods, by_domain
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import AffinityTerm, PodInfo
+from tollbar.scheduler.cache.selector import PodSelector, Selector
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
+from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
+from tollbar.scheduler.framework.status import SKIP, Status, Steps, unresolvable, unschedulable
+
+AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
+ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")
+EXISTING_ANTI_AFFINITY: Final = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+
+_FILTER: Final = "PreFilterInterPodAffinity"
+_SCORE: Final = "PreScoreInterPodAffinity"
+_DEFAULT_HARD_WEIGHT: Final = 1
+
+Terms: TypeAlias = tuple[AffinityTerm, ...]
+
+
+@dataclass(slots=True)
+class _Domains:
+    """A number for each domain of one topology key.
+
+    `sums` is by number of the domain in `column`, with one place more, always 0, for Nodes without the label.
+    """
+
+    key: str
+    column: IdColumn[str]
+    sums: Ints
+
+    def place(self, node: NodeInfo) -> int | None:
+        """Where the number of the Node's domain is; None if the Node lacks the label."""
+        value = node.labels.get(self.key)
+        return None if value is None else self.column.find(value)
+
+
+class _Sums:
+    """A number for each domain of each topology key that matters."""
+
+    def __init__(self, nodes: Snapshot) -> None:
+        self.is_touched = False
+        """Whether anything was added, be it that the numbers have come to 0 again."""
+        self._nodes = nodes
+        self._domains: dict[str, _Domains] = {}
+
+    def add_pods(self, key: str, counts: NDArray[np.int32], weight: int = 1) -> None:
+        """Add Pods, so many by row."""
+        domains = self._of(key)
+        added = by_domain(domains.column, counts)
+        domains.sums += weight * added
+        self.is_touched |= bool(added.any())
+
+    def add_term(self, term: TermPods, weight: int = 1) -> None:
+        """Add the Pods that have this term."""
+        domains = self._of(term.term.topology_key)
+        self._nodes.groups.add(term, domains.column, domains.sums, weight)
+        domains.sums[-1] = 0
+        self.is_touched |= any(domains.column.ids[row] >= 0 for row in term.rows)
+
+    def add_pod(self, key: str, node: NodeInfo, count: int) -> None:
+        """Add to the domain of the Node, if it is in one."""
+        domains = self._of(key)
+        place = domains.place(node)
+        if place is not None:
+            domains.sums[place] += count
+            self.is_touched = True
+
+    def has(self, key: str, node: NodeInfo) -> bool:
+        """Whether the number of the Node's domain is above 0."""
+        domains = self._of(key)
+        place = domains.place(node)
+        return place is not None and bool(domains.sums[place] > 0)
+
+    def has_any(self, node: NodeInfo) -> bool:
+        """The same of one of all topology keys."""
+        return any(self.has(key, node) for key in self._domains)
+
+    def by_row(self, key: str) -> Ints:
+        """The number of each Node's domain."""
+        domains = self._of(key)
+        return domains.sums[domains.column.ids]
+
+    def total_by_row(self) -> Ints:
+        """The numbers of all domains that a Node is in."""
+        total: Ints = np.zeros(self._nodes.table.capacity, np.int64)
+        for key in self._domains:
+            total += self.by_row(key)
+        return total
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all numbers are 0."""
+        return not any(each.sums.any() for each in self._domains.values())
+
+    def clone(self) -> "_Sums":
+        copied = _Sums(self._nodes)
+        copied.is_touched = self.is_touched
+        copied._domains = {key: replace(each, sums=each.sums.copy()) for key, each in self._domains.items()}
+        return copied
+
+    def _of(self, key: str) -> _Domains:
+        found = self._domains.get(key)
+        if found is None:
+            column = self._nodes.table.label(key)
+            found = self._domains[key] = _Domains(key, column, np.zeros(column.size + 1, np.int64))
+        return found
+
+
+@dataclass(slots=True)
+class _FilterState:
+    pod: PodInfo
+    namespace_labels: Mapping[str, str]
+    affinity: Terms
+    """The Pod's required terms, with the namespaces that their namespaceSelectors select."""
+    anti_affinity: Terms
+    near: _Sums
+    """How many Pods match all terms of `affinity`, once for each of them."""
+    away: _Sums
+    """How many Pods match a term of `anti_affinity`."""
+    unwelcome: _Sums
+    """How many required anti-affinity terms of Pods on Nodes match this Pod."""
+
+    def clone(self) -> "_FilterState":
+        return replace(self, near=self.near.clone(), away=self.away.clone(), unwelcome=self.unwelcome.clone())
+
+    def count(self, nodes: Snapshot) -> Steps[None]:
+        """Count the Pods of all Nodes.  A selector that is asked for the first time may look at every shape of Pods."""
+        if self.affinity:
+            matching = nodes.groups.group(*map(PodSelector.of, self.affinity))
+            for term in self.affinity:
+                self.near.add_pods(term.topology_key, matching.counts)
+                yield
+        for term in self.anti_affinity:
+            self.away.add_pods(term.topology_key, nodes.groups.group(PodSelector.of(term)).counts)
+            yield
+        for each in nodes.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, self.pod, self.namespace_labels):
+            self.unwelcome.add_term(each)
+
+    def add(self, other: PodInfo, node: NodeInfo, count: int) -> None:
+        """Count a Pod that came to the Node (1) or left it (-1)."""
+        if _matches_all(self.affinity, other):
+            for term in self.affinity:
+                self.near.add_pod(term.topology_key, node, count)
+        for term in self.anti_affinity:
+            if _matches(term, other):
+                self.away.add_pod(term.topology_key, node, count)
+        for term in other.shape.anti_affinity:
+            if term.matches(self.pod, self.namespace_labels):
+                self.unwelcome.add_pod(term.topology_key, node, count)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the first Pod of a group that wants to be together: it alone matches its terms."""
+        return _matches_all(self.affinity, self.pod) and self.near.is_zero
+
+
+@dataclass(slots=True)
+class _ScoreState:
+    rows: Mapping[str, int]
+    raw: Ints
+    """By row."""
+
+
+class InterPodAffinity:
+    """Arguments: `hardPodAffinityWeight`, what a required affinity term of a Pod on a Node adds to the score, and
+    `ignorePreferredTermsOfExistingPods`, which concerns Pods without preferred terms of their own.
+    """
+
+    name = "InterPodAffinity"
+
+    def __init__(self, args: Arguments, handle: Handle) -> None:
+        self._handle = handle
+        self._hard_weight = cast("int", args.get("hardPodAffinityWeight", _DEFAULT_HARD_WEIGHT))
+        self._ignores_existing = bool(args.get("ignorePreferredTermsOfExistingPods"))
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        nodes = Action.ADD | Action.UPDATE_NODE_LABEL
+        return [
+            ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), _after_assigned_pod),
+            ClusterEventWithHint(ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL), _after_target_pod),
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes), _after_node),
+        ]
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
+        affinity = yield from self._with_namespaces(pod.shape.affinity)
+        anti_affinity = yield from self._with_namespaces(pod.shape.anti_affinity)
+        sums = (_Sums(nodes) for _ in range(3))
+        found = _FilterState(pod, self._namespace_labels(pod), affinity, anti_affinity, *sums)
+        yield from found.count(nodes)
+        if not affinity and not anti_affinity and not found.unwelcome.is_touched:
+            return SKIP
+        state.write(_FILTER, found)
+        return None
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
+        state.get(_FILTER, _FilterState).add(added, node, 1)
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:
+        state.get(_FILTER, _FilterState).add(removed, node, -1)
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        found = state.get(_FILTER, _FilterState)
+        keys = [term.topology_key for term in found.affinity]
+        if not all(key in node.labels for key in keys):
+            return AFFINITY
+        if not all(found.near.has(key, node) for key in keys) and not found.is_first:
+            return AFFINITY
+        if any(found.away.has(term.topology_key, node) for term in found.anti_affinity):
+            return ANTI_AFFINITY
+        return EXISTING_ANTI_AFFINITY if found.unwelcome.has_any(node) else None
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
+        found = state.get(_FILTER, _FilterState)
+        mask: Mask = np.ones(nodes.table.capacity, np.bool_)
+        is_first = found.is_first
+        for term in found.affinity:
+            mask &= nodes.table.label(term.topology_key).ids >= 0
+            if not is_first:
+                mask &= found.near.by_row(term.topology_key) > 0
+        for term in found.anti_affinity:
+            mask &= found.away.by_row(term.topology_key) <= 0
+        return (mask & (found.unwelcome.total_by_row() <= 0))[nodes.table.order]
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Steps[Status | None]:
+        """Score all Nodes: the weights of the terms that hold in their domains."""
+        own = yield from self._with_namespaces(_preferred(pod))
+        if self._ignores_existing and not own:
+            return SKIP
+        snapshot = self._handle.snapshot
+        sums, groups = _Sums(snapshot), snapshot.groups
+        for term in own:
+            sums.add_pods(term.topology_key, groups.group(PodSelector.of(term)).counts, term.weight)
+            yield
+        namespace_labels = self._namespace_labels(pod)
+        if self._hard_weight:
+            for each in groups.terms(TermKind.REQUIRED_AFFINITY, pod, namespace_labels):
+                sums.add_term(each, self._hard_weight)
+        for each in groups.terms(TermKind.PREFERRED_AFFINITY, pod, namespace_labels):
+            sums.add_term(each, each.term.weight)
+        for each in groups.terms(TermKind.PREFERRED_ANTI_AFFINITY, pod, namespace_labels):
+            sums.add_term(each, -each.term.weight)
+        if not sums.is_touched:
+            return SKIP
+        state.write(_SCORE, _ScoreState(snapshot.table.rows, sums.total_by_row()))
+        return None
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        found = state.get(_SCORE, _ScoreState)
+        return int(found.raw[found.rows[node.name]])
+
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Ints:
+        return state.get(_SCORE, _ScoreState).raw[nodes.table.order[rows]]
+
+    def normalize_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: Ints
+    ) -> Status | None:
+        """From 0 for the lowest to MAX_SCORE for the highest; 0 for all if they are equal."""
+        above = scores - scores.min()
+        span = above.max() or 1
+        scores[:] = (MAX_SCORE * (above / span)).astype(np.int64)
+        return None
+
+    def _with_namespaces(self, terms: Terms) -> Steps[Terms]:
+        """The terms with the names of the namespaces that they select, in the place of namespaceSelector.
+
+        An empty one stays: it also selects a namespace that is not known.
+        """
+        found = []
+        for term in terms:
+            selector = term.namespace_selector
+            if selector is not None and not Selector.of(selector).is_empty:
+                term = replace(term, namespaces=term.namespaces | self._selected(selector), namespace_selector=None)
+                yield
+            found.append(term)
+        return tuple(found)
+
+    def _selected(self, selector: Object) -> frozenset[str]:
+        namespaces = self._handle.listers.namespaces.values()
+        return frozenset(key_of(each).name for each in namespaces if selectors.matches(selector, labels_of(each)))
+
+    def _namespace_labels(self, pod: PodInfo) -> Mapping[str, str]:
+        """The labels of the Pod's namespace; none if it is not known."""
+        return labels_of(self._handle.listers.namespaces.get(Key("", pod.key.namespace)) or {})
+
+
+def _after_assigned_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
+    """One that the Pod wants to be near came, or one that keeps it away left."""
+    if any(each and not each.node_name and not each.nominated_node_name for each in (old, new)):
+        return QueueingHint.SKIP
+    affinity, anti_affinity = pod.shape.affinity, pod.shape.anti_affinity
+    if old is None or new is None:
+        if new is not None:
+            return _queue_if(_matches_all(affinity, new))
+        return _queue_if(
+            old is not None and (_matches_any(anti_affinity, old) or _matches_any(old.shape.anti_affinity, pod))
+        )
+    return _queue_if(
+        (not _matches_all(affinity, old) and _matches_all(affinity, new))
+        or (_matches_any(anti_affinity, old) and not _matches_any(anti_affinity, new))
+    )
+
+
+def _after_target_pod(pod: PodInfo, old: PodInfo, new: PodInfo) -> QueueingHint:  # noqa: ARG001
+    """Its labels have changed, and with them which anti-affinity of others is about it."""
+    return QueueingHint.QUEUE
+
+
+def _after_node(pod: PodInfo, old: Object | None, new: Object) -> QueueingHint:
+    """A Node came into a domain of the Pod's affinity, out of one of its anti-affinity, or into another one."""
+    after, affinity, anti_affinity = labels_of(new), pod.shape.affinity, pod.shape.anti_affinity
+    if old is None:
+        return _queue_if(bool(anti_affinity) or any(term.topology_key in after for term in affinity))
+    before = labels_of(old)
+    keys = {term.topology_key for term in (*affinity, *anti_affinity)}
+    return _queue_if(
+        any(key in before and key in after and before[key] != after[key] for key in keys)
+        or any(term.topology_key not in before and term.topology_key in after for term in affinity)
+        or any(term.topology_key in before and term.topology_key not in after for term in anti_affinity)
+    )
+
+
+def _queue_if(helps: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _preferred(pod: PodInfo) -> Terms:
+    """The preferred terms of a Pod; the weights of anti-affinity are negative."""
+    away = (replace(term, weight=-term.weight) for term in pod.shape.preferred_anti_affinity)
+    return *pod.shape.preferred_affinity, *away
+
+
+def _matches(term: AffinityTerm, pod: PodInfo) -> bool:
+    """Whether a term is about this Pod, by the names of namespaces or with an empty namespaceSelector alone."""
+    return term.matches(pod, {})
+
+
+def _matches_all(terms: Terms, pod: PodInfo) -> bool:
+    """Whether all of these terms are about the Pod; false without terms."""
+    return bool(terms) and all(_matches(term, pod) for term in terms)
+
+
+def _matches_any(terms: Terms, pod: PodInfo) -> bool:
+    return any(_matches(term, pod) for term in terms)

@@ -1,0 +1,125 @@
+"""The ResourceClaims of a Pod, and what one scheduling cycle knows of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tollbar.dra.allocator import Allocator
+from tollbar.dra.claims import Claims
+from tollbar.dra.solutions import NodeSolutions
+from tollbar.model import claims
+from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.framework.status import Status
+from tollbar.scheduler.plugins.extended_resources import Extended
+
+NAME: Final = "DynamicResources"
+"""Under which the state of a cycle has the PodClaims."""
+
+
+class NotReady(Exception):
+    """A claim of the Pod does not exist, or may not be used."""
+
+
+def claims_of(pod: Object, known: Claims) -> list[Object]:
+    """The claims that `spec.resourceClaims` names, each once, without those that the Pod turned out not to need.
+
+    Raises NotReady.
+    """
+    namespace, name = key_of(pod)
+    found: list[Object] = []
+    for reference, claim_name in claims.resolved(pod):
+        match claim_name:
+            case claims.Unresolved.NOT_NEEDED:
+                continue
+            case claims.Unresolved.NOT_CREATED:
+                raise NotReady(f'pod "{namespace}/{name}": ResourceClaim not created yet')
+            case claims.Unresolved.UNSUPPORTED:
+                which = f'pod "{namespace}/{name}", spec.resourceClaim "{reference.get("name")}"'
+                raise NotReady(f"{which}: none of the supported fields are set")
+        key = Key(namespace, claim_name)
+        claim = known.get(key)
+        if claim is None:
+            raise NotReady(not_found(key))
+        if metadata(claim).get("deletionTimestamp"):
+            raise NotReady(f'resourceclaim "{claim_name}" is being deleted')
+        if not reference.get("resourceClaimName") and not claims.owned_by_pod(claim, pod):
+            raise NotReady(f"ResourceClaim {key} was not created for Pod {namespace}/{name} (Pod is not owner)")
+        if not any(claim is each for each in found):
+            found.append(claim)
+    return found
+
+
+def not_found(key: Key) -> str:
+    """As kube-scheduler's cache of claims words it."""
+    return f'could not find ResourceClaim "{key}"'
+
+
+def is_reserved(claim: Object, pod: PodInfo) -> bool:
+    return any(each.get("uid") == pod.uid for each in claims.reserved_for(claim))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be allocated, on all Nodes where devices have to provide the same extended resources.
+
+    `wanted` has claims by their places among those of the Pod; `solutions` has what is known of claims like these.
+    """
+
+    wanted: Mapping[int, Object]
+    extended: Extended | None
+    solutions: NodeSolutions
+
+
+class OnNode(NamedTuple):
+    """What the claims of the plan would get on a Node."""
+
+    plan: Plan
+    allocations: Sequence[Object]
+
+    @property
+    def by_place(self) -> dict[int, Object]:
+        return dict(zip(self.plan.wanted, self.allocations, strict=True))
+
+
+@dataclass(slots=True, eq=False)
+class PodClaims:
+    """All trials of preemption share it: no victim changes it.
+
+    `claims` has those of `spec.resourceClaims` in their order, then the one for extended resources, whose place is
+    `extended`; all are replaced by what has been written.
+    """
+
+    claims: list[Object] = field(default_factory=list)
+    extended: int | None = None
+    classes: Mapping[str, Object | None] = field(default_factory=dict)
+    """The DeviceClass of each extended resource that the Pod requests, None for one that only device plugins have."""
+    plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
+    """By the extended resources that devices have to provide."""
+    allocator: Allocator | None = None
+    """None if everything is allocated."""
+    revision: tuple[int, int] = (0, 0)
+    """Of the claims and the inventory that the allocator was made for; that of the claims is -1 for a copy of them."""
+    unavailable: set[int] = field(default_factory=set)
+    """Places of claims that are allocated, but not for some Node that was tried."""
+    on_nodes: dict[str, OnNode] = field(default_factory=dict)
+    rejections: dict[str, Status] = field(default_factory=dict)
+    """Why Nodes are out of the question for the claims that have no allocation."""
+    reserved: dict[int, Object] = field(default_factory=dict)
+    """The allocations to write, from Reserve on."""
+    pending: dict[int, str] = field(default_factory=dict)
+    """The uids of the claims whose allocation is pending because of this Pod."""
+    unanswered: set[int] = field(default_factory=set)
+    """Places of claims of which nobody knows whether their allocation was written."""
+
+    @property
+    def named(self) -> list[Object]:
+        """Those of `spec.resourceClaims` alone."""
+        return self.claims if self.extended is None else self.claims[: self.extended]
+
+    def to_allocate(self) -> list[int]:
+        return [place for place, claim in enumerate(self.claims) if claims.allocation(claim) is None]
+
+
+NO_CLAIMS: Final = PodClaims()
+"""Of a Pod without claims, or whose claims cannot be used."""
