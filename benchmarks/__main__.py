@@ -1,18 +1,31 @@
 """`python -m benchmarks [WORKLOAD...]`: measure, print, and record; see docs/performance.md."""
 
 import sys
+from typing import Any
 
 import click
 from rich.console import Console
 
-from benchmarks import admission, cel, claims, report, ungate, wakeup
+from benchmarks import admission, allocate, cel, claims, devices, report, ungate, wakeup
 from benchmarks.run import run
+from benchmarks.schedulerperf import command as schedulerperf
+from benchmarks.schedulerperf.report import section
+from benchmarks.schedulerperf.sets import SETS
 from benchmarks.workload import Workload
 from tollbar.cli import console
 from tollbar.devplane.real.build import locate
 
 WORKLOADS = {
-    each.name: each for each in (ungate.WORKLOAD, admission.WORKLOAD, wakeup.WORKLOAD, claims.WORKLOAD, cel.WORKLOAD)
+    each.name: each
+    for each in (
+        ungate.WORKLOAD,
+        admission.WORKLOAD,
+        wakeup.WORKLOAD,
+        claims.WORKLOAD,
+        cel.WORKLOAD,
+        allocate.WORKLOAD,
+        devices.WORKLOAD,
+    )
 }
 REPETITIONS = 3
 _WIDTH = 150
@@ -20,12 +33,17 @@ _WIDTH = 150
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", type=click.Choice([*WORKLOADS]))
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", type=click.Choice([*WORKLOADS, schedulerperf.NAME]))
 @click.option("-n", "--repetitions", type=click.IntRange(min=1), default=REPETITIONS, show_default=True)
 @click.option("--pods", type=click.IntRange(min=1), help="Pods, or wake-ups, in each repetition.")
 @click.option("--report", "only_report", is_flag=True, help="Measure nothing; write docs/performance.md anew.")
-def main(workloads: tuple[str, ...], repetitions: int, pods: int | None, only_report: bool) -> None:
-    """Measure workloads (all of them unless some are named) on a real control plane that is started for each.
+@click.option("-w", "--case", "cases", multiple=True, help="schedule: this workload of scheduler_perf; repeatable.")
+@click.option("--nodes", type=click.Choice([*SETS]), default="500", show_default=True, help="schedule: which set.")
+@click.option("--peer", "peers", multiple=True, help="schedule: only columns whose names have this in them.")
+@click.option("--live", is_flag=True, help="schedule: create the Pods while the scheduler runs.")
+@click.option("--list", "only_list", is_flag=True, help="schedule: measure nothing; say what cannot be run, and why.")
+def main(workloads: tuple[str, ...], repetitions: int, pods: int | None, only_report: bool, **schedule: Any) -> None:
+    """Measure workloads (all but `schedule`, unless some are named) on a real control plane that is started for each.
 
     A run with fewer repetitions or another number of Pods than usual is only printed; any other one is recorded in
     benchmarks/results and in docs/performance.md.
@@ -35,7 +53,12 @@ def main(workloads: tuple[str, ...], repetitions: int, pods: int | None, only_re
         return
     with console.terminable():
         for name in workloads or WORKLOADS:
-            _measure(WORKLOADS[name], repetitions, pods)
+            if name == schedulerperf.NAME:
+                records = repetitions >= REPETITIONS and pods is None
+                schedulerperf.run(repetitions=repetitions, pods=pods, records=records, **schedule)
+                _write_document()
+            else:
+                _measure(WORKLOADS[name], repetitions, pods)
 
 
 def _measure(workload: Workload, repetitions: int, pods: int | None) -> None:
@@ -52,7 +75,7 @@ def _measure(workload: Workload, repetitions: int, pods: int | None) -> None:
 
 
 def _write_document() -> None:
-    report.DOCUMENT.write_text(report.document([(each, report.load(each)) for each in WORKLOADS.values()]))
+    report.DOCUMENT.write_text(report.document([(each, report.load(each)) for each in WORKLOADS.values()], section()))
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def _settled(program: Any, inputs: dict[str, Any]) -> object:
 
 
 def _kubernetes(oracle: Oracle, inputs: Object, size: int) -> dict[tuple[str, str], float]:
-    answers = oracle.ask({"expression": rule, "inputs": inputs, "repeat": size} for rule in RULES)
+    answers = oracle.evaluate({"expression": rule, "inputs": inputs, "repeat": size} for rule in RULES)
     return {
         (RULE.name, CEL_GO): _mean([answer["nanoseconds"] for answer in answers]) / 1e3,
         (RULE.name, BARE): _mean([answer["nanosecondsWithoutCost"] for answer in answers]) / 1e3,
@@ -172,7 +172,7 @@ def _kubernetes(oracle: Oracle, inputs: Object, size: int) -> dict[tuple[str, st
 
 def _devices(oracle: Oracle, size: int) -> dict[tuple[str, str], float]:
     """Kubernetes makes its input of the device for every evaluation, Tollbar once for all of them."""
-    answers = oracle.ask({"expression": each, "device": DEVICE, "repeat": size} for each in SELECTORS)
+    answers = oracle.evaluate({"expression": each, "device": DEVICE, "repeat": size} for each in SELECTORS)
     prepare = partial(devices.prepare, DRIVER, DEVICE["attributes"], DEVICE["capacity"])
     prepared = prepare()
     sample = {

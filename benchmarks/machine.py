@@ -11,6 +11,8 @@ import orjson
 from benchmarks.stage import Stage
 
 _LOOKING_SECONDS: Final = 3.0
+QUIET: Final = 0.1
+"""Above this, figures are a hint at most."""
 
 
 def others() -> float:

@@ -19,14 +19,13 @@ Report = Callable[[str], None]
 
 _WARM_UP_SHARE: Final = 10
 _WARM_UP_LEAST: Final = 10
-_QUIET_MACHINE: Final = 0.1
 
 
 def run(workload: Workload, binaries: Binaries, *, size: int, repetitions: int, report: Report) -> Result:
     """Blocks until it is done.  Leaves no process and no file behind, even when it fails."""
     with tempfile.TemporaryDirectory(prefix="tollbar-benchmark-") as directory:
         busy = machine.others()
-        if busy > _QUIET_MACHINE:
+        if busy > machine.QUIET:
             report(f"{workload.name}: something else keeps {busy:.0%} of this machine busy: the figures will be wrong")
         report(f"{workload.name}: starting a control plane")
         with (

@@ -16,13 +16,13 @@ from typing import Final, TypeVar
 import orjson
 from stack import Stack
 
+from tollbar.cli import console
 from tollbar.devplane.audit import AuditLog, Record, parse
 from tollbar.devplane.layout import API_SERVER
 from tollbar.devplane.real.components import Options
 from tollbar.model.objects import Object
 from tollbar.model.resources import NAMESPACES, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client
-from tollbar.runtime.metrics import Metrics
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
 OPTIONS: Final = Options(scheduler=False)
@@ -43,7 +43,7 @@ class Stage:
 
     async def namespace(self, name: str) -> str:
         """A new namespace in which Pods can be created; its name."""
-        await self.admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await self.admin.create(NAMESPACES, {**NAMESPACES.type_meta, "metadata": {"name": name}})
         self.stack.plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
         return name
 
@@ -79,17 +79,11 @@ class Stage:
 async def clients(stack: Stack) -> AsyncGenerator[Stage, None]:
     """The stage for an installation, for as long as the block lasts."""
     controllers = stack.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, "tollbar-controllers")
-    admin = await _connect(stack.plane.kubeconfig, "tollbar-benchmark-setup")
-    peer = await _connect(controllers, "tollbar-benchmark")
-    try:
+    async with (
+        console.connected(str(stack.plane.kubeconfig), "benchmark-setup") as admin,
+        console.connected(str(controllers), "benchmark") as peer,
+    ):
         yield Stage(stack, admin, peer)
-    finally:
-        await admin.close()
-        await peer.close()
-
-
-async def _connect(kubeconfig: Path, user_agent: str) -> Client:
-    return await Client.connect(kubeconfig=str(kubeconfig), metrics=Metrics(), user_agent=user_agent)
 
 
 class Tail:

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from benchmarks.stage import Stage
 
@@ -26,11 +26,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
-    """`measure` does one repetition of a size, counted in `things`; its third argument is the repetition's number.
-
-    The variants that are compared take turns in going first, so that none is always measured on a cold machine.
-    """
+class Sheet:
+    """What a result is shown as; its size is counted in `things`."""
 
     name: str
     title: str
@@ -39,6 +36,15 @@ class Workload:
     rows: tuple[Row, ...]
     size: int
     things: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workload(Sheet):
+    """`measure` does one repetition of a size; its third argument is the repetition's number.
+
+    The variants that are compared take turns in going first, so that none is always measured on a cold machine.
+    """
+
     measure: Callable[[Stage, int, int], Awaitable[Sample]]
 
 
@@ -52,11 +58,6 @@ class Result:
     size: int
     repetitions: int
     values: Mapping[str, Mapping[str, Sequence[float]]]
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "Result":
-        """From the members of its JSON."""
-        return cls(**data)
 
 
 def collect(samples: Sequence[Sample]) -> dict[str, dict[str, list[float]]]:

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.__main__ import WORKLOADS
+from benchmarks.schedulerperf.report import section
 from benchmarks.stage import Stage
 from benchmarks.workload import Result, Row, Sample, Workload, collect, percentile, spread
 
@@ -62,7 +63,7 @@ def test_spread() -> None:
 
 def test_a_result_survives_its_file() -> None:
     values = collect([{("rate", "peer"): 1.0, ("rate", "Tollbar"): 2.0}, {("rate", "peer"): 3.0}])
-    assert Result.of(json.loads(json.dumps(asdict(result(values))))) == result(
+    assert Result(**json.loads(json.dumps(asdict(result(values))))) == result(
         {"rate": {"peer": [1.0, 3.0], "Tollbar": [2.0]}}
     )
 
@@ -87,4 +88,5 @@ What it does.
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    assert report.DOCUMENT.read_text() == report.document([(each, report.load(each)) for each in WORKLOADS.values()])
+    results = [(each, report.load(each)) for each in WORKLOADS.values()]
+    assert report.DOCUMENT.read_text() == report.document(results, section())
