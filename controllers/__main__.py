@@ -8,7 +8,7 @@ import sys
 from functools import partial
 
 from controllers import claims, gates, mode, reservations, rules, watchdog
-from tollbar.runtime import options, process
+from tollbar.runtime import config, options, process
 from tollbar.runtime.detection import user_name
 from tollbar.runtime.manager import Manager
 from tollbar.views import kinds
@@ -21,7 +21,7 @@ from tollbar.views.takeover import Takeover
 
 async def setup(manager: Manager) -> None:
     """Set up all controllers of the configured mode."""
-    gatherer = Gatherer.for_manager(manager)
+    gatherer = Gatherer(manager)
     matches = Matches(manager.caches.store(kinds.PENDING_PODS))
     gates.setup(manager, gatherer, matches)
     rules.setup(manager, gatherer, matches)
@@ -41,6 +41,7 @@ async def setup(manager: Manager) -> None:
 command = options.command(
     "controllers",
     partial(process.run, "controllers", setup),
+    load=config.load,
     help="Run the controllers: release gated Pods, add tolerations late, report on rules.",
     flags=(*options.LEADING, *options.COMMON),
 )

@@ -8,10 +8,9 @@ from typing import Final
 from tollbar.decide.status import StatusPlan
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Outcome
-from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.clock import Clock
+from tollbar.runtime.client import PatchType
 from tollbar.runtime.errors import NotFound
-from tollbar.runtime.events import Recorder
+from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 
 STATUS_WORKERS: Final = 2
@@ -21,13 +20,13 @@ COUNTING: Final = 1.0
 
 
 class StatusWriter:
-    """For the objects of one store."""
+    """For the objects of one store; `controller` is the one that Events come from."""
 
-    def __init__(self, client: Client, store: Store, recorder: Recorder, clock: Clock) -> None:
-        self._client = client
+    def __init__(self, manager: Manager, store: Store, controller: str) -> None:
+        self._client = manager.client
         self._store = store
-        self._recorder = recorder
-        self._clock = clock
+        self._recorder = manager.recorder(controller)
+        self._clock = manager.clock
         self._written: dict[Key, float] = {}
 
     def written(self, key: Key) -> float | None:

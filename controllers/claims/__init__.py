@@ -2,8 +2,9 @@
 for Pods that were bound without a scheduler, deallocates and deletes them when their Pods are done.
 
 Hazard: down, Pods that need a generated claim wait and devices of finished Pods stay allocated; doubled, or beside
-kube-controller-manager's own controller, the second writer gets conflicts, and a Pod may for a moment have two claims,
-one of which the garbage collector deletes with the Pod; behind, the same as down.
+kube-controller-manager's own controller, the second writer gets conflicts, and the Pods that come before either sees a
+claim of the other may have two claims, one of which the garbage collector deletes with the Pod; behind, the same as
+down.
 """
 
 from functools import partial
@@ -34,15 +35,14 @@ def setup(manager: Manager, takeover: Takeover) -> TakeoverRunner:
     unseen = UnseenClaims(manager.client, lookup.claims)
     competing = CompetingGenerators(lookup.claims, manager.clock)
     deps = Deps(
-        client=manager.client,
+        manager=manager,
         lookup=lookup,
         unseen=unseen,
+        competing=competing,
         asker=Asker(manager.client),
         pending=manager.caches.store(kinds.PENDING_PODS),
         recorder=manager.recorder("claims"),
-        metrics=manager.metrics,
         takeover=takeover,
-        instance=manager.instance,
     )
     work_of = WorkOf(lookup)
     controller = (

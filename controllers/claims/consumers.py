@@ -1,6 +1,8 @@
 """Reconciles one Pod or PodGroup: creates missing claims, records them in its status, reserves those of a bound Pod."""
 
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from controllers.claims.deps import Deps
 from tollbar import wellknown
@@ -9,12 +11,14 @@ from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, Creatio
 from tollbar.model import claims
 from tollbar.model.ask import Answers, Ask
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
-from tollbar.model.plan import DONE, Event, Failed, Outcome
+from tollbar.model.plan import DONE, Event, Failed, Outcome, RetryAfter
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import claimwrites
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.errors import ApiError, Invalid, ServerError, Unreachable
 from tollbar.runtime.store import Store
+
+HELD_BACK: Final = RetryAfter(1.0)
 
 
 async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
@@ -25,7 +29,9 @@ async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
         return DONE
 
     def decision(answers: Answers) -> ConsumerPlan | Ask:
-        return consumers.decide(ConsumerFacts(consumer, deps.lookup, deps.unseen.questions(consumer), answers))
+        facts = ConsumerFacts(consumer, deps.lookup, answers=answers, resource=store.resource)
+        itself = (facts.itself,) if deps.competing.was_seen else ()
+        return consumers.decide(replace(facts, before_creating=(*deps.unseen.questions(consumer), *itself)))
 
     plan = await deps.asker.decide(decision, partial(deps.unseen.learn, consumer=consumer))
     if not plan.creations:
@@ -36,6 +42,8 @@ async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
 async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -> Outcome:
     recorded = dict(plan.found)
     for creation in plan.creations:
+        if deps.competing.holds:
+            return HELD_BACK
         try:
             recorded[creation.reference] = key_of(await _create(creation, deps)).name
         except ApiError as error:
@@ -46,7 +54,9 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
         if recorded:
             store.assume(await _record(consumer, recorded, store, deps))
         for reservation in plan.reservations:
-            deps.lookup.claims.assume(await claimwrites.reserve(deps.client, reservation.claim, reservation.entry))
+            deps.lookup.claims.assume(
+                await claimwrites.reserve(deps.manager.client, reservation.claim, reservation.entry)
+            )
     except Invalid as error:
         if claimwrites.is_denied(error):
             raise
@@ -60,9 +70,9 @@ async def _create(creation: Creation, deps: Deps) -> Object:
     owner = controller_of(creation.claim) or {}
     group, _, _version = str(owner.get("apiVersion")).rpartition("/")
     labels = (str(claims.has_admin_access(creation.claim)).lower(), group, str(owner.get("kind")))
-    counter = deps.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
+    counter = deps.manager.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
     try:
-        claim = await deps.client.create(RESOURCE_CLAIMS, creation.claim)
+        claim = await deps.manager.leader_client.create(RESOURCE_CLAIMS, creation.claim)
     except ApiError:
         counter.labels("failure", *labels).inc()
         raise
@@ -91,7 +101,7 @@ async def _record(consumer: Object, recorded: dict[str, str], store: Store, deps
         "metadata": {"namespace": key.namespace, "name": key.name, "uid": uid_of(consumer)},
         "status": {"resourceClaimStatuses": statuses(consumer, recorded)},
     }
-    return await deps.client.patch(
+    return await deps.manager.client.patch(
         store.resource,
         key.name,
         body,

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from controllers.claims.competing import CompetingGenerators
 from controllers.claims.unseen import UnseenClaims
 from tollbar.runtime.asking import Asker
-from tollbar.runtime.client import Client
 from tollbar.runtime.events import Recorder
-from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.lookup import ClaimLookup
 from tollbar.views.takeover import Takeover
@@ -14,14 +14,13 @@ from tollbar.views.takeover import Takeover
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """`pending` has the Pods without a node as they are, with their annotations; `instance` names this process."""
+    """`pending` has the Pods without a node as they are, with their annotations."""
 
-    client: Client
+    manager: Manager
     lookup: ClaimLookup
     unseen: UnseenClaims
+    competing: CompetingGenerators
     asker: Asker
     pending: Store
     recorder: Recorder
-    metrics: Metrics
     takeover: Takeover
-    instance: str

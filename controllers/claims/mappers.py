@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tollbar.decide.claims import consumers, resourceclaims
 from tollbar.decide.claims.consumers import ConsumerFacts
 from tollbar.decide.claims.resourceclaims import ClaimFacts, is_done, references_to_clean
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.runtime.source import Delta
 from tollbar.views.lookup import ClaimLookup
 
@@ -77,7 +77,8 @@ class WorkOf:
             yield ClaimKey("ResourceClaim", *key_of(claim))
 
     def _claims_of(self, consumer: Object) -> Iterator[ClaimKey]:
-        for key in references_to_clean(consumer):
-            claim = self.lookup.claim(key)
+        """Those that it names, and those that were made for it and never recorded."""
+        named = (self.lookup.claim(key) for key in references_to_clean(consumer))
+        for claim in (*named, *self.lookup.claims_owned_by(uid_of(consumer))):
             if claim is not None:
                 yield from self._claim(claim)

@@ -129,8 +129,7 @@ async def _clean_up(client: Client, namespace: str) -> None:
 
 def _template(namespace: str) -> Object:
     return {
-        "apiVersion": RESOURCE_CLAIM_TEMPLATES.api_version,
-        "kind": RESOURCE_CLAIM_TEMPLATES.kind,
+        **RESOURCE_CLAIM_TEMPLATES.type_meta,
         "metadata": {"namespace": namespace, "name": NAME, "labels": _LABELS},
         "spec": {
             "spec": {
@@ -144,8 +143,7 @@ def _pod(namespace: str, instance: str) -> Object:
     """Has a gate that nobody removes, and meets the restricted Pod Security standard."""
     closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return {
-        "apiVersion": PODS.api_version,
-        "kind": PODS.kind,
+        **PODS.type_meta,
         "metadata": {
             "namespace": namespace,
             "name": NAME,

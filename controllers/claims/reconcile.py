@@ -24,7 +24,7 @@ async def reconcile(key: ClaimKey, deps: Deps) -> Outcome:
     match key.kind:
         case "Pod":
             pod = deps.pending.get(key.key)
-            if pod is not None and probe.is_probe(pod, deps.instance):
+            if pod is not None and probe.is_probe(pod, deps.manager.instance):
                 return DONE
             return await consumers.reconcile(key.key, deps.lookup.consumers, deps)
         case "PodGroup":
@@ -55,9 +55,9 @@ async def _act(claim: Object, plan: ClaimPlan, deps: Deps) -> None:
         lookup.deleted.add(uid)  # or every change until the DELETED event would delete it again
     try:
         if plan.deallocation is not None:
-            lookup.claims.assume(await claimwrites.perform(deps.client, claim, plan.deallocation))
+            lookup.claims.assume(await claimwrites.perform(deps.manager.client, claim, plan.deallocation))
         if plan.delete:
-            await deps.client.delete(RESOURCE_CLAIMS, key.name, key.namespace, uid=uid)
+            await deps.manager.client.delete(RESOURCE_CLAIMS, key.name, key.namespace, uid=uid)
     except BaseException:
         lookup.deleted.discard(uid)
         raise

@@ -2,8 +2,9 @@
 
 A problem is reported in the log, as an Event on Tollbar's namespace, by the readiness check `claims` and by the
 condition on the Lease.  The probe is repeated every `RETRY` seconds, so it is enough to switch
-kube-controller-manager's controller off.  When that one is switched on later, the controller here does nothing until it
-is off again, and then reconciles everything.
+kube-controller-manager's controller off.  When that one is switched on later, the controller here creates no claims
+while it probes (`CompetingGenerators.holds`), does nothing until the other one is off again, and then reconciles
+everything.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from controllers.claims.unseen import UnseenClaims
 from tollbar.api.reasons import ModeReason
 from tollbar.decide.claims import events, modes
 from tollbar.model.objects import Object
+from tollbar.model.resources import NAMESPACES
 from tollbar.runtime.caches import listed
 from tollbar.runtime.controller import Controller
 from tollbar.runtime.errors import ApiError
@@ -45,12 +47,15 @@ class TakeoverRunner:
     async def run(self) -> None:
         """Run until cancelled.  No probe is needed when the last leader generated claims until a moment ago."""
         await listed(self.controller.needs)
-        self.competing.forget()  # what a standby saw was somebody else's business
+        self.competing.start()
         handed_over = modes.was_generating(self.manager.lease_taken_over, self.manager.clock.now())
-        await self._until_working(await self._ask(with_pod=not handed_over))
-        async with asyncio.TaskGroup() as running:
-            running.create_task(self.controller.run(), name="controller claims")
-            running.create_task(self._yield_to_others(), name="other generators")
+        try:
+            await self._until_working(await self._ask(with_pod=not handed_over))
+            async with asyncio.TaskGroup() as running:
+                running.create_task(self.controller.run(), name="controller claims")
+                running.create_task(self._yield_to_others(), name="other generators")
+        finally:
+            self.takeover.reset()
 
     async def _yield_to_others(self) -> None:
         """Stop for as long as somebody else generates claims, but not because a probe failed."""
@@ -67,10 +72,10 @@ class TakeoverRunner:
             pause = RETRY
             if problem is None:
                 self.competing.clear(manager)
+                await clock.sleep(RETRY)
             else:
                 await self._until_working(problem)
                 self.controller.resync()
-            await clock.sleep(RETRY)
 
     async def _until_working(self, problem: Problem | None) -> None:
         """Report the problem and probe again, until there is none."""
@@ -104,4 +109,4 @@ class TakeoverRunner:
     @property
     def _namespace(self) -> Object:
         name = self.manager.configuration.system_namespace
-        return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        return {**NAMESPACES.type_meta, "metadata": {"name": name}}

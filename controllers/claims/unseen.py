@@ -62,7 +62,7 @@ class UnseenClaims:
     def learn(self, question: object, answer: Any, consumer: Object) -> None:
         """Add the claims of an answer to the cache; those of a shared list once."""
         match question:
-            case Get() if not isinstance(answer, Absence):
+            case Get(resource=resource) if resource == RESOURCE_CLAIMS and not isinstance(answer, Absence):
                 self._claims.assume(answer, created=True)
             case List(namespace=namespace, owner=owner) if owner or namespace not in self._listed:
                 for claim in answer:

@@ -27,17 +27,7 @@ def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[
     manager.metrics.gauge("tollbar_gated_pods").set_function(lambda: len(pods.by_index("gate", wellknown.GATE)))
     expected: dict[Key, Object] = {}
     when, pods_of = Predicates(gatherer.ruleset, expected), PodsOf(pods, gatherer)
-    deps = Deps(
-        client=manager.client,
-        pods=pods,
-        gatherer=gatherer,
-        recorder=manager.recorder("gates"),
-        metrics=manager.metrics,
-        matches=matches,
-        clock=manager.clock,
-        refusals=Refusals(pods),
-        expected=expected,
-    )
+    deps = Deps(manager, pods, gatherer, manager.recorder("gates"), matches, Refusals(pods), expected)
     return (
         Builder[Key](manager, "gates")
         .watches(pods, itself, predicate=when.pod, initial=True)

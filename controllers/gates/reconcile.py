@@ -11,11 +11,9 @@ from tollbar.decide.rules import events
 from tollbar.model import resources, timestamps
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.model.plan import DONE, Outcome, Requeue
-from tollbar.runtime.client import Client
-from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.events import Recorder
-from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
@@ -27,13 +25,11 @@ _log: Final = logging.getLogger(__name__)
 class Deps:
     """`expected` are Pods as the patches being sent will leave them: a watch event may arrive before the answer."""
 
-    client: Client
+    manager: Manager
     pods: Store
     gatherer: Gatherer
     recorder: Recorder
-    metrics: Metrics
     matches: Matches
-    clock: Clock
     refusals: Refusals
     expected: dict[Key, Object]
 
@@ -42,7 +38,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     facts = gather(key, deps)
     if facts is None:
         return DONE
-    plan = gates.decide(facts, deps.clock.now())
+    plan = gates.decide(facts, deps.manager.clock.now())
     deps.matches.record(key, plan.matched)
     return await act(key, facts, plan, deps)
 
@@ -73,7 +69,7 @@ async def act(key: Key, facts: GateFacts, plan: GatePlan, deps: Deps) -> Outcome
         except ApiError as error:
             if not error.refused:
                 return _not_patched(error)
-            plan = gates.refused(facts, plan, error.excerpt, deps.clock.now())
+            plan = gates.refused(facts, plan, error.excerpt, deps.manager.clock.now())
             if plan.refusal is not None:
                 deps.refusals.remember(pod, plan.refusal)
     _report(key, pod, plan, deps)
@@ -84,7 +80,7 @@ async def _patch(key: Key, plan: GatePlan, expected: Object | None, deps: Deps) 
     if expected is not None:
         deps.expected[key] = expected
     try:
-        deps.pods.assume(await deps.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace))
+        deps.pods.assume(await deps.manager.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace))
     finally:
         deps.expected.pop(key, None)
 
@@ -100,19 +96,20 @@ def _not_patched(error: ApiError) -> Outcome:
 
 def _report(key: Key, pod: Object, plan: GatePlan, deps: Deps) -> None:
     """Record the events and metrics of a plan that was carried out, or of what remains of it after a refusal."""
+    metrics = deps.manager.metrics
     for event in plan.events:
         deps.recorder.emit(pod, event)
     for addition in plan.additions:
-        added = deps.metrics.counter("tollbar_tolerations_added_total").labels(addition.rule, plan.via)
+        added = metrics.counter("tollbar_tolerations_added_total").labels(addition.rule, plan.via)
         added.inc(len(addition.tolerations))
     for name, why in plan.failed:
-        deps.metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
+        metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
         rule = deps.gatherer.rules.get(Key("", name))
         if rule is not None:
             deps.recorder.emit(rule, events.rule_failing(why))
     if plan.released:
         created = timestamps.parse(metadata(pod)["creationTimestamp"])
-        deps.metrics.histogram("tollbar_gate_hold_seconds").observe(max(0.0, deps.clock.now() - created))
+        metrics.histogram("tollbar_gate_hold_seconds").observe(max(0.0, deps.manager.clock.now() - created))
         _log.info(
             "Released",
             extra={"object": str(key), "because": [*map(str, plan.because)], "rules": [a.rule for a in plan.additions]},

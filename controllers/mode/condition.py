@@ -4,7 +4,7 @@ The decision is `tollbar.decide.claims.modes`; the condition is also logged when
 """
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tollbar import wellknown
@@ -57,19 +57,21 @@ class Observed:
         return replace(facts, working=self.takeover.works, refused=self.takeover.problem)
 
 
-@dataclass(slots=True)
 class Generators:
-    """The creator of the newest generated claim that was added to a store."""
+    """The creator of the newest generated claim that was added to this store."""
 
-    newest: tuple[str, str] = field(default=("", ""))  # when it was created, and by which field manager
+    def __init__(self, claims: Store) -> None:
+        self.claims = claims
+        self.newest = ("", "")  # when it was created, and by which field manager
+        claims.subscribe(self._on_delta)
 
-    def on_delta(self, delta: Delta) -> None:
+    def _on_delta(self, delta: Delta) -> None:
         if delta.old is None and delta.new is not None and claims.reference_of(delta.new):
             created = str(metadata(delta.new).get("creationTimestamp"))
             self.newest = max(self.newest, (created, managers.creator(delta.new)))
 
 
-class Condition:
+class LeaseCondition:
     """Keeps the annotations up to date that the holder of the Lease writes with every renewal."""
 
     def __init__(self, mode: modes.Mode, annotations: dict[str, str], clock: Clock) -> None:
@@ -81,8 +83,9 @@ class Condition:
         self.say(modes.decide(ModeFacts(mode)))
 
     async def run(self, client: Client, observed: Observed, generators: Generators) -> None:
-        """Update the condition until cancelled."""
-        await listed((observed.pods, observed.templates))
+        """Update the condition until cancelled.  What an earlier time as leader has found is not known any more."""
+        self.say(modes.decide(ModeFacts(self._mode)))
+        await listed((observed.pods, observed.templates, generators.claims))
         asked, facts = float("-inf"), ModeFacts(self._mode)
         while True:
             if self._clock.monotonic() - asked >= DETECTION_PERIOD:
@@ -105,7 +108,8 @@ async def _detect(client: Client, facts: ModeFacts) -> ModeFacts:
     try:
         found = await look_around(client)
     except ApiError as error:
-        _log.warning("cannot detect what the API server serves and permits", extra={"error": str(error)})
+        level = error.level(logging.WARNING)
+        _log.log(level, "cannot detect what the API server serves and permits", extra={"error": str(error)})
         return facts
     return replace(facts, server=found.version, pod_groups=found.pod_groups, may_bind=found.may_bind)
 

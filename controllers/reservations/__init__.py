@@ -49,13 +49,12 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
     found = manager.metrics.counter("tollbar_claim_oscillations_total")
     oscillations.subscribe(lambda _: found.inc())
     manager.leads("oscillations of claims", oscillations.run)
-    recorder = manager.recorder("reservations")
     deps = reconcile.Deps(
-        client=manager.client,
+        manager=manager,
         claims=claims,
         consumers=consumers,
         workload_claims=workload_claims,
-        recorder=recorder,
+        recorder=manager.recorder("reservations"),
         workloads=workloads,
         states=states,
         oscillations=oscillations,
@@ -69,8 +68,8 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
             },
         ),
     )
-    status = StatusWriter(manager.client, workload_claims, recorder, manager.clock)
-    claim_deps = workloadclaims.Deps(manager.client, claims, templates, workload_claims, states, status, manager.clock)
+    status = StatusWriter(manager, workload_claims, "reservations")
+    claim_deps = workloadclaims.Deps(manager, claims, templates, workload_claims, states, status)
     kept_claims_of, workload_claims_of = KeptClaimsOf(claims), WorkloadClaimsOf(workload_claims)
     builder = (
         Builder[Key](manager, "reservations")

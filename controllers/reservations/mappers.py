@@ -7,7 +7,8 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.model import managers
 from tollbar.model.claims import names_of
-from tollbar.model.objects import Key, Object, annotations_of, key_of, spec
+from tollbar.model.objects import Key, Object, annotations_of, key_of
+from tollbar.model.workloads import claim_named_by
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 
@@ -45,8 +46,7 @@ class KeptClaimsOf:
     def workload_claim(self, delta: Delta) -> Iterable[Key]:
         """The claim that it names, if it exists, because without its WorkloadClaim it is no longer reserved."""
         for obj in delta.objects:
-            name = spec(obj).get("resourceClaimName") or key_of(obj).name
-            if (key := Key(key_of(obj).namespace, str(name))) in self.claims:
+            if (key := claim_named_by(obj)) in self.claims:
                 yield key
 
     def any_change(self, _event: object) -> Iterable[Key]:

@@ -26,6 +26,7 @@ from tollbar.runtime.asking import Asker
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Invalid
 from tollbar.runtime.events import Recorder
+from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
@@ -38,7 +39,7 @@ _log: Final = logging.getLogger(__name__)
 class Deps:
     """`takeover` tells whether this process generates claims; it is None where kube-controller-manager does."""
 
-    client: Client
+    manager: Manager
     claims: Store
     consumers: Store
     workload_claims: Store
@@ -95,12 +96,12 @@ def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> Reservation
 async def act(claim: Object, plan: ReservationPlan, deps: Deps) -> None:
     """Writes the annotations first, so that Tollbar's entry can be recognized even if the second write is lost."""
     if plan.annotations:
-        claim = await claimwrites.annotate(deps.client, claim, dict(plan.annotations))
+        claim = await claimwrites.annotate(deps.manager.client, claim, dict(plan.annotations))
         deps.claims.assume(claim)
     if plan.add is not None:
-        deps.claims.assume(await claimwrites.reserve(deps.client, claim, plan.add))
+        deps.claims.assume(await claimwrites.reserve(deps.manager.client, claim, plan.add))
     if plan.remove is not None:
-        deps.claims.assume(await claimwrites.perform(deps.client, claim, plan.remove))
+        deps.claims.assume(await claimwrites.perform(deps.manager.client, claim, plan.remove))
     if (plan.add or plan.remove) and plan.state is not None:
         _log.info(
             "reserved" if plan.add else "released",
@@ -157,5 +158,4 @@ async def consumers_of(question: ConsumersOf, client: Client) -> tuple[Object, .
 
 def _named(claim: Object) -> Object:
     """The object that an Event is about: cached objects have no kind."""
-    kind = resources.RESOURCE_CLAIMS
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata(claim)}
+    return {**resources.RESOURCE_CLAIMS.type_meta, "metadata": metadata(claim)}

@@ -14,9 +14,8 @@ from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.runtime import claimwrites
-from tollbar.runtime.client import Client
-from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden
+from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.reservations import States
 
@@ -25,13 +24,12 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    client: Client
+    manager: Manager
     claims: Store
     templates: Store
     workload_claims: Store
     states: States
     status: StatusWriter
-    clock: Clock
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -40,7 +38,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         deps.status.forget(key)
         return DONE
     facts = gather(key, obj, deps)
-    plan = workloadclaims.decide(facts, deps.clock.now())
+    plan = workloadclaims.decide(facts, deps.manager.clock.now())
     try:
         await act(facts, plan, deps)
     except AlreadyExists:
@@ -65,15 +63,15 @@ def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
 
 async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) -> None:
     if plan.create is not None:
-        await deps.client.create(resources.RESOURCE_CLAIMS, plan.create)
+        await deps.manager.client.create(resources.RESOURCE_CLAIMS, plan.create)
         _log.info("created the claim", extra={"object": str(key_of(plan.create))})
     if plan.annotate is not None and facts.claim is not None:
-        deps.claims.assume(await claimwrites.annotate(deps.client, facts.claim, plan.annotate))
+        deps.claims.assume(await claimwrites.annotate(deps.manager.client, facts.claim, plan.annotate))
 
 
 async def _refused(facts: WorkloadClaimFacts, error: ApiError, deps: Deps) -> Outcome:
     """Report in the status that the API server refuses the claim, and try again later."""
     reason = ReservedReason.PERMISSION_DENIED if isinstance(error, Forbidden) else ReservedReason.INVALID_SPEC
-    status = workloadclaims.status_of(facts, State(False, reason, str(error)), deps.clock.now())
+    status = workloadclaims.status_of(facts, State(False, reason, str(error)), deps.manager.clock.now())
     await deps.status.write(facts.obj, status)
     return RetryAfter(RECHECK)

@@ -79,9 +79,14 @@ class Workloads:
 
     async def run(self) -> None:
         """Run the watches that `look_up` needs, until cancelled."""
-        async with asyncio.TaskGroup() as self._tasks:
-            self._open.set()
-            await asyncio.Event().wait()
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._open.set()
+                await asyncio.Event().wait()
+        finally:
+            self._open.clear()
+            for kind in self._kinds.values():
+                kind.stop()
 
     async def look_up(self, question: LookUp) -> Workload:
         """The state of the workload that this claim names; from now on its changes are sent for the claim.

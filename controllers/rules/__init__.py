@@ -21,8 +21,7 @@ from tollbar.views.matches import Matches
 def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[Key]:
     """A rule is reconciled when it, its count of Pods or a webhook configuration changes."""
     webhooks = manager.caches.store(kinds.WEBHOOKS)
-    status = StatusWriter(manager.client, gatherer.rules, manager.recorder("gates"), manager.clock)
-    deps = Deps(gatherer, webhooks, matches, manager.metrics, manager.clock, status)
+    deps = Deps(manager, gatherer, webhooks, matches, StatusWriter(manager, gatherer.rules, "gates"))
 
     def every_rule(_: Delta) -> Iterable[Key]:
         return map(key_of, gatherer.rules.values())

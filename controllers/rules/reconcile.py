@@ -9,8 +9,7 @@ from tollbar.decide.rules.rule import Problem
 from tollbar.decide.rules.rulestatus import RuleStatusFacts
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
-from tollbar.runtime.clock import Clock
-from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
@@ -18,11 +17,10 @@ from tollbar.views.matches import Matches
 
 @dataclass(frozen=True, slots=True)
 class Deps:
+    manager: Manager
     gatherer: Gatherer
     webhooks: Store
     matches: Matches
-    metrics: Metrics
-    clock: Clock
     status: StatusWriter
 
 
@@ -30,7 +28,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     rule = deps.gatherer.rules.get(key)
     compiled = deps.gatherer.ruleset.get(key.name)
     if rule is None or compiled is None:
-        deps.metrics.forget("rule", key.name)
+        deps.manager.metrics.forget("rule", key.name)
         deps.status.forget(key)
         return DONE
     facts = RuleStatusFacts(
@@ -40,10 +38,10 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         prefiltered=is_prefiltered(deps.webhooks),
         written=deps.status.written(key),
     )
-    plan = rulestatus.decide(facts, deps.clock.now())
+    plan = rulestatus.decide(facts, deps.manager.clock.now())
     outcome = await deps.status.write(rule, plan)
     if plan.events and isinstance(compiled, Problem):
-        deps.metrics.counter("tollbar_rule_errors_total").labels(rule=key.name, reason=compiled.reason).inc()
+        deps.manager.metrics.counter("tollbar_rule_errors_total").labels(rule=key.name, reason=compiled.reason).inc()
     return outcome
 
 

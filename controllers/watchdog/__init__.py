@@ -27,7 +27,7 @@ def setup(manager: Manager, user: str) -> Controller[Key]:
     `user` is the name that the API server knows this process by.
     """
     gates, held = manager.caches.store(kinds.GATES), manager.caches.store(kinds.PENDING_PODS)
-    status = StatusWriter(manager.client, gates, manager.recorder("gates"), manager.clock)
+    status = StatusWriter(manager, gates, "gates")
     manager.health.ready("gate-owner", partial(_owner_problem, gates, user))
     manager.leads("declare the gate", partial(declare, manager.client, gates, user, manager.clock))
 

@@ -1,4 +1,7 @@
-"""`claims: Replace`: a leader that ends right after it made a claim, and a next one that has not seen the claim yet."""
+"""`claims: Replace`: a leader that ends right after it made a claim, and a next one that has not seen the claim yet.
+
+The next one may be the same process.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from faultproxy import Delay, FaultProxy, ProxiedPlane, Refuse, Rule, Slow
+from faultproxy import Delay, FaultProxy, Hang, ProxiedPlane, Refuse, Rule, Slow
 from parity.sides import replacing
 from replacing import BEGUN, OFF, namespace_of
 from stack import Process, Stack, eventually, installed
@@ -18,6 +21,8 @@ from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import key_of
 
 UNRECORDED = Rule("unrecorded", Refuse(500, "InternalError"), {"patch"}, {"pods"}, "status")
+UNANSWERED = Rule("unanswered", Hang(after=True), {"create"}, {"resourceclaims"})
+NO_LEASE = Rule("no lease", Hang(), resources={"leases"})
 LATE = Rule("late", Delay(120.0), {"watch"}, {"resourceclaims"})
 
 
@@ -68,3 +73,28 @@ def test_the_next_leader_finds_what_its_cache_does_not_show(stack: Stack, tmp_pa
 
             assert eventually(recorded, what="recorded by the second") == made == claims()
             assert two.hits["asked"] == 1
+
+
+@pytest.mark.timeout(300)
+def test_a_leader_that_leads_again_finds_the_claim_whose_answer_was_lost(stack: Stack, tmp_path: Path) -> None:
+    cluster = Cluster(stack.plane.kubectl, namespace_of(stack, "leads-again"))
+    cluster.create(cluster.template("mine", cluster.unique("never")))
+
+    def claims() -> list[str]:
+        found = stack.plane.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
+        return [key_of(claim).name for claim in found]
+
+    def recorded() -> list[str]:
+        return [each["resourceClaimName"] for each in cluster.get()["status"].get("resourceClaimStatuses", [])]
+
+    with FaultProxy(stack.plane.kubeconfig, tmp_path / "one", seed=1) as proxy:
+        process = elected(stack, "first", proxy)
+        eventually(lambda: process.said(BEGUN), what="it generates")
+        with proxy.faults(LATE, UNANSWERED, NO_LEASE):
+            proxy.cut_watches()
+            eventually(lambda: proxy.hits["late"] > 0, what="it watches late")
+            cluster.create(cluster.pod().templates("mine"))
+            made = eventually(claims, what="it makes a claim")
+            eventually(lambda: process.said("lost the lease"), what="it loses the lease")
+        eventually(lambda: process.said("became leader") == 2, what="it leads again")
+        assert eventually(recorded, what="recorded") == made == claims()

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from faultproxy import FaultProxy, Hang, ProxiedPlane, Rule
-from stack import CONTROLLERS, Stack, eventually
+from stack import CONTROLLERS, Process, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.model.objects import Object
@@ -22,6 +23,8 @@ UNANSWERED = Rule("unanswered", Hang(after=True), {"patch"}, {"pods"}, nth=range
 UNHEARD = Rule("unheard", Hang(), {"patch"}, {"pods"}, nth=range(HEARD + 1, 10_000))
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{wellknown.SYSTEM_NAMESPACE}/leases"
 LEASE = "tollbar-controllers"
+CACHED = ("Pod", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "Namespace", "TolerationRule")
+"""Kept while a process lives; kinds of workloads that claims name are listed anew by each leader."""
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -105,6 +108,94 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(cluster: Cluster, stac
     assert [bool(each) for each in others] == [False, True], "the lease was not given back but expired"
 
 
+def test_a_leader_outlives_an_api_server_that_hangs_and_leads_again_with_warm_caches(
+    cluster: Cluster, stack: Stack, tmp_path: Path
+) -> None:
+    """Nothing is answered for longer than the lease can be held without; the watches stay connected."""
+    stack.webhook()
+    stack.register()
+    with FaultProxy(stack.plane.kubeconfig, tmp_path / "proxy") as proxy:
+        through = replace(stack, plane=ProxiedPlane(stack.plane, proxy))
+        process = through.controllers("first", leaderElection__enabled=True)
+        eventually(lambda: leads(stack, "first"), what="it leads")
+        late = cluster.unique("late")
+        a_ready_rule(cluster, gpu_rule(late))
+        cluster.create(cluster.template("mine", late))
+        names = [f"web-{i}" for i in range(20)]
+        cluster.create(*(cluster.pod(name).templates("mine") for name in names))
+        assert cluster.held() == set(names)
+        eventually(process.is_ready, what="all caches are filled")
+        eventually(lambda: sent(process) >= len(names), what="SchedulingHeld is said of each")
+        before = lists(process)
+        since = stack.plane.audit_fence()
+        until_now = len(troubles(process))
+        with proxy.faults(Rule("hang", Hang())):
+            cluster.class_("late")  # the watches tell: every release is tried, and hangs
+            eventually(lambda: not leads(stack, "first"), what="the lease is lost, and the work has stopped")
+        eventually(lambda: leads(stack, "first"), what="the same process leads again")
+        eventually(lambda: not cluster.held(), what="released")
+        assert process.is_ready()
+        assert lists(process) == before
+        accepted, refused = patches(stack, since)
+        assert (accepted, refused) == (Counter(dict.fromkeys(names, 1)), Counter())
+        assert troubles(process)[until_now:] == ["cannot renew the lease", "lost the lease, stopping the work"]
+        assert (process.said("calls about the lease succeed again"), process.said("became leader")) == (1, 2)
+
+
+def test_an_outage_is_one_line_in_the_log_and_not_one_for_every_pod(
+    cluster: Cluster, stack: Stack, tmp_path: Path
+) -> None:
+    stack.webhook()
+    stack.register()
+    with FaultProxy(stack.plane.kubeconfig, tmp_path / "proxy") as proxy:
+        process = replace(stack, plane=ProxiedPlane(stack.plane, proxy)).controllers()
+        late = cluster.unique("late")
+        a_ready_rule(cluster, gpu_rule(late))
+        cluster.create(cluster.template("mine", late))
+        cluster.create(*(cluster.pod(f"web-{i}").templates("mine") for i in range(20)))
+        assert len(cluster.held()) == 20
+        until_now = len(troubles(process))
+        with proxy.faults(Rule("hang", Hang())):
+            cluster.class_("late")
+            eventually(lambda: process.said("reconcile failed") >= 20, what="every release has failed")
+        eventually(lambda: not cluster.held(), what="released")
+        assert troubles(process)[until_now:] == ["the API server does not answer"]
+        assert process.said("the API server answers again") == 1
+
+
+def test_nobody_is_gated_while_no_controller_is_there_to_release_them(cluster: Cluster, stack: Stack) -> None:
+    election: dict[str, object] = {
+        "leaderElection__enabled": True,
+        "leaderElection__leaseDuration": "3s",
+        "leaderElection__renewDeadline": "2s",
+        "leaderElection__retryPeriod": "500ms",
+    }
+    first = stack.controllers("first", **election)
+    stack.webhook(**election)
+    stack.register()  # which waits until a Pod is gated in a dry run
+    late = cluster.unique("late")
+    a_ready_rule(cluster, gpu_rule(late))
+    cluster.create(cluster.template("mine", late), cluster.pod("held").templates("mine"))
+    assert cluster.held() == {"held"}
+    first.kill()
+    eventually(lambda: not would_be_gated(cluster), what="nobody is gated any more")
+    names = [f"web-{i}" for i in range(40)]
+    cluster.create(*(cluster.pod(name).templates("mine") for name in names))
+    assert cluster.held() == {"held"}
+    stack.controllers("second", **election)
+    eventually(lambda: would_be_gated(cluster), what="Pods are gated again")
+    cluster.class_("late")
+    given = [RESERVED]
+    eventually(lambda: all(cluster.tolerations(name) == given for name in ("held", *names)), what="all is repaired")
+
+
+def would_be_gated(cluster: Cluster) -> bool:
+    """Whether a Pod that waits for a class would be gated now: a dry run."""
+    tried = json.dumps(as_written(cluster.pod("tried").templates("mine")))
+    answer = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=tried)
+    return wellknown.LABEL_GATE in json.loads(answer)["metadata"].get("labels", {})
+
+
 def test_a_pod_is_released_after_max_hold_and_repaired_when_the_class_appears(cluster: Cluster, stack: Stack) -> None:
     stack.webhook()
     stack.register()
@@ -122,6 +213,23 @@ def test_a_pod_is_released_after_max_hold_and_repaired_when_the_class_appears(cl
     eventually(lambda: "GateOverdue" in dict(cluster.events("web")), what="GateOverdue")
     cluster.class_("late")
     eventually(lambda: cluster.tolerations() == [RESERVED], what="added late")
+
+
+def lists(process: Process) -> list[float]:
+    """How often each cached kind has been listed."""
+    relists = process.metrics()["tollbar_relists_total"]
+    return [relists[f'kind="{kind}"'] for kind in CACHED]
+
+
+def sent(process: Process) -> float:
+    """How many Events the API server has accepted."""
+    return process.metrics().get("tollbar_events_total", {}).get('result="sent"', 0.0)
+
+
+def troubles(process: Process) -> list[str]:
+    """The messages of warnings and errors, without their keys."""
+    found = re.findall(r'^[WE]\d{4} .*?\] "([^"]*)"', process.log(), re.MULTILINE)
+    return [str(each) for each in found]
 
 
 def patches(stack: Stack, since: int) -> tuple[Counter[str], Counter[int]]:

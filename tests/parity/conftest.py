@@ -1,12 +1,12 @@
-"""Both sides' traces, made once: each side has planes of its own, one after the other."""
+"""Both sides' traces, made once, on two pairs of planes: one without PodGroups, one with them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
 
-from parity import sides
 from parity.running import WITH_GROUPS, run
+from parity.sides import Sides, both
 from parity.trace import Trace
 from tollbar.devplane.binaries import Binaries
 
@@ -20,11 +20,18 @@ class Traces:
 
 
 @pytest.fixture(scope="session")
-def traces(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Traces:
-    found: dict[str, dict[str, Trace]] = {}
-    for name, side in (("upstream", sides.upstream), ("ours", sides.ours)):
-        found[name] = {}
-        for groups, rounds in ((False, ("usual", "restart")), (True, WITH_GROUPS)):
-            with side(binaries, tmp_path_factory.mktemp(name), groups=groups) as running:
-                found[name] |= run(running, *rounds)
-    return Traces(**found)
+def with_groups(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    with both(binaries, tmp_path_factory.mktemp("with-groups"), groups=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def without_groups(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Traces:
+    with both(binaries, tmp_path_factory.mktemp("without-groups")) as running:
+        return Traces(*run(running, "usual", "restart"))
+
+
+@pytest.fixture(scope="session")
+def traces(without_groups: Traces, with_groups: Sides) -> Traces:
+    upstream, ours = run(with_groups, *WITH_GROUPS)
+    return Traces({**without_groups.upstream, **upstream}, {**without_groups.ours, **ours})

@@ -92,7 +92,7 @@ class World:
     up: Callable[[], Awaitable[None]]
     in_vain: list[str] = field(default_factory=list)
     """What was waited for and did not come."""
-    _is_down: bool = False
+    is_down: bool = False
 
     # What is there.
 
@@ -150,7 +150,7 @@ class World:
 
     async def known(self) -> None:
         """Wait until the controller knows everything that happened; one that is down learns it when it starts."""
-        if not self._is_down and not await self.fences.passed():
+        if not self.is_down and not await self.fences.passed():
             self.in_vain.append("the fence")
 
     async def quiet(self) -> None:
@@ -171,10 +171,10 @@ class World:
     async def while_down(self) -> AsyncGenerator[None, None]:
         """The controller does not run within the block.  For scenarios of the round "restart"."""
         await self.down()
-        self._is_down = True
+        self.is_down = True
         yield
         await self.up()
-        self._is_down = False
+        self.is_down = False
 
     # What users do.
 

@@ -78,6 +78,29 @@ async def orphan_while_down(w: World) -> None:
     await w.quiet()
 
 
+@scenario("of two claims that were made and not recorded the first by name is recorded")
+async def two_orphans_while_down(w: World) -> None:
+    await w.template()
+    async with w.while_down():
+        pod = await w.pod(templates=GPU)
+        for name in ("second", "first"):
+            await w.claim(name, annotations={POD_CLAIM: "gpu"}, ownerReferences=owned_by(pod))
+    await w.named()
+    await w.quiet()
+
+
+@scenario("the claim was made, not recorded, and deleted while somebody holds it")
+async def deleting_orphan_while_down(w: World) -> None:
+    await w.template()
+    async with w.while_down():
+        pod = await w.pod(templates=GPU)
+        held = {"annotations": {POD_CLAIM: "gpu"}, "finalizers": ["example.com/hold"]}
+        await w.claim("going", **held, ownerReferences=owned_by(pod))
+        await w.delete_claim("going")
+    await w.named()
+    await w.quiet()
+
+
 @scenario("the allocation was cleared and the finalizer left when the controller went down")
 async def finalizer_while_down(w: World) -> None:
     await w.claim("shared")

@@ -3,9 +3,12 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+import orjson
 from lifecycles import SERVICE_ACCOUNTS
 from recording import Recorder
 
@@ -13,7 +16,7 @@ from parity import ending, groups, loops, making, restarts, using
 from parity.dsl import NODE, PATIENCE, POD_GROUPS, SCENARIOS, Scenario, World, asking
 from parity.fences import NAMESPACE as FENCES
 from parity.fences import Fences
-from parity.sides import Side
+from parity.sides import Side, Sides
 from parity.trace import Trace, trace
 from tollbar.devplane import nodes
 from tollbar.devplane.audit import Record
@@ -24,13 +27,18 @@ from tollbar.model.resources import (
     EVENTS,
     NAMESPACES,
     NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
 )
 from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError
+from tollbar.runtime.errors import AlreadyExists, ApiError, NotFound
 from tollbar.runtime.metrics import Metrics
 
 REGISTERED: Final = (making, using, ending, restarts, groups, loops)
 """Importing them registers their scenarios."""
+MANAGER: Final = "tollbar-scenario"
+"""The field manager of what scenarios create: not that of another generator of claims, to which ours would yield."""
 WITH_GROUPS: Final = ("groups", "loops")
 """Rounds for a plane that serves PodGroups."""
 _SETTLED_SECONDS: Final = 1.0
@@ -39,22 +47,40 @@ _SETTLED_LIMIT: Final = 5.0
 _DRIVER: Final = "gpu.example.com"
 
 
-def run(side: Side, *rounds: str) -> dict[str, Trace]:
-    """The traces by sentence.  Rounds run one after the other."""
-    return asyncio.run(_run(side, rounds))
+def run(sides: Sides, *rounds: str) -> tuple[dict[str, Trace], dict[str, Trace]]:
+    """The traces by sentence, of both sides at one time.  Rounds run one after the other."""
+    with ThreadPoolExecutor() as pool:
+        upstream, ours = pool.map(lambda side: asyncio.run(_run(side, rounds)), sides)
+    return upstream, ours
 
 
 async def _run(side: Side, rounds: Iterable[str]) -> dict[str, Trace]:
-    client = await Client.connect(kubeconfig=str(side.plane.kubeconfig), metrics=Metrics(), user_agent="scenario")
+    traces: dict[str, Trace] = {}
+    async with connected(side) as client, FakeKubelet(client) as kubelet:
+        await _furnish(client, kubelet)
+        for turn in rounds:
+            traces |= await _round(side, client, turn)
+        await quell(client, [each.namespace for each in SCENARIOS.values() if each.round == "loops"])
+    return traces
+
+
+@asynccontextmanager
+async def connected(side: Side) -> AsyncGenerator[Client, None]:
+    """Somebody who may do everything on this plane."""
+    client = await Client.connect(kubeconfig=str(side.plane.kubeconfig), metrics=Metrics(), user_agent=MANAGER)
     try:
-        async with FakeKubelet(client) as kubelet:
-            await _furnish(client, kubelet)
-            traces: dict[str, Trace] = {}
-            for turn in rounds:
-                traces |= await _round(side, client, turn)
-            return traces
+        yield client
     finally:
         await client.close()
+
+
+async def quell(client: Client, namespaces: Iterable[str]) -> None:
+    """Delete everything there, so that nobody goes on with it."""
+    now = orjson.dumps({"gracePeriodSeconds": 0})
+    for namespace in namespaces:
+        for resource in (RESOURCE_CLAIM_TEMPLATES, PODS, POD_GROUPS, RESOURCE_CLAIMS):
+            with suppress(NotFound):  # not served
+                await client.raw("DELETE", resource.path(namespace), now)
 
 
 async def _furnish(client: Client, kubelet: FakeKubelet) -> None:
@@ -64,11 +90,16 @@ async def _furnish(client: Client, kubelet: FakeKubelet) -> None:
     await client.create(NODES, nodes.node(NodeSpec(NODE), time.time()))
     await kubelet.add_node(NodeSpec("devices"))
     await kubelet.publish_devices("devices", _DRIVER, [{"name": f"gpu-{number}"} for number in range(4)])
-    await _namespace(client, FENCES)
+    await with_fences(client)
 
 
-async def _namespace(client: Client, name: str) -> None:
-    """One in which Pods can be created at once."""
+async def with_fences(client: Client) -> None:
+    with suppress(AlreadyExists):
+        await namespaced(client, FENCES)
+
+
+async def namespaced(client: Client, name: str) -> None:
+    """A namespace in which Pods can be created at once."""
     await client.create(NAMESPACES, {"metadata": {"name": name}})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
     apply = {"patch_type": PatchType.APPLY, "field_manager": "scenario", "force": True}
@@ -124,7 +155,7 @@ async def _round(side: Side, client: Client, turn: str) -> dict[str, Trace]:
 
 async def _play(client: Client, wanted: Scenario, world: World, meeting: asyncio.Barrier) -> None:
     """What the API server refuses the script is in the trace, too."""
-    await _namespace(client, world.namespace)
+    await namespaced(client, world.namespace)
     try:
         await wanted.script(world)
     except (ApiError, AssertionError, asyncio.BrokenBarrierError) as error:

@@ -5,9 +5,10 @@ Synchronous, as the launcher is.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from replacing import RIGHTS, start
 from stack import CONTROLLERS, Process, Stack, installed
@@ -65,6 +66,11 @@ class Ours:
         self.process = self._stack.running["controllers"]
 
 
+class Sides(NamedTuple):
+    upstream: Side
+    ours: Side
+
+
 def replacing(stack: Stack) -> None:
     """Grant what `claims: Replace` needs."""
     stack.plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
@@ -84,6 +90,22 @@ def ours(binaries: Binaries, directory: Path, *, groups: bool = False, limits: b
         side = Ours(stack)
         side.up()
         yield side
+
+
+@contextmanager
+def both(binaries: Binaries, directory: Path, *, groups: bool = False) -> Iterator[Sides]:
+    """Started and running at one time."""
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        starting = [
+            pool.submit(stack.enter_context, side(binaries, _made(directory / name), groups=groups))
+            for name, side in (("upstream", upstream), ("ours", ours))
+        ]
+        yield Sides(*(each.result() for each in starting))
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
 
 
 def _options(*without: str, groups: bool, limits: bool) -> Options:

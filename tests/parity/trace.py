@@ -5,7 +5,7 @@ remains the order of its states, of the controller's writes what each did to whi
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -38,11 +38,17 @@ _DROPPED: Final = frozenset(
     }
 )
 _POD_SPEC: Final = ("nodeName", "resourceClaims", "schedulingGates", "schedulingGroup")
+_MAPS: Final = frozenset({"reservedFor", "resourceClaimStatuses"})
+"""Lists whose order says nothing."""
 _FREE: Final = "free"
 _GONE: Final = "gone"
 _VERBS: Final = {"update": "write", "patch": "write"}
 """An update with a resourceVersion and a patch with a uid are ways of saying the same."""
 _FINISHED: Final = ("Succeeded", "Failed")
+_REFUSED: Final = 300
+_CONFLICT: Final = 409
+_NOT_FOUND: Final = 404
+_REASONS: Final = ("FailedResourceClaimCreation", "ReservationBlocked")
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,10 @@ class Trace:
     """What the controller wrote of each object and was granted, in order; the same again and again is said once."""
     count: int = 0
     """How many writes that were."""
+    refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What the controller tried to write of each object and the API server refused, with the code; each said once."""
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Reasons of Warning events, by object."""
+    """Reasons and notes of the controller's Warning events, by object; each said once."""
     in_vain: Sequence[str] = ()
     """What the scenario waited for in vain."""
 
@@ -86,17 +94,29 @@ class Trace:
         return found
 
 
-def apart(upstream: Trace, ours: Trace) -> list[str]:
-    """Where two traces differ, a line for each place."""
-    return list(_apart("", upstream.comparable(), ours.comparable()))
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where two traces differ; None where one side has nothing."""
+
+    path: tuple[str, ...]
+    upstream: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        return f"{' / '.join(self.path)}: upstream {self.upstream}, ours {self.ours}"
 
 
-def _apart(path: str, upstream: Any, ours: Any) -> Iterator[str]:
+def apart(upstream: Trace, ours: Trace) -> list[Place]:
+    """Every place where two traces differ."""
+    return list(_apart((), upstream.comparable(), ours.comparable()))
+
+
+def _apart(path: tuple[str, ...], upstream: Any, ours: Any) -> Iterator[Place]:
     if isinstance(upstream, dict) and isinstance(ours, dict):
         for name in sorted({*upstream, *ours}):
-            yield from _apart(f"{path} / {name}", upstream.get(name), ours.get(name))
+            yield from _apart((*path, name), upstream.get(name), ours.get(name))
     elif upstream != ours:
-        yield f"{path}: upstream {upstream}, ours {ours}"
+        yield Place(path, upstream, ours)
 
 
 class Names:
@@ -152,21 +172,29 @@ def trace(
 ) -> Trace:
     """Of one namespace: its changes, the audit log's records and the events there."""
     names = Names(changes)
-    by_chance = {("delete", name) for name in _collected(changes)}
-    granted = [
-        record for record in records if _is_granted_write(record, user) and (record.verb, record.name) not in by_chance
+    collected, unprotected = _collected(changes)
+    written = [
+        each
+        for each in records
+        if _is_write_of(each, user)
+        and each.name not in unprotected
+        and not (each.verb == "delete" and each.name in collected)
     ]
+    granted = [each for each in written if each.code < _REFUSED]
     return Trace(
-        objects=_objects(changes, names),
-        history=_history(changes, names),
+        objects=objects(changes, names),
+        history=_history(changes, names, unprotected),
         writes=_writes(granted, names),
         count=len(granted),
+        refused=_refused(written, names),
         warnings=_warnings(events, names),
         in_vain=tuple(in_vain),
     )
 
 
-def _objects(changes: Iterable[Change], names: Names) -> dict[str, Any]:
+def objects(changes: Sequence[Change], names: Names | None = None) -> dict[str, Any]:
+    """What is there at the end of these changes, by kind and label."""
+    names = names or Names(changes)
     last: dict[str, Change] = {uid_of(change.object): change for change in changes}
     return {
         f"{change.kind} {names.of(change.object)}": plain(_part(change), names)
@@ -191,15 +219,15 @@ def plain(value: Any, names: Names) -> Any:
             kept["deletionTimestamp"] = "set"
         if "uid" in value and "kind" not in value.get("metadata", {"kind": ""}):
             kept["uid"] = names.of_uid(value["uid"])
-        if "reservedFor" in kept:  # a map by uid: its order says nothing
-            kept["reservedFor"] = sorted(kept["reservedFor"], key=str)
+        for name in _MAPS & kept.keys():
+            kept[name] = sorted(kept[name], key=str)
         return kept
     if isinstance(value, list):
         return [plain(each, names) for each in value]
     return names.of_name(value) if isinstance(value, str) else value
 
 
-def _history(changes: Iterable[Change], names: Names) -> dict[str, list[str]]:
+def _history(changes: Iterable[Change], names: Names, unprotected: Set[str]) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for change in changes:
         if change.kind != "ResourceClaim":
@@ -209,6 +237,10 @@ def _history(changes: Iterable[Change], names: Names) -> dict[str, list[str]]:
             # Whether the last finalizer goes before the garbage collector comes or after it is by chance.
             if len(states) > 1 and states[-1] == _FREE:
                 states.pop()
+            if metadata(change.object)["name"] in unprotected:
+                owners = [names.of_uid(each["uid"]) for each in metadata(change.object)["ownerReferences"]]
+                while len(states) > 1 and not any(owner in states[-1] for owner in owners):
+                    states.pop()
             states.append(_GONE)
         elif (state := _state(change.object, names)) not in states[-1:]:
             states.append(state)
@@ -230,36 +262,58 @@ def _state(claim: Object, names: Names) -> str:
     return ", ".join(part for part in parts if part) or _FREE
 
 
-def _collected(changes: Iterable[Change]) -> set[str]:
-    """Names of claims whose Pod is gone: the garbage collector deletes them, too, and who is first is by chance."""
+def _collected(changes: Iterable[Change]) -> tuple[set[str], set[str]]:
+    """Names of claims whose Pod is gone: the garbage collector deletes them, too, and who is first is by chance.
+
+    Secondly those of them that never had a finalizer: what is written of them before they are gone is by chance as
+    well.
+    """
     gone = {uid_of(change.object) for change in changes if change.kind == "Pod" and change.deleted}
-    return {
-        metadata(change.object)["name"]
-        for change in changes
-        if change.kind == "ResourceClaim"
-        and any(owner["uid"] in gone for owner in metadata(change.object).get("ownerReferences", ()))
+    claims = [metadata(change.object) for change in changes if change.kind == "ResourceClaim"]
+    collected = {
+        each["name"] for each in claims if any(owner["uid"] in gone for owner in each.get("ownerReferences", ()))
     }
+    return collected, collected - {each["name"] for each in claims if each.get("finalizers")}
 
 
-def _is_granted_write(record: Record, user: str) -> bool:
-    """Conflicts are by chance, and so are refusals of what is gone already."""
-    answered = record.user == user and record.stage == COMPLETE and record.code < 300
-    return answered and record.is_write and record.resource != "events"
+def _is_write_of(record: Record, user: str) -> bool:
+    return record.user == user and record.stage == COMPLETE and record.is_write and record.resource != "events"
 
 
 def _writes(granted: Iterable[Record], names: Names) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for record in granted:
         name = names.of_name(record.name) or "new"
-        what = f"{_VERBS.get(record.verb, record.verb)} {record.subresource}".strip()
-        if what not in found[f"{record.resource} {name}"][-1:]:
+        if (what := _what(record)) not in found[f"{record.resource} {name}"][-1:]:
             found[f"{record.resource} {name}"].append(what)
     return dict(found)
+
+
+def _what(record: Record) -> str:
+    return f"{_VERBS.get(record.verb, record.verb)} {record.subresource}".strip()
+
+
+def _refused(written: Iterable[Record], names: Names) -> dict[str, list[str]]:
+    """Conflicts are by chance, and so are refusals of what is gone already."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for record in written:
+        if record.code >= _REFUSED and record.code not in (_CONFLICT, _NOT_FOUND):
+            found[f"{record.resource} {names.of_name(record.name) or 'new'}"].add(f"{_what(record)}: {record.code}")
+    return {name: sorted(each) for name, each in found.items()}
 
 
 def _warnings(events: Iterable[Object], names: Names) -> dict[str, list[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
     for event in events:
-        if event.get("type") == "Warning" and event.get("reason") == "FailedResourceClaimCreation":
-            found[names.of_uid(event["regarding"]["uid"])].add(event["reason"])
-    return {name: sorted(reasons) for name, reasons in found.items()}
+        if event.get("type") == "Warning" and event.get("reason") in _REASONS:
+            about = event["regarding"]
+            label = f"{about['kind']} {names.of_uid(about['uid'])}"
+            found[label].add(f"{event['reason']}: {_note(event['note'])}")
+    return {name: sorted(each) for name, each in found.items()}
+
+
+def _note(note: str) -> str:
+    """Without what client-go says of many alike; upstream writes a space for the name that the claim has not yet."""
+    return note.removeprefix("(combined from similar events): ").replace(
+        "create ResourceClaim : ", "create ResourceClaim: "
+    )

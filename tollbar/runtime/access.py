@@ -11,8 +11,10 @@ import asyncio
 import logging
 import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -29,7 +31,8 @@ _log: Final = logging.getLogger(__name__)
 _RELOAD_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 75.0
 """How long an idle connection is kept: the API server closes it after 90."""
-_POOL: Final = 256
+_POOL: Final = 0
+"""No limit of connections: `Client` bounds its calls itself."""
 
 
 class Access:
@@ -40,11 +43,11 @@ class Access:
     certificates of the cluster.
     """
 
-    def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, files: "_Files", clock: Clock) -> None:
+    def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, modified: dict[str, int], clock: Clock) -> None:
         self._rest = rest
         self._configuration: Configuration = rest.configuration
         self._loader = loader
-        self._files = files
+        self._modified = modified
         self._clock = clock
         self._reload_at = clock.monotonic() + _RELOAD_SECONDS
         self._lock = asyncio.Lock()
@@ -56,7 +59,7 @@ class Access:
             self.options["proxy"] = rest.configuration.proxy
 
     @classmethod
-    async def load(cls, kubeconfig: str | None, context: str | None, clock: Clock) -> "Access":
+    async def load(cls, kubeconfig: str | None, clock: Clock) -> "Access":
         """Raises KubeconfigError for every error of the library."""
         configuration = Configuration(
             connection_pool_maxsize=_POOL,
@@ -67,12 +70,14 @@ class Access:
             },
         )
         try:
-            loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig), context)
+            loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig))
             _check_address(configuration.host)
             rest = await asyncio.to_thread(_Rest, configuration)
-            return cls(rest, loader, await asyncio.to_thread(_files, configuration), clock)
+            return cls(rest, loader, await asyncio.to_thread(_modified, configuration), clock)
         except KubeconfigError:
             raise
+        except (TypeError, AttributeError) as error:  # of the loader, which expects maps and lists
+            raise KubeconfigError(f"cannot use the credentials: {kubeconfig or 'the file'} is no kubeconfig") from error
         except Exception as error:  # the loader's errors have no common base
             raise KubeconfigError(f"cannot use the credentials: {' '.join(str(error).split())}") from error
 
@@ -96,18 +101,20 @@ class Access:
             self._reload_at = self._clock.monotonic() + _RELOAD_SECONDS
             try:
                 if self._loader is None:
-                    await _read(self._configuration, None, None)
+                    await _read(self._configuration, None)
                 else:
-                    await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
-                files = await asyncio.to_thread(_files, self._configuration)
+                    with _plugin_errors():
+                        await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
+                modified = await asyncio.to_thread(_modified, self._configuration)
             except Exception as error:  # the credentials in use may still be valid
                 _log.warning("cannot read the credentials again", extra={"error": str(error)})
                 return
-            if files.certificate is not None and files.certificate != self._files.certificate:
-                self._rest.ssl_context.load_cert_chain(files.certificate.path, self._configuration.key_file)
-            if files.authority is not None and files.authority != self._files.authority:
-                self._rest.ssl_context.load_verify_locations(files.authority.path)
-            self._files = files
+            certificate, authority = self._configuration.cert_file, self._configuration.ssl_ca_cert
+            if certificate and modified[certificate] != self._modified.get(certificate):
+                self._rest.ssl_context.load_cert_chain(certificate, self._configuration.key_file)
+            if authority and modified[authority] != self._modified.get(authority):
+                self._rest.ssl_context.load_verify_locations(authority)
+            self._modified = modified
 
     async def close(self) -> None:
         await self._rest.close()
@@ -128,26 +135,10 @@ class _Rest(RESTClientObject):
         return self.pool_manager
 
 
-class _File(NamedTuple):
-    """`changed` is the time of modification in nanoseconds."""
-
-    path: str
-    changed: int
-
-
-class _Files(NamedTuple):
-    """The files that the TLS session was made from: the client certificate, and the CA certificates of the server."""
-
-    certificate: _File | None
-    authority: _File | None
-
-
-def _files(configuration: Configuration) -> _Files:
-    return _Files(_file(configuration.cert_file), _file(configuration.ssl_ca_cert))
-
-
-def _file(path: str | None) -> _File | None:
-    return _File(path, Path(path).stat().st_mtime_ns) if path else None
+def _modified(configuration: Configuration) -> dict[str, int]:
+    """When the client certificate and the CA certificates of the server were modified, in nanoseconds, by path."""
+    paths = (configuration.cert_file, configuration.ssl_ca_cert)
+    return {path: Path(path).stat().st_mtime_ns for path in paths if path}
 
 
 def _check_address(server: str) -> None:
@@ -164,17 +155,41 @@ def _kubeconfig_paths(given: str | None) -> str | None:
     if not chosen and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return None
     paths = chosen or "~/.kube/config"
-    if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
+    found = [path for path in paths.split(os.pathsep) if path and Path(path).expanduser().is_file()]
+    if not found:
         raise KubeconfigError(f"no kubeconfig at {paths}")
-    return paths
+    with_content = [path for path in found if Path(path).expanduser().read_bytes().strip()]
+    if not with_content:
+        raise KubeconfigError(f"the kubeconfig at {paths} is empty")
+    return os.pathsep.join(with_content)
 
 
-async def _read(configuration: Configuration, paths: str | None, context: str | None) -> KubeConfigLoader | None:
+async def _read(configuration: Configuration, paths: str | None) -> KubeConfigLoader | None:
     """Fill the configuration.  The library reads files on its event loop, so it gets one in a thread."""
     if paths is None:
         await asyncio.to_thread(load_incluster_config, configuration, try_refresh_token=False)
         return None
-    reading = load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=paths, context=context, client_configuration=configuration, persist_config=False
-    )
-    return await asyncio.to_thread(asyncio.run, reading)
+    reading = load_kube_config(config_file=paths, client_configuration=configuration, persist_config=False)  # type: ignore[no-untyped-call]
+    with _plugin_errors():
+        return await asyncio.to_thread(asyncio.run, reading)
+
+
+@contextmanager
+def _plugin_errors() -> Iterator[None]:
+    """Raises KubeconfigError when an exec plugin fails: the library logs that, and goes on without credentials."""
+    said: list[str] = []
+
+    def is_other(record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR:
+            return True
+        said.append(" ".join(record.getMessage().split()))
+        return False
+
+    logger = logging.getLogger(KubeConfigLoader.__module__)
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
+    if said:
+        raise KubeconfigError(f"the exec plugin of the kubeconfig gives no credentials: {said[0]}")

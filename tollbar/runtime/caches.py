@@ -1,8 +1,8 @@
 """The caches of a process: the stores that its parts declare, and one reflector for each resource.
 
 A part that reads a kind declares it (`Caches.store`) during set-up.  Declarations of one name share a store that keeps
-what all of them need.  One list and watch fills all stores of a resource; it uses the selectors of the declaration when
-there is only one store.
+what all of them need.  One list and watch fills all stores of a resource; it uses the selectors and the namespace of
+the declaration when there is only one store.
 
 Hazards: a kind that cannot be listed never syncs, and the process stays unready; while a watch is interrupted its
 stores stay as they are, and the age of the reflector grows.
@@ -31,8 +31,8 @@ _SILENCE: Final = 300.0
 class Cached:
     """A declared store: the objects that `accepts` lets in, projected by `project`, with these indexes.
 
-    `name` tells two stores of one resource apart.  The selectors limit what the API server sends.  `locate` finds the
-    served version of a resource that has several.
+    `name` tells two stores of one resource apart.  The selectors and the namespace limit what the API server sends.
+    `locate` finds the served version of a resource that has several.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Cached:
     accepts: Callable[[Object], bool] | None = None
     field_selector: str = ""
     label_selector: str = ""
+    namespace: str = ""
     locate: Callable[[ListerWatcher], Awaitable[Resource | None]] | None = None
 
 
@@ -86,6 +87,7 @@ class Caches:
                 *(self._stores[cached.name] for cached in declared),
                 field_selector=declared[0].field_selector if len(declared) == 1 else "",
                 label_selector=declared[0].label_selector if len(declared) == 1 else "",
+                namespace=declared[0].namespace if len(declared) == 1 else "",
                 locate=partial(declared[0].locate, client) if declared[0].locate is not None else None,
                 clock=clock,
                 rng=rng,

@@ -32,6 +32,7 @@ TLS_KEY: Final = "tls.key"
 _CA_LIFETIME: Final = timedelta(days=365)
 _LEAF_LIFETIME: Final = timedelta(days=30)
 _BACKDATED: Final = timedelta(minutes=5)
+_RENEW_AT: Final = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,10 @@ class _Pair:
     key: ec.EllipticCurvePrivateKey
 
 
-def ensure(directory: Path, hosts: Sequence[str], now: float, *, renew_at: float = 2 / 3) -> bool:
+def ensure(directory: Path, hosts: Sequence[str], now: float) -> bool:
     """Have a valid CA and a leaf for exactly these DNS names and IP addresses; True when files changed.
 
-    `now` is in seconds since the epoch; a certificate is replaced when `renew_at` of its life is over, and the leaf
+    `now` is in seconds since the epoch; a certificate is replaced when two thirds of its life are over, and the leaf
     also when it names other hosts, does not belong to its key or CA, or cannot be read.  Raises ValueError for a host
     that no certificate can name, OSError when the directory cannot be written.
     """
@@ -53,10 +54,10 @@ def ensure(directory: Path, hosts: Sequence[str], now: float, *, renew_at: float
     bundle = _read_certs(directory / CA_CERT)
     leaf = _read_pair(directory / TLS_CERT, directory / TLS_KEY)
     issuer = bundle[0] if bundle else None
-    if leaf and issuer and _fresh(issuer, moment, renew_at) and _fits(leaf.cert, issuer, names, moment, renew_at):
+    if leaf and issuer and _fresh(issuer, moment) and _fits(leaf.cert, issuer, names, moment):
         return False
     ca = _read_pair(directory / CA_CERT, directory / CA_KEY)
-    if ca is None or not _fresh(ca.cert, moment, renew_at):
+    if ca is None or not _fresh(ca.cert, moment):
         ca = _new_ca(moment)
         trusted = [ca.cert, *(old for old in bundle if old.not_valid_after_utc > moment)]
         _write(directory / CA_KEY, _pem_key(ca.key), 0o600)
@@ -88,9 +89,9 @@ def _subject_name(host: str) -> x509.GeneralName:
     return x509.DNSName(host)
 
 
-def _fresh(cert: x509.Certificate, moment: datetime, renew_at: float) -> bool:
+def _fresh(cert: x509.Certificate, moment: datetime) -> bool:
     start, end = cert.not_valid_before_utc, cert.not_valid_after_utc
-    return start <= moment < start + (end - start) * renew_at
+    return start <= moment < start + (end - start) * _RENEW_AT
 
 
 def _fits(
@@ -98,14 +99,13 @@ def _fits(
     issuer: x509.Certificate,
     names: list[x509.GeneralName],
     moment: datetime,
-    renew_at: float,
 ) -> bool:
     try:
         leaf.verify_directly_issued_by(issuer)
         named = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except Exception:  # any error in a certificate that somebody else made leads to a new one
         return False
-    return _fresh(leaf, moment, renew_at) and set(named) == set(names)
+    return _fresh(leaf, moment) and set(named) == set(names)
 
 
 def _read_certs(path: Path) -> list[x509.Certificate]:

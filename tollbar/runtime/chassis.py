@@ -22,18 +22,17 @@ How kopf is used (kopf 1.45.2):
 """
 
 import asyncio
-import itertools
 import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import kopf
 
 from tollbar.runtime.log import summary
-from tollbar.runtime.service import Service
+from tollbar.runtime.service import Service, ServiceError
 
 _log: Final = logging.getLogger(__name__)
 
@@ -123,7 +122,9 @@ class _Supervisor:
         """A service has ended without being told to, or failed while it stopped."""
         error = None if task.cancelled() else task.exception()
         why = "it ended without being told to" if error is None else summary(error)
-        _log.critical("service failed", extra={"service": service.name, "error": why}, exc_info=error)
+        known = isinstance(error, ServiceError)
+        said = {"service": service.name, "error": str(error) if known else why}
+        _log.critical("service failed", extra=said, exc_info=None if known else error)
         self.failed = True
         self._leave.set()
 
@@ -172,20 +173,11 @@ class _Phase:
             await asyncio.wait(running, timeout=max(seconds, 0.0))
 
 
-class _EndlessBackoff:
-    """Seconds between retries of kopf's own requests; kopf ends the process when a finite list is used up."""
-
-    def __iter__(self) -> Iterator[float]:
-        return itertools.chain((1.0, 2.0, 5.0), itertools.repeat(15.0))
-
-
 def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.process.ultimate_exiting_timeout = None  # `shutdown_timeout` applies instead
     settings.posting.enabled = False
     settings.scanning.disabled = True
-    settings.watching.chunk_size = 500
-    settings.networking.error_backoffs = _EndlessBackoff()
     return settings
 
 

@@ -78,12 +78,12 @@ def _is_another(error: Invalid) -> bool:
 
 
 def _only_status(claim: Object, status: Object) -> Object:
-    """The body for a PUT of the status, which ignores the spec and the rest of the metadata."""
+    """The body for a PUT of the status, which ignores the spec and the metadata but for these fields."""
     meta = metadata(claim)
+    kept = ("namespace", "name", "generateName", "uid", "resourceVersion")
     return {
-        "apiVersion": RESOURCE_CLAIMS.api_version,
-        "kind": RESOURCE_CLAIMS.kind,
-        "metadata": {name: meta[name] for name in ("namespace", "name", "uid", "resourceVersion")},
+        **RESOURCE_CLAIMS.type_meta,
+        "metadata": {name: meta[name] for name in kept if name in meta},
         "status": status,
     }
 

@@ -11,22 +11,24 @@ Hazard: while the API server is down every call raises `Unreachable`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from copy import copy
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import orjson
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime.access import Access
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import (
     ApiError,
+    NotLeading,
     TooManyRequests,
     Unauthorized,
     Unreachable,
@@ -35,6 +37,10 @@ from tollbar.runtime.errors import (
 )
 from tollbar.runtime.limits import Pause, TokenBucket
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.outage import Outage
+
+if TYPE_CHECKING:
+    from tollbar.runtime.access import Access
 
 CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0
@@ -75,12 +81,17 @@ class Client:
         metrics: Metrics,
         user_agent: str,
         clock: Clock,
+        outage: Outage | None,
+        request_timeout: float | None,
     ) -> None:
         self._access = access
+        self._request_timeout = request_timeout
         self._slots = asyncio.Semaphore(in_flight)
         self._pause = Pause(clock)
         self._bucket = TokenBucket(qps, burst or max(1, int(2 * qps)), clock) if qps > 0 else None
         self._clock = clock
+        self._outage = outage
+        self._may_write: Callable[[], bool] | None = None
         self._requests = metrics.counter("rest_client_requests_total")
         self._host = urlsplit(access.host).netloc
         # Not compressed: decompression would cost the one core of this process more than the network does.
@@ -91,25 +102,42 @@ class Client:
         cls,
         *,
         kubeconfig: str | None,
-        context: str | None = None,
         qps: float = 0,
         burst: int = 0,
         in_flight: int = 128,
         metrics: Metrics,
         user_agent: str,
         clock: Clock | None = None,
+        outage: Outage | None = None,
+        request_timeout: float | None = None,
     ) -> "Client":
         """Read the credentials; no request is made yet.
 
         Without `kubeconfig` (one path, or several joined by the path separator) the order is `$KUBECONFIG`, the
         service account of the Pod, `~/.kube/config`.  `qps` 0 means no limit of our own, `burst` 0 twice the qps;
-        `in_flight` bounds concurrent calls, watches excepted.  Raises KubeconfigError.
+        `in_flight` bounds concurrent calls, watches excepted; `outage` hears of failures.  `request_timeout`, in
+        seconds, replaces the deadlines of all calls but watches; a call for which it is over is not repeated
+        (`tollbar.runtime.retry`).  Raises KubeconfigError.
         """
         clock = clock or SystemClock()
-        access = await Access.load(kubeconfig, context, clock)
+        access = await (await asyncio.to_thread(_access)).load(kubeconfig, clock)
         return cls(
-            access, qps=qps, burst=burst, in_flight=in_flight, metrics=metrics, user_agent=user_agent, clock=clock
+            access,
+            qps=qps,
+            burst=burst,
+            in_flight=in_flight,
+            metrics=metrics,
+            user_agent=user_agent,
+            clock=clock,
+            outage=outage,
+            request_timeout=request_timeout,
         )
+
+    def guarded(self, may_write: Callable[[], bool]) -> "Client":
+        """The same client, but its writes raise NotLeading where `may_write` says no at the moment of sending."""
+        guarded = copy(self)
+        guarded._may_write = may_write
+        return guarded
 
     async def close(self) -> None:
         await self._access.close()
@@ -119,8 +147,8 @@ class Client:
         """The base URL of the API server."""
         return self._access.host
 
-    async def get(self, res: Resource, name: str, namespace: str = "", *, timeout: float = CALL_TIMEOUT) -> Object:
-        return _decode("GET", await self.raw("GET", res.path(namespace, name), timeout=timeout))
+    async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
+        return _decode("GET", await self.raw("GET", res.path(namespace, name)))
 
     async def list(
         self,
@@ -131,8 +159,6 @@ class Client:
         field_selector: str = "",
         limit: int = 500,
         continue_: str = "",
-        resource_version: str = "",
-        timeout: float = LIST_TIMEOUT,
     ) -> Object:
         """One page as the decoded list object; `metadata.continue` is the next page's `continue_`.
 
@@ -141,24 +167,21 @@ class Client:
         query = {
             "limit": str(limit),
             "continue": continue_,
-            "resourceVersion": resource_version,
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
         }
-        return _decode("GET", await self.raw("GET", res.path(namespace), query=query, timeout=timeout))
+        return _decode("GET", await self.raw("GET", res.path(namespace), query=query, timeout=LIST_TIMEOUT))
 
-    async def create(self, res: Resource, obj: Object, namespace: str = "", *, timeout: float = CALL_TIMEOUT) -> Object:
+    async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object:
         """Create in the given namespace, by default the object's own.  Raises AlreadyExists."""
         path = res.path(namespace or metadata(obj).get("namespace") or "")
-        return _decode("POST", await self.raw("POST", path, orjson.dumps(obj), timeout=timeout))
+        return _decode("POST", await self.raw("POST", path, orjson.dumps(obj)))
 
-    async def replace(
-        self, res: Resource, obj: Object, subresource: str = "", *, timeout: float = CALL_TIMEOUT
-    ) -> Object:
+    async def replace(self, res: Resource, obj: Object, subresource: str = "") -> Object:
         """PUT the object, which names itself; with its resourceVersion, a newer one at the server is a Conflict."""
         meta = metadata(obj)
         path = res.path(meta.get("namespace") or "", meta["name"], subresource)
-        return _decode("PUT", await self.raw("PUT", path, orjson.dumps(obj), timeout=timeout))
+        return _decode("PUT", await self.raw("PUT", path, orjson.dumps(obj)))
 
     async def patch(
         self,
@@ -171,19 +194,11 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
         force: bool = False,
-        field_validation: str = "",
-        timeout: float = CALL_TIMEOUT,
     ) -> Object:
-        """The patched object.  APPLY needs a `field_manager`.  Raises Invalid, whose `stale` tells what to do."""
-        query = {
-            "fieldManager": field_manager,
-            "force": "true" if force else "",
-            "fieldValidation": field_validation,
-        }
+        """The patched object.  APPLY needs a `field_manager`.  Raises Invalid, whose `refused` tells what to do."""
+        query = {"fieldManager": field_manager, "force": "true" if force else ""}
         path = res.path(namespace, name, subresource)
-        answer = await self.raw(
-            "PATCH", path, orjson.dumps(body), query=query, content_type=patch_type.value, timeout=timeout
-        )
+        answer = await self.raw("PATCH", path, orjson.dumps(body), query=query, content_type=patch_type.value)
         return _decode("PATCH", answer)
 
     async def delete(
@@ -194,7 +209,6 @@ class Client:
         *,
         uid: str = "",
         grace_period_seconds: int | None = None,
-        timeout: float = CALL_TIMEOUT,
     ) -> None:
         """Ask for deletion; finalizers may delay it.  With `uid`, another object of that name is a Conflict."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -202,7 +216,7 @@ class Client:
             options["preconditions"] = {"uid": uid}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
-        await self.raw("DELETE", res.path(namespace, name), orjson.dumps(options), timeout=timeout)
+        await self.raw("DELETE", res.path(namespace, name), orjson.dumps(options))
 
     async def served(self, group_version: str) -> set[str]:
         """The plural names that discovery lists for `v1` or `group/version`; empty when it is not served."""
@@ -266,13 +280,18 @@ class Client:
         """
         async with self._slots:
             await self._turn()
+            sent = self._clock.monotonic()
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(timeout if self._request_timeout is None else self._request_timeout):
                     async with await self._send(method, path, query, body, content_type, accept) as response:
                         answer = await response.read()
             except _FAILURES as error:
-                raise self._unreachable(method, error) from error
-        self._count(method, str(response.status))
+                if isinstance(error.__cause__, NotLeading):
+                    raise NotLeading(method=method) from error
+                unreachable = self._unreachable(method, error, sent)
+                unreachable.final = self._request_timeout is not None and isinstance(error, TimeoutError)
+                raise unreachable from error
+        self._count(method, response.status)
         if response.status >= 300:
             raise self._refusal(method, response, answer)
         return answer
@@ -298,26 +317,29 @@ class Client:
             headers["Accept"] = accept
         if body is not None:
             headers["Content-Type"] = content_type
+        data = body if body is None or self._may_write is None else _Guarded(body, self._may_write)
         text = urlencode([pair for pair in query.items() if pair[1]]) if query else ""
         url = URL(f"{self._access.host}{path}?{text}" if text else f"{self._access.host}{path}", encoded=True)
         return await self._access.session().request(
-            method, url, data=body, headers=headers, allow_redirects=False, **self._access.options
+            method, url, data=data, headers=headers, allow_redirects=False, **self._access.options
         )
 
     async def _lines(self, path: str, query: dict[str, str], inactivity: float) -> AsyncGenerator[bytes, None]:
         """The lines of a stream without an upper bound on their length."""
         response: aiohttp.ClientResponse | None = None
+        heard = self._clock.monotonic()
         try:
             async with asyncio.timeout(inactivity):
                 response = await self._send("GET", path, query)
                 refused = await response.read() if response.status != 200 else None
-            self._count("GET", str(response.status))
+            self._count("GET", response.status)
             if refused is not None:
                 raise self._refusal("GET", response, refused)
             tail = b""
             while True:
                 async with asyncio.timeout(inactivity):
                     chunk = await response.content.readany()
+                heard = self._clock.monotonic()
                 if not chunk:
                     break
                 *lines, tail = (tail + chunk).split(b"\n")
@@ -326,19 +348,27 @@ class Client:
             if tail:
                 raise Unreachable("the watch was cut within an event", method="GET")
         except _FAILURES as error:
-            raise self._unreachable("GET", error, counted=response is not None) from error
+            silent = response is None or isinstance(error, TimeoutError)
+            raise self._unreachable("GET", error, heard if silent else None, counted=response is not None) from error
         finally:
             if response is not None:
                 response.close()
 
-    def _count(self, method: str, code: str) -> None:
-        self._requests.labels(code, method, self._host).inc()
+    def _count(self, method: str, status: int) -> None:
+        self._requests.labels(str(status), method, self._host).inc()
+        if self._outage is not None and status < 500:
+            self._outage.answered()
 
-    def _unreachable(self, method: str, error: BaseException, *, counted: bool = False) -> Unreachable:
+    def _unreachable(
+        self, method: str, error: BaseException, since: float | None, *, counted: bool = False
+    ) -> Unreachable:
         if not counted:
-            self._count(method, "<error>")
+            self._requests.labels("<error>", method, self._host).inc()
         sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-        return Unreachable(f"{type(error).__name__}: {str(error) or 'no answer in time'}", method=method, sent=sent)
+        why = f"{type(error).__name__}: {str(error) or 'no answer in time'}"
+        unreachable = Unreachable(why, method=method, sent=sent)
+        unreachable.in_outage = self._outage is not None and self._outage.failed(why, since)
+        return unreachable
 
     def _refusal(self, method: str, response: aiohttp.ClientResponse, body: bytes) -> ApiError:
         asked = _seconds(response.headers.get("Retry-After"))
@@ -347,7 +377,31 @@ class Client:
             self._pause.extend(min(asked, LONGEST_PAUSE))
         if isinstance(error, Unauthorized):
             self._access.reload_soon()
+        if response.status >= 500 and self._outage is not None:
+            error.in_outage = self._outage.failed(str(error), None)
         return error
+
+
+class _Guarded(aiohttp.BytesPayload):
+    """A body that asks once more before it is written: until then the call may have waited for its turn, for a
+    connection, or with the whole process.  Headers without their body have no effect.
+    """
+
+    def __init__(self, body: bytes, may_write: Callable[[], bool]) -> None:
+        super().__init__(body)
+        self._may_write = may_write
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if not self._may_write():
+            raise NotLeading
+        await super().write_with_length(writer, content_length)
+
+
+def _access() -> "type[Access]":
+    """Imported when somebody connects: the library takes as long as all else that a process imports."""
+    from tollbar.runtime.access import Access
+
+    return Access
 
 
 def _decode(method: str, body: bytes) -> Object:

@@ -9,7 +9,7 @@ sentence; every field is used by at least one process.
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -78,16 +78,13 @@ def _selector(value: object) -> Object:
     return value
 
 
-def _dns_label(value: str) -> str:
-    if problems := names.dns_label(value):
-        raise ValueError(problems[0])
-    return value
+def _valid(problems_of: Callable[[str], list[str]]) -> AfterValidator:
+    def check(value: str) -> str:
+        if problems := problems_of(value):
+            raise ValueError(problems[0])
+        return value
 
-
-def _dns_subdomain(value: str) -> str:
-    if problems := names.dns_subdomain(value):
-        raise ValueError(problems[0])
-    return value
+    return AfterValidator(check)
 
 
 Seconds = Annotated[float, PlainValidator(_duration), PlainSerializer(_duration_text)]
@@ -106,8 +103,9 @@ class LeaderElection(_Section):
     """A Lease in the system namespace; see `tollbar.runtime.leader` for what the three periods mean."""
 
     enabled: bool = True
-    """Whether to hold the Lease while working, as several replicas need."""
-    lease_name: Annotated[str, AfterValidator(_dns_subdomain)] = "tollbar-controllers"
+    """Whether the controllers hold the Lease while they work, as several replicas need.  The webhook gates Pods only
+    while it is renewed; with false, always."""
+    lease_name: Annotated[str, _valid(names.dns_subdomain)] = "tollbar-controllers"
     """Name of the Lease; the Role in the manifests names it."""
     lease_duration: Seconds = 15.0
     """How long others wait for a leader that is silent."""
@@ -180,7 +178,7 @@ class Configuration(_Section):
     claims: Literal["Complement", "Replace", "Disabled"] = "Complement"
     """Complement works beside kube-controller-manager's ResourceClaim controller, on reservations of workloads; Replace
     does that one's work too, and it must not run; Disabled leaves ResourceClaims alone."""
-    system_namespace: Annotated[str, AfterValidator(_dns_label)] = wellknown.SYSTEM_NAMESPACE
+    system_namespace: Annotated[str, _valid(names.dns_label)] = wellknown.SYSTEM_NAMESPACE
     """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched.  In a Pod, $POD_NAMESPACE
     says it (`tollbar.runtime.options`)."""
     managed_namespace_selector: Selector = Field(default_factory=_all_but_system)

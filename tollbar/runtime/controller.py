@@ -2,12 +2,14 @@
 
 The reconcile function gets a key and nothing else; it reads the objects from the stores.
 
-Invariants: every outcome is counted in one metric and writes one log line; Done and RetryAfter reset the back-off of a
+Invariants: every outcome is counted in one metric and writes one log line, for debugging only if it is a failure in an
+outage of the API server; Done and RetryAfter reset the back-off of a
 key, every other outcome lengthens it; an exception in a reconcile never ends a worker; a worker yields to the event
 loop between two reconciles; a stopped controller lets running reconciles finish for at most `grace` seconds, and starts
 no new ones.
 
-The watches are connected when the loop starts, not before: a queue without workers would grow without bound.
+The watches are connected when the loop starts, not before: a queue without workers would grow without bound.  A loop
+that was stopped may run again: it begins with the objects that are there, like the first time.
 Hazard: a reconcile that never returns occupies one worker.
 """
 
@@ -38,7 +40,7 @@ GRACE: Final = 4.0
 
 
 class Controller(Generic[K]):
-    """`workers` concurrent reconciles of different keys.  Runs once: stopping closes the queue for good."""
+    """`workers` concurrent reconciles of different keys.  While it does not run, its queue is closed."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Controller(Generic[K]):
         self._clock = clock
         self._grace = grace
         self._serial = itertools.count(1)
+        self._connected = False
         self._total = metrics.counter("controller_runtime_reconcile_total")
         self._errors = metrics.counter("controller_runtime_reconcile_errors_total").labels(name)
         self._terminal = metrics.counter("controller_runtime_terminal_reconcile_errors_total").labels(name)
@@ -91,7 +94,12 @@ class Controller(Generic[K]):
                 await asyncio.wait(workers)
 
     def connect(self) -> None:
-        """Let the watches add keys to the queue from now on.  Call it once, when the workers start."""
+        """Let the watches add keys to the queue from now on.  Call it when the workers start."""
+        self.queue.open()
+        if self._connected:
+            self.resync()
+            return
+        self._connected = True
         for watch in self.watches:
             watch.connect(self.queue)
 
@@ -122,7 +130,7 @@ class Controller(Generic[K]):
             outcome = await self.reconcile(key)
         except ApiError as error:  # a stack trace would add nothing to the server's answer
             self._fail(key, at_most=MAX_API_BACKOFF)
-            _log.error("reconcile failed", extra={"error": str(error)})
+            _log.log(error.level(logging.ERROR), "reconcile failed", extra={"error": str(error)})
             return
         except Exception:
             self._fail(key)

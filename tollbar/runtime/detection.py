@@ -3,13 +3,15 @@
 import logging
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 
 from tollbar.model.objects import Object
 from tollbar.model.resources import (
+    DEVICE_TAINT_RULES,
     POD_GROUPS,
     RESOURCE_CLAIMS,
     SELF_SUBJECT_ACCESS_REVIEWS,
@@ -19,6 +21,7 @@ from tollbar.model.resources import (
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
+from tollbar.runtime.reflector import ListerWatcher
 from tollbar.runtime.retry import READ
 
 _log: Final = logging.getLogger(__name__)
@@ -28,6 +31,7 @@ _SUBJECT_ACCESS_REVIEWS: Final = replace(
 )
 _NEW: Final = (sys.maxsize, 0)
 _POD_GROUP_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
+_DEVICE_TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,11 @@ class ServerVersion:
             try:
                 version = await _version(self._client)
             except ApiError as error:
-                _log.warning("cannot read the version of the API server", extra={"error": str(error)})
+                _log.log(
+                    error.level(logging.WARNING),
+                    "cannot read the version of the API server",
+                    extra={"error": str(error)},
+                )
                 version = ""
             self._known = minor_of(version) if version else self._known
             self._due = self._clock.monotonic() + (self.AGE if version else self.RETRY)
@@ -96,16 +104,19 @@ async def _version(client: Client) -> str:
     return str(said.get("gitVersion") or "") if isinstance(said, dict) else ""
 
 
-class Discovery(Protocol):
-    """The part of the client that lists served resources."""
-
-    async def served(self, group_version: str) -> set[str]: ...
-
-
-async def pod_groups(client: Discovery) -> Resource | None:
+async def pod_groups(client: ListerWatcher) -> Resource | None:
     """PodGroups (scheduling.k8s.io, KEP-4671) in the newest version that is served; None when none is."""
-    for version in _POD_GROUP_VERSIONS:
-        found = replace(POD_GROUPS, version=version)
+    return await _newest(client, POD_GROUPS, _POD_GROUP_VERSIONS)
+
+
+async def device_taint_rules(client: ListerWatcher) -> Resource | None:
+    """DeviceTaintRules (resource.k8s.io, KEP-5055) in the newest version that is served; None when none is."""
+    return await _newest(client, DEVICE_TAINT_RULES, _DEVICE_TAINT_RULE_VERSIONS)
+
+
+async def _newest(client: ListerWatcher, resource: Resource, versions: Iterable[str]) -> Resource | None:
+    for version in versions:
+        found = replace(resource, version=version)
         if found.plural in await READ(client.served, found.api_version):
             return found
     return None
@@ -113,8 +124,7 @@ async def pod_groups(client: Discovery) -> Resource | None:
 
 async def user_name(client: Client) -> str:
     """The user name that the API server knows this client by (SelfSubjectReview).  Raises ApiError."""
-    review: Object = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind}
-    answer: Object = await READ(client.create, SELF_SUBJECT_REVIEWS, review)
+    answer: Object = await READ(client.create, SELF_SUBJECT_REVIEWS, SELF_SUBJECT_REVIEWS.type_meta)
     return str(answer["status"]["userInfo"]["username"])
 
 
@@ -126,11 +136,7 @@ async def may(client: Client, verb: str, group: str, resource: str, subresource:
     kind = _SUBJECT_ACCESS_REVIEWS if user else SELF_SUBJECT_ACCESS_REVIEWS
     subject: Object = {"user": user, "groups": ["system:authenticated"]} if user else {}
     attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
-    review = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "spec": {**subject, "resourceAttributes": attributes},
-    }
+    review = {**kind.type_meta, "spec": {**subject, "resourceAttributes": attributes}}
     answer: Object = await READ(client.create, kind, review)
     return bool(answer["status"]["allowed"])
 

@@ -24,7 +24,7 @@ async def find(client: Client, group: str, plural: str) -> Resource | None:
     """
     for version in await _versions(client, group):
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        for found in await _items(client, prefix, "resources"):
+        for found in (await _get(client, prefix)).get("resources") or ():
             if found.get("name") == plural and set(found.get("verbs") or ()) >= _VERBS:
                 return Resource(group, version, plural, str(found["kind"]), bool(found.get("namespaced")))
     return None
@@ -38,10 +38,6 @@ async def _versions(client: Client, group: str) -> Iterable[str]:
     served = [str(each["version"]) for each in answer.get("versions") or ()]
     preferred = (answer.get("preferredVersion") or {}).get("version")
     return sorted(served, key=lambda version: version != preferred)
-
-
-async def _items(client: Client, path: str, field: str) -> list[Object]:
-    return (await _get(client, path)).get(field) or []
 
 
 async def _get(client: Client, path: str) -> Object:

@@ -4,6 +4,7 @@ Conflict and NotFound are ordinary outcomes, which reconcilers match.  `Unreacha
 a write took effect is then unknown, unless `sent` is false.
 """
 
+import logging
 from typing import Any, Final
 
 import orjson
@@ -20,8 +21,10 @@ class ApiError(Exception):
     """An answer of 300 or above, or no answer at all (status 0).
 
     `details` is the Status object's field of that name; `retry_after` is in seconds, None when the server named none;
-    `method` is the HTTP method of the call.
+    `method` is the HTTP method of the call; `in_outage` tells that it failed in an outage, which the client has logged.
     """
+
+    in_outage = False
 
     def __init__(
         self,
@@ -54,6 +57,10 @@ class ApiError(Exception):
         """
         return self.message.startswith("admission webhook ") and " denied the request" in self.message
 
+    def level(self, usual: int) -> int:
+        """The level at which to log this error, by default the usual one."""
+        return logging.DEBUG if self.in_outage else usual
+
     def __str__(self) -> str:
         shown = self.message if len(self.message) <= _SHOWN else self.message[:_SHOWN] + "..."
         return f"{self.status} {self.reason}: {shown}"
@@ -72,7 +79,10 @@ class AlreadyExists(ApiError):
 
 
 class Invalid(ApiError):
-    """422: refused by validation, or a JSON Patch that does not fit the object any more."""
+    """422: refused, or a `test` or path of a JSON Patch failed, which names no cause and is not `refused`.
+
+    In the second case, read the object and patch it again.
+    """
 
     @property
     def causes(self) -> list[dict[str, Any]]:
@@ -82,11 +92,6 @@ class Invalid(ApiError):
     @property
     def refused(self) -> bool:
         return bool(self.causes) or super().refused
-
-    @property
-    def stale(self) -> bool:
-        """Whether a `test` or path of a JSON Patch failed, which names no cause: read the object and patch it again."""
-        return not self.refused
 
 
 class Forbidden(ApiError):
@@ -114,11 +119,22 @@ class ServerError(ApiError):
 
 
 class Unreachable(ApiError):
-    """No answer: a connection error, a timeout, no JSON.  `sent` is false when the request never left this process."""
+    """No answer: a connection error, a timeout, no JSON.  `sent` is false when the request never left this process.
 
-    def __init__(self, message: str, *, method: str = "", sent: bool = True) -> None:
+    `final` tells that the user has limited the time of a request, and it is over: it is not repeated.
+    """
+
+    def __init__(self, message: str, *, method: str = "", sent: bool = True, final: bool = False) -> None:
         super().__init__(0, "Unreachable", message, method=method)
         self.sent = sent
+        self.final = final
+
+
+class NotLeading(ApiError):
+    """A write of the leader's that was not sent, because another process may hold the lease by now."""
+
+    def __init__(self, *, method: str = "") -> None:
+        super().__init__(0, "NotLeading", "not sent: this process may have lost the lease", method=method)
 
 
 _BY_STATUS: Final[dict[int, type[ApiError]]] = {

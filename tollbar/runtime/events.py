@@ -148,8 +148,7 @@ class Recorder:
         suffix = f".{next(self._serial):x}"
         name = waiting.regarding["name"][: _NAME_LIMIT - len(suffix)].rstrip(".-") + suffix
         event = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
+            **EVENTS.type_meta,
             "metadata": {"namespace": namespace, "name": name},
             "eventTime": timestamps.micro_time(waiting.seen),
             "type": waiting.event.type,

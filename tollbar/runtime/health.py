@@ -9,6 +9,8 @@ reports it afterwards, so that repeated short blocks are noticed.
 
 import asyncio
 import logging
+import os
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -18,7 +20,7 @@ from aiohttp import web
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.config import Address
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.service import Background, Service
+from tollbar.runtime.service import Background, Service, ServiceError
 
 _log: Final = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ class Health:
         self._alive: dict[str, Check] = {"ping": lambda: None}
         self._ready: dict[str, Check] = {"ping": lambda: None, "shutdown": self._shutting_down}
         self._serving = False
-        self.readiness: Service = _Readiness(self)
+        self.readiness: Service = Background("readiness", self._be_ready)
         """The process is ready only while this runs: put it in the last phase, so that it stops first."""
 
     def alive(self, name: str, check: Check) -> None:
@@ -50,20 +52,20 @@ class Health:
     def servers(self, probes: Address, metrics: Address) -> tuple["HttpServer", ...]:
         """One server for the probes and one for /metrics, or one for both when the addresses are the same."""
         if probes == metrics:
-            return (HttpServer("probes and metrics", self._app(probes=True, metrics=True), probes),)
+            return (HttpServer("probes and metrics", self._runner(probes=True, metrics=True), probes),)
         return (
-            HttpServer("probes", self._app(probes=True), probes),
-            HttpServer("metrics", self._app(metrics=True), metrics),
+            HttpServer("probes", self._runner(probes=True), probes),
+            HttpServer("metrics", self._runner(metrics=True), metrics),
         )
 
-    def _app(self, *, probes: bool = False, metrics: bool = False) -> web.Application:
+    def _runner(self, *, probes: bool = False, metrics: bool = False) -> web.AppRunner:
         app = web.Application()
         if probes:
             app.router.add_get("/healthz", self._healthz)
             app.router.add_get("/readyz", self._readyz)
         if metrics:
             app.router.add_get("/metrics", self._scrape)
-        return app
+        return web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return _report("healthz", self._alive, verbose="verbose" in request.query)
@@ -76,6 +78,13 @@ class Health:
 
     def _shutting_down(self) -> str | None:
         return None if self._serving else "the process is starting or winding down"
+
+    async def _be_ready(self) -> None:
+        self._serving = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._serving = False
 
 
 def _report(endpoint: str, checks: dict[str, Check], *, verbose: bool) -> web.Response:
@@ -96,53 +105,52 @@ def _failure(check: Check) -> str | None:
         return f"the check raised {type(error).__name__}"
 
 
-class _Readiness:
-    name = "readiness"
-
-    def __init__(self, health: Health) -> None:
-        self._health = health
-
-    async def run(self, stop: asyncio.Event) -> None:
-        self._health._serving = True
-        try:
-            await stop.wait()
-        finally:
-            self._health._serving = False
-
-
 class HttpServer:
-    """A service that serves an aiohttp application without TLS.  Fails when the address is taken."""
+    """A service: serves an aiohttp application, with TLS if there is a context.
 
-    def __init__(self, name: str, app: web.Application, address: Address) -> None:
+    Raises ServiceError when it cannot listen, because the address is taken, say.
+    """
+
+    def __init__(
+        self, name: str, runner: web.AppRunner, address: Address, context: ssl.SSLContext | None = None
+    ) -> None:
         self.name = name
         self.listening = asyncio.Event()
         self.port = address.port
         """The port in use once `listening` is set; differs from the address for port 0."""
-        self._app = app
+        self._runner = runner
         self._host = address.host
+        self._context = context
 
     async def run(self, stop: asyncio.Event) -> None:
-        runner = web.AppRunner(self._app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        await runner.setup()
+        """Serve until `stop` is set; then let running requests finish."""
+        await self._runner.setup()
         try:
-            site = web.TCPSite(runner, self._host or None, self.port)
-            await site.start()
-            self.port = runner.addresses[0][1]
+            site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
+            try:
+                await site.start()
+            except OSError as error:
+                why = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
+                raise ServiceError(f"cannot listen at {self._host or '*'}:{self.port}: {why}") from error
+            self.port = self._runner.addresses[0][1]
             _log.info("listening", extra={"server": self.name, "port": self.port})
             self.listening.set()
             await stop.wait()
+            await site.stop()
+            await self.drain()
         finally:
-            await runner.cleanup()
+            await self._runner.cleanup()
+
+    async def drain(self) -> None:
+        """Wait for requests that aiohttp's own shutdown would cut off: none of those for probes and metrics."""
 
 
 class LoopLag:
-    """A service that measures the lag of the event loop, and a check of it.
+    """Measures the lag of the event loop (`run`), and a check of it.
 
     The check fails when one of the last ten wake-ups (one a second) was more than `limit` seconds late, or the next one
     is overdue by as much.
     """
-
-    name = "event loop lag"
 
     def __init__(self, clock: Clock, limit: float = 5.0) -> None:
         self._clock = clock
@@ -157,10 +165,8 @@ class LoopLag:
         worst = max(overdue, *self._late, 0.0)
         return f"the event loop was blocked for {worst:.1f} s" if worst > self._limit else None
 
-    async def run(self, stop: asyncio.Event) -> None:
-        await Background(self.name, self._measure).run(stop)
-
-    async def _measure(self) -> None:
+    async def run(self) -> None:
+        """Measure until cancelled."""
         self._beat = self._clock.monotonic()
         while True:
             await self._clock.sleep(_BEAT)

@@ -3,7 +3,9 @@
 Each `setup` function gets the manager, declares the stores that it reads and registers what it runs.  `phases` then
 lists the services of the process in the order in which they start; they stop in reverse (`tollbar.runtime.chassis`).
 
-Every replica fills its caches; only the leader runs what is registered with `leads`.
+Every replica fills its caches; only the leader runs what is registered with `leads`.  A leader that loses the lease
+ends that, keeps its caches and is a standby again; so what leads may begin several times in a process, and has to begin
+each time as if the process had just started.
 """
 
 import asyncio
@@ -12,7 +14,8 @@ import random
 import socket
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from tollbar.model.objects import Object
 from tollbar.runtime.caches import Caches
@@ -24,10 +27,6 @@ from tollbar.runtime.health import Health, LoopLag
 from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import Background, LeaderServices, Service
-
-_LEASE_ANSWER_TIMEOUT: Final = 60.0
-"""Seconds without an answer to a call about the lease after which the liveness check fails."""
-
 
 Run: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 """Something that runs until it is cancelled."""
@@ -57,11 +56,21 @@ class Manager:
         self.lease_annotations: dict[str, str] = {}
         """Annotations that the holder of the Lease writes on it with every renewal."""
         self.lease_taken_over: Object = {}
-        """The Lease as its last holder left it; empty while this process has not led, and without election."""
+        """The Lease as its last holder left it when this process took it; empty before, and without election."""
         self._recorders: dict[str, Recorder] = {}
         self._background: list[Service] = []
         self._serving: list[Service] = []
         self._leading: dict[str, Run] = {}
+        self._elector: Elector | None = None
+
+    @cached_property
+    def leader_client(self) -> Client:
+        """The client for writes of the leader that no precondition makes safe where two processes make them.
+
+        Such are creations under generated names, and allocations of devices to different claims.  A process that was
+        suspended until another one led does not send them: they raise NotLeading.
+        """
+        return self.client.guarded(lambda: self._elector is None or self._elector.may_write)
 
     def recorder(self, controller: str) -> Recorder:
         """The recorder that reports Events as `tollbar.dev/<controller>`; it runs on every replica."""
@@ -82,7 +91,7 @@ class Manager:
         self._serving.append(service)
 
     def leads(self, name: str, run: Run) -> None:
-        """Run this while leading, until it is cancelled."""
+        """Run this while leading, until it is cancelled; again whenever this process leads again."""
         self._leading[name] = run
 
     @property
@@ -105,7 +114,7 @@ class Manager:
         lease, work = self._elected(election_client)
         return (
             lease,
-            (*self.health.servers(*addresses), lag),
+            (*self.health.servers(*addresses), Background("event loop lag", lag.run)),
             (Background("reflectors", self.caches.run),),
             self._background,
             (*self._serving, *work),
@@ -119,7 +128,7 @@ class Manager:
         if client is None:
             return (), (Background("controllers", self._lead),)
         election = self.configuration.leader_election
-        elector = Elector(
+        elector = self._elector = Elector(
             client,
             name=election.lease_name,
             namespace=self.configuration.system_namespace,
@@ -133,8 +142,6 @@ class Manager:
             annotations=self.lease_annotations,
             takes_over=self._take_over,
         )
-        unanswered = "no call about the lease was answered for a minute"
-        self.health.alive("lease", lambda: unanswered if elector.answer_age > _LEASE_ANSWER_TIMEOUT else None)
         services = LeaderServices(elector.run, self._lead)
         return (services.lease,), (services.work,)
 

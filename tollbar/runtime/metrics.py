@@ -29,6 +29,11 @@ class Metric:
 _QUEUE_BUCKETS: Final = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _RECONCILE_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _ADMISSION_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_SCHEDULING_BUCKETS: Final = tuple(0.001 * 2**i for i in range(15))
+_POINT_BUCKETS: Final = tuple(0.0001 * 2**i for i in range(12))
+_PLUGIN_BUCKETS: Final = tuple(0.00001 * 1.5**i for i in range(20))
+_SLI_BUCKETS: Final = tuple(0.01 * 2**i for i in range(20))
+_BINDING_BUCKETS: Final = tuple(0.1 * 2**i for i in range(14))
 _HOLD_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 TABLE: Final[tuple[Metric, ...]] = (
@@ -94,7 +99,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     Metric(
         "dynamic_resource_allocation_resourceclaim_creates_total",
         "counter",
-        "ResourceClaims made from templates, by success or failure.",
+        "ResourceClaims made from templates, or by the scheduler for extended resources, by success or failure.",
         ("status", "admin_access", "owner_api_group", "owner_api_kind"),
     ),
     Metric(
@@ -102,6 +107,103 @@ TABLE: Final[tuple[Metric, ...]] = (
         "gauge",
         "ResourceClaims by allocation, admin access and source: resource_claim_template, extended_resource or empty.",
         ("allocated", "admin_access", "source"),
+    ),
+    # The scheduler (kube-scheduler).
+    Metric(
+        "scheduler_schedule_attempts_total",
+        "counter",
+        "Attempts to schedule a Pod, by result: scheduled, unschedulable or error.",
+        ("result", "profile"),
+    ),
+    Metric(
+        "scheduler_scheduling_attempt_duration_seconds",
+        "histogram",
+        "Seconds per attempt, with the binding.",
+        ("result", "profile"),
+        _SCHEDULING_BUCKETS,
+    ),
+    Metric(
+        "scheduler_scheduling_algorithm_duration_seconds",
+        "histogram",
+        "Seconds to look for a Node.",
+        (),
+        _SCHEDULING_BUCKETS,
+    ),
+    Metric(
+        "scheduler_pod_scheduling_sli_duration_seconds",
+        "histogram",
+        "Seconds from when a Pod first could be tried until it is bound, by the number of attempts.",
+        ("attempts",),
+        _SLI_BUCKETS,
+    ),
+    Metric(
+        "scheduler_pod_scheduling_attempts",
+        "histogram",
+        "Attempts until a Pod is bound.",
+        (),
+        (1.0, 2.0, 4.0, 8.0, 16.0),
+    ),
+    Metric(
+        "scheduler_pod_scheduled_after_flush_total",
+        "counter",
+        "Pods that were bound after no event but the flush had made the scheduler try them again.",
+    ),
+    Metric("scheduler_pending_pods", "gauge", "Pods that wait: active, backoff, unschedulable or gated.", ("queue",)),
+    Metric(
+        "scheduler_queue_incoming_pods_total",
+        "counter",
+        "Pods that entered a queue, by queue and by what brought them there.",
+        ("queue", "event"),
+    ),
+    Metric("scheduler_unschedulable_pods", "gauge", "Pods that wait because of a plugin.", ("plugin", "profile")),
+    Metric("scheduler_cache_size", "gauge", "Nodes, Pods and assumed Pods in the scheduler's cache.", ("type",)),
+    Metric(
+        "scheduler_framework_extension_point_duration_seconds",
+        "histogram",
+        "Seconds that all plugins of an extension point take together.",
+        ("extension_point", "status", "profile"),
+        _POINT_BUCKETS,
+    ),
+    Metric(
+        "scheduler_plugin_execution_duration_seconds",
+        "histogram",
+        "Seconds of one plugin at one extension point, in a tenth of the attempts.",
+        ("plugin", "extension_point", "status"),
+        _PLUGIN_BUCKETS,
+    ),
+    Metric(
+        "scheduler_plugin_evaluation_total",
+        "counter",
+        "Calls of a plugin's PreFilter, Filter, PreScore and Score, once for each Node that it looks at.",
+        ("plugin", "extension_point", "profile"),
+    ),
+    Metric(
+        "scheduler_permit_wait_duration_seconds",
+        "histogram",
+        "Seconds for which Permit let a Pod wait.",
+        ("result",),
+        _SCHEDULING_BUCKETS,
+    ),
+    Metric("scheduler_preemption_attempts_total", "counter", "Attempts to make room by deleting other Pods."),
+    Metric(
+        "scheduler_preemption_victims",
+        "histogram",
+        "Pods that one preemption deletes.",
+        (),
+        (1, 2, 4, 8, 16, 32, 64),
+    ),
+    Metric(
+        "scheduler_dra_bindingconditions_allocations_total",
+        "counter",
+        "Devices with binding conditions, by how the wait for them ended: success, failure, timeout or error.",
+        ("profile", "driver", "status"),
+    ),
+    Metric(
+        "scheduler_dra_bindingconditions_wait_duration_seconds",
+        "histogram",
+        "Seconds for which PreBind waited for binding conditions, for each device of the Pod.",
+        ("profile", "driver", "status"),
+        _BINDING_BUCKETS,
     ),
     # Tollbar.
     Metric(
@@ -154,9 +256,9 @@ TABLE: Final[tuple[Metric, ...]] = (
 class Metrics:
     """The metrics of one process.  Two instances never share a series, so tests need no clean-up."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # one extra series per counter that nobody reads
-        self.registry = registry if registry is not None else CollectorRegistry(auto_describe=True)
+        self.registry = CollectorRegistry(auto_describe=True)
         self._rows = {row.name: row for row in TABLE}
         self._metrics: dict[str, Counter | Gauge | Histogram] = {}
 

@@ -3,17 +3,15 @@
 They are named as in kube-controller-manager and controller-runtime.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeVar
 
 import click
 
-from tollbar.runtime.config import ConfigError, Configuration, load
+from tollbar.runtime.config import ConfigError
 
-Run: TypeAlias = Callable[[Configuration, str | None], int]
-"""Runs a process with its configuration and the path of a kubeconfig (None: as `Client.connect` finds it) and returns
-its exit code."""
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,25 @@ COMMON: Final = (
     Flag("log.verbosity", ("-v", "--v", "verbosity"), "Verbosity of the log; 4 and more is debug.", click.INT),
     Flag("log.format", ("--log-format",), "Shape of the log lines.", click.Choice(["text", "json"])),
 )
+LIMITS: Final = (
+    Flag("clientConnection.qps", ("--kube-api-qps",), "Calls a second to the API server; 0 for no limit.", click.FLOAT),
+    Flag("clientConnection.burst", ("--kube-api-burst",), "Calls at once above that rate.", click.INT),
+)
+ELECTING: Final = (
+    Flag(
+        "leaderElection.enabled",
+        ("--leader-elect/--no-leader-elect",),
+        "Whether to hold a Lease while working, as several replicas need.",
+        click.BOOL,
+    ),
+)
 SERVING: Final = (
+    Flag(
+        "leaderElection.enabled",
+        ("--leader-elect/--no-leader-elect",),
+        "Whether the controllers hold a Lease: then Pods are gated only while one of them renews it.",
+        click.BOOL,
+    ),
     Flag(
         "admission",
         ("--admission",),
@@ -85,19 +101,25 @@ LEADING: Final = (
         " its place.  Disabled: neither.",
         click.Choice(["Complement", "Replace", "Disabled"]),
     ),
-    Flag(
-        "leaderElection.enabled",
-        ("--leader-elect/--no-leader-elect",),
-        "Whether to hold a Lease while working, as several replicas need.",
-        click.BOOL,
-    ),
-    Flag("clientConnection.qps", ("--kube-api-qps",), "Calls a second to the API server; 0 for no limit.", click.FLOAT),
-    Flag("clientConnection.burst", ("--kube-api-burst",), "Calls at once above that rate.", click.INT),
+    *ELECTING,
+    *LIMITS,
 )
 
 
-def command(name: str, run: Run, *, help: str, flags: Sequence[Flag]) -> click.Command:  # noqa: A002
-    """A command that loads the configuration and runs the process; it exits 2 when the configuration is wrong."""
+def command(
+    name: str,
+    run: Callable[[C, str | None], int],
+    *,
+    load: Callable[[str | None, Mapping[str, object]], C],
+    help: str,  # noqa: A002
+    flags: Sequence[Flag],
+) -> click.Command:
+    """A command that loads the configuration and runs the process; it exits 2 when the configuration is wrong.
+
+    `load` makes the configuration of the path of a file, if one is given, and of the flags by field; it raises
+    ConfigError.  `run` gets it and the path of a kubeconfig (None: as `Client.connect` finds it), and returns the exit
+    code.
+    """
 
     def callback(kubeconfig: str | None, config: str | None, **values: Any) -> None:
         try:

@@ -15,10 +15,12 @@ from typing import Final, TypeAlias
 import tollbar
 from tollbar.runtime import chassis, log
 from tollbar.runtime.client import Client
+from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.config import Configuration
 from tollbar.runtime.errors import ApiError, KubeconfigError
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.outage import Outage
 
 _log: Final = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig
     metrics = Metrics()
     metrics.gauge("tollbar_build_info").labels(tollbar.__version__).set(1)
     limits = configuration.client_connection
+    outage = Outage(SystemClock())
     async with AsyncExitStack() as clients:
 
         async def connect() -> Client:
@@ -55,6 +58,7 @@ async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig
                 in_flight=limits.in_flight,
                 metrics=metrics,
                 user_agent=f"tollbar-{name}/{tollbar.__version__}",
+                outage=outage,
             )
             clients.push_async_callback(client.close)
             return client

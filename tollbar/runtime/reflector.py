@@ -172,7 +172,8 @@ class Reflector:
         return self._rng.uniform(least, min(most, least * 2.0**self._failures))
 
     def _report(self, consequence: str, error: ApiError) -> None:
-        _log.warning(
+        _log.log(
+            error.level(logging.WARNING),
             "reflector interrupted",
             extra={"kind": self._resource.kind, "error": str(error), "consequence": consequence},
         )

@@ -25,7 +25,9 @@ _JITTER: Final = wait_random_exponential(multiplier=0.1, max=5.0)
 
 
 def _transient(error: BaseException) -> bool:
-    return isinstance(error, TooManyRequests | ServerError | Unreachable)
+    if isinstance(error, Unreachable):
+        return not error.final
+    return isinstance(error, TooManyRequests | ServerError)
 
 
 def _transient_and_safe(error: BaseException) -> bool:
@@ -43,7 +45,8 @@ def _wait(state: RetryCallState) -> float:
 
 def _report(state: RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
-    _log.info("repeating an API call", extra={"attempt": state.attempt_number, "error": str(error)})
+    level = error.level(logging.INFO) if isinstance(error, ApiError) else logging.INFO
+    _log.log(level, "repeating an API call", extra={"attempt": state.attempt_number, "error": str(error)})
 
 
 _STOP: Final = stop_after_attempt(5) | stop_after_delay(30.0)
@@ -52,6 +55,9 @@ READ: Final = AsyncRetrying(
     retry=retry_if_exception(_transient), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True
 )
 """For calls that change nothing, of whatever method (a SelfSubjectReview is a POST)."""
+
+UNTIL_KNOWN: Final = AsyncRetrying(retry=retry_if_exception(_transient), wait=_wait, before_sleep=_report, reraise=True)
+"""For reads without whose answer nothing can be decided: repeated for as long as the API server gives none."""
 
 WRITE: Final = AsyncRetrying(
     retry=retry_if_exception(_transient_and_safe), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True

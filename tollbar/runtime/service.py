@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
+class ServiceError(Exception):
+    """A service cannot run, for a reason that its message tells completely; it is logged without a stack trace."""
+
+
 class Service(Protocol):
     """One part of a process."""
 
@@ -51,7 +55,7 @@ class LeaderServices:
 
     `lease` belongs in the first phase and `work` in the last.  Stopping `work` ends the leader's work while the lease
     is still renewed; stopping `lease` then releases the lease.  When the lease is lost, the elector ends the work
-    itself; `lease` fails then, and the process with it.
+    itself, and begins it anew when this process leads again.
 
     `elect` is `Elector.run`; `work` runs until it is cancelled.
     """

@@ -65,7 +65,8 @@ class Channel(Generic[E]):
         return bool(self._handlers)
 
     def subscribe(self, handler: Callable[[E], None]) -> None:
-        self._handlers.append(handler)
+        if handler not in self._handlers:  # who leads again subscribes again
+            self._handlers.append(handler)
 
     def replay(self, handler: Callable[[E], None]) -> None:
         """Does nothing, since a channel stores no events."""

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from tollbar.model import managers, resourceversion
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime.sharing import Path, sharing
 from tollbar.runtime.source import Channel, Delta
 
 _MISSING: Final = object()
@@ -42,21 +43,25 @@ class Keep:
     """A projection to the metadata and these members of an object, each an object itself, such as spec and status.
 
     With `managers`, the part of `metadata.managedFields` is kept that `tollbar.model.managers` reads, else nothing.
-    `|` makes a projection that keeps what either one keeps.
+    What is at the paths of `shared` is kept in memory once where it is equal.  `|` makes a projection that keeps what
+    either one keeps.
     """
 
     members: frozenset[str] = frozenset()
     managers: bool = False
+    shared: frozenset[Path] = frozenset()
 
     def __call__(self, obj: Object) -> Object:
         meta = metadata(obj)
-        if "managedFields" in meta:
-            kept = {"managedFields": managers.reduced(obj)} if self.managers else {}
-            meta = {**{name: value for name, value in meta.items() if name != "managedFields"}, **kept}
-        return {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
+        if not self.managers:
+            meta = metadata(drop_managed_fields(obj))
+        elif "managedFields" in meta:
+            meta = {**meta, "managedFields": managers.reduced(obj)}
+        kept: Object = {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
+        return sharing(kept, self.shared) if self.shared else kept
 
     def __or__(self, other: "Keep") -> "Keep":
-        return Keep(self.members | other.members, self.managers or other.managers)
+        return Keep(self.members | other.members, self.managers or other.managers, self.shared | other.shared)
 
 
 @dataclass(slots=True)
@@ -64,13 +69,15 @@ class _Assumed:
     """The resourceVersion of an assumed object, and the object as list and watch showed it last, projected.
 
     `written` is true when the API server has that version, false for a change in memory that is yet to be written.
-    `created` is the version in which this process created it; 0 when list or watch had shown it before.
+    `created` is the version in which this process created it; 0 when list or watch had shown it before.  `answer` is
+    what the API server has, when the assumed object is a change in memory of an answer that is yet to be shown.
     """
 
     version: int
     written: bool
     api: Object | None
     created: int = 0
+    answer: Object | None = None
 
 
 class Store:
@@ -179,15 +186,29 @@ class Store:
             if not written and _same(held, new):
                 return
             before = self._assumed.setdefault(key, _Assumed(version, written, held))
+            if written:
+                before.answer = None
+            elif before.written and before.version == version and before.api is not held:
+                before.answer = held
             before.version, before.written = version, written
         self._set(key, new, initial=False)
 
+    def is_ahead(self, key: Key) -> bool:
+        """Whether this version is an answer of the API server that list and watch have yet to show."""
+        return key in self._assumed and self._assumed[key].written
+
     def restore(self, key: Key) -> None:
-        """Drop the assumed version of this object and go back to the one that list and watch showed last."""
+        """Drop the assumed version of this object and go back to the one that list and watch showed last.
+
+        A change in memory of an answer that they are yet to show goes back to that answer.
+        """
         assumed = self._assumed.pop(key, None)
         if assumed is None:
             return
-        if assumed.api is not None:
+        if assumed.answer is not None:
+            self._assumed[key] = _Assumed(assumed.version, written=True, api=assumed.api, created=assumed.created)
+            self._set(key, assumed.answer, initial=False)
+        elif assumed.api is not None:
             self._set(key, assumed.api, initial=False)
         else:
             self._drop(key, self._objects[key], initial=False)
@@ -233,6 +254,8 @@ class Store:
             del self._assumed[key]
         elif uid_of(obj) == uid_of(self._objects[key]):
             assumed.api = self._project(obj)
+            if assumed.answer is not None and version >= _version(assumed.answer):
+                assumed.answer = None
         return version > assumed.version  # an object of the same version is stored already
 
     def _set(self, key: Key, new: Object, *, initial: bool) -> None:
@@ -241,7 +264,8 @@ class Store:
             self._change(key, held, None, initial=initial)
             held = None
         if held is not None and _same(held, new):
-            self._objects[key] = new
+            # Others refer to parts of the object that is stored, which an equal copy would keep in memory twice.
+            self._objects[key] = {**held, "metadata": metadata(new)}
             return
         self._change(key, held, new, initial=initial)
 

@@ -11,7 +11,7 @@ queue without workers grows without bound.
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
@@ -45,12 +45,10 @@ class WorkQueue(Generic[K]):
         metrics: Metrics,
         base: float = 0.005,
         maximum: float = 1000.0,
-        namespace_of: Callable[[K], Hashable] = _namespace,
     ) -> None:
         self._clock = clock
         self._base = base
         self._maximum = maximum
-        self._namespace_of = namespace_of
         self._queues: dict[int, dict[Hashable, dict[K, None]]] = {}
         """Waiting keys by priority and namespace; the first namespace is served next."""
         self._waiting: dict[K, tuple[int, float]] = {}
@@ -150,9 +148,14 @@ class WorkQueue(Generic[K]):
             self._again.remove(key)
             self._enqueue(key, self._waiting[key][0])
 
+    def open(self) -> None:
+        """Take keys again after `shut_down`, as a new queue does; all workers must have ended."""
+        self._closed = False
+
     def shut_down(self) -> None:
         """Drop the waiting keys; `get` raises from now on; keys that are being worked on may still finish."""
         self._closed = True
+        self._failures.clear()
         self._queues.clear()
         self._waiting.clear()
         self._again.clear()
@@ -160,6 +163,7 @@ class WorkQueue(Generic[K]):
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         while self._getters:
             self._wake()
 
@@ -168,12 +172,12 @@ class WorkQueue(Generic[K]):
         return [now - started for started in self._running.values()]
 
     def _enqueue(self, key: K, priority: int) -> None:
-        self._queues.setdefault(priority, {}).setdefault(self._namespace_of(key), {})[key] = None
+        self._queues.setdefault(priority, {}).setdefault(_namespace(key), {})[key] = None
         self._wake()
 
     def _dequeue(self, key: K, priority: int) -> None:
         line = self._queues[priority]
-        namespace = self._namespace_of(key)
+        namespace = _namespace(key)
         del line[namespace][key]
         if not line[namespace]:
             del line[namespace]

@@ -1,7 +1,6 @@
 """Facts for decisions about Pods: packages, the rules in force, managed namespaces, and the gate's policy."""
 
-from collections.abc import Callable
-from typing import Final, Self
+from typing import Final
 
 from tollbar import cel, wellknown
 from tollbar.api.gates import parse_gate
@@ -11,7 +10,6 @@ from tollbar.decide.pods.package import Package, assemble
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.model import conditions, pods, selectors
 from tollbar.model.objects import Object, key_of, labels_of
-from tollbar.runtime.caches import Cached
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
@@ -24,29 +22,17 @@ _NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 class Gatherer:
     """Gathers facts about Pods from the stores that it declares."""
 
-    def __init__(
-        self, store: Callable[[Cached], Store], *, engine: CelEngine, managed_namespaces: Object, system_namespace: str
-    ) -> None:
-        """`store` is `Caches.store`; `managed_namespaces` a metav1.LabelSelector; the system namespace is never
-        managed."""
+    def __init__(self, manager: Manager, engine: CelEngine | None = None) -> None:
+        """`engine` is the configured one unless given."""
+        store, configuration = manager.caches.store, manager.configuration
         self.lookup = PackageLookup(store)
         self.rules = store(kinds.RULES)
         self.gates = store(kinds.GATES)
-        self.ruleset = RuleSet(self.rules, engine)
-        self._managed_namespaces = managed_namespaces
-        self._system_namespace = system_namespace
+        self.ruleset = RuleSet(self.rules, engine or cel.engine(configuration.cel_engine))
+        self._managed_namespaces = configuration.managed_namespace_selector
+        self._system_namespace = configuration.system_namespace
         self._our_gate: tuple[Object | None, GatePolicy] = (None, SHIPPED_GATE_POLICY)
         self._synced = False
-
-    @classmethod
-    def for_manager(cls, manager: Manager) -> Self:
-        configuration = manager.configuration
-        return cls(
-            manager.caches.store,
-            engine=cel.engine(configuration.cel_engine),
-            managed_namespaces=configuration.managed_namespace_selector,
-            system_namespace=configuration.system_namespace,
-        )
 
     @property
     def stores(self) -> tuple[Store, ...]:

@@ -6,8 +6,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-from tollbar.model import claims
-from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.dra.classes import DeviceClasses
+from tollbar.model.objects import Key, Object
 from tollbar.runtime.caches import Cached, Caches
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
@@ -35,6 +35,7 @@ class PackageLookup:
     def __init__(self, store: Callable[[Cached], Store]) -> None:
         """`store` is `Caches.store`."""
         self.claims, self.templates, self.classes, self.namespaces = map(store, self.KINDS)
+        self._device_classes = DeviceClasses(self.classes)
 
     @classmethod
     def of(cls, objects: Iterable[Object]) -> Self:
@@ -47,20 +48,13 @@ class PackageLookup:
         return self.templates.get(key)
 
     def device_class(self, name: str) -> Object | None:
-        return self.classes.get(Key("", name))
+        return self._device_classes.get(name)
 
     def namespace(self, name: str) -> Object | None:
         return self.namespaces.get(Key("", name))
 
     def class_for_extended_resource(self, resource: str) -> Object | None:
-        """The class that backs this resource, by name or by `spec.extendedResourceName`.
-
-        Of several, the one created last, then the first by name (API reference of DeviceClassSpec).
-        """
-        if (implicit := claims.implicit_class(resource)) is not None:
-            return self.device_class(implicit)
-        by_name = sorted(self.classes.by_index("extended-resource", resource), key=lambda found: key_of(found).name)
-        return max(by_name, key=lambda found: metadata(found).get("creationTimestamp") or "", default=None)
+        return self._device_classes.for_extended_resource(resource)
 
 
 class ClaimLookup:

@@ -57,7 +57,7 @@ class Oscillations:
         self._histories: dict[str, _History] = {}
 
     def start(self) -> None:
-        """Record the changes of claims from now on.  Call it once."""
+        """Record the changes of claims from now on."""
         self._store.subscribe(self._on_delta)
 
     async def run(self) -> None:

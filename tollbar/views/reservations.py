@@ -12,19 +12,15 @@ from tollbar.model.objects import Key
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.source import Channel
 
-_REASONS: Final = (
-    ReservedReason.HELD,
-    ReservedReason.NOT_ALLOCATED,
-    ReservedReason.WORKLOAD_MISSING,
-    ReservedReason.KIND_UNKNOWN,
-    ReservedReason.FULL,
-    ReservedReason.RELEASED,
-    ReservedReason.DELETING,
-    ReservedReason.UPSTREAM_OSCILLATION,
-    ReservedReason.UPSTREAM_TOO_OLD,
-    ReservedReason.INVALID_REFERENCE,
-    ReservedReason.PERMISSION_DENIED,
+_OF_WORKLOAD_CLAIMS: Final = frozenset(
+    {
+        ReservedReason.CLAIM_MISSING,
+        ReservedReason.TEMPLATE_MISSING,
+        ReservedReason.CLAIM_TAKEN,
+        ReservedReason.INVALID_SPEC,
+    }
 )
+"""Reasons of a WorkloadClaim whose claim has no reservation."""
 
 
 class States:
@@ -34,8 +30,9 @@ class States:
         self.changes: Channel[Key] = Channel("reservations")
         self._states: dict[Key, State] = {}
         gauge = metrics.gauge("tollbar_reservations")
-        for reason in _REASONS:
-            gauge.labels(reason).set_function(partial(self.count, reason))
+        for reason in ReservedReason:
+            if reason not in _OF_WORKLOAD_CLAIMS:
+                gauge.labels(reason).set_function(partial(self.count, reason))
 
     def get(self, claim: Key) -> State | None:
         return self._states.get(claim)

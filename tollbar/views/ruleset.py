@@ -5,7 +5,6 @@ compile is not in force and has a `Problem`; a rule that fails at run time stays
 milliseconds on the event loop; rules are few and change rarely.
 """
 
-from collections.abc import Mapping
 from functools import partial
 
 from tollbar.cel import CelEngine, CelError, Program, ProgramCache
@@ -16,7 +15,7 @@ from tollbar.runtime.store import Store
 
 
 class RuleSet:
-    """`rules` sorted by name; `problems` by name of the rule; `reads` all input paths that some rule reads."""
+    """`rules` sorted by name; `reads` all input paths that some rule reads."""
 
     def __init__(self, store: Store, engine: CelEngine) -> None:
         self.engine = engine
@@ -33,10 +32,6 @@ class RuleSet:
     @property
     def reads(self) -> frozenset[str]:
         return self._reads
-
-    @property
-    def problems(self) -> Mapping[str, Problem]:
-        return {name: found for name, found in self._compiled.items() if isinstance(found, Problem)}
 
     def get(self, name: str) -> Rule | Problem | None:
         return self._compiled.get(name)

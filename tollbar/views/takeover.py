@@ -63,6 +63,10 @@ class Takeover:
             self.phase = phase
             self.changes.send(phase)
 
+    def reset(self) -> None:
+        """This process leads no more: what it has found says nothing about the time when it leads again."""
+        self.phase, self.problem = Phase.PROBING, None
+
     def readiness(self) -> str | None:
         """A readiness check."""
         return self.problem.message if self.problem is not None else None

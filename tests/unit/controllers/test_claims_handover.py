@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
+import pytest
 from builders import claim, pod, template
 from claimworld import ClaimsWorld
 
 from controllers.claims.mappers import ClaimKey
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE
 from tollbar.model.resources import Resource
 
@@ -61,6 +62,22 @@ async def test_a_namespace_is_listed_once_whoever_asks() -> None:
     await asyncio.gather(*(reconciled(world, name) for name in "abc"))
     assert [asked for asked in api.asked if asked.startswith("list")] == ["list all, 1", "list ml, 500"]
     assert api.asked.count("create") == 3
+
+
+async def test_what_a_shared_list_found_is_taken_once_however_many_waited_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every worker may wait for the list of a large namespace: to take it for each of them would stop the leader."""
+    world = await taken_over(Api(MADE), *(pod(name).templates("gpu") for name in "abc"))
+    taken, assume = list[str](), world.claims.assume
+
+    def noting(obj: Object, *, created: bool = False) -> None:
+        taken.append(key_of(obj).name)
+        assume(obj, created=created)
+
+    monkeypatch.setattr(world.claims, "assume", noting)
+    await asyncio.gather(*(reconciled(world, name) for name in "abc"))
+    assert taken.count("web-gpu-x") == 1
 
 
 async def test_a_cache_that_has_come_as_far_needs_no_list() -> None:

@@ -87,6 +87,8 @@ THE_CLAIM = ClaimKey("ResourceClaim", "ml", "web-gpu-x")
 STALE = Requeue("StaleView")
 REFUSED = Failed("FailedResourceClaimCreation")
 
+NO_TEMPLATE = 'resource claim template "gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found'
+
 Case = tuple[ClaimKey, list[Object], Api, Outcome, list[str]]
 CALLS: dict[str, Case] = {
     "a Pod that is gone": (THE_POD, [], Api(), DONE, []),
@@ -109,9 +111,16 @@ CALLS: dict[str, Case] = {
     "a claim that the server has not got either": (
         THE_POD,
         [GPU, WEB.generated("gpu", "web-gpu-x")],
+        Api(live=(WEB.generated("gpu", "web-gpu-x"),)),
+        DONE,
+        ["get resourceclaims", "get pods", "create resourceclaims", "patch pods/status"],
+    ),
+    "neither a claim nor its Pod is there any more": (
+        THE_POD,
+        [GPU, WEB.generated("gpu", "web-gpu-x")],
         Api(),
         DONE,
-        ["get resourceclaims", "create resourceclaims", "patch pods/status"],
+        ["get resourceclaims", "get pods"],
     ),
     "a Pod with a node, whose claim is free": (
         THE_POD,
@@ -218,8 +227,10 @@ async def test_a_consumer_that_cannot_be_asked_for_keeps_its_entry() -> None:
 
 
 async def test_every_write_is_fenced() -> None:
+    """A PUT of the status takes `generateName` away when its body has none."""
+    generated = IN_USE.but("metadata.generateName", "web-gpu-")
     bodies = []
-    for key, there in ((THE_POD, [GPU, WEB]), (THE_CLAIM, [PAST, IN_USE])):
+    for key, there in ((THE_POD, [GPU, WEB]), (THE_CLAIM, [PAST, generated])):
         api = Api()
         world = await working(api, *there)
         await world.controller.reconcile(key)
@@ -227,7 +238,13 @@ async def test_every_write_is_fenced() -> None:
     _, record, free, unprotect, delete = bodies
     assert (record["metadata"], free["metadata"], free["status"], unprotect, delete) == (
         {"namespace": "ml", "name": "web", "uid": "uid-of-web"},
-        {"namespace": "ml", "name": "web-gpu-x", "uid": "uid-of-web-gpu-x", "resourceVersion": "1"},
+        {
+            "namespace": "ml",
+            "name": "web-gpu-x",
+            "generateName": "web-gpu-",
+            "uid": "uid-of-web-gpu-x",
+            "resourceVersion": "1",
+        },
         {},
         {"metadata": {"uid": "uid-of-web-gpu-x", "resourceVersion": "2", "finalizers": None}},
         "uid-of-web-gpu-x",
@@ -265,6 +282,19 @@ async def test_a_lost_answer_is_looked_up(error: ApiError, left: tuple[Object, .
     )
 
 
+async def test_a_lost_answer_is_forgotten_once_the_watch_shows_the_claim() -> None:
+    api = Api(errors={"create resourceclaims": Unreachable("no answer in time")})
+    world = await working(api, GPU, WEB)
+    unseen = world.taking_over.unseen
+    with pytest.raises(ApiError):
+        await world.controller.reconcile(THE_POD)
+    asked = [bool(unseen.questions(WEB))]
+    world.manager.fill([MADE])
+    await world.controller.reconcile(THE_POD)
+    assert (*asked, bool(unseen.questions(WEB))) == (True, False)
+    assert "list resourceclaims" not in api.calls
+
+
 async def test_a_claim_is_not_made_twice_before_the_watch_shows_it() -> None:
     api = Api(errors={"patch pods/status": Conflict(409, "Conflict", "")})
     world = await working(api, GPU, WEB)
@@ -276,7 +306,7 @@ SAID: dict[str, tuple[list[Object], Callable[[], Api], list[str]]] = {
     "the template is missing": (
         [WEB],
         Api,
-        ['Pod web: FailedResourceClaimCreation: PodResourceClaim gpu: resource claim template "gpu" not found'],
+        [f"Pod web: FailedResourceClaimCreation: PodResourceClaim gpu: {NO_TEMPLATE}"],
     ),
     "the API server refuses the claim": (
         [GPU, WEB],

@@ -13,12 +13,12 @@ from builders import CREATED, claim, pod, pod_group, template
 from claimworld import ClaimsWorld
 
 from controllers.claims import probe, takeover
-from controllers.claims.competing import LONGEST, SHORTEST, CompetingGenerators, other_generator_of
+from controllers.claims.competing import HOLD, LONGEST, SHORTEST, CompetingGenerators, other_generator_of
 from controllers.claims.probe import NAME, RIGHTS, problem
 from tollbar.decide.claims.modes import RECENTLY, record
 from tollbar.model import timestamps
 from tollbar.model.conditions import Condition
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE
 from tollbar.model.resources import (
     PODS,
@@ -94,7 +94,7 @@ class Api:
         found = self.there.get((resource.kind, name))
         if found is None:
             raise NotFound(404, "NotFound", "")
-        if not self.generator:
+        if not self.generator or name != NAME:
             return found
         fields = {"f:status": {"f:resourceClaimStatuses": {}}}
         managed = [{"manager": "kubectl", "fieldsV1": {}}, {"manager": self.generator, "fieldsV1": fields}]
@@ -214,6 +214,7 @@ class World(ClaimsWorld):
         await self.until(lambda: self.takeover.problem is not None)
 
     def comes(self, obj: Object) -> None:
+        self.api.there[obj["kind"], key_of(obj).name] = obj
         self.manager.fill([obj])
 
     def somebody_makes_a_claim(self, manager: str, name: str = "theirs") -> None:
@@ -272,7 +273,78 @@ async def test_it_yields_to_a_generator_that_is_switched_on_later_and_makes_up_f
         assert world.api.made == ["before-gpu-"]
         world.api.generator = ""
         await world.until(lambda: "meanwhile-gpu-" in world.api.made)
-    assert (world.takeover.works, world.takeover.problem) == (True, None)
+        assert (world.takeover.works, world.takeover.problem) == (True, None)
+
+
+async def test_a_generator_that_comes_back_at_once_is_probed_at_once() -> None:
+    world = World(Api(), taken_over=GENERATED)
+    told: list[tuple[Phase, float]] = []
+
+    def comes_back(phase: Phase) -> None:
+        told.append((phase, world.clock.passed))
+        if len(told) == 2:
+            world.api.generator = "ResourceClaimController"
+            world.somebody_makes_a_claim("kube-controller-manager", "second")
+
+    async with world.running():
+        await world.until_working()
+        world.takeover.changes.subscribe(comes_back)
+        world.api.generator = "ResourceClaimController"
+        world.somebody_makes_a_claim("kube-controller-manager", "first")
+        await world.until_refused()
+        world.api.generator = ""
+        await world.until(lambda: len(told) == 3)
+    assert [phase for phase, _ in told] == [Phase.YIELDING, Phase.WORKING, Phase.YIELDING]
+    assert told[1][1] == told[2][1]
+
+
+async def test_from_the_first_claim_of_somebody_else_on_none_is_created_until_a_probe_has_found_nobody() -> None:
+    world = World(Api(), taken_over=GENERATED)
+    async with world.running():
+        await world.until_working()
+        world.somebody_makes_a_claim("velero")
+        world.comes(pod("web").templates("gpu"))
+        await world.until(lambda: world.api.made == ["web-gpu-"])
+        assert (world.clock.passed >= probe.TIMEOUT, world.takeover.works) == (True, True)
+
+
+async def test_claims_are_held_back_for_one_probe_in_five_minutes_at_most() -> None:
+    """A tenant may make claims that look generated, each by another field manager."""
+    clock = Clock()
+    store = Store(kinds.CLAIMS_WITH_STATUS.resource, project=kinds.CLAIMS_WITH_STATUS.project)
+    competing = CompetingGenerators(store, clock)
+    competing.start()
+    held = []
+    for number in range(int(LONGEST) + 5):
+        made = claim(f"c{number}").generated_for(pod(), "gpu").written_by(f"tenant-{number}", {"f:spec": {}})
+        store.apply(made)
+        held.append(competing.holds)
+        clock.passed += 1
+        if number % 5 == 4:
+            competing.clear(await competing.suspect())
+    assert held == [True] * 5 + [False] * 295 + [True] * 5
+
+
+async def test_claims_are_held_back_for_a_while_when_no_probe_can_be_made() -> None:
+    world = World(Api(), taken_over=GENERATED)
+    async with world.running():
+        await world.until_working()
+        world.api.refuses = Forbidden
+        world.somebody_makes_a_claim("velero")
+        world.comes(pod("web").templates("gpu"))
+        await world.until(lambda: world.api.made == ["web-gpu-"])
+        assert (world.clock.passed >= HOLD, world.takeover.works) == (True, True)
+
+
+async def test_the_api_server_is_asked_for_the_pod_once_somebody_else_was_seen() -> None:
+    world = World(Api(), taken_over=GENERATED)
+    async with world.running():
+        await world.until_working()
+        world.somebody_makes_a_claim("velero")
+        await world.until(lambda: world.clock.passed >= probe.TIMEOUT + takeover.RETRY)
+        world.manager.fill([pod("gone").templates("gpu")])
+        world.comes(pod("web").templates("gpu"))
+        await world.until(lambda: world.api.made == ["web-gpu-"])
 
 
 async def test_a_claim_that_only_looks_generated_causes_one_probe_and_does_not_stop_the_controller() -> None:
@@ -284,7 +356,7 @@ async def test_a_claim_that_only_looks_generated_causes_one_probe_and_does_not_s
         world.somebody_makes_a_claim("kubectl-create", "second")
         world.comes(pod("web").templates("gpu"))
         await world.until(lambda: world.api.made == ["web-gpu-"])
-    assert (world.api.created, world.takeover.works, world.said) == (2, True, [])
+        assert (world.api.created, world.takeover.works, world.said) == (2, True, [])
 
 
 async def test_after_a_generator_was_found_the_controller_stays_stopped_until_a_probe_finds_none() -> None:
@@ -313,7 +385,20 @@ async def test_a_generator_that_was_too_slow_for_a_probe_is_probed_again_soon() 
         world.clock.passed += SHORTEST
         world.somebody_makes_a_claim("kube-controller-manager", "second")
         await world.until_refused()
-    assert world.takeover.readiness() == OTHER
+        assert world.takeover.readiness() == OTHER
+
+
+async def test_a_replica_that_leads_no_more_is_ready_and_probes_when_it_leads_again() -> None:
+    world = World(Api(generator="ResourceClaimController"))
+    async with world.running():
+        await world.until_refused()
+    assert (world.takeover.phase, world.takeover.readiness()) == (Phase.PROBING, None)
+    world.api.generator = ""
+    created = world.api.created
+    world.comes(pod("web").templates("gpu"))
+    async with world.running():
+        await world.until(lambda: world.api.made == ["web-gpu-"])
+        assert world.api.created == created + 2
 
 
 async def test_a_suspicion_whose_probe_fails_is_probed_again_with_back_off_while_the_controller_works() -> None:
@@ -354,6 +439,16 @@ async def test_nothing_is_written(findings: list[Problem | None]) -> None:
     assert (await world.controller.reconcile(key), world.api.made) == (DONE, [])
 
 
+async def test_what_a_standby_sees_of_others_is_no_suspicion_when_it_takes_over() -> None:
+    world = World(Api(), taken_over=GENERATED)
+    world.somebody_makes_a_claim("kube-controller-manager")
+    async with world.running():
+        await world.until_working()
+        world.manager.fill([pod("web").templates("gpu")])
+        await world.until(lambda: world.api.made == ["web-gpu-"])
+        assert (world.api.created, world.takeover.works) == (0, True)
+
+
 async def test_the_pod_of_a_probe_says_whose_it_is() -> None:
     seen: list[bool] = []
 
@@ -371,6 +466,7 @@ async def test_a_manager_is_cleared_for_longer_each_time_and_anew_after_a_long_s
     cached = kinds.CLAIMS_WITH_STATUS
     store = Store(cached.resource, project=cached.project)
     competing = CompetingGenerators(store, clock)
+    competing.start()
 
     async def silence() -> float:
         """Seconds until it is suspected again, while it makes a claim each second."""

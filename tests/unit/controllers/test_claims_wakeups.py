@@ -65,6 +65,11 @@ CHANGES: dict[str, tuple[list[Object], Any, set[str]]] = {
         pod().bound().for_extended_resources("e").phase("Succeeded"),
         {"ResourceClaim e"},
     ),
+    "a Pod ends that does not name its claim": (
+        [GPU, WEB.bound(), IN_USE],
+        WEB.bound().phase("Succeeded"),
+        {"ResourceClaim web-gpu-x"},
+    ),
     "a Pod is being stopped": ([RUNS, IN_USE], RUNS.deleting(), set()),
     "a Pod is deleted before it got a node": ([RECORDED, IN_USE], RECORDED.deleting(), {"ResourceClaim web-gpu-x"}),
     "a claim is created for a Pod by somebody": ([GPU, RECORDED], MADE, set()),
@@ -93,6 +98,11 @@ async def test_after_a_change(there: list[Object], change: Any, want: set[str]) 
 
 DELETIONS: dict[str, tuple[list[Object], Object, set[str]]] = {
     "a Pod goes": ([RUNS, IN_USE], RUNS, {"ResourceClaim web-gpu-x"}),
+    "a Pod goes that does not name its claim, which the garbage collector has deleted": (
+        [WEB.bound(), IN_USE.deleting()],
+        WEB.bound(),
+        {"ResourceClaim web-gpu-x"},
+    ),
     "a claim goes that a Pod needs": ([GPU, RECORDED, MADE], MADE, {"Pod web"}),
     "a claim goes that a Pod named": ([pod().claims("a"), claim("a")], claim("a"), set()),
     "a claim goes whose Pod has ended": ([GPU, RUNS.phase("Failed"), MADE], MADE, set()),

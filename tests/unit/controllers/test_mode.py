@@ -116,6 +116,18 @@ async def test_the_lease_shows_what_is_detected_and_the_server_is_read_again_per
     assert (told[:2], world.server.versions) == (["Starting", "Generating"], 2)
 
 
+async def test_the_condition_is_not_decided_before_the_caches_are_filled() -> None:
+    world = World("Complement")
+    world.manager.caches.stores["claims"].synced.clear()
+    running = asyncio.create_task(world.manager.leading("claims mode")())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    read = world.server.versions
+    running.cancel()
+    await asyncio.wait({running})
+    assert read == 0
+
+
 async def test_a_server_that_does_not_answer_changes_nothing() -> None:
     world = World("Complement", clock=Clock(2), server=Server(at_first=False))
     await world.run()

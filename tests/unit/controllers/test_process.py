@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from builders import pod, scheduling_gate
-from managing import Managed
+from managing import Managed, turns
 
 from controllers.__main__ import setup
 from tollbar import wellknown
@@ -78,11 +78,6 @@ async def running(work: Any) -> AsyncIterator[None]:
     await asyncio.wait({task})
 
 
-async def turns(count: int = 50) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 @pytest.mark.parametrize(("mode", "lists"), [(mode, lists) for mode, (lists, _) in MODES.items()])
 async def test_bound_pods_and_their_groups_are_read_only_where_claims_are_looked_after(
     mode: str, lists: dict[str, tuple[str, str]]
@@ -136,6 +131,7 @@ async def test_whether_the_process_may_release_what_it_gates(gates: list[Object]
     assert problem == (None if ready else f"{USER} is not among the owners of SchedulingGate mine")
 
 
+@pytest.mark.behaviour(16)
 async def test_how_many_pods_our_gate_holds_is_a_metric() -> None:
     manager = Managed(Api(), claims="Disabled")
     await setup(manager)

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 from builders import device_class, namespace, pod, scheduling_gate, template, toleration_rule
+from managing import drained
 from worlds import World
 
 from controllers.status import COUNTING
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.workqueue import WorkQueue
 
 RULE = toleration_rule("r1").cel("a claim wants gpu")
 CLUSTER = [
@@ -21,15 +21,6 @@ CLUSTER = [
 ]
 
 
-async def drained(queue: WorkQueue[Key]) -> list[str]:
-    found = []
-    while len(queue):
-        key = await queue.get()
-        queue.done(key)
-        found.append(key.name)
-    return found
-
-
 class Leading(World):
     """A world whose controllers' queues are connected."""
 
@@ -40,7 +31,9 @@ class Leading(World):
 
     async def woken(self) -> dict[str, set[str]]:
         """Who waits in the queues, which are empty afterwards."""
-        waiting = {name: set(await drained(controller.queue)) for name, controller in self.controllers.items()}
+        waiting = {
+            name: {key.name for key in await drained(controller.queue)} for name, controller in self.controllers.items()
+        }
         return {name: keys for name, keys in waiting.items() if keys}
 
 
@@ -58,7 +51,7 @@ async def test_after_that_only_what_a_change_affects_is_queued() -> None:
 async def test_keys_from_watch_events_go_before_keys_from_the_first_list() -> None:
     world = Leading()
     world.fill([pod("new")])
-    assert (await drained(world.controllers["gates"].queue))[0] == "new"
+    assert (await drained(world.controllers["gates"].queue))[0].name == "new"
 
 
 async def test_our_own_status_writes_queue_no_held_pods() -> None:

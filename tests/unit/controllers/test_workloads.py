@@ -40,7 +40,7 @@ class Hand(SystemClock):
     def monotonic(self) -> float:
         return self.seconds
 
-    async def sleep(self, seconds: float) -> None:  # noqa: ARG002
+    async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
 
 
@@ -169,6 +169,18 @@ async def test_a_kind_is_listed_for_the_first_claim_only() -> None:
         calls = dict(running.api.calls)
         await running.workloads.look_up(LookUp(Key("ml", "other"), WEB, ""))
         assert running.api.calls == calls
+
+
+async def test_when_this_process_leads_again_a_kind_is_watched_again() -> None:
+    api = Api(deployment())
+    made = World(api)
+    for _ in range(2):
+        running = asyncio.create_task(made.workloads.run())
+        await made.look_up()
+        await made.tell("DELETED", deployment(version=2))
+        running.cancel()
+        await asyncio.wait({running})
+    assert (api.ended.is_set(), api.calls["list"]) == (True, 4)  # each time for the permission and into the store
 
 
 async def test_a_deletion_is_known_from_the_watch_alone() -> None:

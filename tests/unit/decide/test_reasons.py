@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import controllers.scheduler
 import tollbar.api
 import tollbar.decide
 from tollbar.decide.pods.reasons import PodReason
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "reference" / "reasons.md").read_text()
 SECTIONS = {section.partition("\n")[0]: section for section in PAGE.split("\n## ")[1:]}
 
-for package in (tollbar.api, tollbar.decide):
+for package in (tollbar.api, tollbar.decide, controllers.scheduler):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
 CODES = {codes.__name__: codes for codes in Code.__subclasses__()}

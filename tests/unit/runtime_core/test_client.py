@@ -18,6 +18,7 @@ from tollbar.runtime.errors import (
     Gone,
     Invalid,
     NotFound,
+    NotLeading,
     ServerError,
     TooManyRequests,
     Unauthorized,
@@ -92,10 +93,9 @@ REQUESTS = {
             subresource="status",
             field_manager="tollbar",
             force=True,
-            field_validation="Strict",
         ),
         ("PATCH", "/apis/tollbar.dev/v1alpha1/tolerationrules/r/status"),
-        query={"fieldManager": "tollbar", "force": "true", "fieldValidation": "Strict"},
+        query={"fieldManager": "tollbar", "force": "true"},
         body={"metadata": {"name": "r"}},
         content_type="application/apply-patch+yaml",
     ),
@@ -161,17 +161,17 @@ REFUSALS: dict[str, tuple[dict[str, Any], type[ApiError], dict[str, Any]]] = {
     "422 without details means a stale view": (
         {"status": 422, "body": status(422, "Invalid", details={})},
         Invalid,
-        {"stale": True, "causes": []},
+        {"refused": False, "causes": []},
     ),
     "422 with causes is permanent": (
         {"status": 422, "body": status(422, "Invalid", details=CAUSES)},
         Invalid,
-        {"stale": False, "refused": True, "causes": [{"field": "spec", "message": "no"}]},
+        {"refused": True, "causes": [{"field": "spec", "message": "no"}]},
     ),
     "422 of a webhook is no stale view although it has no causes": (
         {"status": 422, "body": status(422, "Invalid", message=DENIAL)},
         Invalid,
-        {"stale": False, "refused": True, "causes": []},
+        {"refused": True, "causes": []},
     ),
     "429 without a time means a second": (
         {"status": 429, "body": status(429, "TooManyRequests")},
@@ -213,7 +213,7 @@ async def test_refusal(
 async def test_a_call_has_a_deadline(server: Any, connect: Any) -> None:
     client = await connect()
     with pytest.raises(Unreachable, match="no answer in time"):
-        await client.get(resources.PODS, "web", "shop", timeout=0.02)
+        await client.raw("GET", resources.PODS.path("shop", "web"), timeout=0.02)
 
 
 async def test_a_refused_connection_was_never_sent(server: Any, connect: Any) -> None:
@@ -224,6 +224,37 @@ async def test_a_refused_connection_was_never_sent(server: Any, connect: Any) ->
         with pytest.raises(Unreachable) as caught:
             await client.create(resources.PODS, POD)
     assert (caught.value.sent, caught.value.method) == (False, "POST")
+
+
+WRITES: dict[str, Callable[[Client], Awaitable[Any]]] = {
+    "create": lambda client: client.create(resources.PODS, POD),
+    "replace": lambda client: client.replace(resources.PODS, POD),
+    "patch": lambda client: client.patch(resources.PODS, "web", [], namespace="shop"),
+    "delete": lambda client: client.delete(resources.PODS, "web", "shop"),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_guarded_write_is_sent_only_while_it_may_be(
+    write: Callable[[Client], Awaitable[Any]], server: Any, connect: Any
+) -> None:
+    server.others += [{"body": POD}, {"body": POD}]
+    answers = [True, False]
+    client = (await connect()).guarded(lambda: answers.pop(0))
+    await write(client)
+    with pytest.raises(NotLeading):
+        await write(client)
+    await client.get(resources.PODS, "web", "shop")
+    assert (len(server.requests), answers) == (2, [])
+
+
+async def test_a_guarded_write_asks_when_it_has_waited_for_its_turn(server: Any, connect: Any) -> None:
+    moments: list[str] = []
+    client = (await connect(qps=10, burst=1)).guarded(lambda: moments.append(f"{server.clock.time - 1000:.1f}") or True)
+    server.others += [{"body": POD}, {"body": POD}]
+    await client.create(resources.PODS, POD)
+    await client.create(resources.PODS, POD)
+    assert moments == ["0.0", "0.1"]
 
 
 async def test_a_proxy_of_the_kubeconfig_is_asked(server: Any, connect: Any) -> None:

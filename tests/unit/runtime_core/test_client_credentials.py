@@ -90,9 +90,30 @@ async def test_credentials_that_cannot_be_read_again_stay_in_use(
     )
 
 
+def with_plugin(command: str) -> str:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": command}
+    return json.dumps(
+        {
+            "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "a", "user": {"exec": plugin}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "current-context": "a",
+        }
+    )
+
+
 BROKEN: dict[str, tuple[str | None, str]] = {
     "no file": (None, "no kubeconfig at"),
-    "an empty file": ("", "cannot use the credentials"),
+    "an empty file": ("\n", "the kubeconfig at .* is empty$"),
+    "no kubeconfig": ("just text", "config is no kubeconfig$"),
+    "an exec plugin that is not there": (
+        with_plugin("no-such-plugin"),
+        "^the exec plugin of the kubeconfig gives no credentials: [^\n]*No such file or directory: 'no-such-plugin'$",
+    ),
+    "an exec plugin that fails": (
+        with_plugin("false"),
+        "^the exec plugin of the kubeconfig gives no credentials: exec: process returned 1$",
+    ),
     "no YAML, on one line": ("{\n", "^cannot use the credentials[^\n]*$"),
     "no such port": (
         json.dumps(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.detection import ServerVersion, minor_of
+from tollbar.runtime.detection import ServerVersion, device_taint_rules, minor_of
 from tollbar.runtime.errors import ApiError, Forbidden
 
 VERSIONS = {
@@ -72,3 +72,28 @@ async def test_without_an_answer_what_is_known_holds(answers: tuple[bytes | ApiE
         seen.append(await version.is_before((1, 36)))
         await clock.sleep(ServerVersion.AGE + 1)
     assert seen == want
+
+
+class Serving:
+    """An API server that serves DeviceTaintRules in these versions."""
+
+    def __init__(self, *versions: str) -> None:
+        self._versions = versions
+
+    async def served(self, group_version: str) -> set[str]:
+        group, _, version = group_version.partition("/")
+        return {"devicetaintrules"} if group == "resource.k8s.io" and version in self._versions else set()
+
+
+TAINT_RULES: dict[str, tuple[tuple[str, ...], str | None]] = {
+    "since 1.37": (("v1", "v1beta2"), "v1"),
+    "in 1.36, where the beta API is switched on": (("v1beta2",), "v1beta2"),
+    "where it is not": ((), None),
+    "an API without a selector that this reads": (("v1alpha3",), None),
+}
+
+
+@pytest.mark.parametrize(("versions", "want"), TAINT_RULES.values(), ids=TAINT_RULES)
+async def test_the_version_of_device_taint_rules(versions: tuple[str, ...], want: str | None) -> None:
+    found = await device_taint_rules(Serving(*versions))
+    assert (found and found.version) == want

@@ -360,6 +360,23 @@ async def test_two_watches_without_events_cause_a_list(clock: Any, rng: Random, 
     assert source.calls[:6] == ["list", "watch", "watch", "list", "watch", "watch"]
 
 
+async def test_a_store_has_no_resource_version_while_a_list_is_due(clock: Any, rng: Random, metrics: Metrics) -> None:
+    """What this process creates meanwhile must not be compared with a version of before an etcd restore."""
+    store, seen = Store(resources.PODS), list[str]()
+
+    class Watched(Silent):
+        async def list(self, *_args: Any, **_options: Any) -> Object:
+            seen.append(store.resource_version)
+            return await super().list()
+
+    source: Any = Watched()
+    task = asyncio.create_task(Reflector(source, store, clock=clock, rng=rng, metrics=metrics).run())
+    await source.enough.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert seen[:2] == ["", ""]
+
+
 async def test_metrics(server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics) -> None:
     server.lists, server.watches = [page(9, pod("a", 3))], [last(added("b", 10), bookmark(11), deleted("a", 12))]
     store = Store(resources.PODS)

@@ -333,6 +333,41 @@ CASES = {
         ["+a1", "~a1", "~a1", "~a1"],
         [("a", "a1", "8")],
     ),
+    "restoring a change of an answer goes back to that answer": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 7, app="answer")),
+            lambda store: store.assume(pod("a", 7, app="mine")),
+            lambda store: store.apply(pod("a", 6, app="x")),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1", "~a1", "~a1"],
+        [("a", "a1", "7")],
+    ),
+    "an answer that was gone back to is confirmed like any other": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 7, app="answer")),
+            lambda store: store.assume(pod("a", 7, app="mine")),
+            lambda store: store.restore(KEY),
+            lambda store: store.apply(pod("a", 7, app="answer")),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1", "~a1", "~a1"],
+        [("a", "a1", "7")],
+    ),
+    "a change of an answer goes back to what the watch has shown since": Case(
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 7, app="answer")),
+            lambda store: store.assume(pod("a", 7, app="mine")),
+            lambda store: store.apply(pod("a", 7, app="answer")),
+            lambda store: store.restore(KEY),
+            lambda store: store.restore(KEY),
+        ],
+        ["+a1", "~a1", "~a1", "~a1"],
+        [("a", "a1", "7")],
+    ),
     "restoring a creation takes it away": Case(
         [lambda store: store.assume(pod("a", 6), created=True), lambda store: store.restore(KEY)],
         ["+a1", "-a1"],
@@ -526,3 +561,47 @@ def test_containment_and_keys() -> None:
     store.apply(pod("a", 1))
     here, absent = Key("shop", "a"), Key("shop", "b")
     assert (here in store, absent in store, list(store.keys()), store.get(absent)) == (True, False, [here], None)
+
+
+AHEAD: dict[str, tuple[list[Callable[[Store], None]], bool]] = {
+    "nothing was assumed": ([lambda store: store.apply(pod("a", 5))], False),
+    "nothing is there": ([], False),
+    "the answer to a write": (
+        [lambda store: store.apply(pod("a", 5)), lambda store: store.assume(pod("a", 7, app="answer"))],
+        True,
+    ),
+    "an answer that the watch has shown": (
+        [
+            lambda store: store.apply(pod("a", 5)),
+            lambda store: store.assume(pod("a", 7, app="answer")),
+            lambda store: store.apply(pod("a", 7, app="answer")),
+        ],
+        False,
+    ),
+    "a change in memory": (
+        [lambda store: store.apply(pod("a", 5)), lambda store: store.assume(pod("a", 5, app="mine"))],
+        False,
+    ),
+    "what was created": ([lambda store: store.assume(pod("a", 6), created=True)], True),
+}
+
+
+@pytest.mark.parametrize(("steps", "want"), AHEAD.values(), ids=AHEAD)
+def test_whether_the_store_is_ahead_of_list_and_watch(steps: list[Callable[[Store], None]], want: bool) -> None:
+    store = Store(resources.PODS)
+    for step in steps:
+        step(store)
+    assert store.is_ahead(KEY) == want
+
+
+def test_an_equal_object_of_a_later_list_takes_no_more_memory() -> None:
+    """Others may refer to parts of the one that is stored."""
+    store = Store(resources.PODS)
+    store.apply({**pod("a", 5), "spec": {"x": 1}})
+    before = store.get(KEY)
+    store.apply({**pod("a", 6), "spec": {"x": 1}})
+    after = store.get(KEY)
+    assert before is not None
+    assert after is not None
+    assert after["metadata"]["resourceVersion"] == "6"
+    assert after["spec"] is before["spec"]

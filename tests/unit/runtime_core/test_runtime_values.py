@@ -66,6 +66,12 @@ RETRIES: dict[str, tuple[AsyncRetrying, list[ApiError], int, list[float]]] = {
         [7.0],
     ),
     "a patch is repeated after a 500": (retry.WRITE, [ServerError(500, "", "", method="PATCH")], 2, [0.0]),
+    "a call for which the user's time is over is not repeated": (
+        retry.READ,
+        [Unreachable("x", method="GET", final=True)],
+        1,
+        [],
+    ),
     "a POST is not repeated after a 500": (retry.WRITE, [ServerError(500, "", "", method="POST")], 1, []),
     "a POST is not repeated after no answer": (retry.WRITE, [Unreachable("x", method="POST")], 1, []),
     "a POST that never left is repeated": (retry.WRITE, [Unreachable("x", method="POST", sent=False)], 2, [0.0]),

@@ -203,6 +203,21 @@ async def test_shut_down_frees_waiting_workers_and_lets_running_ones_finish(queu
     assert ([type(end) for end in ends], len(queue)) == ([ShutDown] * 3, 0)
 
 
+async def test_a_queue_that_is_opened_again_is_like_a_new_one(queue: Queue) -> None:
+    queue.add(key("a/1"))
+    queue.add_rate_limited(key("a/2"))
+    running = await queue.get()
+    queue.shut_down()
+    queue.done(running)
+    queue.open()
+    assert len(queue) == 0
+    queue.add_after(key("a/3"), 0.01)
+    assert await queue.get() == key("a/3")
+    queue.add_rate_limited(key("a/2"))
+    assert await queue.get() == key("a/2")
+    queue.shut_down()
+
+
 async def test_metrics(queue: Queue, clock: Any, metrics: Metrics) -> None:
     queue.add(key("a/1"))
     queue.add(key("a/1"))

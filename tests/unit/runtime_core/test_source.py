@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from builders import pod
+from managing import drained
 
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of
@@ -22,13 +23,8 @@ def queue() -> WorkQueue[Key]:
     return WorkQueue("test", clock=SystemClock(), metrics=Metrics())
 
 
-async def drained(given: WorkQueue[Key]) -> list[str]:
-    taken = []
-    while len(given):
-        key = await given.get()
-        given.done(key)
-        taken.append(key.name)
-    return taken
+async def taken(given: WorkQueue[Key]) -> list[str]:
+    return [key.name for key in await drained(given)]
 
 
 def holding(*names: str) -> Store:
@@ -44,6 +40,14 @@ def test_every_handler_of_a_channel_hears_every_event_in_order() -> None:
     channel.subscribe(lambda event: heard.append(f"second {event}"))
     channel.send(2)
     assert heard == ["first 1", "first 2", "second 2"]
+
+
+def test_a_handler_that_subscribes_again_hears_every_event_once() -> None:
+    channel, heard = Channel[int]("numbers"), list[int]()
+    for _ in range(2):
+        channel.subscribe(heard.append)
+    channel.send(1)
+    assert heard == [1]
 
 
 def test_a_handler_that_raises_is_logged_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -103,38 +107,38 @@ async def test_a_watch_wakes_what_its_mapper_finds_for_events_that_its_predicate
     store, given = Store(resources.PODS), queue()
     Watch(store, both, waits).connect(given)
     store.apply(pod("x"))
-    came = await drained(given)
+    came = await taken(given)
     store.remove(pod("x"))
-    assert (came, await drained(given), asked) == (["a", "b"], [], ["x"])
+    assert (came, await taken(given), asked) == (["a", "b"], [], ["x"])
 
 
 async def test_a_watch_without_a_predicate_lets_everything_through() -> None:
     store, given = holding("a"), queue()
     Watch(store, itself).connect(given)
     store.remove(pod("a"))
-    assert await drained(given) == ["a"]
+    assert await taken(given) == ["a"]
 
 
 @pytest.mark.parametrize(("initial", "want"), [(False, []), (True, ["a", "b"])])
 async def test_what_is_there_counts_as_an_event_only_where_a_watch_asks_for_it(initial: bool, want: list[str]) -> None:
     given = queue()
     Watch(holding("a", "b"), itself, initial=initial).connect(given)
-    assert await drained(given) == want
+    assert await taken(given) == want
 
 
 async def test_the_predicate_decides_about_what_is_there_too() -> None:
     given = queue()
     Watch(holding("a", "b"), itself, lambda delta: key_of(delta.new or {}) == B, initial=True).connect(given)
-    assert await drained(given) == ["b"]
+    assert await taken(given) == ["b"]
 
 
 @pytest.mark.parametrize(("initial", "want"), [(False, []), (True, ["a"])])
 async def test_a_replay_adds_what_is_there_again(initial: bool, want: list[str]) -> None:
     given, watch = queue(), Watch(holding("a"), itself, initial=initial)
     watch.connect(given)
-    await drained(given)
+    await taken(given)
     watch.replay(given)
-    assert await drained(given) == want
+    assert await taken(given) == want
 
 
 EVENTS: dict[str, tuple[Callable[[Store], Any], list[str]]] = {
@@ -149,7 +153,7 @@ async def test_of_what_waits(happens: Callable[[Store], Any], want: list[str]) -
     store, given = holding("a"), queue()
     Watch(store, itself, initial=True).connect(given)
     happens(store)
-    assert await drained(given) == want
+    assert await taken(given) == want
 
 
 async def test_an_event_of_a_channel_is_never_an_initial_one() -> None:
@@ -157,7 +161,7 @@ async def test_an_event_of_a_channel_is_never_an_initial_one() -> None:
     Watch(holding("b"), itself, initial=True).connect(given)
     Watch(channel, lambda key: (key,)).connect(given)
     channel.send(A)
-    assert await drained(given) == ["a", "b"]
+    assert await taken(given) == ["a", "b"]
 
 
 @pytest.mark.looptime

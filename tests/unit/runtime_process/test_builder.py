@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from builders import namespace, pod
-from managing import Managed
+from managing import Managed, turns
 
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
@@ -39,11 +39,6 @@ async def running(controller: Controller[Any]) -> AsyncIterator[None]:
     yield
     task.cancel()
     await asyncio.wait({task})
-
-
-async def turns(count: int = 50) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def test_it_starts_when_everything_that_it_watches_and_needs_has_been_listed() -> None:

@@ -16,7 +16,7 @@ PRELUDE = """
 import asyncio, logging, os, signal, sys, threading, time
 import kopf
 from tollbar.runtime import chassis, log
-from tollbar.runtime.service import Background, LeaderServices
+from tollbar.runtime.service import Background, LeaderServices, ServiceError
 
 log.configure("text", 0)
 
@@ -64,6 +64,11 @@ class Failing(Plain):
         say("start", self.name)
         await asyncio.sleep(0)
         raise ValueError("no such thing")
+
+class Explaining(Plain):
+    async def run(self, stop):
+        await asyncio.sleep(0)
+        raise ServiceError("cannot listen")
 
 class Ending(Plain):
     async def run(self, stop):
@@ -179,6 +184,15 @@ def test_a_failing_service_ends_the_process_in_order_with_code_1(
     assert run_child(body) == Ended(1, ["start first", *said], ["service failed"])
 
 
+@pytest.mark.parametrize(("kind", "stacks"), [("Explaining", 0), ("Failing", 1)])
+def test_a_reason_that_tells_all_is_logged_without_a_stack_trace(run_child: RunChild, kind: str, stacks: int) -> None:
+    body = f"""
+    logging.getLogger().handlers[0].addFilter(lambda record: say("stack") if record.exc_info else True)
+    main([{kind}("bad")])
+    """
+    assert run_child(body).said.count("stack") == stacks
+
+
 def test_a_service_that_fails_to_stop_does_not_keep_the_others_from_stopping(run_child: RunChild) -> None:
     body = """main([Plain("first")], [FailingToStop("bad")], [Announcing("last")])"""
     assert run_child(body, signal.SIGTERM) == Ended(1, ["start first", "stop first"], ["service failed"])
@@ -291,16 +305,18 @@ def test_elected_work_that_fails_ends_the_process(run_child: RunChild) -> None:
     )
 
 
-def test_a_lost_lease_ends_the_process_with_code_1(run_child: RunChild) -> None:
+def test_a_lost_lease_ends_the_work_which_begins_again_in_the_same_process(run_child: RunChild) -> None:
     body = """
-        from tollbar.runtime.leader import LeadershipLost
         async def elect(lead):
-            work = asyncio.ensure_future(lead())
-            await turns()
-            work.cancel()
-            await asyncio.wait({work})
-            raise LeadershipLost("held by another")
+            for _ in range(2):
+                work = asyncio.ensure_future(lead())
+                await turns()
+                work.cancel()
+                await asyncio.wait({work})
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
         async def work():
+            say("work begins")
             try:
                 await asyncio.Event().wait()
             finally:
@@ -308,7 +324,8 @@ def test_a_lost_lease_ends_the_process_with_code_1(run_child: RunChild) -> None:
         services = LeaderServices(elect, work)
         main([services.lease], [Plain("servers")], [services.work])
     """
-    assert run_child(body) == Ended(1, ["start servers", "work ended", "stop servers"], ["service failed"])
+    worked = ["work begins", "work ended"]
+    assert run_child(body) == Ended(0, ["start servers", *worked, *worked, "stop servers"], [])
 
 
 def test_a_standby_told_to_stop_never_starts_the_work(run_child: RunChild) -> None:

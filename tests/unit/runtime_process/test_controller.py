@@ -12,8 +12,9 @@ from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.runtime import log
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.controller import Controller
-from tollbar.runtime.errors import ServerError
+from tollbar.runtime.errors import ServerError, Unreachable
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.source import Watch, key_itself
 from tollbar.runtime.workqueue import WorkQueue
 
 KEY = Key("ns", "web")
@@ -75,6 +76,52 @@ async def play(clock: Clock, *steps: Outcome | Exception) -> tuple[Bench, list[f
     bench.queue.shut_down()
     await running
     return bench, times
+
+
+class Objects:
+    """A source: what is there when a controller starts is replayed."""
+
+    def __init__(self) -> None:
+        self.there = [KEY]
+        self.handlers: list[Callable[[Key], None]] = []
+
+    def subscribe(self, handler: Callable[[Key], None]) -> None:
+        self.handlers.append(handler)
+
+    def replay(self, handler: Callable[[Key], None]) -> None:
+        for each in self.there:
+            handler(each)
+
+
+async def test_a_controller_that_runs_again_begins_with_what_is_there(clock: Clock) -> None:
+    objects, seen = Objects(), asyncio.Queue[Key]()
+
+    async def reconcile(key: Key) -> Outcome:
+        seen.put_nowait(key)
+        return DONE
+
+    bench = Bench(clock, reconcile)
+    bench.controller.watches = (Watch(objects, key_itself, initial=True),)
+    for expected in ([KEY], [KEY, Key("ns", "new")]):
+        running = asyncio.create_task(bench.controller.run())
+        assert [await seen.get() for _ in expected] == expected
+        running.cancel()
+        await asyncio.wait({running})
+        objects.there.append(Key("ns", "new"))
+        objects.handlers[0](Key("ns", "new"))  # while it does not run
+    assert (len(objects.handlers), len(bench.queue), seen.empty()) == (1, 0, True)
+
+
+async def test_a_failure_in_an_outage_is_logged_for_debugging_only(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost, alone = Unreachable("no answer"), Unreachable("no answer")
+    lost.in_outage = True
+    with caplog.at_level(logging.DEBUG):
+        bench, _ = await play(clock, lost, alone, DONE)
+    said = [(record.levelname, record.message) for record in caplog.records if "failed" in record.message]
+    assert said == [("DEBUG", "reconcile failed"), ("ERROR", "reconcile failed")]
+    assert bench.results()["error"] == 2
 
 
 REFUSED = ServerError(500, "InternalError", "no")

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from managing import turns
 
 from tollbar.model.objects import Object
 from tollbar.model.plan import Event
@@ -35,6 +36,9 @@ class Api:
     async def list(self, *_: Any, **__: Any) -> Object:
         await asyncio.Event().wait()
         return {}
+
+    def guarded(self, may_write: Callable[[], bool]) -> Callable[[], bool]:
+        return may_write
 
     async def get(self, res: Resource, _name: str, _namespace: str = "") -> Object:
         if res != LEASES or self.lease is None:
@@ -144,11 +148,6 @@ def noting(log: list[str], name: str) -> Callable[[], Any]:
     return work
 
 
-async def turns(count: int = 50) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 @pytest.mark.looptime
 async def test_recorded_events_are_sent_as_of_their_controller_and_this_process(clock: Clock) -> None:
     api = Api()
@@ -199,6 +198,22 @@ async def test_what_leads_runs_only_while_the_lease_is_held_which_goes_last(cloc
         ],
         {"mode": "said on the Lease"},
     )
+
+
+@pytest.mark.looptime
+async def test_writes_of_the_leader_are_guarded_by_the_lease(clock: Clock) -> None:
+    api = Api()
+    election: Any = api
+    manager = managing(api, clock=clock)
+    manager.leads("gates", forever)
+    asks: Any = manager.leader_client
+    without_election = asks()
+    lease, _, _, _, work, _ = manager.phases(election)
+    standby = asks()
+    async with running(*lease, *work):
+        await asyncio.sleep(5)
+        leader = asks()
+    assert (without_election, standby, leader) == (True, False, True)
 
 
 @pytest.mark.looptime
@@ -272,17 +287,17 @@ async def test_the_process_is_ready_when_everything_has_been_listed_and_every_ch
     ]
 
 
-@pytest.mark.parametrize(
-    ("leads", "checks"), [(False, ["event-loop", "ping"]), (True, ["event-loop", "lease", "ping"])]
-)
-async def test_the_process_is_alive_by_these_checks(leads: bool, checks: list[str]) -> None:
+async def test_an_outage_of_the_api_server_is_no_reason_to_start_the_process_again() -> None:
+    """Started again, it would have lost its caches, and list everything from an API server that has just come back."""
     manager = managing()
-    if leads:
-        manager.leads("gates", forever)
+    manager.leads("gates", forever)
     _, (probes, *_), *_ = manager.phases(manager.client)
     assert isinstance(probes, HttpServer)
     async with running(probes), aiohttp.ClientSession() as session:
         await probes.listening.wait()
         async with session.get(f"http://127.0.0.1:{probes.port}/healthz?verbose") as answer:
             lines = (await answer.text()).splitlines()
-    assert sorted(line.split()[0].removeprefix("[+]") for line in lines if line.startswith("[+]")) == checks
+    assert sorted(line.split()[0].removeprefix("[+]") for line in lines if line.startswith("[+]")) == [
+        "event-loop",
+        "ping",
+    ]

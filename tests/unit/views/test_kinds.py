@@ -27,6 +27,12 @@ PROJECTED: dict[str, tuple[Cached, Object]] = {
         kinds.CLAIMS_WITH_STATUS,
         {"metadata": {"name": "a", "managedFields": []}, "spec": {"a": 1}, "status": {"b": 2}},
     ),
+    "metadata and spec of a slice": (kinds.SLICES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata and spec of a taint rule": (kinds.TAINT_RULES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "for allocations, the status of a claim": (
+        kinds.CLAIMS_WITH_ALLOCATION,
+        {"metadata": {"name": "a"}, "spec": {"a": 1}, "status": {"b": 2}},
+    ),
     "all but the managed fields of a rule": (kinds.RULES, {**FULL, "metadata": {"name": "a"}}),
 }
 

@@ -4,9 +4,9 @@ Behaves as kube-controller-manager's controller of the same name (KEP-3063, KEP-
 docs/reference/claims.md says so.
 
 Invariants: a Pod that is done or being deleted gets nothing; the API server is asked for a recorded claim that the
-caches do not know before another is created in its place; a claim is a consumer's only if its controlling
-owner says so; deciding again after the plan's effects gives nothing.  A change gives a worker something to do if the
-consumer's plan `is_needed`.
+caches do not know, and whether its consumer is still there, before another is created in its place; a claim is a
+consumer's only if its controlling owner says so; deciding again after the plan's effects gives nothing.  A change gives
+a worker something to do if the consumer's plan `is_needed`.
 """
 
 from collections.abc import Hashable, Mapping
@@ -23,30 +23,34 @@ from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of
 from tollbar.model.plan import Event
-from tollbar.model.resources import RESOURCE_CLAIMS
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
-    """A Pod or PodGroup of the cache; `before_creating` is what to ask before a claim is made for it."""
+    """A Pod or PodGroup of the cache; `before_creating` is what to ask before a claim is made for it.
+
+    `resource` is its kind in the version that is served.
+    """
 
     consumer: Object
     lookup: Lookup
     before_creating: tuple[Hashable, ...] = ()
     answers: Answers = field(default_factory=dict)
+    resource: Resource = PODS
+
+    @property
+    def itself(self) -> Get:
+        """The question what the API server has of this Pod or PodGroup."""
+        return Get(self.resource, key_of(self.consumer))
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """A claim to create for one entry of `spec.resourceClaims`.
-
-    `instead` names a claim of somebody else that the consumer's status points to.  Such a Pod waits for that claim to
-    be deleted, so that this creation alone is no reason to act.
-    """
+    """A claim to create for one entry of `spec.resourceClaims`."""
 
     reference: str
     claim: Object
-    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +74,16 @@ class ConsumerPlan:
 
     @property
     def is_needed(self) -> bool:
-        missing = any(not creation.instead for creation in self.creations)
-        return missing or bool(self.found or self.reservations or self.failure)
+        return bool(self.found or self.creations or self.reservations or self.failure)
 
 
 NOTHING: Final = ConsumerPlan()
 
 
 def decide(facts: ConsumerFacts) -> ConsumerPlan | Ask:
+    facts = _up_to_date(facts)
     consumer = facts.consumer
-    if metadata(consumer).get("deletionTimestamp") or pods.is_terminal(consumer):
+    if not consumer or metadata(consumer).get("deletionTimestamp") or pods.is_terminal(consumer):
         return NOTHING
     group = _group_of(consumer, facts.lookup)
     if group is None and pods.scheduling_group(consumer):
@@ -98,12 +102,23 @@ def decide(facts: ConsumerFacts) -> ConsumerPlan | Ask:
     if plan.creations:
         questions += (question for question in facts.before_creating if question not in facts.answers)
     if questions:
-        return Ask(tuple(questions))
+        return Ask(tuple(dict.fromkeys(questions)))
     if plan.failure:
         return plan
     for case in cases if pods.is_bound(consumer) else ():
         plan = _merged(plan, first_answer(RESERVATION, case) or NOTHING)
     return plan
+
+
+def _up_to_date(facts: ConsumerFacts) -> ConsumerFacts:
+    """With the Pod or PodGroup as the API server answered; an empty one when it is gone, or replaced."""
+    match facts.answers.get(facts.itself) if facts.answers else None:
+        case None:
+            return facts
+        case Absence():
+            return replace(facts, consumer={})
+        case found:
+            return replace(facts, consumer=found if uid_of(found) == uid_of(facts.consumer) else {})
 
 
 def _group_of(consumer: Object, lookup: Lookup) -> Object | None:
@@ -124,7 +139,10 @@ def statuses(consumer: Object, new: Mapping[str, str]) -> list[Object]:
 
 
 class _Made:
-    """The claims that were made for an owner and are to stay, by the reference; read once for all references."""
+    """The claims that were made for an owner and are to stay, by the reference; read once for all references.
+
+    Of several for one reference it is the first by name.
+    """
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -134,7 +152,7 @@ class _Made:
         uid = uid_of(owner)
         if uid not in self._names:
             names: dict[str | None, str] = {}
-            for claim in self._lookup.claims_owned_by(uid):
+            for claim in sorted(self._lookup.claims_owned_by(uid), key=key_of):
                 if not metadata(claim).get("deletionTimestamp"):
                     names.setdefault(claims.reference_of(claim), key_of(claim).name)
             self._names[uid] = names
@@ -217,7 +235,9 @@ def _unknown(case: _Case) -> Ask | None:
     if case.key is None or case.claim is not None or case.owner is case.group:
         return None
     question = Get(RESOURCE_CLAIMS, case.key)
-    return None if isinstance(case.facts.answers.get(question), Absence) else Ask((question,))
+    if not isinstance(case.facts.answers.get(question), Absence):
+        return Ask((question,))
+    return None if case.facts.itself in case.facts.answers else Ask((case.facts.itself,))
 
 
 def _found(case: _Case) -> ConsumerPlan | None:
@@ -234,16 +254,16 @@ def _generated(case: _Case) -> ConsumerPlan | None:
     template_name = str(case.reference.get("resourceClaimTemplateName"))
     template = case.facts.lookup.template(Key(key_of(consumer).namespace, template_name))
     if template is None:
-        return case.failed(f'resource claim template "{template_name}" not found')
-    instead = str(case.resolved) if case.claim is not None else ""
-    return ConsumerPlan(creations=(Creation(case.name, new_claim(consumer, case.name, template), instead),))
+        missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+        return case.failed(f'resource claim template "{template_name}": {missing}')
+    return ConsumerPlan(creations=(Creation(case.name, new_claim(consumer, case.name, template)),))
 
 
 EXISTENCE: Final[Chain[_Case, ConsumerPlan | Ask]] = (  # order is the specification
     _unsupported,  # an entry of a kind that we do not know -> a failure, as upstream's
     _not_generated,  # its claim has a name of its own, or none is needed -> nothing
     _recorded,  # the status names a claim of the consumer -> nothing
-    _unknown,  # the status names one that the caches do not know -> ask for it
+    _unknown,  # the status names one that the caches do not know -> ask for it, then for the consumer
     _found,  # one was made for this entry and is not recorded -> record it
     _of_the_group,  # the PodGroup's -> nothing: it is made for the PodGroup
     _generated,  # else -> create it, or a failure without its template
@@ -297,8 +317,7 @@ def new_claim(consumer: Object, reference: str, template: Object) -> Object:
     if labels := given.get("labels"):
         meta["labels"] = labels
     return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
+        **RESOURCE_CLAIMS.type_meta,
         "metadata": meta,
         "spec": claims.template_claim_spec(template),
     }

@@ -20,6 +20,7 @@ from tollbar.model import claims
 from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, uid_of
+from tollbar.model.resources import RESOURCE_CLAIMS, WORKLOAD_CLAIMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,7 @@ def claim_for(owner: Object, wanted: WorkloadClaim, template: Object) -> Object:
     """The ResourceClaim of a WorkloadClaim: what the template says, and whom it is kept for."""
     given = (template.get("spec") or {}).get("metadata") or {}
     return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
+        **RESOURCE_CLAIMS.type_meta,
         "metadata": {
             "namespace": key_of(owner).namespace,
             "name": wanted.claim_name,
@@ -112,8 +112,7 @@ def claim_for(owner: Object, wanted: WorkloadClaim, template: Object) -> Object:
             "annotations": {**annotations_of({"metadata": given}), **_annotations(wanted)},
             "ownerReferences": [
                 {
-                    "apiVersion": wellknown.API_VERSION,
-                    "kind": "WorkloadClaim",
+                    **WORKLOAD_CLAIMS.type_meta,
                     "name": key_of(owner).name,
                     "uid": uid_of(owner),
                     "controller": True,

@@ -1,6 +1,7 @@
 """What happens to a Pod at its creation: nothing, tolerations at once, or our gate.
 
-Invariants: total on any JSON object; idempotent under reinvocation (deciding the patched Pod again yields no patch);
+Invariants: total on any JSON object; idempotent under reinvocation (deciding the patched Pod again yields no patch,
+unless a rule reads the tolerations that were added);
 never a `test` operation, and only patches that apply and leave the Pod valid, because the API server answers the user
 with an error otherwise even under `failurePolicy: Ignore`.
 """
@@ -22,18 +23,17 @@ from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Patch, pointer
-from tollbar.model.objects import Object, annotations_of, metadata, spec
+from tollbar.model.objects import Object, annotations_of, labels_of, metadata, spec
 from tollbar.model.plan import Reason
 from tollbar.model.tolerations import Identity, identity
 
 Decision = Literal["ignored", "tolerated", "gated"]
-_TOLERATIONS: Final = "pod.spec.tolerations"
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFacts:
-    """`managed`: the namespace is one of ours; `ready`: every cache has synced; `gating`: the controllers may release
-    what we gate."""
+    """`managed`: the namespace is one of ours; `ready`: every cache has synced; `gating`: a controller is there, and
+    may release what we gate."""
 
     package: Package
     rules: tuple[Rule, ...]
@@ -47,7 +47,7 @@ class AdmissionFacts:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionPlan:
-    """`patch` may be non-empty for an ignored Pod: a forged provenance record is removed.  `failed` are (rule, why)."""
+    """`patch` may be non-empty for an ignored Pod: a forged record or label is removed.  `failed` are (rule, why)."""
 
     decision: Decision = "ignored"
     patch: Patch = ()
@@ -79,6 +79,13 @@ class _Case:
         if wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod) or _is_true_record(self):
             return ()
         return (jsonpatch.remove(pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE)),)
+
+    @property
+    def unlabel(self) -> Patch:
+        """Takes off the label of held and released Pods, for a Pod that has no gate of ours: a client wrote it."""
+        if wellknown.LABEL_GATE not in labels_of(self.facts.package.pod):
+            return ()
+        return (jsonpatch.remove(pointer("metadata", "labels", wellknown.LABEL_GATE)),)
 
     @cached_property
     def pod(self) -> Object:
@@ -120,7 +127,7 @@ def _gate_first(case: _Case) -> AdmissionPlan | None:
 
 
 def _never(case: _Case) -> AdmissionPlan | None:
-    return _ignored(PodReason.NEVER_MODE, case.strip) if case.facts.mode == "Never" else None
+    return _ignored(PodReason.NEVER_MODE, (*case.strip, *case.unlabel)) if case.facts.mode == "Never" else None
 
 
 def _undecided(case: _Case) -> AdmissionPlan | None:
@@ -135,8 +142,8 @@ def _tolerated(case: _Case) -> AdmissionPlan:
     patch = tolerations.patch(case.pod, additions, via="admission", gate="keep", fenced=False)
     return AdmissionPlan(
         decision="tolerated" if results.true else "ignored",
-        patch=(*case.strip, *patch),
-        warnings=tuple(_audit_warnings(results.audited, case.pod)),
+        patch=(*case.strip, *case.unlabel, *patch),
+        warnings=(*_undecided_warnings(results), *_audit_warnings(results.audited, case.pod)),
         because=results.because,
         additions=additions,
         failed=results.failures,
@@ -149,7 +156,7 @@ CHAIN: Final[Chain[_Case, AdmissionPlan]] = (  # order is the specification
     _already_gated,  # our gate is on the Pod -> leave it, keep the label right
     _never,  # mode Never -> nothing, the controller adds late what is due
     _gate_first,  # mode Gate -> gate
-    _undecided,  # a rule cannot be decided yet -> gate
+    _undecided,  # a rule cannot be decided yet, and somebody can release -> gate
     _tolerated,  # else -> the tolerations of every true rule, no gate
 )
 
@@ -161,6 +168,13 @@ def _ignored(reason: PodReason, patch: Patch = ()) -> AdmissionPlan:
 def _gated(case: _Case, *because: Reason) -> AdmissionPlan:
     patch = tolerations.patch(case.pod, (), via="admission", gate="add", fenced=False)
     return AdmissionPlan(decision="gated", patch=(*case.strip, *patch), because=because)
+
+
+def _undecided_warnings(results: Results) -> Iterator[str]:
+    """For a Pod that would be gated if somebody could release it."""
+    if results.undecided:
+        why = "; ".join(dict.fromkeys(why for _, why in results.undecided))
+        yield f"tollbar: not held, because no controller could release it; tolerations may come later: {why}"
 
 
 def _audit_warnings(rules: Sequence[Rule], pod: Object) -> Iterator[str]:
@@ -193,7 +207,7 @@ def _is_true_record(case: _Case) -> bool:
     doubtful = [by_name[name] for name in names]
     if not doubtful:
         return True
-    if not all(rule.reads_any(_TOLERATIONS) for rule in doubtful):
+    if not all(rule.reads_tolerations for rule in doubtful):
         return False  # the tolerations that were added make no difference to such a rule
     before = replace(case.facts.package, pod=_without_added(pod, entries))
     return len(case.evaluate(doubtful, before).true) == len(doubtful)

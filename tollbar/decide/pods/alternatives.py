@@ -46,7 +46,7 @@ def nth(claims: Sequence[Object], classes: Mapping[str, Object], index: int) -> 
             index, place = divmod(index, _length(request))
             requests.append(_choice(request, place))
         chosen.append(_with_requests(claim, requests[::-1]))
-    named = sorted({subrequest.device_class for claim in chosen for subrequest in device_classes(claim)})
+    named = sorted({name for claim in chosen for name in device_classes(claim)})
     return Alternative(tuple(reversed(chosen)), {name: classes[name] for name in named if name in classes})
 
 

@@ -17,9 +17,14 @@ class PodEvent(Code):
     )
     TOLERATIONS_ADDED = (
         "TolerationsAdded",
-        "Tolerations were added, with the release or late; the note names the rules, and the gates that remain.",
+        """Tolerations were added, with the release or late; the note names the rules, and the gates that remain, or the
+        claims that kube-scheduler waits for.""",
     )
-    GATE_RELEASED = "GateReleased", "The Pod was released, and lacked nothing."
+    GATE_RELEASED = (
+        "GateReleased",
+        """The Pod was released without new tolerations; the note names the gates that remain, or the claims that
+        kube-scheduler waits for.""",
+    )
     GATE_OVERDUE = (
         "GateOverdue",
         """Warning: held for longer than `maxHold`; the note says what for, with the text of other admission if that is
@@ -42,12 +47,19 @@ def scheduling_held(waiting_for: str) -> Event:
     return Event("Normal", PodEvent.SCHEDULING_HELD, f"waiting for {waiting_for}", "Hold")
 
 
-def released(additions: Sequence[Addition], other_gates: Sequence[str]) -> Event:
-    """Our gate came off; `other_gates` keep the Pod from being scheduled all the same."""
-    how = "released" + (f"; still waiting for {', '.join(other_gates)}" if other_gates else "")
+def released(additions: Sequence[Addition], other_gates: Sequence[str], without: Sequence[str]) -> Event:
+    """Our gate came off; `other_gates` keep the Pod from being scheduled all the same, or these objects do not exist.
+
+    kube-scheduler says nothing about a Pod `without` them: its condition, and so what kubectl shows, stays as it was.
+    """
+    how, then = "released", ""
+    if other_gates:
+        how += f"; still waiting for {', '.join(other_gates)}"
+    elif without:
+        then = f"; kube-scheduler waits for {', '.join(without)}, until then kubectl shows SchedulingGated"
     if additions:
-        return _tolerations_added(additions, how)
-    return Event("Normal", PodEvent.GATE_RELEASED, f"{how}; no toleration added", "Release")
+        return _tolerations_added(additions, how + then)
+    return Event("Normal", PodEvent.GATE_RELEASED, f"{how}; no toleration added{then}", "Release")
 
 
 def added_late(additions: Sequence[Addition]) -> Event:
@@ -62,7 +74,7 @@ def _tolerations_added(additions: Sequence[Addition], how: str) -> Event:
 
 def released_overdue(max_hold: float, waiting_for: str, refused: Sequence[Addition], why: str) -> Event:
     """Released without what was waited for, or without the additions that were `refused` in the words `why`."""
-    reasons = [f"still waiting for {waiting_for}"] if waiting_for else []
+    reasons = [f"while Tollbar still waits for {waiting_for}"] if waiting_for else []
     if refused:
         reasons.append(f"without the tolerations by {_rules(refused)}, which the API server refused: {why}")
     return Event("Warning", PodEvent.GATE_OVERDUE, f"released after {max_hold:g}s, {'; '.join(reasons)}", "Release")

@@ -29,7 +29,6 @@ from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, labels_of, metadata, spec
 from tollbar.model.plan import DONE, Event, Failed, Outcome, Reason, RetryAfter
 
-_TOLERATIONS: Final = "pod.spec.tolerations"
 QUIET_HOLD: Final = 2.0
 """Seconds of holding before there is an Event: most Pods are released sooner, and an Event is a write."""
 REFUSED_AGAIN: Final = 60.0
@@ -118,7 +117,7 @@ def expected(facts: GateFacts, plan: GatePlan) -> Object | None:
     only the tolerations are new to them: there is no expected Pod while a rule in force reads those.  Nor is there one
     after a refusal: a Pod that is released without the refused tolerations still lacks them.
     """
-    if not plan.patch or facts.refusal is not None or any(rule.reads_any(_TOLERATIONS) for rule in facts.rules):
+    if not plan.patch or facts.refusal is not None or any(rule.reads_tolerations for rule in facts.rules):
         return None
     pod = facts.package.pod
     meta, body = dict(metadata(pod)), dict(spec(pod))
@@ -244,12 +243,18 @@ def _release(case: _Case, additions: tuple[Addition, ...], *because: Reason) -> 
     others = [name for name in pods.gate_names(case.pod) if name != wellknown.GATE]
     return GatePlan(
         patch=tolerations.patch(case.pod, additions, via="gate", gate="remove", fenced=True),
-        events=(events.released(additions, others),),
+        events=(events.released(additions, others, _without(case)),),
         because=because,
         released=True,
         via="gate",
         additions=additions,
     )
+
+
+def _without(case: _Case) -> list[str]:
+    """The claims and templates without which kube-scheduler's PreEnqueue keeps the Pod, and says nothing."""
+    missing = case.facts.package.missing
+    return [str(each) for each in missing if each.kind in ("ResourceClaim", "ResourceClaimTemplate")]
 
 
 def _add_late(case: _Case, additions: tuple[Addition, ...], *because: Reason) -> GatePlan:

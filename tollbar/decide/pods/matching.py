@@ -26,11 +26,11 @@ from tollbar.model.plan import Reason
 SelectorCompiler = Callable[[str], Program | CelError]
 """Compiles a device selector, normally through a memo."""
 
-_COMPILING: Final = 1_000
-_COMPILING_A_CHARACTER: Final = 20
+_COMPILING: Final = 50_000
+_COMPILING_A_CHARACTER: Final = 1_000
 """Steps for a device selector.  Claims bring as many of them as their authors like, and each has to be compiled."""
 
-_BUILDING: Final = 3
+_BUILDING: Final = 150
 """Steps for one request of an alternative that is built."""
 
 
@@ -69,10 +69,10 @@ class CostLimits:
     beyond: Truth
 
 
-IN_THE_CONTROLLER: Final = CostLimits(alternatives=256, steps=500_000, beyond=Truth.FALSE)
+IN_THE_CONTROLLER: Final = CostLimits(alternatives=256, steps=20_000_000, beyond=Truth.FALSE)
 """About 200 ms.  Everything shares the event loop: no Pod, however large, may keep a leader from renewing its lease."""
-AT_ADMISSION: Final = CostLimits(alternatives=16, steps=40_000, beyond=Truth.UNKNOWN)
-"""About 20 ms, where an ordinary rule takes 20 steps: a Pod for which the rules take longer is gated."""
+AT_ADMISSION: Final = CostLimits(alternatives=16, steps=2_000_000, beyond=Truth.UNKNOWN)
+"""About 20 ms, where an ordinary rule takes 100 steps: a Pod for which the rules take longer is gated."""
 
 
 @dataclass(frozen=True, slots=True)

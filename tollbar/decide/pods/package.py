@@ -73,9 +73,10 @@ class Missing:
 class Package:
     """`claims` and `classes` are what exists, `missing` what does not, `unknown` the input paths nobody can know yet.
 
-    A claim here is {metadata, spec}: a real one, the stand-in for one of `pending`, or the stand-in for the claim that
-    kube-scheduler will create for extended resources.  One that several references name is there once.  When the
-    package is `too_large`, claims and classes were not gathered, and nothing is known of them.
+    A claim here is {metadata, spec}, with a list of requests even if that is empty: a real one, the stand-in for one of
+    `pending`, or the stand-in for the claim that kube-scheduler will create for extended resources.  One that several
+    references name is there once.  When the package is `too_large`, claims and classes were not gathered, and nothing
+    is known of them.
     """
 
     pod: Object
@@ -114,8 +115,8 @@ def assemble(pod: Object, lookup: Lookup, *, at_admission: bool = False) -> Pack
     gathered = _gather(pod, lookup)
     if gathered is None:
         return Package(pod, namespace, missing=nowhere, unknown=unknown, too_large=True)
-    claims = (*gathered.claims.values(), *_extended_resources_claim(pod, lookup))
-    names = sorted({subrequest.device_class for claim in claims for subrequest in claim_model.device_classes(claim)})
+    claims = (*map(claim_model.with_requests, gathered.claims.values()), *_extended_resources_claim(pod, lookup))
+    names = sorted({name for claim in claims for name in claim_model.device_classes(claim)})
     classes = {name: found for name in names if (found := _seen(lookup.device_class(name))) is not None}
     no_classes = (Missing("DeviceClass", name) for name in names if name not in classes)
     return Package(

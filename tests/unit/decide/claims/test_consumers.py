@@ -20,23 +20,24 @@ from tollbar.model.ask import Absence, Ask, Get, List
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import Event
-from tollbar.model.resources import RESOURCE_CLAIMS
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")
 WEB = pod().templates("gpu")
 RECORDED = WEB.generated("gpu", "web-gpu-x")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu")
+SECOND = claim("web-gpu-y").generated_for(WEB, "gpu")
 OTHERS = claim("web-gpu-x").generated_for(pod("api"), "gpu")
 NOTHING = ConsumerPlan()
 ABOUT_X = Get(RESOURCE_CLAIMS, Key("ml", "web-gpu-x"))
+ABOUT_WEB = Get(PODS, Key("ml", "web"))
+GONE = Absence.OBJECT
 
 
-def creating(*references: str, consumer: Object = WEB, instead: str = "") -> ConsumerPlan:
+def creating(*references: str, consumer: Object = WEB) -> ConsumerPlan:
     given = {"gpu": GPU, "nic": NIC}
-    return ConsumerPlan(
-        creations=tuple(Creation(each, new_claim(consumer, each, given[each]), instead) for each in references)
-    )
+    return ConsumerPlan(creations=tuple(Creation(each, new_claim(consumer, each, given[each])) for each in references))
 
 
 def failing(note: str, kind: str = "Pod", **more: Any) -> ConsumerPlan:
@@ -55,12 +56,16 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
         [GPU],
         creating("gpu", consumer=WEB.gated()),
     ),
-    "a template that does not exist is a failure": (WEB, [], failing('gpu: resource claim template "gpu" not found')),
+    "a template that does not exist is a failure": (
+        WEB,
+        [],
+        failing('gpu: resource claim template "gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found'),
+    ),
     "of two templates one does not exist: the other's claim is created before the failure": (
         pod().templates("gpu", "nic"),
         [GPU],
         failing(
-            'nic: resource claim template "nic" not found',
+            'nic: resource claim template "nic": resourceclaimtemplate.resource.k8s.io "nic" not found',
             creations=(Creation("gpu", new_claim(pod(), "gpu", GPU)),),
         ),
     ),
@@ -108,7 +113,17 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
     "the recorded claim belongs to another Pod: another is created instead": (
         RECORDED,
         [GPU, OTHERS],
-        creating("gpu", instead="web-gpu-x"),
+        creating("gpu"),
+    ),
+    "the recorded claim belongs to another Pod, and one was made for this one": (
+        RECORDED,
+        [GPU, OTHERS, SECOND],
+        ConsumerPlan(found=(("gpu", "web-gpu-y"),)),
+    ),
+    "of two claims that were made for the Pod the first by name is recorded": (
+        WEB,
+        [GPU, SECOND, MADE],
+        ConsumerPlan(found=(("gpu", "web-gpu-x"),)),
     ),
     "nothing is created for a Pod that is being deleted": (WEB.deleting(), [GPU], NOTHING),
     "nothing is created for a Pod that has finished": (WEB.phase("Succeeded"), [GPU], NOTHING),
@@ -120,17 +135,31 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
 }
 
 
+@pytest.mark.behaviour(57, case="a claim that was made for the Pod and is not recorded is recorded")
+@pytest.mark.behaviour(57, case="a claim of the Pod without the annotation is not taken")
 @pytest.mark.parametrize(("given", "there", "want"), CLAIMS.values(), ids=CLAIMS)
 def test_claims(given: Any, there: list[Object], want: ConsumerPlan | Ask) -> None:
     assert decide(ConsumerFacts(given, view_of(*there))) == want
 
 
-def test_a_recorded_claim_that_the_server_does_not_have_either_is_created_again() -> None:
-    assert decide(ConsumerFacts(RECORDED, view_of(GPU), answers={ABOUT_X: Absence.OBJECT})) == creating("gpu")
+ANSWERS: dict[str, tuple[Any, ConsumerPlan | Ask]] = {
+    "only the server has it": ({ABOUT_X: MADE}, NOTHING),
+    "the server does not have it either: is the Pod still there?": ({ABOUT_X: GONE}, Ask((ABOUT_WEB,))),
+    "the Pod is still there": ({ABOUT_X: GONE, ABOUT_WEB: RECORDED}, creating("gpu", consumer=RECORDED)),
+    "the Pod is gone as well": ({ABOUT_X: GONE, ABOUT_WEB: GONE}, NOTHING),
+    "the Pod is another one": ({ABOUT_X: GONE, ABOUT_WEB: RECORDED.but("metadata.uid", "new")}, NOTHING),
+    "the Pod is being deleted": ({ABOUT_X: GONE, ABOUT_WEB: RECORDED.deleting()}, NOTHING),
+    "the Pod has finished": ({ABOUT_X: GONE, ABOUT_WEB: RECORDED.phase("Failed")}, NOTHING),
+    "the Pod has another claim by now": (
+        {ABOUT_X: GONE, ABOUT_WEB: WEB.generated("gpu", "web-gpu-y")},
+        Ask((Get(RESOURCE_CLAIMS, Key("ml", "web-gpu-y")),)),
+    ),
+}
 
 
-def test_a_recorded_claim_that_only_the_server_has_needs_nothing() -> None:
-    assert decide(ConsumerFacts(RECORDED, view_of(GPU), answers={ABOUT_X: MADE})) == NOTHING
+@pytest.mark.parametrize(("answers", "want"), ANSWERS.values(), ids=ANSWERS)
+def test_a_recorded_claim_that_is_not_in_the_cache(answers: Any, want: ConsumerPlan | Ask) -> None:
+    assert decide(ConsumerFacts(RECORDED, view_of(GPU), answers=answers)) == want
 
 
 def test_what_may_exist_unseen_is_asked_for_before_a_claim_is_created() -> None:
@@ -140,14 +169,6 @@ def test_what_may_exist_unseen_is_asked_for_before_a_claim_is_created() -> None:
     found = decide(ConsumerFacts(WEB, view_of(GPU, MADE), before_creating=(listing,)))
     assert (asked, answered) == (Ask((listing,)), creating("gpu"))
     assert found == ConsumerPlan(found=(("gpu", "web-gpu-x"),))
-
-
-def test_somebody_elses_claim_alone_is_no_reason_to_act() -> None:
-    """kube-controller-manager leaves such a Pod alone until the claim goes, unless it has other work for it."""
-    assert [decide(ConsumerFacts(RECORDED, view_of(GPU, *others))).is_needed for others in ([OTHERS], [])] == [
-        False,
-        True,
-    ]
 
 
 BOUND = RECORDED.bound()
@@ -173,7 +194,17 @@ RESERVED: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
     "a claim that was generated for another Pod is not reserved": (
         BOUND.templates("nic").generated("nic", None),
         [OTHERS.allocated(), GPU],
-        creating("gpu", instead="web-gpu-x"),
+        creating("gpu"),
+    ),
+    "the recorded claim belongs to another Pod, and one was made for this one": (
+        RECORDED,
+        [GPU, OTHERS, SECOND],
+        ConsumerPlan(found=(("gpu", "web-gpu-y"),)),
+    ),
+    "of two claims that were made for the Pod the first by name is recorded": (
+        WEB,
+        [GPU, SECOND, MADE],
+        ConsumerPlan(found=(("gpu", "web-gpu-x"),)),
     ),
     "a claim with 256 entries is a failure": (
         BOUND,
@@ -209,7 +240,9 @@ GROUPS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
     "a PodGroup's template that does not exist is a failure": (
         GANG,
         [],
-        failing('gpu: resource claim template "gpu" not found', kind="PodGroup"),
+        failing(
+            'gpu: resource claim template "gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found', kind="PodGroup"
+        ),
     ),
     "a claim that was made for a PodGroup and is not recorded is recorded": (
         GANG,
@@ -265,6 +298,7 @@ def test_the_claims_of_a_consumer_are_read_once_for_all_its_references(monkeypat
     assert (decide(ConsumerFacts(given, view)), asked) == (ConsumerPlan(found=found), ["uid-of-web"])
 
 
+@pytest.mark.behaviour(57)
 def test_a_claim_made_from_a_template() -> None:
     given = GPU.giving({"team": "a"}, {"note": "b", wellknown.POD_CLAIM_NAME_ANNOTATION: "forged"})
     made = new_claim(WEB, "gpu", given)

@@ -27,7 +27,13 @@ CLUSTER = (ML, GPU_CLASS, TPU_CLASS, CLAIM, TEMPLATE)
 TOLERATION = toleration(RESOURCE)
 GPU = rule("gpu", wants_class("gpu"))
 APP = rule("app", has_label("app"))
-EXTENDED = rule("ext", ExtendedResources(frozenset({RESOURCE})), reads={"pod.spec"})
+EXTENDED = rule(
+    "ext", ExtendedResources(frozenset({RESOURCE})), reads={"pod.spec.containers", "pod.spec.initContainers"}
+)
+CHAINED = replace(
+    rule("chained", expression(lambda inputs: "tolerations" in inputs["pod"]["spec"], "pod.spec.tolerations")),
+    tolerations=(toleration("example.com/chained"),),
+)
 AUDIT = replace(GPU, name="audit", mode="Audit", tolerations=(toleration("example.com/a"), toleration("example.com/b")))
 NAMED = rule("named", expression(lambda inputs: inputs["pod"]["metadata"]["name"] == "web", "pod.metadata.name"))
 SHY = rule(
@@ -38,9 +44,11 @@ SHY = rule(
 BY_UID = rule("uid", expression(lambda _: True, "pod.metadata.uid"))
 CLAIM_NAMED = rule("claim", expression(lambda _: True, "claims.metadata.name"))
 
-COSTLY = expression(lambda _: False, "pod.metadata.labels", steps=10_000)
+COSTLY = expression(lambda _: False, "pod.metadata.labels", steps=500_000)
 
 NEW = pod().being_created()
+FORGED = NEW.labelled({wellknown.LABEL_GATE: "held"})
+UNLABEL: Patch = ({"op": "remove", "path": "/metadata/labels/tollbar.dev~1gate"},)
 CONSUMER = NEW.claims("gpu")
 
 
@@ -63,6 +71,9 @@ class Given:
                 **{"mode": "Auto", "managed": True, **self.facts},
             )
         )
+
+
+NOT_HELD = "tollbar: not held, because no controller could release it; tolerations may come later: ResourceClaim gpu"
 
 
 def ignored(*because: Any, patch: Patch = (), **more: Any) -> AdmissionPlan:
@@ -250,11 +261,11 @@ UNDECIDED = {
     "a rule in Audit gates nothing": (Given(CONSUMER, (AUDIT,), cluster=(ML,)), ignored("NoRuleMatched")),
     "an undecided rule gates nothing when the controllers may not release Pods": (
         Given(CONSUMER, cluster=(ML,), facts={"gating": False}),
-        ignored("Undecided: rule gpu: ResourceClaim gpu"),
+        ignored("Undecided: rule gpu: ResourceClaim gpu", warnings=(NOT_HELD,)),
     ),
     "true rules add their tolerations when the controllers may not release Pods": (
         Given(CONSUMER.labelled(app="web"), (GPU, APP), cluster=(ML,), facts={"gating": False}),
-        tolerated(APP, because=("Matched: rule app", "Undecided: rule gpu: ResourceClaim gpu")),
+        tolerated(APP, because=("Matched: rule app", "Undecided: rule gpu: ResourceClaim gpu"), warnings=(NOT_HELD,)),
     ),
     "a forged record is stripped from a gated Pod": (
         Given(recorded(CONSUMER, "[]"), cluster=(ML,)),
@@ -360,6 +371,26 @@ OTHERWISE = {
     "Audit does not warn when the Pod lacks nothing": (
         Given(CONSUMER.tolerating(*AUDIT.tolerations), (AUDIT,)),
         ignored("Audited: rule audit"),
+    ),
+    "a forged label is taken off a Pod that gets nothing": (
+        Given(FORGED, cluster=CLUSTER),
+        ignored("NoRuleMatched", patch=UNLABEL),
+    ),
+    "a forged label is taken off with the patch that adds tolerations": (
+        Given(FORGED.claims("gpu")),
+        tolerated(GPU, patch=(*UNLABEL, first_tolerations(TOLERATION), first_annotation(GPU))),
+    ),
+    "a forged label and a forged record": (
+        Given(recorded(FORGED, "[]")),
+        ignored("NoRuleMatched", patch=(*STRIP, *UNLABEL)),
+    ),
+    "a forged label is taken off in mode Never": (
+        Given(FORGED, facts={"mode": "Never"}),
+        ignored("NeverMode", patch=UNLABEL),
+    ),
+    "a forged label becomes true of a Pod that is gated": (
+        Given(FORGED.claims("gpu"), cluster=(ML,)),
+        gated("Undecided: rule gpu: ResourceClaim gpu", patch=GATE_AND_LABEL[:1]),
     ),
     "a forged record is stripped from a Pod that gets nothing": (
         Given(recorded(NEW, "[]")),
@@ -493,6 +524,13 @@ def test_plan(given: Given, want: AdmissionPlan) -> None:
 def test_a_second_pass_changes_nothing(given: Given) -> None:
     patched = Pod(patching.apply(given.pod, given.decide().patch))
     assert replace(given, pod=patched).decide().patch == ()
+
+
+def test_a_rule_does_not_see_what_another_one_adds_unless_the_webhook_is_asked_again() -> None:
+    given = Given(CONSUMER, (replace(CHAINED, name="a"), GPU, CHAINED))
+    first = given.decide()
+    again = replace(given, pod=Pod(patching.apply(given.pod, first.patch))).decide()
+    assert [[each.rule for each in plan.additions] for plan in (first, again)] == [["gpu"], ["a"]]
 
 
 def test_the_chain_has_a_row_for_every_rule() -> None:

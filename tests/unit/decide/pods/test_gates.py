@@ -31,6 +31,12 @@ GPU = rule("gpu", wants_class("gpu"))
 APP = rule("app", has_label("app"))
 AUDIT = replace(GPU, name="audit", mode="Audit")
 FAILING = rule("r", failing())
+CHAINED = replace(
+    rule(
+        "chained", expression(lambda inputs: TOLERATION in inputs["pod"]["spec"]["tolerations"], "pod.spec.tolerations")
+    ),
+    tolerations=(toleration("example.com/chained"),),
+)
 CLAIM_NAMED = rule("claim", expression(lambda _: True, "claims.metadata.name"))
 ELSEWHERE = replace(GPU, namespace_selector={"matchLabels": {"team": "b"}})
 
@@ -89,6 +95,9 @@ def first_record(via: str, *rules: Rule) -> Patch:
         {"op": "test", "path": "/metadata/annotations", "value": None},
         {"op": "add", "path": "/metadata/annotations", "value": {"tollbar.dev/tolerations": text}},
     )
+
+
+BLOCKED = "; kube-scheduler waits for ResourceClaim gpu, until then kubectl shows SchedulingGated"
 
 
 def additions(*rules: Rule) -> tuple[Addition, ...]:
@@ -157,7 +166,7 @@ EXCLUDED = {
     ),
     "a Pod in an unmanaged namespace is released although its claim is missing": (
         Given(HELD, cluster=EMPTY, facts={"managed": False}),
-        released("NamespaceNotManaged"),
+        released("NamespaceNotManaged", note=f"released; no toleration added{BLOCKED}"),
     ),
     "a Pod is held until it is known whether its namespace is managed": (
         Given(HELD, facts={"managed": False, "ready": False}),
@@ -234,8 +243,8 @@ EXPIRY = {
         replace(
             released("HeldTooLong"),
             events=(
-                overdue("released after 60s, still waiting for ResourceClaim gpu", "Release"),
-                Event("Normal", "GateReleased", "released; no toleration added", "Release"),
+                overdue("released after 60s, while Tollbar still waits for ResourceClaim gpu", "Release"),
+                Event("Normal", "GateReleased", f"released; no toleration added{BLOCKED}", "Release"),
             ),
         ),
     ),
@@ -244,8 +253,8 @@ EXPIRY = {
         GatePlan(
             (*lift(), ONLY_X, {**APPEND, "value": toleration("example.com/app")}, *first_record("gate", APP)),
             (
-                overdue("released after 60s, still waiting for ResourceClaim gpu", "Release"),
-                added("1 toleration by app; released"),
+                overdue("released after 60s, while Tollbar still waits for ResourceClaim gpu", "Release"),
+                added(f"1 toleration by app; released{BLOCKED}"),
             ),
             because=("HeldTooLong",),
             released=True,
@@ -259,7 +268,7 @@ EXPIRY = {
         replace(
             released("HeldTooLong"),
             events=(
-                overdue("released after 60s, still waiting for the rules to be loaded", "Release"),
+                overdue("released after 60s, while Tollbar still waits for the rules to be loaded", "Release"),
                 Event("Normal", "GateReleased", "released; no toleration added", "Release"),
             ),
         ),
@@ -307,14 +316,33 @@ RELEASE = {
     ),
     "with none when no rule is true": (Given(PLAIN), released("NoRuleMatched")),
     "with none when there are no rules": (Given(HELD, ()), released("NoRuleMatched")),
-    "although a claim is missing that no rule asks about": (Given(HELD, (), EMPTY), released("NoRuleMatched")),
+    "although a claim is missing that no rule asks about; the Event says who waits for it": (
+        Given(HELD, (), EMPTY),
+        released("NoRuleMatched", note=f"released; no toleration added{BLOCKED}"),
+    ),
+    "a template is missing: kube-scheduler waits for its claim": (
+        Given(PLAIN.templates("lost"), ()),
+        released(
+            "NoRuleMatched",
+            note="released; no toleration added; kube-scheduler waits for ResourceClaimTemplate lost,"
+            " until then kubectl shows SchedulingGated",
+        ),
+    ),
+    "a class is missing: kube-scheduler says so itself": (
+        Given(HELD, (), (ML, CLAIM)),
+        released("NoRuleMatched"),
+    ),
+    "a claim is missing, and somebody else's gate stays: the Event names the gate": (
+        Given(HELD.but("spec.schedulingGates", [{"name": wellknown.GATE}, {"name": "a.dev/x"}]), (), EMPTY),
+        released("NoRuleMatched", note="released; still waiting for a.dev/x; no toleration added"),
+    ),
     "although a claim is missing that only a rule for other namespaces asks about": (
         Given(HELD, (ELSEWHERE,), EMPTY),
-        released("NoRuleMatched"),
+        released("NoRuleMatched", note=f"released; no toleration added{BLOCKED}"),
     ),
     "although a claim is missing that only a rule in Audit asks about": (
         Given(HELD, (AUDIT,), EMPTY),
-        released("NoRuleMatched"),
+        released("NoRuleMatched", note=f"released; no toleration added{BLOCKED}"),
     ),
     "a rule in Audit adds nothing and counts as matched": (
         Given(HELD, (AUDIT,)),
@@ -362,6 +390,21 @@ RELEASE = {
 
 LATE = {
     "what admission missed": (Given(FREE), LATE_WITH_GPU),
+    "what a rule reads that another one added": (
+        Given(FREE.tolerating(TOLERATION), (GPU, CHAINED)),
+        GatePlan(
+            (
+                TEST_UID,
+                {**ONLY_X, "value": [toleration("x"), TOLERATION]},
+                {**APPEND, "value": toleration("example.com/chained")},
+                *first_record("late", CHAINED),
+            ),
+            (added("1 toleration by chained; added after admission"),),
+            because=("Matched: rule chained", "Matched: rule gpu"),
+            additions=additions(CHAINED),
+            matched=("chained", "gpu"),
+        ),
+    ),
     "nothing lacking": (Given(FREE.tolerating(TOLERATION)), nothing("Matched: rule gpu", matched=("gpu",))),
     "no rule": (Given(FREE, ()), nothing("NoRuleMatched")),
     "somebody else's gate is no hindrance": (Given(FREE.gated("a.dev/x")), LATE_WITH_GPU),
@@ -417,11 +460,11 @@ REFUSED = {
             BARE,
             events=(
                 overdue(
-                    "released after 60s, still waiting for ResourceClaim gpu; without the tolerations by app, which"
-                    " the API server refused: no",
+                    "released after 60s, while Tollbar still waits for ResourceClaim gpu; without the tolerations by"
+                    " app, which the API server refused: no",
                     "Release",
                 ),
-                BARE.events[1],
+                replace(BARE.events[1], note=f"released; no toleration added{BLOCKED}"),
             ),
             matched=("app",),
         ),
@@ -466,6 +509,8 @@ TABLE = {
 }
 
 
+@pytest.mark.behaviour(6, case="one event for all rules")
+@pytest.mark.behaviour(5, 32, case="somebody else's gates stay, and the Event names them")
 @pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)
 def test_plan(given: Given, want: GatePlan) -> None:
     assert in_words(given.decide()) == want
@@ -483,6 +528,15 @@ def test_once_done_nothing_is_left_to_do(given: Given) -> None:
     patched = Pod(patching.apply(given.pod, given.decide().patch))
     after = replace(given, pod=patched).decide()
     assert (after.patch, after.released, after.additions) == ((), False, ())
+
+
+def test_what_a_rule_adds_for_the_tolerations_of_another_one_comes_after_the_release() -> None:
+    given = Given(HELD, (CHAINED, GPU))
+    plan = given.decide()
+    assert (plan.released, plan.additions) == (True, additions(GPU))
+    assert gates.expected(given.gather(), plan) is None, "its own event has to wake the Pod"
+    late = replace(given, pod=Pod(patching.apply(given.pod, plan.patch))).decide()
+    assert (late.via, late.additions) == ("late", additions(CHAINED))
 
 
 def test_what_was_refused_with_the_release_is_added_late() -> None:

@@ -17,7 +17,7 @@ from tollbar.model import claims
 from tollbar.model.objects import Object
 from tollbar.model.plan import Reason
 
-PLENTY = CostLimits(alternatives=256, steps=500_000, beyond=Truth.FALSE)
+PLENTY = CostLimits(alternatives=256, steps=20_000_000, beyond=Truth.FALSE)
 YES, NO = Verdict(Truth.TRUE), Verdict(Truth.FALSE)
 FAILED = Verdict(Truth.ERROR, "1:1: no such key")
 UNDECIDED = Verdict(Truth.UNKNOWN, "what the Pod gets only after its admission")
@@ -27,7 +27,7 @@ TOO_LARGE = PodReason.PACKAGE_TOO_LARGE
 
 
 def package(*claims_: Object, **more: Any) -> Package:
-    names = {subrequest.device_class for each in claims_ for subrequest in claims.device_classes(each)}
+    names = {name for each in claims_ for name in claims.device_classes(each)}
     given = {"pod": pod(), "namespace": namespace(), "classes": {name: device_class(name) for name in names}, **more}
     return Package(claims=tuple(claims_), **given)
 
@@ -81,7 +81,7 @@ def test_alternatives_combine(given: Sequence[str], want: tuple[Verdict, ...]) -
 MANY = ("yes",) * 256
 GPU_RESOURCE = ExtendedResources(frozenset({"example.com/gpu"}))
 THREE = package(claim().request("yes", "yes", "yes"))
-BUILDING = 3  # steps for a request that an alternative is made of, before the two that each evaluation here takes
+BUILDING = 150  # steps for a request that an alternative is made of, before the two that each evaluation here takes
 LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
     "256 alternatives are looked at": (rule("r", SAYS_THE_CLASS), package(claim().request(*MANY)), PLENTY, YES),
     "257 are too many for All": (
@@ -175,7 +175,7 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         Verdict(Truth.UNKNOWN, TOO_LARGE),
     ),
     "the extended resources of a package that is too large are not evaluated": (
-        rule("r", GPU_RESOURCE, reads={"pod.spec"}),
+        rule("r", GPU_RESOURCE, reads={"pod.spec.containers", "pod.spec.initContainers"}),
         package(pod=pod().wants({"example.com/gpu": "1"}), too_large=True),
         PLENTY,
         Verdict(Truth.FALSE, TOO_LARGE),
@@ -193,7 +193,7 @@ LIMITS: dict[str, tuple[Rule, Package, CostLimits, Verdict]] = {
         Verdict(Truth.UNKNOWN, "Namespace ml"),
     ),
     "an evaluation that is begun is finished": (
-        rule("r", expression(lambda _: True, "pod.metadata", steps=10_000)),
+        rule("r", expression(lambda _: True, "pod.metadata", steps=500_000)),
         package(),
         CostLimits(256, 1, Truth.FALSE),
         YES,
@@ -394,7 +394,7 @@ def test_devices(given: Object, prototypes: tuple[Object, ...], want: tuple[bool
     assert tuple(evaluator.verdict(each) for each in rules) == tuple(YES if truth else NO for truth in want)
 
 
-COMPILING = 1_000 + 20 * len("is-big")
+COMPILING = 50_000 + 1_000 * len("is-big")
 
 
 def test_a_selector_is_compiled_and_asked_about_a_device_once_for_all_rules() -> None:

@@ -26,7 +26,8 @@ from tollbar.decide.pods.admission import AdmissionFacts
 from tollbar.decide.pods.gates import GateFacts
 from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY
-from tollbar.model.objects import Object
+from tollbar.decide.rules.rule import Rule
+from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import Reason
 from tollbar.runtime.source import Delta
 from tollbar.views.gatherer import Gatherer
@@ -43,7 +44,7 @@ def gathering(*objects: Object) -> Gatherer:
     manager = Managed()
     gatherer = manager.gatherer(CEL)
     manager.fill(map(plain, objects))
-    assert gatherer.ruleset.problems == {}
+    assert all(isinstance(gatherer.ruleset.get(key_of(rule).name), Rule) for rule in gatherer.rules.values())
     return gatherer
 
 
@@ -80,6 +81,7 @@ ADMIN = "claims.exists(c, c.spec.devices.requests.exists(r, has(r.exactly.adminA
 NEW = pod().being_created()
 GENERATED = pod().being_created(generate_name=True)
 GPU = toleration_rule("gpu").cel(WANTS_GPU)
+GPU_OR_NOTHING = toleration_rule("gpu").cel(WANTS_GPU.replace("exists", "all"))
 A100 = toleration_rule("a100").device("gpu.example.com", model={"string": "a100"})
 MODELS: DeviceClass = device_class("gpu").selecting(
     'device.driver == "gpu.example.com"', 'device.attributes["gpu.example.com"].model == "a100"'
@@ -93,6 +95,8 @@ CLUSTER = (
     claim("tpu").request("tpu"),
     claim("either").request("gpu", "tpu"),
     template("gpu").request("gpu"),
+    claim("empty").but("spec.devices", {"requests": None}),
+    template("empty").but("spec.spec.devices", {"requests": None}),
 )
 ONLY_GPU = ("tolerated", ["example.com/gpu"])
 NOTHING: tuple[str, list[str]] = ("ignored", [])
@@ -105,6 +109,13 @@ ADMITTED: dict[str, tuple[Pod, TolerationRule, tuple[str, list[str]]]] = {
     "one of two alternatives": (NEW.claims("either"), GPU, NOTHING),
     "one of two alternatives, for Any": (NEW.claims("either"), GPU.when("Any"), ONLY_GPU),
     "no claims": (NEW, GPU, NOTHING),
+    "null instead of requests": (NEW.claims("empty"), GPU_OR_NOTHING, ONLY_GPU),
+    "null instead of requests in a template": (NEW.templates("empty"), GPU_OR_NOTHING, ONLY_GPU),
+    "null instead of sources of a volume": (
+        NEW.but("spec.volumes", [{"name": "a", "projected": {"sources": None}}]),
+        toleration_rule("gpu").cel("pod.spec.volumes.all(v, v.projected.sources.all(s, has(s.secret)))"),
+        ONLY_GPU,
+    ),
     "a claim that is not there": (NEW.claims("none"), GPU, ("gated", [])),
     "a class by its label": (NEW.claims("gpu"), toleration_rule("gpu").cel(FAST_CLASS), ONLY_GPU),
     "a class without labels is an error": (NEW.claims("tpu"), toleration_rule("gpu").cel(FAST_CLASS), NOTHING),

@@ -1,0 +1,56 @@
+"""Parts of cached objects that are equal are kept in memory once.
+
+What a decoder returns shares nothing, while objects of one kind are much alike: the claims of one template have one
+spec, the devices of one model most of their attributes.  Cached objects are never changed, so they may share parts.
+"""
+
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+Path: TypeAlias = tuple[str, ...]
+"""Names of members from the outside to the inside; `*` stands for every member of an object or entry of a list."""
+
+LONGEST: Final = 2048
+"""Longer parts, in bytes of JSON, are not shared: who writes one writes many, none like the other."""
+KEPT: Final = 4096
+"""So many parts are known; then it starts anew, so that what never comes again does not stay."""
+known: Final[dict[bytes, Any]] = {}
+
+
+def sharing(value: Any, paths: frozenset[Path]) -> Any:
+    """The decoded JSON, or a copy in which what is at these paths is one with an equal part of an earlier value."""
+    if () in paths:
+        try:
+            written = orjson.dumps(value)
+        except TypeError:
+            return value  # nested too deeply for the encoder
+        if len(written) > LONGEST:
+            return value
+        if len(known) >= KEPT:
+            known.clear()
+        return known.setdefault(written, value)
+    if isinstance(value, list):
+        inner = _inside("*", paths)
+        return [sharing(each, inner) for each in value] if inner else value
+    if not isinstance(value, dict):
+        return value
+    copy = dict(value)
+    if any_member := _inside("*", paths):
+        for name, each in value.items():
+            copy[name] = sharing(each, any_member)
+    for name in _names(paths):
+        if name in value:
+            copy[name] = sharing(value[name], _inside(name, paths))
+    return copy
+
+
+@lru_cache(maxsize=256)
+def _names(paths: frozenset[Path]) -> frozenset[str]:
+    return frozenset(path[0] for path in paths)
+
+
+@lru_cache(maxsize=256)
+def _inside(name: str, paths: frozenset[Path]) -> frozenset[Path]:
+    return frozenset([path[1:] for path in paths if path[0] == name])
