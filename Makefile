@@ -40,6 +40,7 @@ check: $(READY)
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --check --no-cache
 	$(BIN)/mypy
+	$(BIN)/mypy manifests/examples/scheduler-plugins/sample_plugins
 	$(BIN)/lint-imports
 	@for script in scripts/generate_*.py; do \
 	  [ -e "$$script" ] || continue; \
@@ -55,9 +56,11 @@ test: test-real test-fast
 test-fast: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not real' --ignore tests/e2e
 
-# What needs the real control plane, one test after the other; and the demonstration, which needs none.
+# What needs the real control plane, one test after the other; the main job with Tollbar's scheduler in the place of
+# kube-scheduler; and the demonstration, which needs no real plane.
 test-real: $(READY)
 	$(BIN)/python -m pytest -m real
+	TOLLBAR_SCHEDULER=tollbar $(BIN)/python -m pytest -m real tests/e2e/test_main_job.py tests/e2e/test_examples.py
 	$(BIN)/python -m pytest -m 'not real' tests/e2e
 
 # The lanes about behaviour on an older Kubernetes, which is built once as well; `make test-older K=1.36` takes another.
@@ -69,12 +72,20 @@ test-older: $(READY)
 test-long: $(READY)
 	TOLLBAR_PODS=10000 $(BIN)/python -m pytest tests/integration/test_many_pods.py --log-cli-level=INFO
 	TOLLBAR_LIFE_CYCLES=1000 $(BIN)/python -m pytest tests/faults/test_claims.py
-	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 $(BIN)/python -m pytest tests/cel
+	TOLLBAR_CLAIM_SCENARIOS=2000 $(BIN)/python -m pytest tests/parity
+	TOLLBAR_SCHEDULED_PODS=2000 $(BIN)/python -m pytest tests/faults/test_scheduler.py
+	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 TOLLBAR_CEL_SECONDS=3600 $(BIN)/python -m pytest tests/cel
+	TOLLBAR_DRA_PROBLEMS=50000 $(BIN)/python -m pytest tests/dra
+	TOLLBAR_SCHEDULER_HISTORIES=20000 $(BIN)/python -m pytest tests/property/test_scheduler_histories.py
+	TOLLBAR_SCHEDULER=tollbar $(BIN)/python -m pytest -m real tests/e2e --ignore tests/e2e/test_demo.py
+	TOLLBAR_SCHEDULER_CLUSTERS=13000 TOLLBAR_SCHEDULER_HINTS=5000 TOLLBAR_QUEUE_TRACES=10000 \
+	  $(BIN)/python -m pytest tests/scheduler
 
 demo: $(READY)
 	@$(BIN)/tollbar demo
 
-# About ten minutes, on a machine that does nothing else; `make bench W=ungate` runs one workload.
+# About ten minutes, on a machine that does nothing else; `make bench W=ungate` runs one workload.  W=schedule takes an
+# hour or more, and is not one of those that run unnamed.
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(W)
 

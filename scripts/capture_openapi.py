@@ -2,7 +2,7 @@
 
 The source is /openapi/v3 of a real API server, without descriptions.  Run it when a kind is added or the Kubernetes
 version changes.  It starts the real control plane, so `make generate` does not run it; a test marked `real` compares
-the file.  `--check` writes nothing and fails when the file is out of date.
+the file.
 """
 
 import json
@@ -91,4 +91,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory:
         with RealPlane(locate(), Path(directory, "plane"), Options(scheduler=False)) as plane:
             text = generate(plane.kubectl)
-    raise SystemExit(main({"tollbar/devplane/embedded/openapi.json": text}, __doc__ or ""))
+    raise SystemExit(main({"tollbar/devplane/embedded/openapi.json": text}))

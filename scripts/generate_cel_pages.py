@@ -1,15 +1,11 @@
-"""Writes the pages of docs/reference about divergences and conformance from the tables of tests/cel.
-
-python scripts/generate_cel_pages.py            write the pages
-python scripts/generate_cel_pages.py --check    exit 1 and name those that are not up to date
-"""
+"""Writes the pages of docs/reference about divergences and conformance from the tables of tests/cel."""
 
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from generating import ROOT, main
+from generating import ROOT, main, reference
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -24,7 +20,7 @@ ENGINES: Final = ("compiled", "closures")
 def generated() -> dict[str, str]:
     """Text by path."""
     pages = {"cel-divergences.md": differences(), "cel-conformance.md": scores()}
-    return {f"docs/reference/{name}": HEADER + "\n" + "\n".join(lines).rstrip() + "\n" for name, lines in pages.items()}
+    return reference(HEADER, pages)
 
 
 def differences() -> Iterator[str]:
@@ -49,7 +45,7 @@ def differences() -> Iterator[str]:
 
 
 def _answer(answer: object) -> str:
-    return "an error" if answer == divergences.FAILED else f"`{answer[1]}`" if isinstance(answer, tuple) else "?"
+    return f"`{answer[1]}`" if isinstance(answer, tuple) else str(answer)
 
 
 def scores() -> Iterator[str]:
@@ -84,4 +80,4 @@ def _agreeing(rows: tuple[specification.Row, ...], name: str) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(generated(), __doc__ or ""))
+    sys.exit(main(generated()))

@@ -1,7 +1,4 @@
-"""Write the manifests that come from code: CRDs and webhook configurations.
-
-    python scripts/generate_crds.py            write them
-    python scripts/generate_crds.py --check    exit 1 and name those that are not up to date
+"""Writes the manifests that come from code: CRDs and webhook configurations.
 
 The code is `tollbar.api`, whose objects `tollbar dev` applies as well.
 """
@@ -55,4 +52,4 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(generated(), __doc__ or ""))
+    raise SystemExit(main(generated()))

@@ -1,15 +1,12 @@
-"""Write the pages of docs/reference that come from code: metrics, reasons, configuration, command line, API.
-
-python scripts/generate_reference.py            write them
-python scripts/generate_reference.py --check    exit 1 and name those that are not up to date
-"""
+"""Writes the pages of docs/reference that come from code: metrics, reasons, configuration, command line, API."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 import click
-from generating import main
+from generating import main, reference
 
+from controllers.scheduler.events import SchedulerEvent
 from tollbar import cli
 from tollbar.api import crds
 from tollbar.api.reasons import GateReason, ModeReason, ReservedReason, RuleReason
@@ -31,6 +28,7 @@ CODES: Final[tuple[type[Code], ...]] = (
     ReservedReason,
     ModeReason,
     PodReason,
+    SchedulerEvent,
 )
 _SCOPES: Final = {"Cluster": "Cluster-scoped", "Namespaced": "Namespaced"}
 
@@ -44,7 +42,7 @@ def generated() -> dict[str, str]:
         "cli.md": command_line(),
         "api.md": api(),
     }
-    return {f"docs/reference/{name}": HEADER + "\n" + "\n".join(lines).rstrip() + "\n" for name, lines in pages.items()}
+    return reference(HEADER, pages)
 
 
 def metrics() -> Iterator[str]:
@@ -109,8 +107,14 @@ def command_line() -> Iterator[str]:
     yield "Also the kubectl plugin `kubectl tollbar`. Exit codes: 0 done, 1 failed, 2 wrong usage. Data goes to"
     yield "stdout, progress and errors to stderr."
     with click.Context(cli.main, info_name="tollbar") as parent:
-        for name in sorted(cli.SUBCOMMANDS):
-            yield from _command(cli.SUBCOMMANDS[name].load(), name, parent)
+        yield from _subcommands(cli.main, parent)
+
+
+def _subcommands(group: click.Group, context: click.Context) -> Iterator[str]:
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if found is not None:
+            yield from _command(found, name, context)
 
 
 def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
@@ -122,10 +126,7 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
         yield command.get_help(context)
         yield "```"
         if isinstance(command, click.Group):
-            for below in command.list_commands(context):
-                found = command.get_command(context, below)
-                if found is not None:
-                    yield from _command(found, below, context)
+            yield from _subcommands(command, context)
 
 
 def api() -> Iterator[str]:
@@ -164,4 +165,4 @@ def _one_line(text: str | None) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(generated(), __doc__ or ""))
+    raise SystemExit(main(generated()))

@@ -1,7 +1,6 @@
 """Writes tollbar/cel/core/schema.json: the fields of API objects that expressions are given, with their types.
 
-The source are the generated models of the Kubernetes client, which tollbar.cel does not import.  `--check` writes
-nothing, and fails if the file is out of date.
+The source are the generated models of the Kubernetes client, which tollbar.cel does not import.
 """
 
 import json
@@ -76,4 +75,4 @@ def generate() -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main({"tollbar/cel/core/schema.json": generate()}, __doc__ or ""))
+    raise SystemExit(main({"tollbar/cel/core/schema.json": generate()}))

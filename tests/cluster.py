@@ -63,6 +63,10 @@ class Cluster:
         found: Object = self.kubectl.json("get", "pod", name, "-n", self.namespace)
         return found
 
+    def patch(self, name: str, patch: list[Object]) -> None:
+        """A JSON patch of a Pod."""
+        self.kubectl("patch", "pod", name, "-n", self.namespace, "--type=json", "-p", json.dumps(patch))
+
     def pods(self) -> list[Object]:
         found: list[Object] = self.kubectl.json("get", "pods", "-n", self.namespace)["items"]
         return found

@@ -15,12 +15,13 @@ import inspect
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+import scheduling
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 from planes import KUBERNETES, unavailable
@@ -31,7 +32,9 @@ from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real.build import locate
+from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
+from tollbar.devplane.real.oracle import Oracle
 from tollbar.runtime.client import Client
 from tollbar.runtime.metrics import Metrics
 
@@ -110,6 +113,15 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
 
 
 @pytest.fixture(scope="session")
+def oracle(binaries: Binaries) -> Oracle:
+    """Kubernetes' own CEL environments and allocator.  Skips with binaries that were built elsewhere."""
+    try:
+        return Oracle.of(binaries)
+    except BuildError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
 def real_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """The session's real control plane, with kube-scheduler and kube-controller-manager and no Nodes."""
     _refuse_xdist(request.config)
@@ -119,11 +131,12 @@ def real_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         yield ExistingPlane(kubeconfig, Kubectl(("kubectl",), kubeconfig, directory / "cache"), directory)
         return
     try:
-        running = RealPlane(request.getfixturevalue("binaries"), directory)
+        running = RealPlane(request.getfixturevalue("binaries"), directory, Options(scheduler=not scheduling.OURS))
         running.start()
     except (BuildError, PlaneError) as error:
         unavailable(f"no real control plane: {error}")
-    yield running
+    with scheduling.in_place_of_kube_scheduler(running) if scheduling.OURS else nullcontext():
+        yield running
     running.stop()
 
 

@@ -1,5 +1,6 @@
 """A manager without a process: its stores are filled with objects, and what its recorders are told is kept."""
 
+import asyncio
 from collections.abc import Hashable, Iterable
 from random import Random
 from typing import Any, TypeVar
@@ -34,13 +35,19 @@ class Told:
         return [": ".join(said.split(": ")[:2]) for said in self.said]
 
 
-async def drained(queue: WorkQueue[K]) -> set[K]:
-    """The keys that wait in this queue, taken out of it."""
-    found = set()
+async def turns(count: int = 50) -> None:
+    """Let the tasks that are ready run, so many times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def drained(queue: WorkQueue[K]) -> list[K]:
+    """The keys that wait in this queue, in their order, taken out of it."""
+    found = []
     while len(queue):
         key = await queue.get()
         queue.done(key)
-        found.add(key)
+        found.append(key)
     return found
 
 
@@ -50,9 +57,10 @@ class Managed(Manager):
     def __init__(self, client: Any = None, *, clock: Clock | None = None, **overrides: object) -> None:
         super().__init__(load(None, overrides), client, Metrics(), clock=clock or SystemClock(), rng=Random(1))
         self.instance = "me"
+        self.leader_client = self.client
         self.told = Told()
 
-    def recorder(self, controller: str) -> Any:  # noqa: ARG002
+    def recorder(self, controller: str) -> Any:
         return self.told
 
     def leading(self, name: str) -> Run:
@@ -60,12 +68,9 @@ class Managed(Manager):
         return self._leading[name]
 
     def gatherer(self, engine: Any = None, managed_namespaces: Object | None = None) -> Gatherer:
-        return Gatherer(
-            self.caches.store,
-            engine=engine or FakeEngine(),
-            managed_namespaces=managed_namespaces or {},
-            system_namespace="tollbar-system",
-        )
+        selector = {"managed_namespace_selector": managed_namespaces or {}}
+        self.configuration = self.configuration.model_copy(update=selector)
+        return Gatherer(self, engine or FakeEngine())
 
     def fill(self, objects: Iterable[Object]) -> None:
         """Into every store of the kind that has been declared; all of them count as listed from here on."""

@@ -1,10 +1,11 @@
 """Planes without kube-controller-manager's claim controller, with ours in its place: `claims: Replace`."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import scheduling
 from stack import ROOT, Stack, eventually, installed
 
 from tollbar.devplane.binaries import Binaries
@@ -23,9 +24,14 @@ def replacing(
 ) -> Iterator[Stack]:
     """Our controllers run under their ServiceAccount, with the rights of the component claims-replace alone."""
     given = dict(flags or {})
-    options = Options(flags={**given, CONTROLLER_MANAGER: (*given.get(CONTROLLER_MANAGER, ()), OFF)})
+    flags = {**given, CONTROLLER_MANAGER: (*given.get(CONTROLLER_MANAGER, ()), OFF)}
+    options = Options(scheduler=not scheduling.OURS, flags=flags)
     (directory / "stack").mkdir()
-    with RealPlane(binaries, directory / "plane", options) as plane, installed(plane, directory / "stack") as stack:
+    with (
+        RealPlane(binaries, directory / "plane", options) as plane,
+        scheduling.in_place_of_kube_scheduler(plane) if scheduling.OURS else nullcontext(),
+        installed(plane, directory / "stack") as stack,
+    ):
         plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
         start(stack)
         yield stack

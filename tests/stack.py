@@ -35,9 +35,13 @@ from tollbar.wellknown import SYSTEM_NAMESPACE
 
 ROOT = Path(__file__).parents[1]
 OVERLAY = ROOT / "manifests/overlays/default"
+CEILING = [ROOT / f"manifests/components/ceiling/{kind}.yaml" for kind in ("pods", "resourceclaims", "schedulinggates")]
+SCHEDULER = ROOT / "manifests/components/scheduler"
 CONTROLLERS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-controllers"
 WEBHOOK = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-webhook"
 _OURS = ("-l", "app.kubernetes.io/name=tollbar")
+_RUNNING = ("Deployment", "Service", "PodDisruptionBudget", "FlowSchema")
+"""Kinds of the manifests that a plane without workloads does not serve."""
 _PATIENCE = 10
 """Seconds that the API server waits for the webhook."""
 _BROKEN = toleration_rule("broken").cel("pod.metdata.name == ''")
@@ -89,12 +93,15 @@ class Process:
         except (urllib.error.URLError, OSError):
             return False
 
+    def exposed(self) -> str:
+        """Its metrics in the Prometheus text format."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
     def metrics(self) -> dict[str, dict[str, float]]:
         """Samples by metric name and label text."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
-            text = answer.read().decode()
         found: dict[str, dict[str, float]] = {}
-        for line in text.splitlines():
+        for line in self.exposed().splitlines():
             if match := _SAMPLE.match(line):
                 found.setdefault(match["name"], {})[match["labels"] or ""] = float(match["value"])
         return found
@@ -137,9 +144,11 @@ class Stack:
         """The manifests, as far as the plane serves their kinds: without Deployments it runs nothing anyway."""
         if "apps/v1" in self.plane.kubectl("api-versions").split():
             self.plane.kubectl("apply", "--server-side", "-k", str(OVERLAY))
+            # Whatever is tested: the controllers never need more than the ceiling leaves them.
+            self.plane.kubectl("apply", "--server-side", *(f"--filename={path}" for path in CEILING))
             return
         rendered = yaml.safe_load_all(self.plane.kubectl("kustomize", str(OVERLAY)))
-        served = [each for each in rendered if each["kind"] not in ("Deployment", "Service", "PodDisruptionBudget")]
+        served = [each for each in rendered if each["kind"] not in _RUNNING]
         self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(served))
 
     def start(self, name: str, module: str, *, ready: bool = True, **overrides: object) -> Process:
@@ -159,19 +168,16 @@ class Stack:
         }
         file = self.directory / f"{name}.yaml"
         file.write_text(config.dump(config.load(None, settings)))
+        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, account)
+        argv = ["-m", module, "--config", str(file), "--kubeconfig", str(kubeconfig)]
+        return self._spawn(name, argv, probes, metrics, ready=ready)
+
+    def _spawn(self, name: str, argv: list[str], probes: int, metrics: int, *, ready: bool = True) -> Process:
         log = self.directory / f"{name}.log"
         begins = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
             child = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    module,
-                    "--config",
-                    str(file),
-                    "--kubeconfig",
-                    str(self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, account)),
-                ],
+                [sys.executable, *argv],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
@@ -187,6 +193,35 @@ class Stack:
 
     def controllers(self, name: str = "controllers", **overrides: object) -> Process:
         return self.start(name, "controllers", **overrides)
+
+    def scheduler(
+        self,
+        name: str = "scheduler",
+        *,
+        elects: bool = False,
+        ready: bool = True,
+        module: str = "controllers.scheduler",
+        verbosity: int = 4,
+        **configuration: Any,
+    ) -> Process:
+        """Run the scheduler of the component `scheduler`, with fields of its KubeSchedulerConfiguration replaced."""
+        self.plane.kubectl("apply", "--server-side", "-f", str(SCHEDULER / "rights.yaml"))
+        probes, metrics = free_ports(2)
+        file = self.directory / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(yaml.safe_load((SCHEDULER / "config.yaml").read_text()) | configuration))
+        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, "tollbar-scheduler")
+        argv = [
+            *("-m", module, "--config", str(file), "--kubeconfig", str(kubeconfig), "-v", str(verbosity)),
+            *("--health-probe-bind-address", f"127.0.0.1:{probes}", "--metrics-bind-address", f"127.0.0.1:{metrics}"),
+            "--leader-elect" if elects else "--no-leader-elect",
+        ]
+        return self._spawn(name, argv, probes, metrics, ready=ready)
+
+    def tollbar(self, *arguments: str, kubeconfig: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        """Run a command of `tollbar`, by default as an administrator."""
+        chosen = f"--kubeconfig={kubeconfig or self.plane.kubeconfig}"
+        command = [sys.executable, "-m", "tollbar.cli", *arguments, chosen]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
     def register(self) -> None:
         """Put the webhook configurations in force, at the address of the webhook, which runs."""

@@ -10,10 +10,11 @@ import sys
 from functools import partial
 
 from tollbar.api.webhooks import PODS_PATH, RULES_PATH
-from tollbar.runtime import options, process
+from tollbar.runtime import config, options, process
 from tollbar.runtime.config import Address
 from tollbar.runtime.manager import Manager
 from tollbar.views.gatherer import Gatherer
+from tollbar.views.lease import ControllersLease
 from webhooks.pods import PodHandler
 from webhooks.review import Handler
 from webhooks.rules import RulesHandler
@@ -22,13 +23,15 @@ from webhooks.tls import Certificate
 
 
 async def setup(manager: Manager) -> None:
-    gatherer = Gatherer.for_manager(manager)
+    gatherer, lease = Gatherer(manager), ControllersLease(manager)
     clock, metrics, serving = manager.clock, manager.metrics, manager.configuration.webhook
     certificate = Certificate(serving.cert_file, serving.key_file, clock=clock, metrics=metrics)
     manager.background("certificate", certificate.run)
     manager.health.ready("certificate", certificate.problem)
     handlers: dict[str, Handler] = {
-        PODS_PATH: PodHandler(gatherer, mode=manager.configuration.admission, metrics=metrics),
+        PODS_PATH: PodHandler(
+            gatherer, mode=manager.configuration.admission, metrics=metrics, releasing=lease.is_renewed
+        ),
         RULES_PATH: RulesHandler(gatherer),
     }
     address = Address(serving.host, serving.port)
@@ -38,6 +41,7 @@ async def setup(manager: Manager) -> None:
 command = options.command(
     "webhook",
     partial(process.run, "webhook", setup),
+    load=config.load,
     help="Run the admission webhook: tolerate or gate Pods as they are created, check rules as they are written.",
     flags=(*options.SERVING, *options.COMMON),
 )

@@ -4,9 +4,11 @@ The API server sends every Pod that passes the matchConditions, and again when a
 comes from the caches alone; the decision is `tollbar.decide.pods.admission`.  A dry run gets the same answer and is not
 counted.
 
-Hazard: while this process is down, or its caches are behind, Pods are created without a decision; the controllers add
-the tolerations late.
+Hazards: while this process is down, or its caches are behind, Pods are created without a decision; the controllers add
+the tolerations late.  While no controller renews the Lease, no Pod is gated: nobody would release it.
 """
+
+from collections.abc import Callable
 
 from tollbar.decide.pods import admission
 from tollbar.decide.pods.admission import AdmissionFacts, AdmissionPlan
@@ -19,15 +21,18 @@ from webhooks.review import ALLOWED, Answer
 
 
 class PodHandler:
-    def __init__(self, gatherer: Gatherer, *, mode: AdmissionMode, metrics: Metrics) -> None:
+    """`releasing` tells whether a controller is there that releases what is gated."""
+
+    def __init__(
+        self, gatherer: Gatherer, *, mode: AdmissionMode, metrics: Metrics, releasing: Callable[[], bool]
+    ) -> None:
         self._gatherer = gatherer
+        self._releasing = releasing
         self._mode = mode
         self._decisions = metrics.counter("tollbar_admission_decisions_total")
         self._added = metrics.counter("tollbar_tolerations_added_total")
         self._errors = metrics.counter("tollbar_rule_errors_total")
         self._metrics = metrics
-        self._gating: bool | None = None
-        gatherer.gates.subscribe(self._on_gate)
         gatherer.rules.subscribe(self._on_rule)
 
     def __call__(self, request: Object) -> Answer:
@@ -49,16 +54,8 @@ class PodHandler:
             mode=self._mode,
             managed=gatherer.is_managed(metadata(pod)["namespace"]),
             ready=gatherer.synced,
-            gating=self._somebody_releases(),
+            gating=gatherer.gate_policy().usable and self._releasing(),
         )
-
-    def _somebody_releases(self) -> bool:
-        if self._gating is None:
-            self._gating = self._gatherer.gate_policy().usable
-        return self._gating
-
-    def _on_gate(self, _: Delta) -> None:
-        self._gating = None
 
     def _on_rule(self, delta: Delta) -> None:
         if delta.new is None and delta.old is not None:

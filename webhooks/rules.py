@@ -1,4 +1,4 @@
-"""Validates TolerationRules and SchedulingGates; a refusal has one line for every error.
+"""Validates TolerationRules and SchedulingGates; a refusal has one line for every error, a valid rule may get warnings.
 
 The API server has checked the schemas of the CRDs before; this checks the expressions, and uniqueness across objects.
 
@@ -9,7 +9,7 @@ it again and report it in its conditions.  Two gates of one name that are create
 from collections.abc import Sequence
 
 from tollbar import wellknown
-from tollbar.decide.rules.validation import gate_errors, rule_errors
+from tollbar.decide.rules.validation import gate_errors, rule_errors, rule_warnings
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object
 from tollbar.views.gatherer import Gatherer
@@ -28,14 +28,18 @@ class RulesHandler:
             return ALLOWED
         if isinstance(new, dict) and isinstance(old, dict) and new.get("spec") == old.get("spec"):
             return ALLOWED  # labels and finalizers of an object that became invalid can still be changed
+        warnings: Sequence[FieldError] = ()
         match kind.get("kind"):
             case "TolerationRule":
                 errors = rule_errors(new, self._engine)
+                warnings = () if errors else rule_warnings(new, self._engine)
             case "SchedulingGate":
                 errors = gate_errors(new, self._gates.values())
             case _:
                 return ALLOWED
-        return Answer(denial=refusal(str(kind["kind"]), str(request.get("name") or ""), errors)) if errors else ALLOWED
+        if errors:
+            return Answer(denial=refusal(str(kind["kind"]), str(request.get("name") or ""), errors))
+        return Answer(warnings=tuple(map(str, warnings)))
 
 
 def refusal(kind: str, name: str, errors: Sequence[FieldError]) -> Object:

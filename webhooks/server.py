@@ -20,6 +20,7 @@ from aiohttp import web
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.config import Address
+from tollbar.runtime.health import HttpServer
 from tollbar.runtime.metrics import Metrics
 from webhooks import review
 from webhooks.review import Answer, BadReview, Handler
@@ -34,10 +35,8 @@ _WRITE_SECONDS: Final = 1.0
 FAILED_OPEN: Final = Answer(warnings=("tollbar: internal error; the object was let through unchanged",))
 
 
-class AdmissionServer:
+class AdmissionServer(HttpServer):
     """A service that answers reviews.  Fails when the address is taken."""
-
-    name = "admission server"
 
     def __init__(
         self,
@@ -49,11 +48,6 @@ class AdmissionServer:
         metrics: Metrics,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
-        self.listening = asyncio.Event()
-        self.port = address.port
-        """The port in use once `listening` is set; differs from the address for port 0."""
-        self._host = address.host
-        self._context = context
         self._clock = clock
         self._requests = metrics.counter("controller_runtime_webhook_requests_total")
         self._latency = metrics.histogram("controller_runtime_webhook_latency_seconds")
@@ -65,26 +59,12 @@ class AdmissionServer:
         app = web.Application(client_max_size=MAX_BODY)
         for path, handler in handlers.items():
             app.router.add_post(path, self._endpoint(path, handler))
-        self._runner = web.AppRunner(
+        runner = web.AppRunner(
             app, access_log=None, logger=_http_log, shutdown_timeout=min(drain_seconds, _WRITE_SECONDS)
         )
+        super().__init__("admission server", runner, address, context)
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; then let running requests finish within the drain time."""
-        await self._runner.setup()
-        try:
-            site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
-            await site.start()
-            self.port = self._runner.addresses[0][1]
-            _log.info("listening", extra={"server": self.name, "port": self.port})
-            self.listening.set()
-            await stop.wait()
-            await site.stop()
-            await self._drain()
-        finally:
-            await self._runner.cleanup()
-
-    async def _drain(self) -> None:
+    async def drain(self) -> None:
         """Wait for running requests; aiohttp's own shutdown would cut off a request whose body is still arriving."""
         self._draining = True
         try:

@@ -10,7 +10,7 @@ from contract.objects import GPU, add, check, config_map, lease, pod, put
 
 from tollbar.model.resources import CONFIG_MAPS, LEASES, PODS, Resource
 from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError
+from tollbar.runtime.errors import ApiError, Invalid
 from tollbar.runtime.metrics import Metrics
 
 NO_SUCH = Resource("contract.example.com", "v9", "gadgets", "Gadget", namespaced=False)
@@ -62,7 +62,7 @@ async def test_errors(api: Api, client: Client, call: Call, want: tuple[str, int
     api.create(pod("example.com/a")).accepted()
     with pytest.raises(ApiError) as refused:
         await call(client, api.namespace)
-    stale = ", stale" if getattr(refused.value, "stale", False) else ""
+    stale = ", stale" if isinstance(refused.value, Invalid) and not refused.value.refused else ""
     assert (f"{type(refused.value).__name__}{stale}", refused.value.status, refused.value.reason) == want
 
 

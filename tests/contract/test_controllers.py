@@ -249,8 +249,25 @@ def test_claims_from_templates(api: Api, attempt: Any, want: Any) -> None:
 NOWHERE: Object = {"schedulerName": "default-scheduler", "nodeSelector": {"contract.example.com/no-such": "node"}}
 
 
-def reason(api: Api) -> Any:
-    return api.get(PODS, "web")["status.conditions.0.reason"]
+def reason(api: Api, name: str = "web") -> Any:
+    return api.get(PODS, name)["status.conditions.0.reason"]
+
+
+BY_NAME = pod(A, schedulerName="default-scheduler", resourceClaims=[{"name": "card", "resourceClaimName": "none"}])
+THE_CLAIM = made(
+    RESOURCE_CLAIMS,
+    "none",
+    spec={"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "contract.example.com"}}]}},
+)
+
+
+def released_without_its_claim(api: Api) -> Any:
+    """What a Pod says when the scheduler has looked at another one that came after its release."""
+    api.create(BY_NAME).accepted()
+    api.patch(PODS, "web", [remove("/spec/schedulingGates")]).accepted()
+    api.create(pod(name="next", **NOWHERE)).accepted()
+    until(lambda: reason(api, "next") == "Unschedulable", "the scheduler has looked at the next one")
+    return reason(api)
 
 
 SCHEDULING: Rows = {
@@ -265,6 +282,15 @@ SCHEDULING: Rows = {
         lambda api: last(
             api.create(pod(A, **NOWHERE)),
             api.patch(PODS, "web", [remove("/spec/schedulingGates")]),
+            until(lambda: reason(api) == "Unschedulable" and reason(api), "it is unschedulable"),
+        ),
+        "Unschedulable",
+    ),
+    "a Pod released without its claim goes on saying that it is gated": (released_without_its_claim, "SchedulingGated"),
+    "and says what is wrong now once the claim is there": (
+        lambda api: last(
+            released_without_its_claim(api),
+            api.create(THE_CLAIM),
             until(lambda: reason(api) == "Unschedulable" and reason(api), "it is unschedulable"),
         ),
         "Unschedulable",

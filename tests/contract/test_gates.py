@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from contract.api import Answer, Api, Refusal, told
 from contract.objects import DEFAULTS, GPU, add, check, pod, put, remove
 from contract.tables import STALE, Rows, forbidden, invalid, last, not_found, rows
@@ -159,6 +160,12 @@ GATE_ROWS: Rows = {
 }
 
 
+@pytest.mark.behaviour(2, case="one more later")
+@pytest.mark.behaviour(3, case="a gate that is gone stays gone")
+@pytest.mark.behaviour(4, case="the same gate twice")
+@pytest.mark.behaviour(5, case="its two owners remove their gates by index at once: the second is stale")
+@pytest.mark.behaviour(11, case="a Node is given at creation")
+@pytest.mark.behaviour(11, case="a gated Pod is bound")
 @rows(GATE_ROWS)
 def test_gates(api: Api, attempt: Any, want: Any) -> None:
     assert told(attempt(api)) == want

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from contract.api import Api
 from contract.definitions import definition, established
-from contract.objects import WIDGETS, lease, made, pod
+from contract.objects import GPU, WIDGETS, add, lease, made, pod
 from planes import unavailable
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubectl import Kubectl, KubectlError
-from tollbar.model.resources import EVENTS, LEASES
+from tollbar.model.objects import Object
+from tollbar.model.resources import EVENTS, LEASES, PODS
 from tollbar.model.timestamps import micro_time
 from tollbar.runtime.client import PatchType
 
@@ -95,6 +96,30 @@ def applied_twice(api: Api, say: Say) -> list[str]:
     return said
 
 
+def applied_again(api: Api, say: Say, first: Object, then: Object, *options: str) -> str:
+    """What comes of another apply after somebody has added a toleration; by default of the same."""
+    say("apply", "-f", "-", *options[:1], stdin=json.dumps(first))
+    api.patch(PODS, "web", [add("/spec/tolerations/-", GPU)]).accepted()
+    said = say("apply", "-f", "-", *options, stdin=json.dumps(then))
+    api.delete(PODS, "web").accepted()
+    return said.partition("\n")[0]
+
+
+def replaced(api: Api, say: Say) -> tuple[str, bool]:
+    """A Pod to which a toleration was added, made anew from its manifest; whether the toleration is there."""
+    api.create(BOTH).accepted()
+    said = say("replace", "--force", "--grace-period=0", "-f", "-", stdin=json.dumps(TOLERANT))
+    return said.splitlines()[-1], GPU in api.get(PODS, "web")["spec.tolerations"]
+
+
+TOLERANT = pod(*GATES, tolerations=[{"key": "example.com/own", "operator": "Exists", "effect": "NoSchedule"}])
+BOTH = pod(*GATES, tolerations=[*TOLERANT["spec"]["tolerations"], GPU])
+NO_EDITS = (
+    'The Pod "web" is invalid: spec.tolerations: Forbidden: existing toleration can not be modified except its'
+    " tolerationSeconds"
+)
+
+
 def with_a_widget(api: Api, say: Say, *arguments: str) -> str:
     api.create(made(WIDGETS, "w", spec={"color": "red"})).accepted()
     api.patch(WIDGETS, "w", {"status": {"phase": "New"}}, PatchType.MERGE, "status").accepted()
@@ -140,6 +165,27 @@ KUBECTL: dict[str, tuple[Attempt, Any]] = {
             "lease.coordination.k8s.io/turn configured",
         ],
     ),
+    "a Pod with tolerations of its own, applied again after one was added": (
+        lambda api, say: applied_again(api, say, TOLERANT, TOLERANT),
+        NO_EDITS,
+    ),
+    "a Pod without tolerations of its own": (
+        lambda api, say: applied_again(api, say, pod(*GATES), pod(*GATES)),
+        "pod/web unchanged",
+    ),
+    "the added toleration written into the manifest": (
+        lambda api, say: applied_again(api, say, TOLERANT, BOTH),
+        "pod/web configured",
+    ),
+    "the same, server-side": (
+        lambda api, say: applied_again(api, say, TOLERANT, TOLERANT, "--server-side"),
+        'error: Apply failed with 1 conflict: conflict with "unknown" using v1: .spec.tolerations',
+    ),
+    "the same, server-side and by force": (
+        lambda api, say: applied_again(api, say, TOLERANT, TOLERANT, "--server-side", "--force-conflicts"),
+        NO_EDITS,
+    ),
+    "the same, replaced": (replaced, ("pod/web replaced", False)),
     "a kind that nobody serves": (
         lambda _api, say: say("apply", "-f", "-", stdin='{"apiVersion":"v1","kind":"Pot","metadata":{"name":"web"}}'),
         (
@@ -181,6 +227,7 @@ KUBECTL: dict[str, tuple[Attempt, Any]] = {
 }
 
 
+@pytest.mark.behaviour(13, case="a gated Pod says so")
 @pytest.mark.parametrize(("attempt", "want"), KUBECTL.values(), ids=KUBECTL)
 def test_kubectl(api: Api, say: Say, attempt: Attempt, want: Any) -> None:
     assert attempt(api, say) == want

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from contract.api import Answer, Api, Refusal, told
 from contract.objects import pod, remove
 from contract.tables import Rows, invalid, last, not_found, rows, wrong
@@ -48,6 +49,15 @@ CONDITIONS: Rows = {
         ),
         True,
     ),
+    "binding ends a nomination": (
+        lambda api: last(
+            api.create(pod()),
+            api.patch(PODS, "web", {"status": {"nominatedNodeName": "other"}}, PatchType.MERGE, "status"),
+            api.bind(),
+            api.get(PODS, "web")["status.nominatedNodeName"],
+        ),
+        None,
+    ),
     "binding twice": (
         lambda api: last(api.create(pod()), api.bind(), api.bind()),
         Refusal(
@@ -68,6 +78,7 @@ CONDITIONS: Rows = {
 }
 
 
+@pytest.mark.behaviour(9, case="a gated Pod says so from the start")
 @rows(CONDITIONS)
 def test_conditions_and_binding(api: Api, attempt: Any, want: Any) -> None:
     assert told(attempt(api)) == want

@@ -25,7 +25,8 @@ from tollbar.devplane.binaries import DEFAULT_VERSION
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.layout import EMBEDDED, Layout
 from tollbar.devplane.plane import PlaneError
-from tollbar.model.resources import LEASES, NAMESPACES, PODS
+from tollbar.devplane.ports import HOST, free_ports
+from tollbar.model.resources import LEASES, NAMESPACES, NODES, PODS
 from tollbar.runtime.client import PatchType
 
 ROOT = Path(__file__).parents[2]
@@ -112,19 +113,37 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path, monkeypa
     assert state.running(Layout(tmp_path / "plane")) == {}
 
 
+LACKS = "the embedded control plane does not have"
+
+
 def absent(what: str) -> Refusal:
-    return Refusal(501, "NotImplemented", f"the embedded control plane does not have {what}")
+    return Refusal(501, "NotImplemented", f"{LACKS} {what}")
+
+
+def not_served(what: str) -> Refusal:
+    """As clients expect of a cluster that does not serve a kind."""
+    return Refusal(404, "NotFound", f"{LACKS} {what}")
 
 
 ABSENT: dict[str, tuple[str, str, Refusal]] = {
-    "a kind of a group that is not there": ("GET", "/apis/apps/v1/deployments", absent("deployments.apps (v1)")),
+    "a kind of a group that is not there": (
+        "POST",
+        "/apis/apps/v1/namespaces/process/deployments",
+        absent("deployments.apps (v1)"),
+    ),
+    "a kind of a group that is not there, read": (
+        "GET",
+        "/apis/apps/v1/namespaces/process/deployments",
+        not_served("deployments.apps (v1)"),
+    ),
     "a kind of the core group": ("POST", "/api/v1/namespaces/process/services", absent("services")),
+    "a kind of the core group, read": ("GET", "/api/v1/services", not_served("services")),
     "a kind of a group that is there": (
         "GET",
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-        absent("validatingadmissionpolicies.admissionregistration.k8s.io"),
+        not_served("validatingadmissionpolicies.admissionregistration.k8s.io"),
     ),
-    "a version": ("GET", "/apis/events.k8s.io/v2/events", absent("events.events.k8s.io (v2)")),
+    "a version": ("GET", "/apis/events.k8s.io/v2/events", not_served("events.events.k8s.io (v2)")),
     "a subresource": ("GET", "/api/v1/namespaces/process/pods/web/log", absent("pods/log")),
 }
 
@@ -197,3 +216,21 @@ def test_a_whole_list_is_what_its_pages_are(api: Api) -> None:
     api.clear()
 
     assert json.dumps(pages) == json.dumps(whole)
+
+
+def test_a_scheduler_beside_its_own_schedules_the_pods_that_name_it(api: Api, embedded: EmbeddedPlane) -> None:
+    """Most of the kinds that it watches are not served here."""
+    name = f"process-{uuid.uuid4().hex[:10]}"
+    addresses = [f"{HOST}:{port}" for port in free_ports(2)]
+    argv = [sys.executable, "-m", "controllers.scheduler", "--kubeconfig", str(embedded.kubeconfig)]
+    argv += ["--no-leader-elect", "--health-probe-bind-address", addresses[0], "--metrics-bind-address", addresses[1]]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as scheduler:
+        try:
+            api.create(made(NODES, name, status={"allocatable": {"pods": "1"}})).accepted()
+            api.create(pod(name="beside", schedulerName="tollbar-scheduler")).accepted()
+            node = until(lambda: api.get(PODS, "beside")["spec.nodeName"], "the Pod is bound")
+        finally:
+            scheduler.terminate()
+        _, log = scheduler.communicate()
+    api.clear()
+    assert (node, scheduler.returncode, "Traceback" in log) == (name, 0, False), log

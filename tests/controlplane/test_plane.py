@@ -65,6 +65,7 @@ def test_the_four_system_namespaces_exist(kubectl: Kubectl) -> None:
     eventually(lambda: not missing(), seconds=PATIENCE, what="made by the API server after its start")
 
 
+@pytest.mark.behaviour(34)
 def test_a_pod_is_bound_by_the_real_scheduler_to_the_node_it_tolerates_runs_and_goes_when_deleted(
     kubectl: Kubectl, namespace: str, kubelet: BackgroundKubelet
 ) -> None:

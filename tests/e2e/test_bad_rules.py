@@ -47,6 +47,26 @@ def test_a_rule_that_fails_at_run_time_is_reported_and_holds_nobody(cluster: Clu
     assert cluster.bound_to() == "gpu-1"
 
 
+def test_lists_that_the_api_server_writes_as_null_are_empty_and_no_error(cluster: Cluster, stack: Stack) -> None:
+    late = cluster.unique("late")
+    reading = toleration_rule(cluster.unique("reading")).giving(RESERVED)
+    a_ready_rule(
+        cluster,
+        gpu_rule(late),
+        reading.cel(
+            "pod.spec.volumes.exists(v, v.name == 'a' && v.projected.sources.all(s, has(s.secret)))"
+            " && claims.exists(c, c.spec.devices.requests.all(r, has(r.exactly)))"
+        ),
+    )
+    cluster.create(cluster.claim("empty").but("spec", {}))
+    stored = cluster.kubectl.json("get", "resourceclaim", "empty", "-n", cluster.namespace)
+    assert stored["spec"]["devices"] == {"requests": None}
+    cluster.create(cluster.pod().claims("empty").but("spec.volumes", [{"name": "a", "projected": {"sources": None}}]))
+    assert cluster.tolerations() == [RESERVED]
+    errors = stack.running["webhook"].metrics().get("tollbar_rule_errors_total", {})
+    assert [labels for labels in errors if reading["metadata"]["name"] in labels] == []
+
+
 def test_a_rule_over_its_budget_is_reported_and_holds_nobody(cluster: Cluster, stack: Stack) -> None:
     late = cluster.unique("late")
     deep = "[1,2,3,4,5,6,7,8,9,10].all(NAME, REST)"

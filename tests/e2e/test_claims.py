@@ -110,7 +110,10 @@ def recorded_by(cluster: Cluster) -> dict[str, list[str]]:
 def test_a_template_that_comes_late(cluster: Cluster) -> None:
     gpu = cluster.class_()
     cluster.create(cluster.pod().templates("mine"))
-    reason = ("FailedResourceClaimCreation", 'PodResourceClaim mine: resource claim template "mine" not found')
+    missing = (
+        'PodResourceClaim mine: resource claim template "mine": resourceclaimtemplate.resource.k8s.io "mine" not found'
+    )
+    reason = ("FailedResourceClaimCreation", missing)
     eventually(lambda: reason in cluster.events("web"), what="said what is missing")
     cluster.create(cluster.template("mine", gpu))
     assert cluster.bound_to() == "gpu-1"

@@ -61,16 +61,20 @@ def test_it_stops_while_kube_controller_manager_generates_and_catches_up_afterwa
     ours = replaced.running["controllers"]
     assert made_for(cluster, "before") == [OURS]
     with restarted_with(replaced.plane, CONTROLLER_MANAGER):
-        rounds = itertools.count()
+        rounds, later = itertools.count(), [f"later-{index}" for index in range(20)]
 
-        def noticed() -> bool:
+        def suspected() -> bool:
             """Both make claims for what is created now, until one of theirs is seen."""
             number = next(rounds)
             cluster.create(*(cluster.pod(f"both-{number}-{index}").templates("mine") for index in range(5)))
-            return bool(ours.said("field manager ResourceClaimController generates ResourceClaims already"))
+            return bool(ours.said("somebody else may generate ResourceClaims"))
 
-        eventually(noticed, seconds=120, what="noticed")
+        eventually(suspected, seconds=120, what="suspected")
+        cluster.create(*(cluster.pod(pod).templates("mine") for pod in later))
+        verdict = "field manager ResourceClaimController generates ResourceClaims already"
+        eventually(lambda: ours.said(verdict), seconds=120, what="noticed")
         assert not ours.is_ready()
+        assert [eventually(lambda pod=pod: makers(cluster, pod)) for pod in later] == [[THEIRS]] * len(later)
         since = replaced.plane.audit_fence()
         assert made_for(cluster, "theirs") == [THEIRS]
         replaced.plane.audit_fence()

@@ -34,6 +34,11 @@ PROVEN = [
     "created as it was written",
     "the scheduler bound it to node plain",
     "Tollbar's writes to it: none",
+    "rejected: 0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector",
+    "it got the toleration after all, added by rule gpu-node-agents",
+    "which woke it: tried again at once, and bound to node gpu",
+    "the scheduler, ",
+    "Tollbar's writes to it: 1 patch with toleration and record together",
     "refused: spec.match.cel.expression, line 2, column ",
     "pod-a: claim pod-a-gpu-",
     "the scheduler gave it device gpu-",
@@ -49,6 +54,7 @@ PROVEN = [
     "Pod A runs on node gpu, with device gpu-",
 ]
 POD, NOTEBOOK = "pods/analysis", "notebooks.example.com/analysis"
+SCHEDULERS = {"embedded": "tollbar.dev/scheduler", "real": "default-scheduler"}
 MAKERS = {"embedded": "tollbar-controllers", "real": "kube-controller-manager"}
 
 
@@ -125,6 +131,7 @@ def test_every_step_is_shown_to_have_happened_and_nothing_is_left(run: Run, plan
     assert run.traces() == ([], [])
     makers = re.findall(r"made from template \S+ by (\S+)", story)
     assert makers == [MAKERS[plane]] * 2
+    assert f'the scheduler, {SCHEDULERS[plane]}, says so: "Successfully assigned default/pod-d to gpu"' in story
     assert re.findall(r"^ {7}(\S+/analysis)$", story, re.MULTILINE) == [NOTEBOOK, POD, NOTEBOOK]
     pointed = re.search(r"line 2, column .*\n(?: {5}\S.*\n)?(?: {7}.*\n) {7}(?P<line>.*)\n {7}(?P<mark> +)\^", story)
     assert pointed is not None
@@ -158,7 +165,7 @@ def test_kept_it_stays_until_it_is_interrupted(run: Run) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate()
 
-    assert (nodes, process.returncode, run.traces()) == (["gpu", "gpu", "plain"], 0, ([], []))
+    assert (nodes, process.returncode, run.traces()) == (["gpu", "gpu", "plain", "gpu"], 0, ([], []))
 
 
 @REAL

@@ -5,12 +5,13 @@ import subprocess
 from typing import Any
 
 import pytest
-from builders import device_class, toleration_rule
+from builders import device_class, toleration, toleration_rule
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
 from planes import since
 from stack import Stack, eventually
 
 from tollbar import wellknown
+from tollbar.devplane.kubectl import KubectlError
 
 
 def test_a_pod_with_a_claim_by_name_is_decided_at_admission(cluster: Cluster) -> None:
@@ -156,6 +157,42 @@ def test_a_class_that_is_replaced_decides_anew_about_pods_that_wait(cluster: Clu
     assert how(cluster.get()) == [(gpu, "late")]
 
 
+def test_a_rule_that_reads_what_another_one_adds_is_late_and_its_author_is_warned(cluster: Cluster) -> None:
+    gpu, chained = cluster.class_(), cluster.unique("chained")
+    reads = f'has(pod.spec.tolerations) && pod.spec.tolerations.exists(t, t.key == "{RESERVED["key"]}")'
+    theirs = toleration_rule(chained).cel(f"claims.size() > 0 && {reads}").giving(toleration("example.com/chained"))
+    assert "Warning: spec.match.cel.expression: reads pod.spec.tolerations" in warnings(cluster, as_written(theirs))
+    a_ready_rule(cluster, gpu_rule(gpu), theirs)
+    cluster.create(cluster.template("mine", gpu))
+    waiting = cluster.pod().templates("mine").but("spec.schedulingGates", [{"name": "other.dev/quota"}])
+    cluster.create_known(waiting)
+    eventually(lambda: how(cluster.get()) == [(gpu, "admission"), (chained, "late")], what="added late")
+
+
+@pytest.mark.parametrize("how_applied", [(), ("--server-side",)], ids=["client-side", "server-side"])
+def test_a_pod_with_tolerations_of_its_own_cannot_be_applied_twice(
+    cluster: Cluster, how_applied: tuple[str, ...]
+) -> None:
+    gpu = cluster.class_()
+    a_ready_rule(cluster, gpu_rule(gpu))
+    cluster.create(cluster.template("mine", gpu))
+    own = toleration("example.com/own")
+    written = json.dumps(as_written(cluster.pod().templates("mine").tolerating(own)))
+    eventually(lambda: cluster.rules_at_admission(json.loads(written)), what="known to the webhook")
+    apply = ("apply", *how_applied, "-f", "-")
+    cluster.kubectl(*apply, stdin=written)
+    assert cluster.tolerations() == [own, RESERVED]
+    with pytest.raises(KubectlError, match="existing toleration can not be modified"):
+        cluster.kubectl(*apply, stdin=written)
+    cluster.kubectl("replace", "--force", "--grace-period=0", "-f", "-", stdin=written)
+    assert cluster.decided() == [own, RESERVED]
+
+
+def test_a_label_that_a_client_wrote_does_not_make_a_pod_look_held(cluster: Cluster) -> None:
+    cluster.create(cluster.pod().labelled({wellknown.LABEL_GATE: wellknown.GATE_HELD}))
+    assert wellknown.LABEL_GATE not in cluster.get()["metadata"].get("labels", {})
+
+
 def test_foreign_gates_stay(cluster: Cluster) -> None:
     late = cluster.unique("late")
     a_ready_rule(cluster, gpu_rule(late))
@@ -228,11 +265,11 @@ def test_audit_only_warns(cluster: Cluster, stack: Stack) -> None:
     assert cluster.decided() == []
 
 
-def warnings(cluster: Cluster, pod: dict[str, Any], *options: str) -> str:
-    """What the author sees when the Pod is created."""
+def warnings(cluster: Cluster, obj: dict[str, Any], *options: str) -> str:
+    """What the author of a Pod or a rule sees when it is created."""
     command = [*cluster.kubectl.command, "create", "-f", "-", *options]
     environment = cluster.kubectl.environment()
-    said = subprocess.run(command, input=json.dumps(pod), env=environment, text=True, capture_output=True, check=True)
+    said = subprocess.run(command, input=json.dumps(obj), env=environment, text=True, capture_output=True, check=True)
     return said.stderr
 
 

@@ -38,6 +38,7 @@ def test_the_fast_path_costs_no_write_beyond_the_creation(cluster: Cluster, own_
     assert {r.name.partition(".")[0] for r in events} == {"last"}
 
 
+@pytest.mark.behaviour(6, 7)
 def test_every_gated_pod_is_patched_exactly_once(cluster: Cluster, own_plane: RealPlane) -> None:
     late = cluster.unique("late")
     a_ready_rule(cluster, gpu_rule(late))

@@ -1,10 +1,13 @@
 """The manifests on a real API server: rendered, applied, allowed, and with the rights that they name."""
 
+import base64
+import http.client
 import json
 import os
 import re
 import runpy
 import shutil
+import ssl
 import subprocess
 import sys
 import textwrap
@@ -12,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -20,6 +24,7 @@ from integration.following import settles, until_it_can_come_back, until_kubectl
 from tollbar.api.gates import shipped_gate
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.runtime import config
+from tollbar.scheduler.plugins import registry
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 DEFAULT = MANIFESTS / "overlays" / "default"
@@ -92,7 +97,7 @@ def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kub
     again = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
     lines = installed.splitlines()
     assert (len(lines), [line for line in lines if not line.endswith(" serverside-applied")], again) == (
-        29,
+        33,
         [],
         installed,
     )
@@ -131,6 +136,8 @@ RIGHTS = {
     "tollbar-webhook list pods": False,
     "tollbar-webhook get secrets": False,
     "tollbar-webhook patch tolerationrules.tollbar.dev/status": False,
+    "tollbar-webhook watch leases.coordination.k8s.io/tollbar-controllers": True,
+    "tollbar-webhook watch leases.coordination.k8s.io/somebody-else": False,
     "tollbar-controllers patch pods": True,
     "tollbar-controllers update pods": False,
     "tollbar-controllers delete pods": False,
@@ -191,6 +198,44 @@ def attributes(namespace: str, verb: str, resource: str, part: str) -> dict[str,
 
 
 @pytest.mark.usefixtures("installed")
+def test_calls_about_our_leases_have_the_priority_of_leader_election(plane: Any, kubectl: Kubectl) -> None:
+    """The API server says in its answer, also in a refusal, by which FlowSchema it has classified the request."""
+    scheduler = str(MANIFESTS / "components/scheduler/rights.yaml")
+    kubectl("apply", "--server-side", "-f", scheduler)
+    accounts = ("tollbar-controllers", "tollbar-scheduler")
+    given = [plane.service_account_kubeconfig("tollbar-system", account).read_text() for account in accounts]
+    schema = kubectl.json("get", "flowschema", "tollbar-leader-election")["metadata"]["uid"]
+    level = kubectl.json("get", "prioritylevelconfiguration", "leader-election")["metadata"]["uid"]
+    for user in map(yaml.safe_load, given):
+        settles(lambda user=user: classified(user, "GET", f"{LEASES}/tollbar-controllers"), (schema, level))
+        assert {call: classified(user, *call.split())[0] == schema for call in PRIORITIES} == PRIORITIES
+    kubectl("delete", "-f", scheduler)
+
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/tollbar-system/leases"
+PRIORITIES = {
+    f"POST {LEASES}": True,
+    f"PUT {LEASES}/tollbar-controllers": True,
+    f"GET {LEASES}": False,
+    "GET /apis/coordination.k8s.io/v1/namespaces/default/leases/x": False,
+    "GET /api/v1/pods": False,
+}
+
+
+def classified(kubeconfig: dict[str, Any], method: str, path: str) -> tuple[str | None, str | None]:
+    """The uids of the FlowSchema and the PriorityLevelConfiguration that a request of this user is under."""
+    cluster, token = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]["token"]
+    trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    server = urlsplit(cluster["server"]).netloc
+    connection = http.client.HTTPSConnection(server, context=ssl.create_default_context(cadata=trusted))
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    connection.request(method, path, None if method == "GET" else "{}", headers)
+    answer = connection.getresponse()
+    connection.close()
+    return answer.headers["X-Kubernetes-PF-FlowSchema-UID"], answer.headers["X-Kubernetes-PF-PriorityLevel-UID"]
+
+
+@pytest.mark.usefixtures("installed")
 def test_who_may_view_a_cluster_sees_rules_and_who_administers_it_writes_them(kubectl: Kubectl) -> None:
     ours, theirs = ("tolerationrules", "schedulinggates"), ("workloadclaims",)
     reading = [f"{verb} {kind}" for kind in (*ours, *theirs) for verb in ("get", "list", "watch")]
@@ -237,10 +282,12 @@ def test_another_namespace_and_prefix_reach_every_place(render: Render) -> None:
     assert {
         "services": [webhook["clientConfig"]["service"] for webhook in (pods, rules)],
         "unmanaged": pods["namespaceSelector"]["matchExpressions"][0]["values"],
+        "lease calls": objects["FlowSchema acme-tollbar-leader-election"]["spec"]["rules"][0]["subjects"],
         "still in the old namespace": [name for name, obj in objects.items() if "tollbar-system" in str(obj)],
     } == {
         "services": [{**service, "path": "/mutate-pods"}, {**service, "path": "/validate-rules"}],
         "unmanaged": ["kube-system", "elsewhere"],
+        "lease calls": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "elsewhere", "name": "*"}}],
         "still in the old namespace": [],
     }
 
@@ -269,7 +316,7 @@ def test_the_controllers_of_another_installation_declare_the_gate_as_theirs(
         lease["spec"]["holderIdentity"].rpartition("-")[0],
         [gate["spec"] for gate in gates],
     ) == (
-        (26, []),
+        (30, []),
         "tried",
         [shipped_gate(owners=("system:serviceaccount:elsewhere:acme-tollbar-controllers",))["spec"]],
     )
@@ -331,6 +378,17 @@ def test_with_the_admission_policy_there_is_no_webhook_left(render: Render) -> N
     )
 
 
+def test_a_ceiling_is_for_the_user_that_the_controllers_have(render: Render) -> None:
+    objects = render(ELSEWHERE + "components: [../../components/ceiling]\n")
+    user = {"name": "acme-tollbar-controllers", "namespace": "elsewhere", "parameterNotFoundAction": "Allow"}
+    found = {
+        each["spec"]["policyName"]: each["spec"]["paramRef"]
+        for each in objects
+        if each["kind"] == "ValidatingAdmissionPolicyBinding"
+    }
+    assert found == {f"acme-tollbar-ceiling-{kind}": user for kind in ("pods", "resourceclaims", "schedulinggates")}
+
+
 def test_replacing_the_claim_controller_is_a_flag_and_rights_of_its_own(render: Render) -> None:
     objects = render(ELSEWHERE + "components: [../../components/claims-replace]\n")
     (deployment,) = (o for o in objects if name_of(o) == "Deployment acme-tollbar-controllers")
@@ -352,4 +410,36 @@ def test_replacing_the_claim_controller_is_a_flag_and_rights_of_its_own(render: 
             "RoleBinding acme-tollbar-claims": "elsewhere",
         },
         [("acme-tollbar-claims", [subject])] * 2,
+    )
+
+
+def test_the_scheduler_has_a_configuration_and_rights_of_its_own(render: Render) -> None:
+    objects = render(ELSEWHERE + "components: [../../components/scheduler]\n")
+    (deployment,) = (o for o in objects if name_of(o) == "Deployment acme-tollbar-scheduler")
+    (configuration,) = (o for o in objects if o["kind"] == "ConfigMap")
+    pod = deployment["spec"]["template"]["spec"]
+    election = yaml.safe_load(configuration["data"]["config.yaml"])["leaderElection"]
+    (role,) = (o for o in objects if name_of(o) == "Role acme-tollbar-scheduler")
+    bindings = [o for o in objects if name_of(o).endswith("Binding acme-tollbar-scheduler")]
+    subject = {"kind": "ServiceAccount", "name": "acme-tollbar-scheduler", "namespace": "elsewhere"}
+    assert (
+        pod["serviceAccountName"],
+        pod["volumes"],
+        role["rules"][1]["resourceNames"],
+        [each["subjects"] for each in bindings],
+    ) == (
+        "acme-tollbar-scheduler",
+        [{"name": "config", "configMap": {"name": configuration["metadata"]["name"]}}],
+        [election["resourceName"]],
+        [[subject], [subject]],
+    )
+
+
+def test_the_configuration_of_the_scheduler_is_one(tmp_path: Path) -> None:
+    """It is loaded as it is, and allocates no devices until somebody says which."""
+    text = (MANIFESTS / "components/scheduler/config.yaml").read_text()
+    (profile,) = registry.configuration(text).profiles
+    assert (profile.scheduler_name, profile.args["DynamicResources"]["exclusive"]) == (
+        "tollbar-scheduler",
+        {"drivers": []},
     )

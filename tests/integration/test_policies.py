@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from planes import since
+from policies import binding, role, said, until_said
 from stack import eventually
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
-from tollbar.devplane.kubectl import Kubectl, KubectlError
+from tollbar.devplane.kubectl import Kubectl
 
 COMPONENTS = Path(__file__).parents[2] / "manifests" / "components"
 OURS = "tollbar.dev/tolerations"
@@ -24,44 +25,6 @@ RECORD = '[{"rule":"gpu"}]'
 def plane(real_plane: Any) -> Any:
     """Admission policies are only there."""
     return real_plane
-
-
-def said(kubectl: Kubectl, *arguments: str, stdin: str | None = None) -> str:
-    """The last line of kubectl's refusal, empty when it is none."""
-    try:
-        kubectl(*arguments, stdin=stdin)
-    except KubectlError as error:
-        return error.stderr.strip().splitlines()[-1]
-    return ""
-
-
-def until_said(kubectl: Kubectl, text: str, *arguments: str) -> None:
-    """A policy or its parameters are in force some time after they were written."""
-
-    def is_said() -> bool:
-        answer = said(kubectl, *arguments)
-        return text in answer and bool(answer) == bool(text)
-
-    eventually(is_said, what=f"kubectl {' '.join(arguments)}: {text or 'no refusal'}")
-
-
-def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": name},
-        "rules": list(rules),
-    }
-
-
-def binding(name: str, *users: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user} for user in users],
-    }
 
 
 SUPPORT = [
@@ -196,6 +159,7 @@ PROTECTED: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.behaviour(12)
 @pytest.mark.parametrize(("attempt", "want"), PROTECTED.values(), ids=PROTECTED)
 def test_protective_gates(protected: Kubectl, attempt: list[str], want: str) -> None:
     assert said(protected, *attempt) == want

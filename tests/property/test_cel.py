@@ -7,6 +7,7 @@ from unittest.mock import patch
 from drawing import pick
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from measuring import measure
 
 from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, Env, Program, engine, project
 from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS, CostTracker
@@ -141,7 +142,7 @@ def test_evaluation_is_total_bounded_and_repeatable(source: str, x: Any, y: Any)
     program = compiled(source)
     assume(isinstance(program, CompiledProgram))
     assert isinstance(program, CompiledProgram)
-    first, second = program.measure({"x": x, "y": y}), program.measure({"x": x, "y": y})
+    first, second = measure(program, {"x": x, "y": y}), measure(program, {"x": x, "y": y})
     failed = isinstance(first.answer, CelError)
     assert (
         first == second,
@@ -157,10 +158,10 @@ def both(source: str, env: Env, inputs: Any, spare: int) -> tuple[Any, Any]:
     """The answers of the engines and their costs, with so many steps left after the fixed cost."""
     compiled, closures = CompilingEngine().compile(source, env), ClosuresEngine().compile(source, env)
     with patch("tollbar.cel.core.limits.MAX_STEPS", closures.fixed_cost + spare):
-        return compiled.measure(inputs), closures.measure(inputs)
+        return measure(compiled, inputs), measure(closures, inputs)
 
 
-SPARE = st.sampled_from([MAX_STEPS, 40, 10, 0])
+SPARE = st.sampled_from([MAX_STEPS, 2_000, 400, 40, 10, 0])
 
 
 @given(DYNAMIC, JSON, JSON, SPARE)

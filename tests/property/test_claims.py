@@ -1,6 +1,6 @@
 """The claims controller in random small clusters: names that the API takes, and plans that come to an end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,8 +76,10 @@ def work(server: Server, view: ClaimLookup) -> int:
 
 def _consumer(consumer: Object, server: Server, view: ClaimLookup) -> int:
     plan = consumers.decide(ConsumerFacts(consumer, view))
-    if isinstance(plan, Ask):
-        plan = consumers.decide(ConsumerFacts(consumer, view, answers=server.answers(plan)))
+    answers: dict[Hashable, Any] = {}
+    while isinstance(plan, Ask):
+        answers |= server.answers(plan)
+        plan = consumers.decide(ConsumerFacts(consumer, view, answers=answers))
     assert isinstance(plan, ConsumerPlan)
     recorded = dict(plan.found)
     for creation in plan.creations:

@@ -309,6 +309,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.behaviour(33)
 @settings(deadline=None, max_examples=60)
 @example(  # the last answer before an outage is slow, and so is the work: only the time of sending counts
     first=Machine("a", 0.0, (Exchange(after=1.3),), ((6.0, 80.0, "never arrives"),), (1000.0,), (4.2,)),

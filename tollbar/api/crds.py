@@ -3,104 +3,97 @@
 `manifests/base/crds` is generated from here, and `tollbar dev` applies the same values.
 """
 
-from tollbar import wellknown
+from collections.abc import Sequence
+
 from tollbar.api.base import ApiType
 from tollbar.api.schema import structural
 from tollbar.api.types import SchedulingGate, TolerationRule
 from tollbar.api.workloads import WorkloadClaim
 from tollbar.model.objects import Object
+from tollbar.model.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    SCHEDULING_GATES,
+    TOLERATION_RULES,
+    WORKLOAD_CLAIMS,
+    Resource,
+)
 
 
 def all_crds() -> list[Object]:
-    return [toleration_rules(), scheduling_gates(), workload_claims()]
-
-
-def toleration_rules() -> Object:
-    return _crd(
-        TolerationRule,
-        plural="tolerationrules",
-        short_name="tolrule",
-        columns=[
-            _column("Mode", "string", ".spec.mode"),
-            _column("Match", "string", ".spec.match.type"),
-            _column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
-            _column("Pending", "integer", ".status.pendingMatches"),
-            _column("Age", "date", ".metadata.creationTimestamp"),
-        ],
-        selectable=[".spec.mode", ".spec.match.type"],
-    )
-
-
-def scheduling_gates() -> Object:
-    return _crd(
-        SchedulingGate,
-        plural="schedulinggates",
-        short_name="sgate",
-        columns=[
-            _column("Gate", "string", ".spec.gateName"),
-            _column("MaxHold", "string", ".spec.maxHold"),
-            _column("Held", "integer", ".status.heldPods"),
-            _column("Oldest", "integer", ".status.oldestHeldSeconds"),
-            _column("Age", "date", ".metadata.creationTimestamp"),
-        ],
-        selectable=[".spec.gateName"],
-    )
-
-
-def workload_claims() -> Object:
-    return _crd(
-        WorkloadClaim,
-        plural="workloadclaims",
-        short_name="wlclaim",
-        columns=[
-            _column("Resource", "string", ".spec.workloadRef.resource"),
-            _column("Workload", "string", ".spec.workloadRef.name"),
-            _column("Claim", "string", ".status.resourceClaimName"),
-            _column("Phase", "string", ".status.phase"),
-            _column("Reason", "string", '.status.conditions[?(@.type=="Reserved")].reason'),
-            _column("Consumers", "integer", ".status.consumers"),
-            _column("Age", "date", ".metadata.creationTimestamp"),
-        ],
-        selectable=[".spec.workloadRef.name", ".status.phase"],
-        scope="Namespaced",
-    )
-
-
-def _column(name: str, type_: str, path: str) -> Object:
-    return {"name": name, "type": type_, "jsonPath": path}
+    return [
+        _crd(
+            TolerationRule,
+            TOLERATION_RULES,
+            short_name="tolrule",
+            columns=(
+                ("Mode", "string", ".spec.mode"),
+                ("Match", "string", ".spec.match.type"),
+                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+                ("Pending", "integer", ".status.pendingMatches"),
+                ("Age", "date", ".metadata.creationTimestamp"),
+            ),
+            selectable=(".spec.mode", ".spec.match.type"),
+        ),
+        _crd(
+            SchedulingGate,
+            SCHEDULING_GATES,
+            short_name="sgate",
+            columns=(
+                ("Gate", "string", ".spec.gateName"),
+                ("MaxHold", "string", ".spec.maxHold"),
+                ("Held", "integer", ".status.heldPods"),
+                ("Oldest", "integer", ".status.oldestHeldSeconds"),
+                ("Age", "date", ".metadata.creationTimestamp"),
+            ),
+            selectable=(".spec.gateName",),
+        ),
+        _crd(
+            WorkloadClaim,
+            WORKLOAD_CLAIMS,
+            short_name="wlclaim",
+            columns=(
+                ("Resource", "string", ".spec.workloadRef.resource"),
+                ("Workload", "string", ".spec.workloadRef.name"),
+                ("Claim", "string", ".status.resourceClaimName"),
+                ("Phase", "string", ".status.phase"),
+                ("Reason", "string", '.status.conditions[?(@.type=="Reserved")].reason'),
+                ("Consumers", "integer", ".status.consumers"),
+                ("Age", "date", ".metadata.creationTimestamp"),
+            ),
+            selectable=(".spec.workloadRef.name", ".status.phase"),
+        ),
+    ]
 
 
 def _crd(
     model: type[ApiType],
+    served: Resource,
     *,
-    plural: str,
     short_name: str,
-    columns: list[Object],
-    selectable: list[str],
-    scope: str = "Cluster",
+    columns: Sequence[tuple[str, str, str]],
+    selectable: Sequence[str],
 ) -> Object:
-    kind = model.__name__
+    """`columns` are those of `kubectl get`, as (name, type, JSON path)."""
     version: Object = {
-        "name": wellknown.VERSION,
+        "name": served.version,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": columns,
+        "additionalPrinterColumns": [{"name": name, "type": type_, "jsonPath": path} for name, type_, path in columns],
         "selectableFields": [{"jsonPath": path} for path in selectable],
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": structural(model)},
     }
     return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{wellknown.GROUP}", "labels": {"app.kubernetes.io/name": "tollbar"}},
+        **CUSTOM_RESOURCE_DEFINITIONS.type_meta,
+        "metadata": {"name": f"{served.plural}.{served.group}", "labels": {"app.kubernetes.io/name": "tollbar"}},
         "spec": {
-            "group": wellknown.GROUP,
-            "scope": scope,
+            "group": served.group,
+            "scope": "Namespaced" if served.namespaced else "Cluster",
             "names": {
-                "plural": plural,
-                "singular": kind.lower(),
-                "kind": kind,
-                "listKind": f"{kind}List",
+                "plural": served.plural,
+                "singular": served.kind.lower(),
+                "kind": served.kind,
+                "listKind": f"{served.kind}List",
                 "shortNames": [short_name],
                 "categories": ["tollbar"],
             },

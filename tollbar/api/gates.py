@@ -1,17 +1,17 @@
 """Validation of SchedulingGates, and the SchedulingGate that is installed with Tollbar."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from tollbar import wellknown
 from tollbar.api import durations, texts
-from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.parse import parse
 from tollbar.api.reasons import RuleReason
 from tollbar.api.types import SchedulingGate, SchedulingGateSpec
 from tollbar.model import names
 from tollbar.model.fields import FieldError, duplicate, forbidden, invalid, required
 from tollbar.model.objects import Object
+from tollbar.model.resources import SCHEDULING_GATES
 
 __all__ = ["CONTROLLERS", "SchedulingGate", "parse_gate", "shipped_gate"]
 
@@ -21,18 +21,13 @@ CONTROLLERS: Final = f"system:serviceaccount:{wellknown.SYSTEM_NAMESPACE}:tollba
 
 def parse_gate(obj: Any) -> SchedulingGate | list[FieldError]:
     """The gate, or the errors in it, at most 16, each with the reason InvalidSpec.  Never raises, for any JSON."""
-    parsed = parse(SchedulingGate, obj)
-    errors = list(_problems(parsed.spec)) if isinstance(parsed, SchedulingGate) else parsed
-    if isinstance(parsed, SchedulingGate) and not errors:
-        return parsed
-    return [replace(error, reason=RuleReason.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
+    return parse(SchedulingGate, obj, lambda gate: _problems(gate.spec), lambda _: RuleReason.INVALID_SPEC)
 
 
 def shipped_gate(owners: Sequence[str] = (CONTROLLERS,)) -> Object:
     """The SchedulingGate of Tollbar's own gate, which releases Pods after a minute at the latest."""
     return {
-        "apiVersion": wellknown.API_VERSION,
-        "kind": "SchedulingGate",
+        **SCHEDULING_GATES.type_meta,
         "metadata": {"name": "tolerations", "labels": {"app.kubernetes.io/name": "tollbar"}},
         "spec": {
             "gateName": wellknown.GATE,

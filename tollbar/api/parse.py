@@ -6,7 +6,8 @@ would select more.  The status is not validated, so that nothing a controller wr
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -25,14 +26,43 @@ MAX_ERRORS: Final = 16
 _DEEPEST: Final = 64
 
 
-def parse(model: type[T], obj: Any) -> T | list[FieldError]:
-    """The value, or what is wrong with it: at least one error, in the order of the type's fields.  Never raises."""
-    if not isinstance(obj, dict):
-        return [invalid("", obj, "must be an object")]
+def parse(
+    model: type[T], obj: Any, problems: Callable[[T], Iterable[FieldError]], reason: Callable[[str], str]
+) -> T | list[FieldError]:
+    """The value, or one to `MAX_ERRORS` errors in the order of the type's fields.  Never raises.
+
+    `problems` finds in a value what its type cannot tell; `reason` is that of an error of this field without one.
+    """
+    errors = [invalid("", obj, "must be an object")]
+    if isinstance(obj, dict):
+        given = _without_nulls({key: obj[key] for key in obj if key != "status"})
+        value, errors = _validate(model, given)
+        if errors and value is None:
+            value, _ = _validate(model, _known(_schema(model), given))
+        if value is not None:
+            errors += problems(value)
+            if not errors:
+                return value
+    if len(errors) > MAX_ERRORS:
+        errors = [*errors[: MAX_ERRORS - 1], FieldError("", f"Too many errors: {len(errors) - MAX_ERRORS + 1} more")]
+    return [replace(error, reason=error.reason or reason(error.field)) for error in errors]
+
+
+def _validate(model: type[T], given: Any) -> tuple[T | None, list[FieldError]]:
     try:
-        return model.model_validate(_without_nulls({key: obj[key] for key in obj if key != "status"}))
-    except ValidationError as error:
-        return [_field_error(model, details) for details in error.errors(include_url=False) if _is_original(details)]
+        return model.model_validate(given), []
+    except ValidationError as wrong:
+        found = wrong.errors(include_url=False)
+        return None, [_field_error(model, details) for details in found if _is_original(details)]
+
+
+def _known(schema: dict[str, Any], value: Any) -> Any:
+    """Without the fields that the schema does not know, so that the others can be looked at."""
+    if isinstance(value, dict) and (properties := schema.get("properties")):
+        return {key: _known(properties[key], member) for key, member in value.items() if key in properties}
+    if isinstance(value, list):
+        return [_known(schema.get("items") or {}, member) for member in value]
+    return value
 
 
 def _without_nulls(value: Any, depth: int = 0) -> Any:

@@ -4,11 +4,10 @@ It never raises, for any JSON: a rule may have been stored by an older version, 
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, assert_never
 
 from tollbar.api import devices, texts
-from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.parse import parse
 from tollbar.api.reasons import RuleReason
 from tollbar.api.types import MEMBERS, CelMatch, DeviceMatch, ExtendedResourceMatch, Match, TolerationRule
 from tollbar.model import names, selectors, tolerations
@@ -19,11 +18,7 @@ __all__ = ["TolerationRule", "parse_rule"]
 
 def parse_rule(obj: Any) -> TolerationRule | list[FieldError]:
     """The rule, or the errors in it, at most 16.  Each error's `reason` is one for the condition Ready=False."""
-    parsed = parse(TolerationRule, obj)
-    errors = list(_problems(parsed)) if isinstance(parsed, TolerationRule) else parsed
-    if isinstance(parsed, TolerationRule) and not errors:
-        return parsed
-    return [replace(error, reason=error.reason or _reason(error.field)) for error in errors[:MAX_ERRORS]]
+    return parse(TolerationRule, obj, _problems, _reason)
 
 
 def _reason(field: str) -> str:

@@ -14,7 +14,6 @@ from tollbar.api import durations, texts
 from tollbar.api.base import ATOMIC, SET, ApiType, Conditions, Count, Int64, LabelSelector, ObjectMeta, Quantity
 from tollbar.api.schema import named_format, rule, validated
 from tollbar.model import tolerations
-from tollbar.model.objects import Object
 
 TaintKey: TypeAlias = Annotated[
     str, Field(max_length=317, json_schema_extra=validated(named_format("qualifiedName", optional=True)))
@@ -150,12 +149,6 @@ class DevicePrototype(ApiType):
     """Attributes by name; a name without a domain belongs to the driver's domain."""
     capacity: dict[str, DeviceCapacity] = Field(default={}, max_length=32, json_schema_extra=_NAMES)
     """Capacities by name."""
-
-    def attributes_as_objects(self) -> dict[str, Object]:
-        return {name: attribute.as_object() for name, attribute in self.attributes.items()}
-
-    def capacity_as_objects(self) -> dict[str, Object]:
-        return {name: capacity.as_object() for name, capacity in self.capacity.items()}
 
 
 class DeviceMatch(ApiType):

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from tollbar import wellknown
 from tollbar.model.objects import Object
+from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 
 PODS_NAME: Final = "zz-tollbar-pods"
 RULES_NAME: Final = "zz-tollbar-rules"
@@ -40,6 +41,7 @@ _FROM_DAEMONSET: Final = (
 _MIRROR: Final = f"has(object.metadata.annotations) && '{wellknown.MIRROR_ANNOTATION}' in object.metadata.annotations"
 _CARRIES_OURS: Final = (
     f"(has(object.metadata.annotations) && '{wellknown.ANNOTATION_PROVENANCE}' in object.metadata.annotations)"
+    f" || (has(object.metadata.labels) && '{wellknown.LABEL_GATE}' in object.metadata.labels)"
     f" || (has(object.spec.schedulingGates) && object.spec.schedulingGates.exists(g, g.name == '{wellknown.GATE}'))"
 )
 
@@ -51,8 +53,8 @@ NOT_OURS: Final[Sequence[tuple[str, str]]] = (
 """Match conditions for every Pod: it has no Node, and is neither a mirror Pod nor one of a DaemonSet."""
 
 DEVICES: Final = ("devices", f"{WANTS_DEVICES} || {_CARRIES_OURS}")
-"""The Pod has claims or requests an extended resource, or a client wrote Tollbar's gate or annotation.  The component
-`pod-rules` leaves it out, for rules that read nothing but the Pod."""
+"""The Pod has claims or requests an extended resource, or a client wrote Tollbar's gate, label or annotation.  The
+component `pod-rules` leaves it out, for rules that read nothing but the Pod."""
 
 
 def at_service(namespace: str = wellknown.SYSTEM_NAMESPACE, name: str = SERVICE_NAME) -> ClientConfig:
@@ -76,7 +78,6 @@ def pods_configuration(
     client_config: ClientConfig,
     *,
     name: str = PODS_NAME,
-    unmanaged_namespaces: Sequence[str] = UNMANAGED,
     pod_rules: bool = False,
 ) -> Object:
     """The MutatingWebhookConfiguration: creation of Pods."""
@@ -86,7 +87,7 @@ def pods_configuration(
         "rules": [_rule("", ["v1"], ["CREATE"], ["pods"], scope="Namespaced")],
         "namespaceSelector": {
             "matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(unmanaged_namespaces)},
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNMANAGED)},
                 {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]},
             ]
         },
@@ -95,7 +96,7 @@ def pods_configuration(
         },
         "matchConditions": pod_conditions(pod_rules=pod_rules),
     }
-    return _configuration("MutatingWebhookConfiguration", name, webhook)
+    return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, name, webhook)
 
 
 def rules_configuration(client_config: ClientConfig, *, name: str = RULES_NAME) -> Object:
@@ -112,7 +113,7 @@ def rules_configuration(client_config: ClientConfig, *, name: str = RULES_NAME) 
             )
         ],
     }
-    return _configuration("ValidatingWebhookConfiguration", name, webhook)
+    return _configuration(VALIDATING_WEBHOOK_CONFIGURATIONS, name, webhook)
 
 
 def _webhook(name: str, client_config: Object) -> Object:
@@ -136,10 +137,9 @@ def _rule(group: str, versions: list[str], operations: list[str], resources: lis
     }
 
 
-def _configuration(kind: str, name: str, webhook: Object) -> Object:
+def _configuration(resource: Resource, name: str, webhook: Object) -> Object:
     return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
+        **resource.type_meta,
         "metadata": {
             "name": name,
             "labels": {"app.kubernetes.io/name": "tollbar", "app.kubernetes.io/component": "webhook"},

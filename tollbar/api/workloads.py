@@ -4,14 +4,13 @@ The CRD is generated from the type, whose docstrings are its descriptions; `pars
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
 from tollbar.api import texts
 from tollbar.api.base import ApiType, Conditions, Count, ObjectMeta
-from tollbar.api.parse import MAX_ERRORS, parse
+from tollbar.api.parse import parse
 from tollbar.api.reasons import ReservedReason
 from tollbar.api.schema import named_format, rule, validated
 from tollbar.model import names, workloads
@@ -27,6 +26,9 @@ Group: TypeAlias = Annotated[
 ]
 Name: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=253, json_schema_extra=validated(named_format("dns1123Subdomain")))
+]
+ImmutableName: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=253, json_schema_extra=validated(named_format("dns1123Subdomain"), _IMMUTABLE))
 ]
 
 
@@ -63,29 +65,9 @@ class WorkloadClaimSpec(ApiType):
 
     workload_ref: WorkloadReference
     """The workload.  Immutable."""
-    resource_claim_template_name: (
-        Annotated[
-            str,
-            Field(
-                min_length=1,
-                max_length=253,
-                json_schema_extra=validated(named_format("dns1123Subdomain"), _IMMUTABLE),
-            ),
-        ]
-        | None
-    ) = None
+    resource_claim_template_name: ImmutableName | None = None
     """The claim is made from this ResourceClaimTemplate, under the name of the WorkloadClaim, and goes with it."""
-    resource_claim_name: (
-        Annotated[
-            str,
-            Field(
-                min_length=1,
-                max_length=253,
-                json_schema_extra=validated(named_format("dns1123Subdomain"), _IMMUTABLE),
-            ),
-        ]
-        | None
-    ) = None
+    resource_claim_name: ImmutableName | None = None
     """The claim is this one, which somebody else makes and deletes."""
     release: Literal["WhenDeleted", "WhenFinished", "WhenIdle"] = "WhenDeleted"
     """When the devices are given back: WhenDeleted when the workload is deleted, WhenFinished also when it is a Job or
@@ -131,11 +113,7 @@ class WorkloadClaim(ApiType):
 
 def parse_workload_claim(obj: Any) -> WorkloadClaim | list[FieldError]:
     """The WorkloadClaim, or the errors in it, at most 16, each with the reason InvalidSpec.  Never raises."""
-    parsed = parse(WorkloadClaim, obj)
-    errors = list(_problems(parsed.spec)) if isinstance(parsed, WorkloadClaim) else parsed
-    if isinstance(parsed, WorkloadClaim) and not errors:
-        return parsed
-    return [replace(error, reason=ReservedReason.INVALID_SPEC) for error in errors[:MAX_ERRORS]]
+    return parse(WorkloadClaim, obj, lambda claim: _problems(claim.spec), lambda _: ReservedReason.INVALID_SPEC)
 
 
 def _problems(spec: WorkloadClaimSpec) -> Iterator[FieldError]:

@@ -8,26 +8,17 @@ Exit codes: 0 done, 1 failed or findings, 2 wrong usage.  Data goes to stdout, p
 
 import atexit
 import gc
-import importlib
-from dataclasses import dataclass
-from typing import Final
+import pkgutil
+from typing import Final, NamedTuple
 
 import click
 
 
-@dataclass(frozen=True, slots=True)
-class Subcommand:
+class Subcommand(NamedTuple):
     """Where a subcommand is (`module:attribute`) and its line in the help."""
 
     target: str
     help: str
-
-    def load(self) -> click.Command:
-        module, _, attribute = self.target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{self.target} is not a click command")
-        return command
 
 
 SUBCOMMANDS: Final = {
@@ -39,6 +30,7 @@ SUBCOMMANDS: Final = {
     "eval": Subcommand("tollbar.cli.eval:command", "Evaluate expressions on JSON lines."),
     "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
+    "scheduler": Subcommand("controllers.scheduler.__main__:command", "Run the scheduler."),
     "status": Subcommand("tollbar.cli.status:command", "Say how Tollbar stands in a cluster."),
     "webhook": Subcommand("webhooks.__main__:command", "Run the admission webhook."),
 }
@@ -51,8 +43,10 @@ class LazyGroup(click.Group):
         return sorted(SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        subcommand = SUBCOMMANDS.get(cmd_name)
-        return None if subcommand is None else subcommand.load()
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        command: click.Command = pkgutil.resolve_name(SUBCOMMANDS[cmd_name].target)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -15,18 +15,17 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import click
-import orjson
 
 from tollbar import wellknown
 from tollbar.api import crds, gates, webhooks
-from tollbar.cli.waiting import NotSeen, Selection, served, until
+from tollbar.cli.waiting import NotSeen, Selection, is_gone, served, until
+from tollbar.cli.webhookstatus import is_called
 from tollbar.model import conditions
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOK_CONFIGURATIONS,
     SCHEDULING_GATES,
-    SELF_SUBJECT_REVIEWS,
     TOLERATION_RULES,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     WORKLOAD_CLAIMS,
@@ -34,7 +33,8 @@ from tollbar.model.resources import (
 )
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.errors import ApiError, Conflict, NotFound
+from tollbar.runtime.detection import user_name
+from tollbar.runtime.errors import Conflict, NotFound
 from tollbar.runtime.retry import READ, WRITE
 
 _MANAGER: Final = "tollbar-dev"
@@ -43,7 +43,6 @@ _CONFIGURATIONS: Final = (
     (MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.PODS_NAME),
     (VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.RULES_NAME),
 )
-_RULES_WEBHOOK: Final = webhooks.rules_configuration(webhooks.at_service())["webhooks"][0]["name"]
 _POLL_SECONDS: Final = 0.05
 _TOUCH_SECONDS: Final = 3.0
 _TOUCHES: Final = 20
@@ -100,12 +99,7 @@ class Applied:
 
     async def gate(self) -> str:
         """Apply the SchedulingGate, with the user of this kubeconfig as an owner; the user's name."""
-        review: Object = await READ(
-            self._client.create,
-            SELF_SUBJECT_REVIEWS,
-            {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind},
-        )
-        user: str = review["status"]["userInfo"]["username"]
+        user = await user_name(self._client)
         wanted = gates.shipped_gate((gates.CONTROLLERS, user))
         found = await self._find(SCHEDULING_GATES, metadata(wanted)["name"])
         if found is None or is_of_dev(found):
@@ -126,12 +120,8 @@ class Applied:
         clock = SystemClock()
         deadline = clock.monotonic() + timeout
         while clock.monotonic() < deadline:
-            try:
-                await self._client.raw("POST", TOLERATION_RULES.path(), orjson.dumps(_WRONG), query={"dryRun": "All"})
-            except ApiError as error:
-                if f'admission webhook "{_RULES_WEBHOOK}"' in error.message:
-                    return True
-                raise
+            if await is_called(self._client):
+                return True
             await clock.sleep(_POLL_SECONDS)
         return False
 
@@ -157,7 +147,7 @@ class Applied:
         selection = Selection.named(CUSTOM_RESOURCE_DEFINITIONS, Key("", name))
         for touch in range(_TOUCHES):
             with suppress(NotSeen, NotFound):
-                await until(self._client, selection, _is_none, timeout=_TOUCH_SECONDS, what=f"{name} gone")
+                await until(self._client, selection, is_gone, timeout=_TOUCH_SECONDS, what=f"{name} gone")
                 return
             body = {"metadata": {"annotations": {f"{wellknown.ANNOTATION_PREFIX}removing": str(touch)}}}
             with suppress(NotFound):
@@ -202,28 +192,12 @@ class Applied:
             await WRITE(self._client.delete, resource, metadata(obj)["name"], uid=uid_of(obj))
 
 
-_WRONG: Final[Object] = {
-    "apiVersion": wellknown.API_VERSION,
-    "kind": TOLERATION_RULES.kind,
-    "metadata": {"name": "tollbar-dev-probe"},
-    "spec": {
-        "match": {"type": "CEL", "cel": {"expression": "pod."}},
-        "tolerations": [{"key": "example.com/probe", "operator": "Exists"}],
-    },
-}
-
-
 def _labelled(obj: Object) -> Object:
     return {**obj, "metadata": {**metadata(obj), "labels": {**labels_of(obj), _MANAGED_BY: _MANAGER}}}
 
 
-def _is_none(found: Object | None) -> bool:
-    return found is None
-
-
 def _is_established(definition: Object | None) -> bool:
-    found = conditions.find(((definition or {}).get("status") or {}).get("conditions"), "Established")
-    return found is not None and found["status"] == "True"
+    return conditions.is_true(definition, "Established")
 
 
 async def _listening(configuration: Object) -> bool:

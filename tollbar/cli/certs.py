@@ -27,12 +27,7 @@ from tollbar.cli.drain import is_ours
 from tollbar.model import jsonpatch, timestamps
 from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, metadata
-from tollbar.model.resources import (
-    MUTATING_WEBHOOK_CONFIGURATIONS,
-    SECRETS,
-    VALIDATING_WEBHOOK_CONFIGURATIONS,
-    Resource,
-)
+from tollbar.model.resources import SECRETS, WEBHOOK_CONFIGURATIONS, Resource
 from tollbar.runtime import certs
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import NotFound
@@ -63,10 +58,15 @@ class Target:
     is_flag=True,
     help="Also write the certificate to the Secret and the CA to the webhook configurations of an installation.",
 )
-@console.kubeconfig_option
+@console.cluster_options
 @console.output_option
 def command(
-    directory: Path | None, hosts: tuple[str, ...], applying: bool, kubeconfig: str | None, output: console.Output
+    directory: Path | None,
+    hosts: tuple[str, ...],
+    applying: bool,
+    kubeconfig: str | None,
+    request_timeout: float | None,
+    output: console.Output,
 ) -> None:
     """Make a CA and a certificate for the webhook.
 
@@ -78,7 +78,7 @@ def command(
     with ExitStack() as stack:
         where = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tollbar-certs-")))
         if applying:
-            hosts, applied = console.run(_apply(kubeconfig, where, hosts))
+            hosts, applied = console.run(_apply(kubeconfig, request_timeout, where, hosts))
         else:
             make(where, hosts)
             applied = []
@@ -104,10 +104,11 @@ def make(directory: Path, hosts: Sequence[str]) -> bytes:
         raise click.ClickException(str(error)) from error
 
 
-async def _apply(kubeconfig: str | None, directory: Path, hosts: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+async def _apply(
+    kubeconfig: str | None, request_timeout: float | None, directory: Path, hosts: Sequence[str]
+) -> tuple[tuple[str, ...], list[str]]:
     """The certificate's hosts and what was written."""
-    client = await console.connect(kubeconfig, "certs")
-    try:
+    async with console.connected(kubeconfig, "certs", request_timeout) as client:
         target = await find(client)
         names = tuple(dict.fromkeys((*hosts, *target.hosts)))
         authority = await asyncio.to_thread(make, directory, names)
@@ -117,8 +118,6 @@ async def _apply(kubeconfig: str | None, directory: Path, hosts: Sequence[str]) 
             applied.append(f"{resource.kind} {metadata(found)['name']}")
         await _write_secret(client, target.namespace, directory)
         applied.append(f"Secret {target.namespace}/{SECRET}")
-    finally:
-        await client.close()
     console.say("the webhook reads its certificate again when the kubelet has updated the volume, within two minutes")
     return names, applied
 
@@ -126,7 +125,7 @@ async def _apply(kubeconfig: str | None, directory: Path, hosts: Sequence[str]) 
 async def find(client: Client) -> Target:
     """The installation in the cluster.  Raises ClickException when there is none, or more than one."""
     found = []
-    for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS):
+    for resource in WEBHOOK_CONFIGURATIONS:
         page: Object = await READ(client.list, resource)
         found += [(resource, each) for each in page["items"] if is_ours(each) and _services(each)]
     services = {service for _, each in found for service in _services(each)}
@@ -175,8 +174,7 @@ async def _write_secret(client: Client, namespace: str, directory: Path) -> None
         lambda: {name: (directory / name).read_bytes() for name in (certs.TLS_CERT, certs.TLS_KEY, certs.CA_CERT)}
     )
     secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
+        **SECRETS.type_meta,
         "metadata": {"name": SECRET, "namespace": namespace, "labels": {"app.kubernetes.io/name": "tollbar"}},
         "type": "kubernetes.io/tls",
         "data": {name: base64.b64encode(content).decode() for name, content in files.items()},

@@ -19,12 +19,12 @@ from tollbar.cli.stage import (
     expect,
     followed,
     is_bound,
-    is_gone,
     is_running,
     node_of,
+    refusal,
 )
-from tollbar.cli.waiting import Selection, Wanted, milestones, served
-from tollbar.model import claims, conditions, managers
+from tollbar.cli.waiting import Selection, Wanted, is_gone, milestones, served
+from tollbar.model import claims, managers
 from tollbar.model.objects import Key, Object, controller_of, key_of, spec, uid_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 
@@ -98,9 +98,9 @@ async def kept_by_its_workload(stage: Stage) -> None:
 async def freed_with_its_workload(stage: Stage) -> None:
     stage.tell.chapter("Until the Notebook is deleted")
     stage.tell.applied("pod-a.yaml")
-    refused: dict[str, Wanted] = {"refused": lambda found: _NO_DEVICE in _refusal(found)}
+    refused: dict[str, Wanted] = {"refused": lambda found: _NO_DEVICE in refusal(found)}
     _, pod, _ = await followed(stage, PODS, "pod-a", refused, partial(apply, stage, "pod-a.yaml"))
-    stage.tell.proof(f"Pod A comes back, and finds no device: {_refusal(pod).partition('. ')[0]}")
+    stage.tell.proof(f"Pod A comes back, and finds no device: {refusal(pod).partition('. ')[0]}")
     stage.tell.deleted("notebook/notebook.yaml")
     steps = {"bound": is_bound, "running": is_running}
     wanted = _FREED | {"gone": is_gone} if stage.replacing else _FREED
@@ -176,9 +176,3 @@ def _consumers(claim: Object) -> list[str]:
         f"{'.'.join(filter(None, (entry['resource'], entry.get('apiGroup'))))}/{entry['name']}"
         for entry in claims.reserved_for(claim)
     )
-
-
-def _refusal(pod: Object | None) -> str:
-    """Why the scheduler finds no place for the Pod; empty when it did not say so."""
-    found = conditions.find(((pod or {}).get("status") or {}).get("conditions"), "PodScheduled") or {}
-    return str(found.get("message")) if found.get("reason") == "Unschedulable" else ""

@@ -10,17 +10,20 @@ interrupts the clean-up step that is running.
 
 import asyncio
 import json
+import math
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import click
 import yaml
 from rich.console import Console
 
+from tollbar.api import durations
+from tollbar.model.fields import printable
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, KubeconfigError, Unreachable
 from tollbar.runtime.metrics import Metrics
@@ -28,6 +31,7 @@ from tollbar.runtime.metrics import Metrics
 Output: TypeAlias = Literal["table", "json", "yaml"]
 
 _T = TypeVar("_T")
+F = TypeVar("F", bound=Callable[..., Any])
 _SAME_SIGNAL_SECONDS: Final = 1.0
 INTERRUPTED: Final = 130
 """The exit code of an interrupted command, as shells have it for SIGINT."""
@@ -47,6 +51,32 @@ kubeconfig_option: Final = click.option(
 )
 
 
+class _RequestTimeout(click.ParamType[float]):
+    """A duration such as 1s or 2m, or a number of seconds, as kubectl takes it; 0 is no limit."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
+        try:
+            seconds = float(text) if text.isdigit() else durations.parse(text)
+        except ValueError:
+            self.fail(f"{text!r} is not a duration such as 5s or 1m", param, ctx)
+        return seconds or math.inf
+
+
+def cluster_options(command: F) -> F:
+    """--kubeconfig and --request-timeout: the parameters `kubeconfig` and `request_timeout` of a command."""
+    timeout = click.option(
+        "--request-timeout",
+        type=_RequestTimeout(),
+        metavar="DURATION",
+        help="How long to wait for the answer to a single request, such as 5s or 1m; 0 for no limit.  Without it, 15 s"
+        " for most, and what fails is tried again.",
+    )
+    return kubeconfig_option(timeout(command))
+
+
 class Interrupted(Exception):
     """The command was interrupted and has cleaned up."""
 
@@ -58,7 +88,7 @@ def stderr() -> Console:
 
 def say(line: str) -> None:
     """One line of progress."""
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
 
 
 def emit(rows: Sequence[dict[str, Any]], data: object, output: Output) -> None:
@@ -68,20 +98,34 @@ def emit(rows: Sequence[dict[str, Any]], data: object, output: Output) -> None:
     elif output == "yaml":
         click.echo(yaml.safe_dump(data, sort_keys=False).rstrip())
     elif rows:
-        table = _table([[head.upper() for head in rows[0]], *([str(value) for value in row.values()] for row in rows)])
-        click.echo(table.encode(errors="backslashreplace").decode())  # UTF-8 has no lone surrogates
+        table = [
+            [head.upper() for head in rows[0]],
+            *([printable(str(value)) for value in row.values()] for row in rows),
+        ]
+        click.echo("\n".join(columns(table)))
 
 
-def _table(rows: list[list[str]]) -> str:
-    """Columns as kubectl prints them."""
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table as kubectl prints them."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    return ["   ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-async def connect(kubeconfig: str | None, command: str) -> Client:
-    """A client for a command, named in the API server's logs.  Raises KubeconfigError."""
-    return await Client.connect(kubeconfig=kubeconfig, metrics=Metrics(), user_agent=f"tollbar-{command}")
+@asynccontextmanager
+async def connected(
+    kubeconfig: str | None, command: str, request_timeout: float | None = None
+) -> AsyncGenerator[Client, None]:
+    """A client for a command, named in the API server's logs; closed at the end.  Raises KubeconfigError.
+
+    `request_timeout` is that of `cluster_options`.
+    """
+    client = await Client.connect(
+        kubeconfig=kubeconfig, metrics=Metrics(), user_agent=f"tollbar-{command}", request_timeout=request_timeout
+    )
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:

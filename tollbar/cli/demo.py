@@ -1,17 +1,15 @@
 """`tollbar demo`: shows what Tollbar does, on a control plane of its own, in less than a minute.
 
 Here are the control plane, two Nodes of a fake kubelet, and Tollbar as real processes; `story` and `claimstory` have
-the chapters.  On the embedded control plane Tollbar makes the claims (`claims: Replace`), on the real one
-kube-controller-manager does.
+the chapters.  On the embedded control plane Tollbar makes the claims (`claims: Replace`) and schedules, on the real one
+kube-controller-manager and kube-scheduler do.
 
 The exit code is 0 only when every step was seen.  No process is left in any case, and no file unless it failed.
 """
 
-import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -20,10 +18,9 @@ import click
 from rich.console import Console
 
 from tollbar import wellknown
-from tollbar.cli import claimstory, console, locations, story, suite
+from tollbar.cli import claimstory, console, locations, processes, story, suite
 from tollbar.cli.narrator import Narrator
-from tollbar.cli.stage import DRIVER, NAMESPACE, PLAIN, RESERVED, TAINT, Stage, show_pods
-from tollbar.cli.suite import Suite
+from tollbar.cli.stage import DRIVER, LABEL, NAMESPACE, PLAIN, RESERVED, TAINT, Stage, show_pods
 from tollbar.devplane.binaries import Binaries, BuildError
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubelet import FakeKubelet
@@ -33,9 +30,7 @@ from tollbar.devplane.real.build import locate
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object
 from tollbar.model.resources import NAMESPACES
-from tollbar.runtime.client import Client
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.metrics import Metrics
 
 Plane: TypeAlias = RealPlane | EmbeddedPlane
 
@@ -43,11 +38,7 @@ EMBEDDED: Final = "embedded"
 REAL: Final = "real"
 _OTHERS: Final = ("tollbar-demo", "tollbar-fake-kubelet")
 """User agents that begin with `tollbar` and are not of Tollbar's processes."""
-_SYSTEM: Final[Object] = {
-    "apiVersion": NAMESPACES.api_version,
-    "kind": NAMESPACES.kind,
-    "metadata": {"name": wellknown.SYSTEM_NAMESPACE},
-}
+_SYSTEM: Final[Object] = {**NAMESPACES.type_meta, "metadata": {"name": wellknown.SYSTEM_NAMESPACE}}
 """Tollbar's own namespace, in which the controllers try whether another controller makes claims."""
 _DEVICES: Final = 2
 _FOLDERS: Final = {
@@ -111,7 +102,8 @@ def _on_a_plane(kind: str, directory: Path, tell: Narrator, keep: bool) -> None:
     binaries = locate(report=console.say) if kind == REAL else None
     started = clock.monotonic()
     with _plane(binaries, directory, tell) as plane:
-        what = "a Kubernetes control plane" if binaries else "a control plane in memory, which answers like Kubernetes"
+        memory = "a control plane in memory, which answers like Kubernetes, with Tollbar's own scheduler"
+        what = "a Kubernetes control plane" if binaries else memory
         tell.proof(what, clock.monotonic() - started)
         console.run(_play(plane, tell, keep))
 
@@ -126,12 +118,13 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
     """Set up the rest of the stage, tell the story, and say how to look further."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(_client(plane, "tollbar-demo"))
-        nodes = await stack.enter_async_context(_client(plane, "tollbar-fake-kubelet"))
+        kubeconfig = str(plane.kubeconfig)
+        client = await stack.enter_async_context(console.connected(kubeconfig, "demo"))
+        nodes = await stack.enter_async_context(console.connected(kubeconfig, "fake-kubelet"))
         kubelet = await stack.enter_async_context(FakeKubelet(nodes))
         started = clock.monotonic()
         await kubelet.add_node(NodeSpec(PLAIN))
-        await kubelet.add_node(NodeSpec(RESERVED, taints=(TAINT,)))
+        await kubelet.add_node(NodeSpec(RESERVED, {LABEL: "true"}, (TAINT,)))
         await kubelet.publish_devices(RESERVED, DRIVER, [{"name": f"gpu-{number}"} for number in range(_DEVICES)])
         taint = f"{TAINT['key']}={TAINT['value']}:{TAINT['effect']}"
         tell.proof(
@@ -143,7 +136,7 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
         await client.create(NAMESPACES, _SYSTEM)
         suite_ = suite.running(
             client,
-            str(plane.kubeconfig),
+            kubeconfig,
             admission="Auto",
             claims="Replace" if replacing else "Complement",
             report=lambda _line: None,
@@ -156,10 +149,11 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
             raise click.ClickException(f"the API server does not reach the webhook at {running.webhook_url}")
         pids = ", ".join(f"{name} (pid {child.pid})" for name, child in running.processes.items())
         tell.proof(f"Tollbar: {pids}", clock.monotonic() - started)
-        await _unless_one_dies(running, _tell(Stage(client, tell, clock, partial(_writes, plane), replacing)))
+        story_ = _tell(Stage(client, tell, clock, partial(_writes, plane), replacing))
+        await processes.unless_died(story_, running.died())
         _look_further(tell, plane, keep)
         if keep:
-            await _until_interrupted(running)
+            await running.until_interrupted()
 
 
 async def _tell(stage: Stage) -> None:
@@ -172,27 +166,6 @@ async def _tell(stage: Stage) -> None:
         f"All of it happened: {stage.tell.proofs} things shown, the {len(chapters)} chapters in {seconds:.1f} s"
     )
     await show_pods(stage, wellknown.LABEL_GATE)
-
-
-async def _unless_one_dies(running: Suite, story_: Coroutine[None, None, None]) -> None:
-    """The story, which ends with ProcessDied when a process of Tollbar does."""
-    telling, dying = asyncio.ensure_future(story_), asyncio.ensure_future(running.died())
-    try:
-        done, _ = await asyncio.wait({telling, dying}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            await task
-    finally:
-        telling.cancel()
-        dying.cancel()
-        await asyncio.gather(telling, dying, return_exceptions=True)
-
-
-async def _until_interrupted(running: Suite) -> None:
-    try:
-        await running.died()
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) is not None:
-            task.uncancel()
 
 
 def _look_further(tell: Narrator, plane: Plane, keep: bool) -> None:
@@ -223,15 +196,6 @@ def _look_further(tell: Narrator, plane: Plane, keep: bool) -> None:
             *((f"{path}/", what) for path, what in folders if path is not None),
         ]
     )
-
-
-@asynccontextmanager
-async def _client(plane: Plane, user_agent: str) -> AsyncGenerator[Client, None]:
-    client = await Client.connect(kubeconfig=str(plane.kubeconfig), metrics=Metrics(), user_agent=user_agent)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 def _writes(plane: Plane, pod: str) -> list[str]:

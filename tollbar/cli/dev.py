@@ -4,7 +4,6 @@ The loop of development: start, apply something, read both logs in one terminal,
 `suite` starts and ends everything.
 """
 
-import asyncio
 from pathlib import Path
 from typing import Final
 
@@ -74,23 +73,15 @@ def command(kubeconfig: str, admission: str, claims: str) -> None:
 
 
 async def _dev(kubeconfig: str, admission: str, claims: str, terminal: Terminal) -> None:
-    client = await console.connect(kubeconfig, "dev")
-    try:
+    async with console.connected(kubeconfig, "dev") as client:
         terminal.say(f"connected to {client.host}")
         async with suite.running(
             client, kubeconfig, admission=admission, claims=claims, report=terminal.say, sink=terminal.line
         ) as started:
             _invite(terminal, started, kubeconfig)
-            try:
-                await started.died()
-            except asyncio.CancelledError:
-                # Ctrl-C is the usual way to end: the clean-up follows, and it is no error.
-                if (task := asyncio.current_task()) is not None:
-                    task.uncancel()
-                terminal.say("stopping (again Ctrl-C to skip a step)")
+            await started.until_interrupted()
+            terminal.say("stopping (again Ctrl-C to skip a step)")
         terminal.say("everything is removed again")
-    finally:
-        await client.close()
 
 
 def _invite(terminal: Terminal, started: Suite, kubeconfig: str) -> None:

@@ -25,10 +25,12 @@ from tollbar.decide.pods import tolerations
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
 from tollbar.model.resources import (
-    MUTATING_WEBHOOK_CONFIGURATIONS,
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
     PODS,
-    VALIDATING_WEBHOOK_CONFIGURATIONS,
-    Resource,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+    WEBHOOK_CONFIGURATIONS,
 )
 from tollbar.runtime import pager
 from tollbar.runtime.client import Client
@@ -36,14 +38,12 @@ from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.retry import READ, WRITE
 
-_GROUP: Final = "admissionregistration.k8s.io"
 _GATING: Final = (
-    MUTATING_WEBHOOK_CONFIGURATIONS,
-    VALIDATING_WEBHOOK_CONFIGURATIONS,
-    Resource(_GROUP, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", namespaced=False),
-    Resource(_GROUP, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False),
-    Resource(_GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False),
-    Resource(_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
+    *WEBHOOK_CONFIGURATIONS,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
+    MUTATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+    VALIDATING_ADMISSION_POLICIES,
 )
 """Configurations that act at admission, in the order of their deletion: a binding before its policy."""
 
@@ -96,7 +96,7 @@ async def drain(client: Client, *, clock: Clock, report: Callable[[str], None]) 
 
 async def _stop_gating(client: Client) -> tuple[tuple[str, ...], float]:
     """Delete our configurations: their names, and for how many seconds an older request may still be under way."""
-    served: set[str] = await READ(client.served, f"{_GROUP}/v1")
+    served: set[str] = await READ(client.served, MUTATING_ADMISSION_POLICIES.api_version)
     names = []
     settle = 0.0
     for resource in _GATING:
@@ -159,7 +159,7 @@ async def _release(client: Client, pod: Object) -> Result:
 
 
 @click.command("drain")
-@console.kubeconfig_option
+@console.cluster_options
 @console.output_option
 @click.option(
     "--reservations",
@@ -167,7 +167,9 @@ async def _release(client: Client, pod: Object) -> Result:
     is_flag=True,
     help="Also let Pods take the place of their workloads in the reservations of ResourceClaims.",
 )
-def command(kubeconfig: str | None, output: console.Output, with_reservations: bool) -> None:
+def command(
+    kubeconfig: str | None, request_timeout: float | None, output: console.Output, with_reservations: bool
+) -> None:
     """Stop gating Pods and release every Pod that waits behind Tollbar's gate.
 
     Deletes Tollbar's webhook and admission policy configurations, waits for requests that had begun, removes the gate
@@ -177,7 +179,7 @@ def command(kubeconfig: str | None, output: console.Output, with_reservations: b
     With --reservations, every entry that keeps a ResourceClaim for a workload is replaced by entries of the Pods that
     use the claim: nobody would remove it any more.  Stop the controllers first, or they put it back.
     """
-    drained, swapped = console.run(_main(kubeconfig, with_reservations))
+    drained, swapped = console.run(_main(kubeconfig, request_timeout, with_reservations))
     data = {
         "configurations": list(drained.configurations),
         "released": drained.released,
@@ -202,10 +204,9 @@ def command(kubeconfig: str | None, output: console.Output, with_reservations: b
         )
 
 
-async def _main(kubeconfig: str | None, with_reservations: bool) -> tuple[Drained, Swapped | None]:
-    client = await console.connect(kubeconfig, "drain")
-    try:
+async def _main(
+    kubeconfig: str | None, request_timeout: float | None, with_reservations: bool
+) -> tuple[Drained, Swapped | None]:
+    async with console.connected(kubeconfig, "drain", request_timeout) as client:
         drained = await drain(client, clock=SystemClock(), report=console.say)
         return drained, await reservations.swap_all(client) if with_reservations else None
-    finally:
-        await client.close()

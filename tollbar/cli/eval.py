@@ -1,12 +1,11 @@
 """`tollbar eval`: evaluates expressions, as JSON lines, for scripts and for comparing engines.
 
-A line that is not a request ends the command; an error of an expression is an answer.
+Every line has an answer, also one that is not a request.
 """
 
 import json
 import sys
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -17,6 +16,7 @@ from tollbar.model.objects import Object
 
 ENGINES: Final = ("compiled", "closures", "cel-python")
 _REQUEST: Final = ("id", "expression", "inputs", "variables", "device")
+_ANSWER: Final[Object] = {"id": None, "outcome": "value", "type": "", "value": None, "message": ""}
 _DEVICE: Final = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 
 
@@ -32,26 +32,28 @@ def command(name: str) -> None:
     r"""Evaluate expressions: a request in JSON per line of standard input, an answer per line of standard output.
 
     A request is {"id": ..., "expression": TEXT, "inputs": {NAME: VALUE}}. The variables are those of a rule, unless
-    the request says "variables": {NAME: TYPE}; with "device": {"driver": ..., "attributes": ..., "capacity": ...} the
-    expression is a device selector.
+    the request says "variables": {NAME: TYPE}; inputs of other names are dyn. With "device": {"driver": ...,
+    "attributes": ..., "capacity": ...} the expression is a device selector.
 
-    An answer is {"id", "outcome", "type", "value", "message"}; the outcome is value, error or compile_error. Whole
-    numbers beyond 2^53 are strings.
+    An answer is {"id", "outcome", "type", "value", "message"}; the outcome is value, error, compile_error, or
+    bad_request for a line that is not a request; then the exit code is 2. Whole numbers beyond 2^53 are strings.
     """
     cel = engine(name)
+    bad = False
     for number, line in enumerate(sys.stdin, 1):
-        if not line.strip():
-            continue
-        try:
-            click.echo(_encoded(line, cel))
-        except BadRequest as error:
-            click.echo(f"Error: line {number}: {error}", err=True)
-            raise click.exceptions.Exit(2) from None
+        if line.strip():
+            try:
+                click.echo(_encoded(answer(line, cel)))
+            except BadRequest as error:
+                bad = True
+                click.echo(_encoded(_ANSWER | {"outcome": "bad_request", "message": f"line {number}: {error}"}))
+    if bad:
+        raise click.exceptions.Exit(2)
 
 
-def _encoded(line: str, cel: CelEngine) -> bytes:
+def _encoded(found: Object) -> bytes:
     try:
-        return json.dumps(answer(line, cel), ensure_ascii=False).encode()
+        return json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise BadRequest("nested too deeply") from None
     except UnicodeEncodeError:
@@ -59,20 +61,23 @@ def _encoded(line: str, cel: CelEngine) -> bytes:
 
 
 def answer(line: str, cel: CelEngine) -> Object:
-    """The answer to one request.  Raises BadRequest, RecursionError, and UnicodeEncodeError for lone surrogates."""
+    """The answer to one request.  Raises BadRequest."""
     request = _object(_decoded(line), "the request", _REQUEST)
     expression = request.get("expression")
     if not isinstance(expression, str):
         raise BadRequest("expression must be a string")
     env, inputs = _environment(request)
-    result: Object = {"id": request.get("id"), "outcome": "value", "type": "", "value": None, "message": ""}
+    result = _ANSWER | {"id": request.get("id")}
     try:
         found = cel.compile(expression, env).evaluate(inputs)
     except CelError as error:
         found = error
     if isinstance(found, CelError):
         return result | {"outcome": "compile_error" if found.kind == COMPILE else "error", "message": str(found)}
-    return result | {"type": encoding.name(found), "value": encoding.plain(found)}
+    try:
+        return result | {"type": encoding.name(found), "value": encoding.plain(found)}
+    except RecursionError:
+        raise BadRequest("nested too deeply") from None
 
 
 def _environment(request: Object) -> tuple[Env, Any]:
@@ -89,10 +94,9 @@ def _environment(request: Object) -> tuple[Env, Any]:
             raise BadRequest(f"device: {error}") from None
         return DEVICE_ENV, prepared
     inputs = _object(request.get("inputs") or {}, "inputs")
-    if "variables" not in request:
-        return replace(RULE_ENV, result="dyn"), inputs
-    variables = _object(request["variables"], "variables")
-    return Env(tuple((name, str(type_)) for name, type_ in variables.items()), "dyn"), inputs
+    declared = _object(request.get("variables", dict(RULE_ENV.variables)), "variables")
+    variables = dict.fromkeys(inputs, "dyn") | {name: str(type_) for name, type_ in declared.items()}
+    return Env(tuple(variables.items()), "dyn"), inputs
 
 
 def _decoded(line: str) -> Any:

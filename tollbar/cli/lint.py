@@ -16,7 +16,7 @@ from tollbar.api.workloads import parse_workload_claim
 from tollbar.cel import CelEngine, engine
 from tollbar.cli import console, manifests
 from tollbar.cli.manifests import Located, Unreadable
-from tollbar.decide.rules.validation import gate_errors, rule_errors
+from tollbar.decide.rules.validation import gate_errors, rule_errors, rule_warnings
 from tollbar.model import names
 from tollbar.model.fields import FieldError, invalid, required, unsupported
 from tollbar.model.objects import Object
@@ -26,7 +26,7 @@ _KINDS = ("TolerationRule", "SchedulingGate", "WorkloadClaim")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error.  `line` is that of the field, from 1."""
+    """One error or warning.  `line` is that of the field, from 1."""
 
     file: str
     line: int
@@ -42,8 +42,8 @@ def command(files: tuple[str, ...], output: console.Output) -> None:
     """Check rules and gates in manifest files, with the words of the admission webhook.
 
     YAML or JSON, any number of documents; `-` reads standard input. Objects of other API groups are passed over, unless
-    their kind is one of ours: then the group is misspelt. Exit code 0: nothing found, 1: findings, 2: a file cannot be
-    read.
+    their kind is one of ours: then the group is misspelt. Exit code 0: nothing found, or warnings only, 1: findings,
+    2: a file cannot be read.
     """
     found: list[Located] = []
     unreadable = 0
@@ -54,9 +54,11 @@ def command(files: tuple[str, ...], output: console.Output) -> None:
             console.say(f"Error: {error}")
             unreadable += 1
     ours = [located for located in found if _is_ours(located.obj)]
-    findings = list(check(ours, engine()))
-    console.emit(_rows(findings), {"findings": [asdict(finding) for finding in findings]}, output)
-    console.say(f"{_count(len(ours), 'object')} checked, {_count(len(findings), 'finding')}")
+    findings, warnings = list(check(ours, engine())), list(advise(ours, engine()))
+    data = {"findings": [asdict(each) for each in findings], "warnings": [asdict(each) for each in warnings]}
+    console.emit([*_rows(findings), *_rows(warnings, "warning: ")], data, output)
+    advised = f", {_count(len(warnings), 'warning')}" if warnings else ""
+    console.say(f"{_count(len(ours), 'object')} checked, {_count(len(findings), 'finding')}{advised}")
     if unreadable or findings:
         raise click.exceptions.Exit(2 if unreadable else 1)
 
@@ -69,8 +71,21 @@ def check(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
         meta = obj.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else None
         for error in _errors(obj, name, cel, gates):
-            title = f"{obj.get('kind')}/{name}" if name else str(obj.get("kind"))
-            yield Finding(located.file, located.line(error.field), title, error.field, error.message)
+            yield _finding(located, name, error)
+
+
+def advise(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
+    """The warnings about those of these objects that are valid."""
+    for located in objects:
+        if located.obj.get("kind") == "TolerationRule":
+            for warning in rule_warnings(located.obj, cel):
+                yield _finding(located, located.obj["metadata"].get("name"), warning)
+
+
+def _finding(located: Located, name: object, found: FieldError) -> Finding:
+    kind = located.obj.get("kind")
+    title = f"{kind}/{name}" if name else str(kind)
+    return Finding(located.file, located.line(found.field), title, found.field, found.message)
 
 
 def _errors(obj: Object, name: object, cel: CelEngine, gates: Iterable[Object]) -> Iterator[FieldError]:
@@ -101,12 +116,12 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _rows(findings: Iterable[Finding]) -> list[dict[str, str]]:
+def _rows(findings: Iterable[Finding], severity: str = "") -> list[dict[str, str]]:
     return [
         {
             "place": f"{finding.file}:{finding.line}",
             "object": finding.object,
-            "problem": f"{finding.field}: {finding.message}" if finding.field else finding.message,
+            "problem": f"{severity}{finding.field}: {finding.message}" if finding.field else finding.message,
         }
         for finding in findings
     ]

@@ -11,9 +11,9 @@ import os
 import signal
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn, Self, TypeAlias
+from typing import Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
 import aiohttp
 import click
@@ -22,6 +22,7 @@ import tollbar
 from tollbar.devplane.ports import HOST
 
 Sink: TypeAlias = Callable[[str, str], None]
+T = TypeVar("T")
 
 STOP_SECONDS: Final = 35.0
 """Tollbar's processes shut down within 30 s."""
@@ -108,18 +109,23 @@ async def _read(name: str, child: asyncio.subprocess.Process, sink: Sink) -> Non
 
 async def ready(process: Process, port: int, *, timeout: float) -> None:
     """Wait until the child's /readyz answers 200.  Raises ProcessDied, and NotReady with its last answer."""
-    polling = asyncio.create_task(_poll(f"http://{HOST}:{port}/readyz", timeout))
-    dying = asyncio.create_task(process.died())
+    said = await unless_died(_poll(f"http://{HOST}:{port}/readyz", timeout), process.died())
+    if said is not None:
+        raise NotReady(f"{process.name} was not ready after {timeout:g} s: {said}")
+
+
+async def unless_died(work: Coroutine[Any, Any, T], died: Coroutine[Any, Any, None]) -> T:
+    """The result of `work`.  When `died` ends first, which it does by raising ProcessDied, that is raised."""
+    working, dying = asyncio.ensure_future(work), asyncio.ensure_future(died)
     try:
-        await asyncio.wait({polling, dying}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, dying}, return_when=asyncio.FIRST_COMPLETED)
         if dying.done():
             await dying
-        if (said := await polling) is not None:
-            raise NotReady(f"{process.name} was not ready after {timeout:g} s: {said}")
+        return await working
     finally:
-        polling.cancel()
+        working.cancel()
         dying.cancel()
-        await asyncio.gather(polling, dying, return_exceptions=True)
+        await asyncio.gather(working, dying, return_exceptions=True)
 
 
 async def _poll(url: str, timeout: float) -> str | None:

@@ -15,7 +15,7 @@ from tollbar.cli import tables
 from tollbar.cli.locations import EXAMPLES, QUICKSTART
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.waiting import Selection, Wanted, milestones
-from tollbar.model import pods, resources
+from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Key, Object, metadata, spec
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client, PatchType
@@ -25,6 +25,8 @@ NAMESPACE: Final = "default"
 PLAIN: Final = "plain"
 RESERVED: Final = "gpu"
 DRIVER: Final = "gpu.example.com"
+LABEL: Final = "example.com/gpu"
+"""Of the Node with devices."""
 TAINT: Final[Object] = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
 SECONDS: Final = 60.0
 """How long a chapter waits for anything."""
@@ -72,6 +74,10 @@ def documents(file: str) -> list[Object]:
     return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
+def _namespace_of(resource: Resource) -> str:
+    return NAMESPACE if resource.namespaced else ""
+
+
 async def apply(stage: Stage, file: str) -> list[Object]:
     """The file's objects as the API server stored them."""
     stored = []
@@ -82,7 +88,7 @@ async def apply(stage: Stage, file: str) -> list[Object]:
                 resource,
                 metadata(obj)["name"],
                 obj,
-                namespace=NAMESPACE if resource.namespaced else "",
+                namespace=_namespace_of(resource),
                 patch_type=PatchType.APPLY,
                 field_manager="tollbar-demo",
             )
@@ -94,7 +100,7 @@ async def delete(stage: Stage, file: str) -> None:
     """Ask for the deletion of the file's objects."""
     for obj in documents(file):
         resource = _KINDS[obj["kind"]]
-        await stage.client.delete(resource, metadata(obj)["name"], NAMESPACE if resource.namespaced else "")
+        await stage.client.delete(resource, metadata(obj)["name"], _namespace_of(resource))
 
 
 async def followed(
@@ -105,7 +111,7 @@ async def followed(
     What `act` returned, the object at the end (empty when it is gone), and the seconds from before `act` until its
     answer (`done`) and until each step.
     """
-    selection = Selection.named(resource, Key(NAMESPACE if resource.namespaced else "", name))
+    selection = Selection.named(resource, Key(_namespace_of(resource), name))
     begun = asyncio.Event()
     following = asyncio.create_task(
         milestones(stage.client, selection, steps, timeout=SECONDS, clock=stage.clock, begun=begun)
@@ -134,14 +140,16 @@ def is_running(pod: Object | None) -> bool:
     return pod is not None and (pod.get("status") or {}).get("phase") == "Running"
 
 
-def is_gone(obj: Object | None) -> bool:
-    return obj is None
-
-
 def node_of(pod: Object, expected: str) -> str:
     node: str = spec(pod)["nodeName"]
     expect(node == expected, f"the Pod is on node {node}, not on {expected}")
     return node
+
+
+def refusal(pod: Object | None) -> str:
+    """Why the scheduler finds no place for the Pod; empty when it did not say so."""
+    found = conditions.of(pod, "PodScheduled")
+    return str(found.get("message")) if found.get("reason") == "Unschedulable" else ""
 
 
 async def show_pods(stage: Stage, *labels: str) -> None:

@@ -1,97 +1,106 @@
-"""`tollbar status`: the state of Tollbar in a cluster, as far as the API server shows it.
+"""`tollbar status`: the state of Tollbar in a cluster, as far as the API server and the webhook's address show it.
 
-It shows the mode in which the controllers handle claims, what they have detected in the cluster, and how many Pods,
-rules and reservations have problems.  It needs the right to read; what it may not read is named and left out.
+It shows whether the webhook can be called, the gates and the Pods that they hold, who leads, the mode in which the
+controllers handle claims, what they have detected in the cluster, and which rules and reservations have problems.  What
+the user may not read is shown as unknown, never as 0; the ClusterRole `tollbar-status` grants all that is read.
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import click
 
+import tollbar
 from tollbar import wellknown
-from tollbar.api.reasons import ModeReason, ReservedReason
-from tollbar.cli import console
+from tollbar.api.reasons import ModeReason
+from tollbar.cli import claimstatus, console, gatestatus, webhookstatus
 from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
-from tollbar.decide.claims import draining, modes
-from tollbar.decide.claims.events import ClaimEvent
-from tollbar.model import claims, conditions, managers, pods, timestamps
+from tollbar.cli.gatestatus import GateStatus
+from tollbar.cli.reading import Reading
+from tollbar.cli.webhookstatus import Admission, Configurations, Webhook
+from tollbar.decide.claims import modes
+from tollbar.model import conditions, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import (
-    EVENTS,
+    DEPLOYMENTS,
     LEASES,
-    MUTATING_WEBHOOK_CONFIGURATIONS,
     PODS,
     RESOURCE_CLAIMS,
     SCHEDULING_GATES,
     TOLERATION_RULES,
-    VALIDATING_WEBHOOK_CONFIGURATIONS,
     WORKLOAD_CLAIMS,
-    Resource,
 )
-from tollbar.model.workloads import intent_of, workload_claim_of
-from tollbar.runtime import pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.detection import look_around
-from tollbar.runtime.errors import Forbidden, NotFound
 from tollbar.runtime.retry import READ
 
 _LEASE: Final = "tollbar-controllers"
-_RECENT: Final = 300.0
-"""Seconds for which an Event counts: the Event of a lasting problem is repeated every minute."""
-_FINE: Final = frozenset(
-    {ReservedReason.HELD, ReservedReason.NOT_ALLOCATED, ReservedReason.RELEASED, ReservedReason.WORKLOAD_MISSING}
-)
 _REPORTED_ANYWAY: Final = frozenset(
     {ModeReason.PERMISSION_DENIED, ModeReason.UPSTREAM_OSCILLATION, ModeReason.UPSTREAM_TOO_OLD}
 )
 """Reasons of the leader's condition for which this command has more specific lines."""
+_UNKNOWN: Final = "unknown"
 _UNREAD: Final = "unknown: the Lease may not be read"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _NAMED: Final = 10
-"""The most reservations with a problem that are named."""
+"""The most problems of one sort that are named."""
+PROBLEMS: Final = 1
+"""The exit code when something is wrong."""
+UNREAD: Final = 3
+"""The exit code when nothing is wrong in what may be read, but not everything may be."""
+
+
+class NoStatus(click.ClickException):
+    """The cluster cannot be asked, or Tollbar is not installed in it."""
+
+    exit_code = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`mode` is empty when no Lease names it, `leader` None without a Lease; `of_dev`: whether `tollbar dev` runs.
+    """What is None may not be read, but `leader` is None without a Lease, `condition` when the leader says none.
 
-    `condition` is the leader's condition about the mode, None when there is none.  `generator` is the field manager
-    that made the newest claim of a Pod, empty when there is none.  `untrusted` are the webhook configurations without a
-    CA.  `reservations` counts by reason, `unreserved` names those with a problem; `loops` and `refusals` are from
-    recent Events.
+    `parts` are the Deployments, each as text by name.  `mode` is empty when no Lease names it.  `of_dev`: whether
+    `tollbar dev` runs.  `condition` is the leader's condition about the mode.  `generator` is the field manager that
+    made the newest claim of a Pod, empty when there is none.  `reservations` counts by reason, `unreserved` names those
+    with a problem; `loops` and `refusals` are from recent Events.  `unread` says what may not be read, a line each.
     """
 
+    now: float
     server: str
+    parts: dict[str, str] | None
+    admission: Admission
+    gates: tuple[GateStatus, ...] | None
     mode: str
     condition: Object | None
     leader: str | None
     of_dev: bool
-    untrusted: tuple[str, ...]
-    generator: str
+    generator: str | None
     pod_groups: str
     may_bind: bool | None
-    held_pods: int
-    rules_not_ready: tuple[str, ...]
-    reservations: dict[str, int]
+    held_pods: int | None
+    rules_not_ready: tuple[str, ...] | None
+    reservations: dict[str, int] | None
     unreserved: tuple[str, ...]
-    loops: tuple[str, ...]
+    loops: tuple[str, ...] | None
     refusals: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 def problems(found: Status) -> list[str]:
     """The problems, each in one line."""
-    said = [f"rule {rule}" for rule in found.rules_not_ready]
-    said += [f"reservation {each}" for each in found.unreserved[:_NAMED]]
-    if len(found.unreserved) > _NAMED:
-        said.append(f"{len(found.unreserved) - _NAMED} more reservations like these")
+    said = list(found.admission.problems(found.now))
+    for gate in found.gates or ():
+        said += _bounded(list(gate.problems()), f"more Pods that {gate.gate} holds for too long")
+    said += [f"rule {rule}" for rule in found.rules_not_ready or ()]
+    said += _bounded([f"reservation {each}" for each in found.unreserved], "more reservations like these")
     said += [
         f"the entries of a finished Pod come and go on ResourceClaim {claim}: delete that Pod, or use claims: Replace"
-        for claim in found.loops
+        for claim in found.loops or ()
     ]
     if found.condition is None:
         said += found.refusals
@@ -103,82 +112,59 @@ def problems(found: Status) -> list[str]:
         said.append("nobody holds the controllers' Lease")
     if found.leader is None and not found.of_dev:
         said.append("no controller has ever led: look at the Pods of the Deployment tollbar-controllers")
-    said += [
-        f"{each} has no CA bundle, so that its webhook cannot be called: run `tollbar certs --apply`"
-        for each in found.untrusted
-    ]
-    if found.mode == "Complement" and found.generator.startswith(wellknown.FIELD_MANAGER_PREFIX):
+    if found.mode == "Complement" and (found.generator or "").startswith(wellknown.FIELD_MANAGER_PREFIX):
         said.append("claims: Complement, but the newest claim of a Pod was made by Tollbar")
     return said
+
+
+def exit_code(found: Status) -> int:
+    if problems(found):
+        return PROBLEMS
+    return UNREAD if found.unread else 0
+
+
+def _bounded(lines: list[str], more: str) -> list[str]:
+    return lines if len(lines) <= _NAMED else [*lines[:_NAMED], f"{len(lines) - _NAMED} {more}"]
 
 
 async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     """Raises ApiError when the API server does not answer or nothing may be read, ClickException without Tollbar."""
     if not await READ(client.served, wellknown.API_VERSION):
         raise click.ClickException("Tollbar is not installed in this cluster: tollbar.dev is not served")
-    lease = await _lease(client, namespace)
+    reading, now = Reading(client), clock.now()
+    lease = await reading.get(LEASES, _LEASE, namespace)
     notes = annotations_of(lease or {})
-    configurations = [
-        configuration
-        for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
-        for configuration in await _list(client, resource)
-        if is_ours(configuration)
-    ]
-    of_dev = any(map(is_of_dev, configurations))
-    controllers = _controllers(await _list(client, SCHEDULING_GATES))
+    configurations = await Configurations.read(reading)
+    of_dev = any(map(is_of_dev, configurations.all))
+    gates = await reading.list(SCHEDULING_GATES)
+    held = await reading.list(PODS, field_selector="spec.nodeName=", keep=lambda pod: bool(pods.gate_names(pod)))
+    controllers = _controllers(gates or ())
     around = await look_around(client, controllers)
-    found = await _list(client, RESOURCE_CLAIMS)
-    reserved = reservations(await _list(client, WORKLOAD_CLAIMS), found)
+    rules = await reading.list(TOLERATION_RULES)
+    found = await reading.list(RESOURCE_CLAIMS)
+    asked = await reading.list(WORKLOAD_CLAIMS)
+    reserved = None if found is None or asked is None else claimstatus.reservations(asked, found)
     return Status(
+        now=now,
         server=around.version,
+        parts=_parts(await reading.list(DEPLOYMENTS, namespace, keep=is_ours)),
+        admission=await webhookstatus.look(reading, configurations),
+        gates=None if gates is None else gatestatus.gates_of(gates, held, now),
         mode=notes.get(wellknown.ANNOTATION_CLAIMS, ""),
         condition=modes.read(notes.get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
-        leader=_UNREAD if lease is None else _leader(lease, clock.now()),
+        leader=_UNREAD if lease is None else _leader(lease, now),
         of_dev=of_dev,
-        untrusted=tuple(metadata(each)["name"] for each in configurations if _lacks_authority(each)),
-        generator=_generator(found),
+        generator=None if found is None else claimstatus.generator(found),
         pod_groups=around.pod_groups,
         may_bind=around.may_bind if controllers and not of_dev else None,
-        held_pods=len([pod async for pod in _all(client, PODS, "spec.nodeName=") if pods.is_gated(pod)]),
-        rules_not_ready=tuple(_not_ready(rule) for rule in await _list(client, TOLERATION_RULES) if _not_ready(rule)),
-        reservations=dict(sorted(Counter(each.reason for each in reserved).items())),
-        unreserved=tuple(str(each) for each in reserved if each.reason not in _FINE),
-        loops=tuple(_regarding(await _recent(client, ClaimEvent.UPSTREAM_OSCILLATION, clock.now()))),
-        refusals=tuple(_notes(await _recent(client, ClaimEvent.CLAIMS_NOT_REPLACED, clock.now())) if lease else ()),
+        held_pods=None if held is None else sum(map(pods.is_gated, held)),
+        rules_not_ready=None if rules is None else tuple(filter(None, map(_not_ready, rules))),
+        reservations=None if reserved is None else dict(sorted(Counter(each.reason for each in reserved).items())),
+        unreserved=tuple(str(each) for each in reserved or () if not each.is_fine),
+        loops=await claimstatus.loops(reading, now),
+        refusals=await claimstatus.refusals(reading, now) if lease else (),
+        unread=tuple(dict.fromkeys(reading.unread)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """One reservation: `name` is `namespace/name` of the WorkloadClaim, or of the annotated ResourceClaim."""
-
-    name: str
-    reason: str
-    message: str = ""
-
-    def __str__(self) -> str:
-        return ": ".join(filter(None, (self.name, self.reason, self.message)))
-
-
-def reservations(asked: Sequence[Object], found: Sequence[Object]) -> list[Reservation]:
-    """The reservations of WorkloadClaims, from their conditions, and of annotated claims, from their status."""
-    stand = []
-    for each in asked:
-        said = conditions.find((each.get("status") or {}).get("conditions"), wellknown.CONDITION_RESERVED) or {}
-        reason, message = str(said.get("reason") or "Unknown"), str(said.get("message") or "")
-        stand.append(Reservation(str(key_of(each)), reason, message))
-    stand += [
-        Reservation(str(key_of(claim)), _seen(claim))
-        for claim in found
-        if intent_of(claim) is not None and not workload_claim_of(claim)
-    ]
-    return stand
-
-
-def _seen(claim: Object) -> str:
-    if draining.entries_of_ours(claim):
-        return ReservedReason.HELD
-    return "NotReserved" if claims.allocation(claim) else ReservedReason.NOT_ALLOCATED
 
 
 def _controllers(gates: Sequence[Object]) -> str:
@@ -193,23 +179,23 @@ def _controllers(gates: Sequence[Object]) -> str:
     return ""
 
 
-def _lacks_authority(configuration: Object) -> bool:
-    """Whether one of its webhooks has no CA bundle."""
-    return any(not (each.get("clientConfig") or {}).get("caBundle") for each in configuration.get("webhooks") or ())
+def _parts(deployments: Sequence[Object] | None) -> dict[str, str] | None:
+    """Of each Deployment by its name: how many of its Pods are ready, and its image."""
+    return None if deployments is None else {metadata(each)["name"]: _part(each) for each in deployments}
 
 
-def _generator(found: Sequence[Object]) -> str:
-    """The field manager that made the newest claim that was generated for a Pod."""
-    generated = [claim for claim in found if claims.reference_of(claim)]
-    newest = max(generated, key=lambda claim: metadata(claim).get("creationTimestamp") or "", default={})
-    return managers.creator(newest)
+def _part(deployment: Object) -> str:
+    containers = ((spec(deployment).get("template") or {}).get("spec") or {}).get("containers") or ()
+    images = ", ".join(str(container.get("image")) for container in containers)
+    ready = (deployment.get("status") or {}).get("readyReplicas") or 0
+    return f"{ready} of {spec(deployment).get('replicas', 1)} ready, {images}"
 
 
 def _not_ready(rule: Object) -> str:
     """The rule's name and why it is not Ready; empty when it is."""
-    found = conditions.find((rule.get("status") or {}).get("conditions"), wellknown.CONDITION_READY) or {}
-    if found.get("status") == "True":
+    if conditions.is_true(rule, wellknown.CONDITION_READY):
         return ""
+    found = conditions.of(rule, wellknown.CONDITION_READY)
     return f"{key_of(rule).name}: {found.get('reason') or 'not looked at yet'}"
 
 
@@ -223,56 +209,8 @@ def _leader(lease: Object, now: float) -> str | None:
     return "" if expired else str(wanted.get("holderIdentity") or "")
 
 
-async def _recent(client: Client, reason: str, now: float) -> list[Object]:
-    """The Events with this reason of the last minutes."""
-    found = [event async for event in _all(client, EVENTS, f"reason={reason}")]
-    return [event for event in found if _last_seen(event) > now - _RECENT]
-
-
-def _last_seen(event: Object) -> float:
-    told = (event.get("series") or {}).get("lastObservedTime") or event.get("eventTime")
-    return timestamps.parse(str(told)) if told else 0.0
-
-
-def _regarding(events: Sequence[Object]) -> list[str]:
-    """`namespace/name` of the objects that the Events regard."""
-    told = (event.get("regarding") or {} for event in events)
-    return sorted({f"{each.get('namespace')}/{each.get('name')}" for each in told})
-
-
-def _notes(events: Sequence[Object]) -> list[str]:
-    return sorted({str(event.get("note")) for event in events})
-
-
-async def _lease(client: Client, namespace: str) -> Object | None:
-    """The controllers' Lease; {} when there is none, None when it may not be read."""
-    try:
-        found: Object = await READ(client.get, LEASES, _LEASE, namespace)
-    except NotFound:
-        return {}
-    except Forbidden as error:
-        console.say(f"left out: {console.explain(error)}")
-        return None
-    return found
-
-
-async def _list(client: Client, resource: Resource) -> list[Object]:
-    return [obj async for obj in _all(client, resource)]
-
-
-async def _all(client: Client, resource: Resource, field_selector: str = "") -> AsyncGenerator[Object, None]:
-    """Every object; none of a kind that is not served or may not be read."""
-    try:
-        async for obj in pager.every(client, resource, field_selector=field_selector):
-            yield obj
-    except NotFound:
-        return
-    except Forbidden as error:
-        console.say(f"left out: {console.explain(error)}")
-
-
 @click.command("status")
-@console.kubeconfig_option
+@console.cluster_options
 @click.option(
     "--namespace",
     "-n",
@@ -282,22 +220,34 @@ async def _all(client: Client, resource: Resource, field_selector: str = "") -> 
     help="Where Tollbar is installed.",
 )
 @console.output_option
-def command(kubeconfig: str | None, namespace: str, output: console.Output) -> None:
-    """Say how Tollbar stands in the cluster: mode, surroundings, held Pods, rules, reservations, problems.
+def command(kubeconfig: str | None, request_timeout: float | None, namespace: str, output: console.Output) -> None:
+    """Say how Tollbar stands in the cluster: webhook, gates, leader, mode, rules, reservations, problems.
 
-    Ends with 1 when there is a problem.
+    It asks the API server and makes a TLS handshake with the webhook where its address can be reached from here; who
+    may create TolerationRules also sees, from a dry run, whether the API server gets the webhook's answers.
+
+    Exit code 0: nothing is wrong, 1: there are problems, 3: there are none in what may be read, but not all of it may
+    be, 4: the cluster cannot be asked, or Tollbar is not installed in it.
     """
-    found = console.run(_main(kubeconfig, namespace))
+    try:
+        found = console.run(_main(kubeconfig, request_timeout, namespace))
+    except click.ClickException as error:
+        raise NoStatus(error.format_message()) from error
     said = problems(found)
     console.emit(_rows(found, said), {**_data(found), "problems": said}, output)
-    if said:
-        raise click.exceptions.Exit(1)
+    for line in found.unread:
+        console.say(f"may not be read: {line}")
+    raise click.exceptions.Exit(exit_code(found))
 
 
 def _data(found: Status) -> dict[str, Any]:
-    """The status as JSON has it."""
+    """The status as JSON has it; null for what is unknown."""
     return {
+        "version": tollbar.__version__,
         "server": found.server,
+        "deployments": found.parts,
+        "webhooks": None if found.admission.pods is None else [asdict(each) for each in found.admission.webhooks],
+        "webhookCalled": found.admission.called,
         "claims": {
             "mode": found.mode,
             "condition": found.condition,
@@ -306,30 +256,62 @@ def _data(found: Status) -> dict[str, Any]:
             "mayBind": found.may_bind,
         },
         "leader": found.leader,
+        "gates": None if found.gates is None else [asdict(each) for each in found.gates],
         "heldPods": found.held_pods,
-        "rulesNotReady": list(found.rules_not_ready),
+        "rulesNotReady": None if found.rules_not_ready is None else list(found.rules_not_ready),
         "reservations": found.reservations,
-        "loops": list(found.loops),
+        "loops": None if found.loops is None else list(found.loops),
+        "unread": list(found.unread),
     }
 
 
 def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
-    by_reason = ", ".join(f"{count} {reason}" for reason, count in found.reservations.items())
-    rows = {
-        "server": found.server,
-        "claims": found.mode or "unknown: not in the controllers' Lease",
-        "claims fit": _fit(found.condition),
-        "claims of Pods made by": found.generator or "nobody yet",
-        "PodGroups": found.pod_groups or "not served",
-        "resourceclaims/binding": {True: "permitted", False: "not permitted", None: "unknown"}[found.may_bind],
-        "leader": _leading(found),
-        "held Pods": found.held_pods,
-        "rules not ready": len(found.rules_not_ready),
-        "reservations": by_reason or "none",
-        "loops": len(found.loops),
-        **{f"problem {number}": problem for number, problem in enumerate(said, 1)},
-    }
-    return [{"what": name, "value": value} for name, value in rows.items()]
+    rows: list[tuple[str, object]] = [
+        ("server", found.server),
+        ("this command", tollbar.__version__),
+        *_several("Deployment", None if found.parts is None else list(found.parts.items())),
+        *_several("webhook", _webhooks(found.admission.pods)),
+        *_several("webhook", _webhooks(found.admission.rules)),
+        ("answers reach the API server", {True: "yes", False: "no", None: _UNKNOWN}[found.admission.called]),
+        ("leader", _leading(found)),
+        *_several("gate", None if found.gates is None else [(each.gate, each) for each in found.gates]),
+        ("held Pods", _known(found.held_pods)),
+        ("rules not ready", _number(found.rules_not_ready)),
+        ("claims", found.mode or "unknown: not in the controllers' Lease"),
+        ("claims fit", _fit(found.condition)),
+        ("claims of Pods made by", "nobody yet" if found.generator == "" else _known(found.generator)),
+        ("PodGroups", found.pod_groups or "not served"),
+        ("resourceclaims/binding", {True: "permitted", False: "not permitted", None: _UNKNOWN}[found.may_bind]),
+        ("reservations", _counted(found.reservations)),
+        ("loops", _number(found.loops)),
+        *((f"problem {number}", problem) for number, problem in enumerate(said, 1)),
+    ]
+    return [{"what": name, "value": value} for name, value in rows]
+
+
+def _webhooks(found: Sequence[Webhook] | None) -> list[tuple[str, object]] | None:
+    return None if found is None else [(each.configuration, each) for each in found]
+
+
+def _several(what: str, found: list[tuple[str, object]] | None) -> list[tuple[str, object]]:
+    """A row for each, one row when there is none."""
+    if found is None:
+        return [(what, _UNKNOWN)]
+    return [(f"{what} {name}", each) for name, each in found] or [(what, "none")]
+
+
+def _number(found: Sequence[str] | None) -> object:
+    return _UNKNOWN if found is None else len(found)
+
+
+def _known(value: object) -> object:
+    return _UNKNOWN if value is None else value
+
+
+def _counted(by_reason: dict[str, int] | None) -> str:
+    if by_reason is None:
+        return _UNKNOWN
+    return ", ".join(f"{count} {reason}" for reason, count in by_reason.items()) or "none"
 
 
 def _leading(found: Status) -> str:
@@ -344,9 +326,6 @@ def _fit(condition: Object | None) -> str:
     return f"{condition.get('status')}: {condition.get('reason')}"
 
 
-async def _main(kubeconfig: str | None, namespace: str) -> Status:
-    client = await console.connect(kubeconfig, "status")
-    try:
+async def _main(kubeconfig: str | None, request_timeout: float | None, namespace: str) -> Status:
+    async with console.connected(kubeconfig, "status", request_timeout) as client:
         return await gather(client, namespace, SystemClock())
-    finally:
-        await client.close()

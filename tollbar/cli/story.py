@@ -15,6 +15,7 @@ from tollbar import wellknown
 from tollbar.cli.stage import (
     NAMESPACE,
     PLAIN,
+    RESERVED,
     SECONDS,
     TAINT,
     Stage,
@@ -27,9 +28,10 @@ from tollbar.cli.stage import (
     is_released,
     is_running,
     node_of,
+    refusal,
     show_pods,
 )
-from tollbar.cli.waiting import Selection, until
+from tollbar.cli.waiting import Selection, Wanted, until
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.tolerations import provenance_of
 from tollbar.model import conditions, pods, resources
@@ -37,6 +39,8 @@ from tollbar.model.objects import Object, annotations_of, labels_of, metadata
 from tollbar.runtime.errors import Invalid
 
 _AGAIN_SECONDS: Final = 0.02
+_TAINTED: Final = "untolerated taint"
+"""Part of kube-scheduler's text."""
 _PLACE: Final = re.compile(r": (?P<line>\d+):(?P<column>\d+): (?P<what>.*)", re.DOTALL)
 
 
@@ -111,6 +115,33 @@ async def untouched(stage: Stage) -> None:
     stage.tell.proof("Tollbar's writes to it: none")
 
 
+async def added_late(stage: Stage) -> None:
+    stage.tell.chapter("Pod D is rejected by the scheduler, and its rule comes after that")
+    stage.tell.applied("pod-d.yaml")
+    rejected: dict[str, Wanted] = {"rejected": lambda found: _TAINTED in refusal(found)}
+    applied = partial(apply, stage, "pod-d.yaml")
+    _, pod, seconds = await followed(stage, resources.PODS, "pod-d", rejected, applied)
+    stage.tell.proof(f"rejected: {refusal(pod).partition('. ')[0]}", seconds["rejected"])
+    stage.tell.line(
+        "It waits aside until something happens that may help it: the scheduler's queueing hints tell what."
+    )
+    stage.tell.applied("late-rule.yaml")
+    steps: dict[str, Wanted] = {"tolerates": lambda found: bool(found and _added(found)), "bound": is_bound}
+    rule_ = partial(apply, stage, "late-rule.yaml")
+    _, bound, seconds = await followed(stage, resources.PODS, "pod-d", steps, rule_)
+    stage.tell.proof(f"it got the toleration after all, added by {_rules(bound)}", seconds["tolerates"])
+    stage.tell.proof(
+        f"which woke it: tried again at once, and bound to node {node_of(bound, RESERVED)}", seconds["bound"]
+    )
+    event = Selection(resources.EVENTS, NAMESPACE, "regarding.name=pod-d,reason=Scheduled")
+    what = "the event that says where Pod D runs"
+    told = await until(stage.client, event, lambda found: found is not None, timeout=SECONDS, what=what) or {}
+    stage.tell.proof(f'the scheduler, {told["reportingController"]}, says so: "{told["note"]}"')
+    writes = await asyncio.to_thread(stage.writes_of, "pod-d")
+    expect(writes == ["patch"], f"Tollbar wrote to Pod D other than by one patch: {writes}")
+    stage.tell.proof("Tollbar's writes to it: 1 patch with toleration and record together")
+
+
 async def broken_rule(stage: Stage) -> None:
     stage.tell.chapter("A rule with a mistake does not get in")
     stage.tell.applied("broken-rule.yaml")
@@ -132,7 +163,7 @@ async def broken_rule(stage: Stage) -> None:
     stage.tell.quote(*lines[:line], " " * (column - 1) + "^", *lines[line:])
 
 
-CHAPTERS: Final = (rule, decided_at_admission, held_and_released, untouched, broken_rule)
+CHAPTERS: Final = (rule, decided_at_admission, held_and_released, untouched, added_late, broken_rule)
 
 
 async def _webhook_knows(stage: Stage, file: str) -> None:
@@ -151,8 +182,7 @@ async def _webhook_knows(stage: Stage, file: str) -> None:
 
 
 def _is_ready(obj: Object | None) -> bool:
-    found = conditions.find(((obj or {}).get("status") or {}).get("conditions"), wellknown.CONDITION_READY)
-    return found is not None and found["status"] == "True"
+    return conditions.is_true(obj, wellknown.CONDITION_READY)
 
 
 def _added(pod: Object) -> list[Object]:

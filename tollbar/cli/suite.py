@@ -32,16 +32,23 @@ REACHED_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What runs: the children by name, their user, and whether the API server reaches the webhook."""
+    """What runs: the children by name, and whether the API server reaches the webhook."""
 
     processes: Mapping[str, Process]
-    user: str
     webhook_url: str
     reached: bool
 
     async def died(self) -> None:
         """Wait until a child ends by itself.  Raises ProcessDied then."""
         await asyncio.gather(*(process.died() for process in self.processes.values()))
+
+    async def until_interrupted(self) -> None:
+        """The same, but return when this task is cancelled: Ctrl-C is the usual way to end, and no error."""
+        try:
+            await self.died()
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ async def running(
             if draining:
                 undo.push_async_callback(_drain, client, report)
             await applied.webhooks(plan.webhook_url, plan.authority)
-            yield Suite(children, user, plan.webhook_url, await applied.answered(timeout=REACHED_SECONDS))
+            yield Suite(children, plan.webhook_url, await applied.answered(timeout=REACHED_SECONDS))
 
 
 async def _drain(client: Client, report: Callable[[str], None]) -> None:

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import orjson
 
+from tollbar.cli import console
 from tollbar.model.objects import labels_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client
 
 _AS_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
-_GAP: Final = "   "
 
 
 async def get(client: Client, resource: Resource, namespace: str = "", *, labels: Sequence[str] = ()) -> list[str]:
@@ -27,5 +27,4 @@ def lines(table: dict[str, Any], labels: Sequence[str] = ()) -> list[str]:
     for row in table["rows"]:
         found = labels_of(row["object"])
         rows.append([*(str(row["cells"][index]) for index in shown), *(found.get(label, "") for label in labels)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return console.columns(rows)

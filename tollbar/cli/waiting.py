@@ -39,6 +39,10 @@ class Selection:
         return cls(resource, key.namespace, f"metadata.name={key.name}")
 
 
+def is_gone(obj: Object | None) -> bool:
+    return obj is None
+
+
 class NotSeen(click.ClickException):
     """What was waited for did not come; `last` is the newest state that was seen, None for no such object."""
 

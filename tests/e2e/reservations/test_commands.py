@@ -1,11 +1,9 @@
 """What a reservation costs, and the commands that are about them: `tollbar drain --reservations`, `tollbar status`."""
 
 import json
-import subprocess
-import sys
 
 import pytest
-from stack import CONTROLLERS, ROOT, Stack, eventually
+from stack import CONTROLLERS, Stack, eventually
 from workloads import FOR_WEB, PINNED, Shared, deployment, for_web, without_controllers, workload_claim
 
 from tollbar.devplane.real.launcher import RealPlane
@@ -51,7 +49,7 @@ def test_drain_puts_pods_in_the_place_of_their_workload(shared: Shared, stack: S
     shared.run("scale", "deployment/idle", "--replicas=0")
     free.until(free.entries, ["deployments/idle"])
     with without_controllers(stack):
-        said = tollbar(stack, "drain", "--reservations", "-o", "json")
+        said = stack.tollbar("drain", "--reservations", "-o", "json")
         reservations = json.loads(said.stdout)["reservations"]
         assert (said.returncode, reservations["remaining"], reservations["refused"]) == (0, 0, []), said.stderr
         assert (shared.entries(), shared.device()) == (["pods", "pods"], device)
@@ -64,7 +62,7 @@ def test_status_says_how_it_stands(shared: Shared, stack: Stack) -> None:
     shared.until(shared.condition, ("True", "Held"))
     shared.apply(workload_claim("astray", "nosuchthings", "example.com", "x", resourceClaimTemplateName="one"))
     eventually(lambda: shared.condition("astray") == ("False", "KindUnknown"))
-    said = tollbar(stack, "status", "-o", "json")
+    said = stack.tollbar("status", "-o", "json")
     found = json.loads(said.stdout)
     reservations = found["reservations"]  # of every namespace
     assert (said.returncode, found["claims"]["mayBind"], reservations["KindUnknown"]) == (1, True, 1), said.stderr
@@ -72,13 +70,8 @@ def test_status_says_how_it_stands(shared: Shared, stack: Stack) -> None:
     assert found["server"].startswith("v1.")
     named = f"reservation {shared.cluster.namespace}/astray: KindUnknown: "
     assert any(problem.startswith(named) for problem in found["problems"]), found["problems"]
-    table = tollbar(stack, "status")
+    table = stack.tollbar("status")
     assert "1 KindUnknown" in table.stdout
-
-
-def tollbar(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tollbar.cli", *arguments, f"--kubeconfig={stack.plane.kubeconfig}"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 def test_no_traceback_was_logged(stack: Stack) -> None:

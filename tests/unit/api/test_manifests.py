@@ -127,7 +127,15 @@ def test_outside_the_cluster_roles_there_is_only_the_lease() -> None:
                 "resourceNames": ["tollbar-controllers"],
                 "verbs": ["get", "update"],
             },
-        ]
+        ],
+        [
+            {
+                "apiGroups": ["coordination.k8s.io"],
+                "resources": ["leases"],
+                "resourceNames": ["tollbar-controllers"],
+                "verbs": ["list", "watch"],
+            },
+        ],
     ]
 
 
@@ -197,7 +205,7 @@ def test_every_object_has_the_label_by_which_drain_finds_what_is_ours() -> None:
 
 
 EXAMPLES = {
-    f"{path.parent.name}/{path.name} {document['metadata']['name']}": document
+    f"{path.parent.name}/{path.name} {document.get('metadata', {}).get('name', '')}".strip(): document
     for path in sorted((MANIFESTS / "examples").rglob("*.yaml"))
     for document in yaml.safe_load_all(path.read_text())
 }

@@ -269,7 +269,11 @@ def test_each_type_has_its_member() -> None:
     ]
     assert [type(member) for member in members] == [CelMatch, ExtendedResourceMatch, DeviceMatch]
     assert isinstance(members[2], DeviceMatch)
-    assert members[2].prototypes[0].capacity_as_objects() == {"memory": {"value": "80"}, "x.io/cores": {"value": "1k"}}
+    capacity = members[2].prototypes[0].as_object()["capacity"]
+    assert capacity == {
+        "memory": {"value": "80"},
+        "x.io/cores": {"value": "1k"},
+    }
 
 
 def test_metadata_and_status_do_not_matter_and_null_is_absent() -> None:
@@ -320,7 +324,22 @@ def _is_clear(error: FieldError) -> bool:
 def test_a_list_of_mistakes_is_no_flood() -> None:
     found = parse_rule(rule(tolerations=["x"] * 10_000))
     assert isinstance(found, list)
-    assert (len(found), str(found[0])) == (16, 'spec.tolerations[0]: Invalid value: "x": must be an object')
+    assert (len(found), str(found[0]), str(found[-1])) == (
+        16,
+        'spec.tolerations[0]: Invalid value: "x": must be an object',
+        "Too many errors: 9985 more",
+    )
+
+
+def test_unknown_fields_do_not_hide_other_errors() -> None:
+    tolerations = [{"key": "not a key", "operator": "Exists", "efect": "NoSchedule"}]
+    found = parse_rule(rule(tolerations=tolerations, unknown=1))
+    assert isinstance(found, list)
+    assert [(error.field, str(error).split(": ")[1]) for error in found] == [
+        ("spec.tolerations[0].efect", "Forbidden"),
+        ("spec.unknown", "Forbidden"),
+        ("spec.tolerations[0].key", "Invalid value"),
+    ]
 
 
 def test_depth_is_no_problem() -> None:

@@ -1,13 +1,18 @@
 """The command line as a whole: every command can be asked for help, and wrong usage is exit code 2."""
 
+import json
+import math
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from tollbar.cli import SUBCOMMANDS, main
+from tollbar.cli import SUBCOMMANDS, console, main
 
 
 def test_every_command_is_listed_without_importing_any() -> None:
@@ -32,6 +37,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "no such option": {"given": ("drain", "--now"), "want": "No such option"},
     "no such format": {"given": ("drain", "-o", "xml"), "want": "'xml' is not one of"},
     "no cluster named": {"given": ("dev",), "want": "Missing option '--kubeconfig'"},
+    "no duration": {"given": ("status", "--request-timeout", "soon"), "want": "'soon' is not a duration such as 5s"},
     "no such mode": {"given": ("dev", "--kubeconfig", "x", "--admission", "Off"), "want": "'Off' is not one of"},
     "no such plane": {"given": ("demo", "--plane", "toy"), "want": "'toy' is not"},
     "a configuration that is not there": {"given": ("webhook", "--config", "/nowhere"), "want": "cannot read /nowhere"},
@@ -50,3 +56,40 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(name: str) -> None:
     done = CliRunner().invoke(main, [name, "--kubeconfig", "/nowhere"])
 
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "Error: no kubeconfig at /nowhere\n")
+
+
+@pytest.mark.parametrize(("name", "code"), [("status", 4), ("drain", 1), ("certs", 1)])
+def test_a_server_that_hangs_is_one_line_when_the_time_of_a_request_is_over(
+    name: str, code: int, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel takes the connection, and nobody reads
+        cluster = {"name": "a", "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}}
+        config = tmp_path / "config"
+        config.write_text(
+            json.dumps(
+                {
+                    "clusters": [cluster],
+                    "users": [{"name": "a", "user": {}}],
+                    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+                    "current-context": "a",
+                }
+            )
+        )
+        arguments = [name, "--kubeconfig", str(config), "--request-timeout", "100ms"]
+        done = CliRunner().invoke(main, [*arguments, "--apply"] if name == "certs" else arguments)
+    said = "Error: the API server does not answer: TimeoutError: no answer in time\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (code, "", said)
+
+
+TIMEOUTS = {"5s": 5.0, "1m30s": 90.0, "7": 7.0, "0": math.inf, "0s": math.inf}
+
+
+@pytest.mark.parametrize(("text", "want"), TIMEOUTS.items(), ids=TIMEOUTS)
+def test_a_request_timeout_is_written_as_kubectl_has_it(text: str, want: float) -> None:
+    @click.command()
+    @console.cluster_options
+    def command(kubeconfig: str | None, request_timeout: float | None) -> None:
+        click.echo(f"{kubeconfig} {request_timeout}")
+
+    done = CliRunner().invoke(command, ["--request-timeout", text])
+    assert done.stdout == f"None {want}\n"

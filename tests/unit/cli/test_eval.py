@@ -56,6 +56,11 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"expression": "x.map(i, i * 2)", "variables": {"x": "list<int>"}, "inputs": {"x": [1, 2]}},
         value("list", [2, 4]),
     ),
+    "an input that is not declared": ({"expression": "x + y", "inputs": {"x": 1, "y": 2}}, value("int", 3)),
+    "an input that is not declared beside one that is": (
+        {"expression": "x + size(y)", "variables": {"x": "int"}, "inputs": {"x": 1, "y": "ab"}},
+        value("int", 3),
+    ),
     "a device selector": (
         {
             "expression": 'device.attributes["a.example.com"].model == "x"',
@@ -118,6 +123,8 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("request_", "said"), BAD.values(), ids=BAD)
-def test_a_line_that_is_no_request_ends_it(request_: Any, said: str) -> None:
-    done = evaluate({"expression": "1"}, json.dumps(request_) if not isinstance(request_, str) else request_)
-    assert (done.exit_code, len(done.stdout.splitlines()), done.stderr) == (2, 1, f"Error: line 2: {said}\n")
+def test_a_line_that_is_no_request_has_an_answer_of_its_own(request_: Any, said: str) -> None:
+    done = evaluate({"expression": "1"}, request_, {"id": 3, "expression": "3"})
+    first, bad, last = map(json.loads, done.stdout.splitlines())
+    want = {"id": None, "outcome": "bad_request", "type": "", "value": None, "message": f"line 2: {said}"}
+    assert (done.exit_code, first["value"], bad, last["value"]) == (2, 1, want, 3)

@@ -211,6 +211,73 @@ def test_what_is_wrong_is_found(text: str, want: list[tuple[Any, ...]]) -> None:
     assert (findings(text), lint("-", stdin=text).exit_code) == (want, 1)
 
 
+ADVICE = "reads pod.spec.tolerations: what other rules add there, it sees only after admission, or never"
+
+
+def test_a_warning_is_shown_and_is_no_finding() -> None:
+    text = rule("has(pod.spec.tolerations)")
+    done, data = lint("-", stdin=text), json.loads(lint("-", "-o", "json", stdin=text).stdout)
+    assert (done.exit_code, done.stdout.splitlines()[1].split(maxsplit=2), done.stderr, data["findings"]) == (
+        0,
+        ["stdin:10", "TolerationRule/gpu", f"warning: spec.match.cel.expression: {ADVICE}"],
+        "1 object checked, 0 findings, 1 warning\n",
+        [],
+    )
+    assert [(each["line"], each["message"]) for each in data["warnings"]] == [(10, ADVICE)]
+
+
+def warnings(expression: str) -> list[tuple[int, str]]:
+    """(line, message)"""
+    said = lint("-", "-o", "json", stdin=rule(expression))
+    found = json.loads(said.stdout)
+    assert (said.exit_code, found["findings"]) == (0, [])
+    return [(each["line"], each["message"]) for each in found["warnings"]]
+
+
+WARNED: dict[str, tuple[str, list[tuple[int, str]]]] = {
+    "text that is turned around": (
+        "\"pod.metadata.name == 'a\\u202eb\\u200b'\"",
+        [(10, "contains characters that do not show (U+200B, U+202E): it may not be what it looks like")],
+    ),
+    "several lines are no secret": ('"claims.size() > 0\\n\\t&& true"', []),
+    "a part that always fails": (
+        "pod.metadata.name == 'x' || 1 / 0 == 1",
+        [(10, "1:29: always fails: division by zero")],
+    ),
+    "several of them, also in a macro": (
+        "claims.exists(c, [1][3] == 1) || 1 % 0 == 2",
+        [(10, "1:21: always fails: index out of bounds"), (10, "1:34: always fails: modulus by zero")],
+    ),
+    "a failure that another term absorbs": ("1 / 0 == 1 || true", []),
+    "a variable of the expression's own": ("'[1, 2].all(x, x / 1 > 0)'", []),
+    "a failure for each value of a variable of its own": (
+        "'[1, 2].all(x, x / 0 > 0)'",
+        [(10, "1:15: always fails: division by zero")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("expression", "want"), WARNED.values(), ids=WARNED)
+def test_what_a_valid_rule_is_warned_of(expression: str, want: list[tuple[int, str]]) -> None:
+    assert warnings(expression) == want
+
+
+def test_errors_of_the_expression_are_found_beside_those_of_other_fields() -> None:
+    found = findings(rule("pod.metdata.name == ''", mode="mode: Sometimes\n  unknown: 1"))
+    assert [field for _, _, field, _ in found] == ["spec.mode", "spec.unknown", "spec.match.cel.expression"]
+
+
+def test_nothing_in_a_file_moves_the_cursor_of_who_reads_the_findings() -> None:
+    said = lint("-", stdin=rule().replace("name: gpu", 'name: "gpu\\e[2K\\u202ex"'))
+    assert ("\x1b" in said.output, "\u202e" in said.output, said.exit_code) == (False, False, 1)
+    assert "TolerationRule/gpu\\u001b[2K\\u202ex" in said.output
+
+
+def test_a_rule_that_is_not_valid_has_findings_and_no_warnings() -> None:
+    data = json.loads(lint("-", "-o", "json", stdin=rule("has(pod.spec.tolerations)", "mode: Enforc")).stdout)
+    assert (len(data["findings"]), data["warnings"]) == (1, [])
+
+
 def test_a_table_names_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "rule.yaml"
     path.write_text(rule("1"))

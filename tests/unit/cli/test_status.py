@@ -12,7 +12,10 @@ from builders import CREATED, Built, claim, pod, scheduling_gate, toleration_rul
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.api.gates import CONTROLLERS
-from tollbar.cli.status import Reservation, Status, gather, problems, reservations
+from tollbar.cli.claimstatus import Reservation, reservations
+from tollbar.cli.gatestatus import GateStatus, HeldPod
+from tollbar.cli.status import Status, exit_code, gather, problems
+from tollbar.cli.webhookstatus import Admission, Webhook
 from tollbar.decide.claims.events import ClaimEvent
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
@@ -21,13 +24,28 @@ from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden, NotFound
 
 NOW = CREATED + 1000
+PODS_WEBHOOK = Webhook("zz-tollbar-pods", "10.0.0.1:9443", "", expires=NOW + 20 * 86400)
+RULES_WEBHOOK = replace(PODS_WEBHOOK, configuration="zz-tollbar-rules")
+FINE_ADMISSION = Admission(pods=(PODS_WEBHOOK,), rules=(RULES_WEBHOOK,), by_policy=False, called=True)
+FINE_GATE = GateStatus(
+    name="tolerations",
+    gate=wellknown.GATE,
+    max_hold=60.0,
+    on_expiry="Release",
+    refused="",
+    held=2,
+    overdue=(),
+)
 FINE = Status(
+    now=NOW,
     server="v1.37.0",
+    parts={},
+    admission=FINE_ADMISSION,
+    gates=(FINE_GATE,),
     mode="Complement",
     condition={"status": "True", "reason": "Complementing", "message": "so"},
     leader="controllers-0",
     of_dev=False,
-    untrusted=(),
     generator="kube-controller-manager",
     pod_groups="",
     may_bind=True,
@@ -37,7 +55,38 @@ FINE = Status(
     unreserved=(),
     loops=(),
     refusals=(),
+    unread=(),
 )
+ALL_UNKNOWN = replace(
+    FINE,
+    parts=None,
+    admission=Admission(pods=None, rules=None, by_policy=False, called=None),
+    gates=None,
+    mode="",
+    condition=None,
+    leader="unknown: the Lease may not be read",
+    generator=None,
+    may_bind=None,
+    held_pods=None,
+    rules_not_ready=None,
+    reservations=None,
+    loops=None,
+    unread=("pods is forbidden",),
+)
+
+
+def admission(**changes: Any) -> Status:
+    return replace(FINE, admission=replace(FINE_ADMISSION, **changes))
+
+
+def webhook(**changes: Any) -> Status:
+    """One problem of both webhooks, as they have the same address."""
+    both = (replace(PODS_WEBHOOK, **changes), replace(RULES_WEBHOOK, **changes))
+    return admission(pods=both[:1], rules=both[1:])
+
+
+def gate(**changes: Any) -> Status:
+    return replace(FINE, gates=(replace(FINE_GATE, **changes),))
 
 
 def refused(reason: str) -> Object:
@@ -51,9 +100,60 @@ PROBLEMS: dict[str, tuple[Status, list[str]]] = {
         replace(FINE, mode="", leader=None),
         ["no controller has ever led: look at the Pods of the Deployment tollbar-controllers"],
     ),
-    "the certificate was never given": (
-        replace(FINE, untrusted=("zz-tollbar-pods",)),
-        ["zz-tollbar-pods has no CA bundle, so that its webhook cannot be called: run `tollbar certs --apply`"],
+    "what may not be read is no problem": (ALL_UNKNOWN, []),
+    "the webhook never started": (
+        webhook(problem="nothing listens at 127.0.0.1:9443"),
+        ["zz-tollbar-pods, zz-tollbar-rules: nothing listens at 127.0.0.1:9443"],
+    ),
+    "no endpoints, and no connection from here": (
+        webhook(not_tried="it has no address here", endpoints=0, expires=None),
+        [
+            (
+                "zz-tollbar-pods, zz-tollbar-rules: no ready endpoint for 10.0.0.1:9443:"
+                " look at the Pods of the Deployment tollbar-webhook"
+            )
+        ],
+    ),
+    "the certificate was not renewed": (
+        webhook(expires=NOW + 6 * 86400),
+        [
+            (
+                f"zz-tollbar-pods, zz-tollbar-rules: the certificate expires at {timestamps.time(NOW + 6 * 86400)}:"
+                " run `tollbar certs --apply`"
+            )
+        ],
+    ),
+    "the API server calls in vain": (
+        admission(called=False),
+        ["the API server gets no answer from the webhook: a broken rule passed a dry run"],
+    ),
+    "the configurations were deleted": (
+        admission(pods=(), rules=()),
+        [
+            "no MutatingWebhookConfiguration of Tollbar: tolerations come late; apply the manifests again",
+            "no ValidatingWebhookConfiguration of Tollbar: broken rules are stored; apply the manifests again",
+        ],
+    ),
+    "the configuration for rules was deleted": (
+        admission(rules=()),
+        ["no ValidatingWebhookConfiguration of Tollbar: broken rules are stored; apply the manifests again"],
+    ),
+    "a policy in the webhook's place": (admission(pods=(), rules=(), by_policy=True, called=None), []),
+    "perhaps a policy in the webhook's place": (admission(pods=(), rules=(), by_policy=None), []),
+    "the controllers do not own the gate": (
+        gate(refused="NotAnOwner: so"),
+        ["SchedulingGate tolerations: NotAnOwner: so"],
+    ),
+    "a Pod that is overdue": (
+        gate(overdue=(HeldPod("ml/a", 333.3),)),
+        ["Pod ml/a is held by tollbar.dev/tolerations for 333 s, longer than its maxHold 1m0s"],
+    ),
+    "more Pods than a person reads": (
+        gate(overdue=(HeldPod("ml/a", 300.0),) * 12),
+        [
+            *["Pod ml/a is held by tollbar.dev/tolerations for 300 s, longer than its maxHold 1m0s"] * 10,
+            "2 more Pods that tollbar.dev/tolerations holds for too long",
+        ],
     ),
     "nobody leads": (replace(FINE, leader=""), ["nobody holds the controllers' Lease"]),
     "a rule that does not compile": (
@@ -103,6 +203,19 @@ def test_problems(given: Status, want: list[str]) -> None:
     assert problems(given) == want
 
 
+CODES = {
+    "all is well": (FINE, 0),
+    "a problem": (replace(FINE, leader=""), 1),
+    "a problem, and something that may not be read": (replace(ALL_UNKNOWN, leader=""), 1),
+    "nothing may be read": (ALL_UNKNOWN, 3),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), CODES.values(), ids=CODES)
+def test_the_exit_code(given: Status, want: int) -> None:
+    assert exit_code(given) == want
+
+
 ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
 KEPT = claim("kept").annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})
 
@@ -139,13 +252,19 @@ class Now(SystemClock):
 class Server:
     """An API server with these objects, by plural, on which `lease` is what comes of reading the Lease."""
 
-    def __init__(self, found: Mapping[str, list[Object]], lease: Object | Exception, *, installed: bool = True) -> None:
+    host = "https://10.0.0.9:6443"
+
+    def __init__(
+        self, found: Mapping[str, list[Object] | Exception], lease: Object | Exception, *, installed: bool = True
+    ) -> None:
         self._found = found
         self._lease = lease
         self._installed = installed
 
     async def list(self, res: Resource, _namespace: str = "", *, field_selector: str = "", **_: Any) -> Object:
         items = self._found.get(res.plural, [])
+        if isinstance(items, Exception):
+            raise items
         if res.plural == "events":
             items = [each for each in items if f"reason={each['reason']}" == field_selector]
         return {"metadata": {}, "items": items}
@@ -156,7 +275,9 @@ class Server:
             raise self._lease
         return self._lease
 
-    async def raw(self, *_: Any) -> bytes:
+    async def raw(self, method: str, *_: Any, **__: Any) -> bytes:
+        if method == "POST":
+            raise FORBIDDEN
         return json.dumps({"gitVersion": "v1.37.0"}).encode()
 
     async def served(self, group_version: str) -> set[str]:
@@ -171,6 +292,7 @@ class Server:
         }
 
 
+FORBIDDEN = Forbidden(403, "Forbidden", "no")
 UNTRUSTED: Object = webhooks.pods_configuration(webhooks.at_service())
 
 
@@ -210,7 +332,14 @@ async def test_what_is_read() -> None:
     server: Any = Server(
         {
             "schedulinggates": [scheduling_gate().but("spec.owners", ["somebody", CONTROLLERS])],
-            "pods": [pod("held").gated(), pod("free")],
+            "pods": [pod("held").gated(), pod("foreign").gated("example.com/quota"), pod("free")],
+            "deployments": [
+                Built(
+                    metadata={"name": "tollbar-webhook", "labels": {"app.kubernetes.io/name": "tollbar"}},
+                    spec={"replicas": 2, "template": {"spec": {"containers": [{"image": "tollbar:0.1.0"}]}}},
+                    status={"readyReplicas": 1},
+                )
+            ],
             "tolerationrules": [
                 toleration_rule("good").but("status.conditions", [{"type": "Ready", "status": "True"}]),
                 toleration_rule("bad").but("status.conditions", [{"type": "Ready", "status": "False", "reason": "X"}]),
@@ -229,12 +358,37 @@ async def test_what_is_read() -> None:
         lease(NOW - 5),
     )
     assert await gather(server, "tollbar-system", Now()) == Status(
+        now=NOW,
         server="v1.37.0",
+        parts={"tollbar-webhook": "1 of 2 ready, tollbar:0.1.0"},
+        admission=Admission(
+            pods=(
+                Webhook(
+                    "zz-tollbar-pods",
+                    "tollbar-webhook.tollbar-system.svc:443",
+                    "no CA bundle, so that the webhook cannot be called: run `tollbar certs --apply`",
+                    endpoints=0,
+                ),
+            ),
+            rules=(),
+            by_policy=False,
+            called=None,
+        ),
+        gates=(
+            GateStatus(
+                name="tolerations",
+                gate=wellknown.GATE,
+                max_hold=None,
+                on_expiry="Report",
+                refused="not looked at yet",
+                held=1,
+                overdue=(),
+            ),
+        ),
         mode="Replace",
         condition=CONDITION,
         leader="controllers-0",
         of_dev=False,
-        untrusted=("zz-tollbar-pods",),
         generator="newest",
         pod_groups="scheduling.k8s.io/v1beta1",
         may_bind=False,
@@ -244,6 +398,7 @@ async def test_what_is_read() -> None:
         unreserved=("ml/b: Full: so",),
         loops=("ml/gpu",),
         refusals=("n",),
+        unread=(),
     )
 
 
@@ -254,7 +409,7 @@ NONE = NotFound(404, "NotFound", "none")
     ("given", "leader"),
     [
         (NONE, None),
-        (Forbidden(403, "Forbidden", "no"), "unknown: the Lease may not be read"),
+        (FORBIDDEN, "unknown: the Lease may not be read"),
         (lease(NOW - 5), "controllers-0"),
         (lease(NOW - 60), ""),
     ],
@@ -276,7 +431,7 @@ async def test_under_dev_the_right_to_bind_is_that_of_whoever_started_it_and_is_
         NONE,
     )
     found = await gather(server, "tollbar-system", Now())
-    assert (found.of_dev, found.may_bind, found.untrusted) == (True, None, ())
+    assert (found.of_dev, found.may_bind) == (True, None)
 
 
 @pytest.mark.parametrize("gates", [[], [scheduling_gate().but("spec.owners", ["tollbar:admin"])]])
@@ -294,3 +449,24 @@ async def test_without_its_definitions_tollbar_is_not_installed() -> None:
     server: Any = Server({}, NONE, installed=False)
     with pytest.raises(click.ClickException, match=r"not installed in this cluster: tollbar\.dev is not served"):
         await gather(server, "tollbar-system", Now())
+
+
+KINDS = (
+    "deployments",
+    "events",
+    "mutatingwebhookconfigurations",
+    "pods",
+    "resourceclaims",
+    "schedulinggates",
+    "tolerationrules",
+    "validatingwebhookconfigurations",
+    "workloadclaims",
+)
+
+
+async def test_what_may_not_be_read_is_unknown_and_not_0() -> None:
+    server: Any = Server({kind: Forbidden(403, "Forbidden", f"not {kind}") for kind in KINDS}, FORBIDDEN)
+    found = await gather(server, "tollbar-system", Now())
+    refused = tuple(f"not {kind}" for kind in KINDS)
+    assert found == replace(ALL_UNKNOWN, pod_groups="scheduling.k8s.io/v1beta1", unread=found.unread)
+    assert sorted(found.unread) == sorted((*refused, "no"))

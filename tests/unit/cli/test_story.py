@@ -33,7 +33,14 @@ def test_the_story_knows_the_quickstart() -> None:
     [early] = stage.documents("device-class.yaml")
     drivers = early["spec"]["selectors"][0]["cel"]["expression"]
 
+    [agent] = stage.documents("pod-d.yaml")
+    [late] = stage.documents("late-rule.yaml")
+
     assert (tolerated, drivers) == ({stage.TAINT["key"]}, f'device.driver == "{stage.DRIVER}"')
+    assert (agent["spec"]["nodeSelector"], late["spec"]["tolerations"]) == (
+        {stage.LABEL: "true"},
+        rule["spec"]["tolerations"],
+    )
 
 
 def test_the_story_knows_the_notebooks() -> None:

@@ -63,6 +63,6 @@ def gatherer(cel: CelEngine) -> Gatherer:
 @pytest.fixture
 def handler(gatherer: Gatherer, metrics: Metrics) -> Callable[..., PodHandler]:
     def build(mode: AdmissionMode = "Auto") -> PodHandler:
-        return PodHandler(gatherer, mode=mode, metrics=metrics)
+        return PodHandler(gatherer, mode=mode, metrics=metrics, releasing=lambda: True)
 
     return build

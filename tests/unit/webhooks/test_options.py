@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tollbar.runtime.config import Configuration, load
-from tollbar.runtime.options import COMMON, LEADING, SERVING, command
+from tollbar.runtime.options import COMMON, LIMITS, SERVING, command
 
 
 def invoke(
@@ -19,7 +19,7 @@ def invoke(
         calls.append((config, kubeconfig))
         return 7
 
-    process = command("process", run, help="Runs.", flags=(*COMMON, *SERVING, *LEADING))
+    process = command("process", run, load=load, help="Runs.", flags=(*COMMON, *SERVING, *LIMITS))
     return CliRunner().invoke(process, list(arguments), env={"POD_NAMESPACE": in_namespace}), calls
 
 

@@ -11,6 +11,7 @@ import pytest
 from builders import scheduling_gate, toleration, toleration_rule
 from unit.webhooks.reviews import GPU_CLAIM, about_pod, new_pod, review_of
 
+from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.metrics import Metrics
 from tollbar.views.gatherer import Gatherer
@@ -33,6 +34,15 @@ PROVENANCE = json.dumps(
 )
 RECORDED = {"op": "add", "path": "/metadata/annotations", "value": {ANNOTATION: PROVENANCE}}
 TOLERATED = ({"op": "add", "path": "/spec/tolerations/-", "value": GPU_TOLERATION}, RECORDED)
+
+NOT_HELD = Answer(
+    warnings=(
+        (
+            "tollbar: not held, because no controller could release it; tolerations may come later:"
+            " ResourceClaimTemplate later"
+        ),
+    )
+)
 
 CASES: dict[str, tuple[Object, tuple[Any, ...]]] = {
     "a Pod with a GPU claim is tolerated": (about_pod(new_pod("one-gpu")), TOLERATED),
@@ -136,7 +146,19 @@ def test_nothing_is_gated_while_nobody_may_release_it(handler: Build, gatherer: 
     answers.append(handle(about_pod(new_pod("later"))))
     gatherer.gates.apply(scheduling_gate().ready("True"))
     answers.append(handle(about_pod(new_pod("later"))))
-    assert answers == [Answer(patch=GATED), Answer(), Answer(patch=GATED)]
+    assert answers == [Answer(patch=GATED), NOT_HELD, Answer(patch=GATED)]
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Gate"])
+def test_nothing_is_gated_while_no_controller_is_there_to_release_it(
+    gatherer: Gatherer, metrics: Metrics, mode: AdmissionMode
+) -> None:
+    there = True
+    handle = PodHandler(gatherer, mode=mode, metrics=metrics, releasing=lambda: there)
+    answers = [handle(about_pod(new_pod("later")))]
+    there = False
+    answers += [handle(about_pod(new_pod("later"))), handle(about_pod(new_pod("one-gpu")))]
+    assert answers == [Answer(patch=GATED), NOT_HELD, Answer(patch=TOLERATED)]
 
 
 def test_a_rule_counts_from_the_moment_the_cache_has_it(handler: Build, gatherer: Gatherer) -> None:

@@ -56,6 +56,7 @@ def test_the_webhook_elects_nobody_and_reads_no_pods() -> None:
         False,
         [
             "deviceclasses",
+            "leases",
             "namespaces",
             "resourceclaims",
             "resourceclaimtemplates",

@@ -38,6 +38,34 @@ def test_what_is_right_or_no_business_of_ours_is_allowed(handler: RulesHandler, 
     assert handler(request_) == ALLOWED
 
 
+READS_TOLERATIONS = (
+    "spec.match.cel.expression: reads pod.spec.tolerations: what other rules add there, it sees only after admission,"
+    " or never"
+)
+WARNED: dict[str, tuple[Object, tuple[str, ...]]] = {
+    "a rule that reads the tolerations": (
+        about_ours(RULE.cel("pod.spec.tolerations.exists(t, t.key == 'a')")),
+        (READS_TOLERATIONS,),
+    ),
+    "a rule that asks whether there are any": (about_ours(RULE.cel("has(pod.spec.tolerations)")), (READS_TOLERATIONS,)),
+    "a rule that reads all of the spec": (about_ours(RULE.cel("pod.spec == pod.spec")), (READS_TOLERATIONS,)),
+    "an update to such a rule": (
+        about_ours(RULE.cel("has(pod.spec.tolerations)"), "UPDATE", oldObject=RULE),
+        (READS_TOLERATIONS,),
+    ),
+    "a rule about another part of the spec": (about_ours(RULE.cel("has(pod.spec.priorityClassName)")), ()),
+    "a rule about extended resources": (about_ours(toleration_rule("gpu").extended("example.com/gpu")), ()),
+    "a rule about devices": (about_ours(toleration_rule("gpu").device("gpu.example.com")), ()),
+}
+
+
+@pytest.mark.parametrize(("request_", "want"), WARNED.values(), ids=WARNED)
+def test_a_rule_that_depends_on_other_rules_is_stored_with_a_warning(
+    handler: RulesHandler, request_: Object, want: tuple[str, ...]
+) -> None:
+    assert handler(request_) == Answer(warnings=want)
+
+
 REFUSED: dict[str, tuple[Object, list[str]]] = {
     "a misspelt variable is named, with its place and what was meant": (
         about_ours(WRONG),

@@ -18,6 +18,7 @@ from tollbar.model.objects import Object
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.config import Address
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.service import ServiceError
 from webhooks.review import Answer
 from webhooks.server import MAX_BODY, AdmissionServer
 from webhooks.tls import new_context
@@ -260,5 +261,5 @@ async def test_an_address_that_is_taken_is_an_error(running: Running, metrics: M
     other = AdmissionServer(
         Address("127.0.0.1", running.port), new_context(), HANDLERS, clock=SystemClock(), metrics=metrics
     )
-    with pytest.raises(OSError, match="address already in use"):
+    with pytest.raises(ServiceError, match="Address already in use"):
         await other.run(asyncio.Event())

@@ -1,0 +1,245 @@
+"""The component `ceiling` on a real API server: what the controllers' ServiceAccount may do, whatever RBAC grants."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+from policies import binding, role, said
+from stack import CEILING, eventually
+
+from tollbar.api.gates import CONTROLLERS, shipped_gate
+from tollbar.devplane.kubectl import Kubectl
+from tollbar.wellknown import SYSTEM_NAMESPACE
+
+OURS = "tollbar.dev/tolerations"
+QUOTA = "example.com/quota"
+HELD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "held", "namespace": "default"},
+    "spec": {
+        "containers": [{"name": "main", "image": "none"}],
+        "schedulingGates": [{"name": OURS}, {"name": QUOTA}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+    },
+}
+RELEASE = "tollbar.dev/release"
+RIGHTS = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
+    {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "tollbar-controllers", "namespace": SYSTEM_NAMESPACE},
+    },
+    role(
+        "tried-ceiling",
+        {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["get", "create", "patch"]},
+        {
+            "apiGroups": ["resource.k8s.io"],
+            "resources": ["resourceclaims", "resourceclaims/status", "resourceclaims/binding"],
+            "verbs": ["get", "patch", "update"],
+        },
+        {"apiGroups": ["tollbar.dev"], "resources": ["schedulinggates"], "verbs": ["create"]},
+    ),
+    binding("tried-ceiling", CONTROLLERS, "alice"),
+]
+REPLACES = [
+    role("tried-replace", {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["delete"]}),
+    binding("tried-replace", CONTROLLERS),
+]
+BY_POD = {"resource": "pods", "name": "held", "uid": "UID"}
+"""The Pod has to exist: kube-controller-manager takes back what others have left.  Its uid is filled in later."""
+BY_JOB = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "2"}
+DEVICE = {"driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+ALLOCATED = {"devices": {"results": [{"request": "gpu", **DEVICE}]}}
+PROTECTION = "resource.kubernetes.io/delete-protection"
+USED: dict[str, Any] = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "used", "namespace": "default", "finalizers": [PROTECTION, "example.com/mine"]},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+}
+
+
+ANOTHERS = {
+    "apiVersion": "tollbar.dev/v1alpha1",
+    "kind": "SchedulingGate",
+    "metadata": {"name": "quota"},
+    "spec": {"gateName": QUOTA, "owners": [CONTROLLERS]},
+}
+UNUSED = USED | {"metadata": {"name": "unused", "namespace": "default"}}
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The policies in force, a Pod with two gates, a claim that the Pod and a Job use, and one that nobody uses."""
+
+    kubectl: Kubectl
+    uid: str
+    """Of the Pod."""
+
+    def said(self, tried: "Tried") -> str:
+        arguments = [each.replace('"UID"', json.dumps(self.uid)) for each in tried.arguments]
+        return said(self.kubectl, *arguments, stdin=tried.stdin)
+
+    def until(self, tried: "Tried") -> None:
+        eventually(lambda: tried.fits(self.said(tried)), what=str(tried))
+
+
+@pytest.fixture(scope="module")
+def plane(real_plane: Any) -> Any:
+    """Admission policies are only there."""
+    return real_plane
+
+
+@pytest.fixture(scope="module")
+def ceiling(definitions: None, plane: Any) -> Iterator[Ceiling]:
+    kubectl: Kubectl = plane.kubectl
+    kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=60s")
+    kubectl.apply(*RIGHTS, HELD, USED, UNUSED)
+    made = Ceiling(kubectl, kubectl("get", "pod/held", "-n", "default", "-o", "jsonpath={.metadata.uid}"))
+    in_use = {"status": {"allocation": ALLOCATED, "reservedFor": [BY_POD | {"uid": made.uid}, BY_JOB]}}
+    kubectl(*patching("used", in_use, "--subresource=status"))
+    policies = [f"--filename={path}" for path in CEILING]
+    kubectl("apply", "--warnings-as-errors", *policies)
+    for name in ("a label of a Pod", "an annotation of a claim", "the SchedulingGate of somebody else"):
+        made.until(ATTEMPTS[name])
+    yield made
+    kubectl("delete", *policies)
+    made.until(ATTEMPTS["a label of a Pod"]._replace(want=""))
+    kubectl(*patching("used", {"status": {"allocation": None, "reservedFor": None}}, "--subresource=status"))
+    kubectl(*patching("used", {"metadata": {"finalizers": None}}))
+    everything = {"apiVersion": "v1", "kind": "List", "items": [HELD, USED, UNUSED, *RIGHTS[2:]]}
+    kubectl("delete", "--ignore-not-found", "--wait", "-f", "-", stdin=json.dumps(everything))
+
+
+def patching(claim: str, body: Any, *more: str) -> list[str]:
+    return ["patch", f"resourceclaim/{claim}", "-n", "default", "--type=merge", "-p", json.dumps(body), *more]
+
+
+def patched(body: Any, *more: str, user: str = CONTROLLERS, claim: str = "used") -> list[str]:
+    return patching(claim, body, "--dry-run=server", f"--as={user}", *more)
+
+
+def reserving(*entries: Any, user: str = CONTROLLERS) -> list[str]:
+    return patched({"status": {"reservedFor": list(entries)}}, "--subresource=status", user=user)
+
+
+FREED = patched({"status": {"reservedFor": None, "allocation": None}}, "--subresource=status")
+
+
+def of_pod(body: Any, *more: str, user: str = CONTROLLERS) -> list[str]:
+    kind = "json" if isinstance(body, list) else "merge"
+    where = ["pod/held", "-n", "default", "--dry-run=server", f"--as={user}", f"--type={kind}"]
+    return ["patch", *where, "-p", json.dumps(body), *more]
+
+
+def removal(*gates: str) -> list[str]:
+    left = [{"name": gate} for gate in (OURS, QUOTA) if gate not in gates]
+    return of_pod([{"op": "replace", "path": "/spec/schedulingGates", "value": left}])
+
+
+def annotating(name: str, value: str, *more: str) -> list[str]:
+    return of_pod({"metadata": {"annotations": {name: value}}}, *more)
+
+
+class Tried(NamedTuple):
+    """What kubectl is asked, and a part of its refusal; "" where there is none."""
+
+    arguments: list[str]
+    want: str
+    stdin: str | None = None
+
+    def fits(self, answer: str) -> bool:
+        return bool(answer) and self.want in answer if self.want else not answer
+
+
+def creates(obj: dict[str, Any], want: str, namespace: str = "default") -> Tried:
+    arguments = ["create", "--dry-run=server", "-n", namespace, f"--as={CONTROLLERS}", "-f", "-"]
+    return Tried(arguments, want, json.dumps(obj))
+
+
+def restricted(**fields: Any) -> dict[str, Any]:
+    """A Pod as Tollbar's namespace accepts it."""
+    drops = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    containers = [{"name": "main", "image": "none", "securityContext": drops}]
+    spec = {"containers": containers, "securityContext": security, **fields}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"}, "spec": spec}
+
+
+IMAGE = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.com/other"}]
+TOLERATE = {"op": "add", "path": "/spec/tolerations/-", "value": {"key": "gpu", "operator": "Exists"}}
+LABEL = {"metadata": {"labels": {"tollbar.dev/gate": "held"}}}
+READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+MADE = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "held-gpu"}]}}
+
+ATTEMPTS = {
+    "the image of a container": Tried(of_pod(IMAGE), "nothing in the spec of a Pod but tolerations"),
+    "the image of a container, by another user": Tried(of_pod(IMAGE, user="alice"), ""),
+    "a deadline": Tried(of_pod({"spec": {"activeDeadlineSeconds": 1}}), "nothing in the spec of a Pod but tolerations"),
+    "a toleration": Tried(of_pod([TOLERATE]), ""),
+    "Tollbar's gate": Tried(removal(OURS), ""),
+    "another gate": Tried(removal(QUOTA), "no gate but tollbar.dev/tolerations"),
+    "all gates": Tried(removal(OURS, QUOTA), "no gate but tollbar.dev/tolerations"),
+    "Tollbar's label": Tried(of_pod(LABEL), ""),
+    "a label of a Pod": Tried(of_pod({"metadata": {"labels": {"a": "b"}}}), "no label of a Pod"),
+    "Tollbar's record": Tried(annotating(OURS, "[]"), ""),
+    "an annotation of a Pod": Tried(annotating("example.com/a", "b"), "no annotation of a Pod"),
+    "an annotation of a Pod, by its status": Tried(
+        annotating("example.com/a", "b", "--subresource=status"), "no annotation of a Pod"
+    ),
+    "a finalizer of a Pod": Tried(
+        of_pod({"metadata": {"finalizers": ["example.com/a"]}}), "neither finalizers nor owners of a Pod"
+    ),
+    "the claims in the status of a Pod": Tried(of_pod(MADE, "--subresource=status"), ""),
+    "a condition of a Pod": Tried(
+        of_pod(READY, "--subresource=status"), "nothing in the status of a Pod but the claims"
+    ),
+    "the Pod of the trial": creates(
+        restricted(schedulingGates=[{"name": "tollbar.dev/claims-trial"}]), "", SYSTEM_NAMESPACE
+    ),
+    "a Pod that would run": creates(restricted(), "create no Pods but the one of their trial", SYSTEM_NAMESPACE),
+    "Tollbar's annotation of a claim": Tried(patched({"metadata": {"annotations": {RELEASE: "Immediately"}}}), ""),
+    "an annotation of a claim": Tried(
+        patched({"metadata": {"annotations": {"a": "b"}}}), "no annotation of a ResourceClaim"
+    ),
+    "a label of a claim": Tried(patched({"metadata": {"labels": {"a": "b"}}}), "neither labels nor owners"),
+    "the protection of a claim": Tried(patched({"metadata": {"finalizers": ["example.com/mine"]}}), ""),
+    "the finalizer of somebody else": Tried(patched({"metadata": {"finalizers": [PROTECTION]}}), "no finalizer"),
+    "a finalizer more": Tried(
+        patched({"metadata": {"finalizers": [PROTECTION, "example.com/mine", "example.com/more"]}}), "no finalizer"
+    ),
+    "one more reservation of a workload": Tried(reserving(BY_POD, BY_JOB, {**BY_JOB, "uid": "3"}), ""),
+    "the reservation of a workload": Tried(reserving(BY_POD), ""),
+    "the reservation of a Pod": Tried(reserving(BY_JOB), "leave the reservations of Pods alone"),
+    "the reservation of a Pod, by another user": Tried(reserving(BY_JOB, user="alice"), ""),
+    "one more reservation of a Pod": Tried(
+        reserving(BY_POD, BY_JOB, {**BY_POD, "uid": "3"}), "leave the reservations of Pods alone"
+    ),
+    "the allocation of a claim in use": Tried(FREED, "leave the reservations of Pods alone"),
+    "an allocation": Tried(
+        patched({"status": {"allocation": ALLOCATED}}, "--subresource=status", claim="unused"),
+        "the controllers allocate no devices",
+    ),
+    "the SchedulingGate of Tollbar": creates(shipped_gate(), ""),
+    "the SchedulingGate of somebody else": creates(ANOTHERS, "no gate but tollbar.dev/tolerations"),
+}
+
+
+@pytest.mark.parametrize("tried", ATTEMPTS.values(), ids=ATTEMPTS)
+def test_what_the_controllers_may_do_at_most(ceiling: Ceiling, tried: Tried) -> None:
+    answer = ceiling.said(tried)
+    assert tried.fits(answer), answer
+
+
+def test_with_the_rights_of_claims_replace_they_free_what_pods_leave(ceiling: Ceiling) -> None:
+    ceiling.kubectl.apply(*REPLACES)
+    try:
+        ceiling.until(Tried(FREED, ""))
+    finally:
+        everything = {"apiVersion": "v1", "kind": "List", "items": REPLACES}
+        ceiling.kubectl("delete", "-f", "-", stdin=json.dumps(everything))
+        ceiling.until(ATTEMPTS["the allocation of a claim in use"])

@@ -1,0 +1,71 @@
+"""Gates as `tollbar status` shows them: computed from the Pods, since controllers that are dead write no status."""
+
+import pytest
+from builders import CREATED, NAMESPACE, pod, scheduling_gate
+
+from tollbar import wellknown
+from tollbar.cli.gatestatus import GateStatus, HeldPod, gates_of
+from tollbar.model.objects import Object
+
+NOW = CREATED + 1000
+READY = {"type": "Ready", "status": "True", "reason": "Owned"}
+NOT_OWNED = {"type": "Ready", "status": "False", "reason": "NotAnOwner", "message": "so"}
+OURS = scheduling_gate().but("spec.maxHold", "60s").but("spec.onExpiry", "Release").but("status.conditions", [READY])
+THEIRS = scheduling_gate("quota", "example.com/quota").but("spec.maxHold", "1h").but("status.conditions", [READY])
+OLD = pod("old").gated()
+NEW = pod("new").gated().created(NOW - 65)
+LATE = pod("late").gated().created(NOW - 70)
+FOREIGN = pod("foreign").gated("example.com/quota")
+STATUS = GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "", 0, ())
+
+CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
+    "nothing is held": ([OURS], [], [STATUS]),
+    "the oldest overdue Pod is first; one that is about to be released is none": (
+        [OURS],
+        [LATE, OLD, NEW],
+        [
+            GateStatus(
+                "tolerations",
+                wellknown.GATE,
+                60.0,
+                "Release",
+                "",
+                3,
+                (HeldPod(f"{NAMESPACE}/old", 1000.0), HeldPod(f"{NAMESPACE}/late", 70.0)),
+            )
+        ],
+    ),
+    "each gate has its own Pods and its own limit": (
+        [OURS, THEIRS],
+        [FOREIGN, NEW],
+        [
+            GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "", 1, ()),
+            GateStatus("quota", "example.com/quota", 3600.0, "Report", "", 1, ()),
+        ],
+    ),
+    "without a declaration the defaults hold": (
+        [],
+        [LATE],
+        [GateStatus("", wellknown.GATE, 60.0, "Release", "", 1, (HeldPod(f"{NAMESPACE}/late", 70.0),))],
+    ),
+    "the controllers may not act on it": (
+        [OURS.but("status.conditions", [NOT_OWNED])],
+        [],
+        [GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "NotAnOwner: so", 0, ())],
+    ),
+    "nobody has looked at it": (
+        [OURS.but("status.conditions", [])],
+        [],
+        [GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "not looked at yet", 0, ())],
+    ),
+    "Pods may not be read": (
+        [OURS],
+        None,
+        [GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "", None, None)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("declared", "held", "want"), CASES.values(), ids=CASES)
+def test_gates(declared: list[Object], held: list[Object] | None, want: list[GateStatus]) -> None:
+    assert gates_of(declared, held, NOW) == tuple(want)
