@@ -5,7 +5,8 @@ because the library's typed calls cost ten times as much CPU.
 
 Invariants: every failure is an `ApiError`; every call has a deadline, which starts when the call is sent, not while it
 waits for the rate limit; a 429 with Retry-After pauses all calls of this client for that time (a 429 without one, such
-as that of EventRateLimit, concerns that call alone); no call is repeated here (see `retry`).
+as that of EventRateLimit, concerns that call alone); no call is repeated here (see `retry`), but aiohttp sends a GET,
+PUT or DELETE once more when a connection that was kept open is reset, so that a PUT can conflict with itself.
 
 Hazard: while the API server is down every call raises `Unreachable`.
 """

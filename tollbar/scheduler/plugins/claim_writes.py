@@ -29,7 +29,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ClaimError(Exception):
-    """Why a claim could not be written; `unanswered` if nobody knows whether it was."""
+    """Why a claim could not be written; `unanswered` if nobody knows whether it was, and how the claim is now."""
 
     def __init__(self, message: str, *, unanswered: bool = False) -> None:
         super().__init__(message)
@@ -94,6 +94,14 @@ class ClaimWrites:
         protected = {**claim, "metadata": {**metadata(claim), "finalizers": finalizers}}
         return await self._write(protected, "", f"add finalizer to claim {key_of(claim)}")
 
+    async def _unprotect(self, claim: Object) -> Object:
+        finalizers = metadata(claim).get("finalizers") or []
+        left = [each for each in finalizers if each != wellknown.DELETE_PROTECTION_FINALIZER]
+        if left == finalizers:
+            return claim
+        body = {**claim, "metadata": {**metadata(claim), "finalizers": left}}
+        return await self._write(body, "", f"update resourceclaim {key_of(claim)}")
+
     async def release(self, claim: Object, pod: PodInfo) -> None:
         """Take back the Pod's reservation; the allocation stays.  Raises ClaimError."""
 
@@ -132,16 +140,8 @@ class ClaimWrites:
         Raises ClaimError.
         """
 
-        async def unprotect(current: Object) -> Object:
-            finalizers = metadata(current).get("finalizers") or []
-            left = [each for each in finalizers if each != wellknown.DELETE_PROTECTION_FINALIZER]
-            if left == finalizers:
-                return current
-            body = {**current, "metadata": {**metadata(current), "finalizers": left}}
-            return await self._write(body, "", f"update resourceclaim {key_of(claim)}")
-
         try:
-            await self._retried(claim, unprotect)
+            await self._retried(claim, self._unprotect)
             await self._calls.delete(KIND, key_of(claim), uid=uid_of(claim))
         except (_Gone, NotFound):
             pass
@@ -164,19 +164,24 @@ class ClaimWrites:
         return uid_of(found) == pod.uid and bool(spec(found).get("nodeName"))
 
     async def settled(self, claim: Object) -> Object | None:
-        """What became of a write without an answer: the claim as it is, None if it is gone.  Asks until it knows."""
+        """What became of a write without an answer: the claim as it is, None if it is gone.  Asks until it knows.
+
+        The API server may still be at work on that write.  So a claim that has no allocation loses its finalizer, which
+        it needs with an allocation only: what arrives after that change is a conflict.
+        """
         pause = 1.0
         while True:
             try:
                 found = await self._calls.get(KIND, key_of(claim))
-            except NotFound:
+                if uid_of(found) != uid_of(claim):
+                    return None
+                return found if claims.allocation(found) is not None else await self._unprotect(found)
+            except (NotFound, _Gone):
                 return None
-            except ApiError as error:
-                _log.warning("a claim cannot be read", extra={"object": str(key_of(claim)), "error": str(error)})
-                await self._handle.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
-                continue
-            return found if uid_of(found) == uid_of(claim) else None
+            except (ApiError, ClaimError) as error:
+                _log.warning("a claim is not settled", extra={"object": str(key_of(claim)), "error": str(error)})
+            await self._handle.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def resolve_collisions(self, claim: Object) -> None:
         """If the allocation that was just written takes what other claims hold, take the later one back.
@@ -222,7 +227,7 @@ class ClaimWrites:
             found = await self._calls.get(KIND, key)
         except ApiError as error:
             what = f"get updated claim {key} after conflict: {error.message}"
-            raise (_Gone if isinstance(error, NotFound) else ClaimError)(what) from error
+            raise _Gone(what) if isinstance(error, NotFound) else ClaimError(what, unanswered=True) from error
         if uid_of(found) != uid_of(claim):
             raise ClaimError(f"claim {key} got deleted in the meantime")
         self._manager.claims.assume(found)
@@ -242,7 +247,12 @@ class ClaimWrites:
 
 
 class _Outdated(ClaimError):
-    """The claim has changed since."""
+    """The claim has changed since, by whatever: aiohttp repeats a PUT whose connection was reset, and what this write
+    has changed itself is a conflict then.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, unanswered=True)
 
 
 class _Gone(ClaimError):

@@ -10,11 +10,11 @@ import pytest
 from builders import Built, Pod, claim, device_class
 from builders import pod as a_pod
 from devices import DRIVER, a_claim, allocation, published, share, whole
-from deviceworld import World, info, node, said
+from deviceworld import Api, World, info, node, said
 from toyplugins import done
 
 from tollbar import wellknown
-from tollbar.model.objects import Key, Object, key_of, uid_of
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.runtime.errors import ApiError, Conflict, NotFound, Unreachable
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState
@@ -530,13 +530,61 @@ async def test_devices_count_as_taken_until_it_is_known_whether_the_allocation_w
     )
 
 
+@pytest.mark.parametrize("unreadable", [0, 1, 2])
+async def test_devices_count_as_taken_when_the_conflict_is_with_the_write_itself(unreadable: int) -> None:
+    """The connection was reset once the allocation was written, and the request was sent again."""
+    world = World(CLAIM, N1, problems={"get": [DOWN] * unreadable})
+
+    def again() -> None:
+        if "allocation" in world.claim().get("status", {}):
+            raise CONFLICT
+
+    world.api.on_write = again
+    answer = await world.bind(WEB)
+    world.plugin.unreserve(world.state, info(WEB), "n1")
+    before = world.held()
+    await world.carry_out()
+    assert (answer.startswith("Error: "), before, world.held()) == (True, ["g0"], ["g0"])
+
+
+async def test_an_allocation_that_arrives_after_its_devices_were_given_up_is_refused() -> None:
+    world = World(CLAIM, N1)
+    late: list[Object] = []
+
+    class Slow(Api):
+        async def update(self, kind: str, obj: Object, *, subresource: str = "") -> Object:
+            if not subresource:
+                return await super().update(kind, obj)
+            late.append(obj)
+            raise LOST
+
+    world.api.__class__ = Slow
+    await world.bind(WEB)
+    await world.unreserve(WEB)
+    world.api.__class__ = Api
+    with pytest.raises(Conflict):
+        await world.api.update("ResourceClaim", late[0], subresource="status")
+    assert (world.held(), metadata(world.claim())["finalizers"]) == ([], [])
+
+
+@pytest.mark.parametrize("problem", [CONFLICT, DOWN])
+async def test_a_claim_whose_finalizer_cannot_be_removed_is_read_again(problem: Exception) -> None:
+    world = World(CLAIM, N1, problems={"update": [None, problem], "update/status": [LOST]})
+    await world.bind(WEB)
+    await world.unreserve(WEB)
+    assert (world.api.made, world.held()) == (
+        ["update gpu", "update/status gpu", *["get gpu", "update gpu"] * 2],
+        [],
+    )
+
+
 async def test_a_binding_that_is_cancelled_while_it_writes_is_looked_after() -> None:
     world = World(CLAIM, N1, problems={"update/status": [asyncio.CancelledError()]})  # type: ignore[list-item]
     world.reserve(WEB)
     with pytest.raises(asyncio.CancelledError):
         await world.pre_bind(WEB)
     await world.unreserve(WEB)
-    assert (world.api.made[-1], world.held(), world.activated) == ("get gpu", [], ["web"])
+    assert (world.api.made[-2:], world.held(), world.activated) == (["get gpu", "update gpu"], [], ["web"])
 
 
 async def test_devices_count_as_taken_while_nobody_leads_until_it_is_known_whether_the_allocation_was_written() -> None:
