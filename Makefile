@@ -76,7 +76,7 @@ test-long: $(READY)
 	TOLLBAR_SCHEDULED_PODS=2000 $(BIN)/python -m pytest tests/faults/test_scheduler.py
 	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 TOLLBAR_CEL_SECONDS=3600 $(BIN)/python -m pytest tests/cel
 	TOLLBAR_DRA_PROBLEMS=50000 $(BIN)/python -m pytest tests/dra
-	TOLLBAR_SCHEDULER_HISTORIES=20000 $(BIN)/python -m pytest tests/property/test_scheduler_histories.py
+	TOLLBAR_SCHEDULER_HISTORIES=20000 $(BIN)/python -m pytest --hypothesis-profile=random tests/property tests/unit
 	TOLLBAR_SCHEDULER=tollbar $(BIN)/python -m pytest -m real tests/e2e --ignore tests/e2e/test_demo.py
 	TOLLBAR_SCHEDULER_CLUSTERS=13000 TOLLBAR_SCHEDULER_HINTS=5000 TOLLBAR_QUEUE_TRACES=10000 \
 	  $(BIN)/python -m pytest tests/scheduler
