@@ -50,6 +50,9 @@ AFTER: Final[Mapping[str, Callable[[], ApiError]]] = {
     "hangs after": lambda: Unreachable("timeout"),
 }
 """Faults of a call that takes effect."""
+REPEATED: Final = "repeated"
+"""A fault of PUT and DELETE: the call takes effect, its connection is reset, and aiohttp sends it again."""
+FAULTS: Final = (*BEFORE, *AFTER, REPEATED)
 
 
 def node(name: str, *, cpu: str = "4", **spec: Any) -> Built:
@@ -66,9 +69,9 @@ def node(name: str, *, cpu: str = "4", **spec: Any) -> Built:
 class ApiServer:
     """Objects by kind and key, and everything that was stored, in `changes` by kind.
 
-    `faults` become of the next calls, one after the other: `ok`, those of BEFORE and AFTER.  Calls whose verb is in
-    `broken` fail, without effect.  A call takes `latency` seconds on the way there, and again back.  `bound` has the
-    Node of every Binding that was accepted, by the uid of the Pod.
+    `faults` become of the next calls, one after the other: `ok` or one of FAULTS.  Calls whose verb is in `broken`
+    fail, without effect.  A call takes `latency` seconds on the way there, and again back.  `bound` has the Node of
+    every Binding that was accepted, by the uid of the Pod.
     """
 
     def __init__(self, objects: Iterable[Object] = (), *, latency: float = 0.0) -> None:
@@ -145,6 +148,8 @@ class ApiServer:
         if fault in BEFORE:
             raise BEFORE[fault]()
         answer = effect()
+        if fault == REPEATED and said.startswith(("replace", "delete")):
+            answer = effect()
         await asyncio.sleep(SLOW if fault == "hangs after" else self.latency)
         if fault in AFTER:
             raise AFTER[fault]()

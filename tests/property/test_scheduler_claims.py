@@ -39,6 +39,7 @@ AFTER: dict[str, BaseException] = {
     "down after": ApiError(504, "Timeout", "too late"),
     "lost after": Unreachable("no answer"),
     "cancelled after": asyncio.CancelledError(),
+    "repeated": Conflict(409, "Conflict", "modified"),
 }
 FAULTS = st.lists(st.sampled_from(["ok", "ok", "ok", *BEFORE, *AFTER]), max_size=6)
 
@@ -91,12 +92,17 @@ class Cluster:
         self.world.manager.stores[2].apply(
             self.world.manager.classes["gpu"] | {"spec": {"extendedResourceName": RESOURCE}}
         )
-        self.world.while_sleeping = self.world.watch
+        self.world.while_sleeping = self._wait
         self.bound: set[str] = set()
 
     @property
     def api(self) -> Any:
         return self.world.api
+
+    def _wait(self) -> None:
+        """The watch is behind: it has news in every third pause."""
+        if len(self.world.slept) % 3 == 0:
+            self.world.watch()
 
     async def attempt(self, pod: Pod) -> None:
         """One scheduling attempt, which is bound if PreBind succeeds."""

@@ -19,7 +19,7 @@ from devices import published
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from placements import leftovers, wrongs
-from schedulerworld import AFTER, BEFORE, CONFIGURATION, ApiServer, World, in_fake_time, node
+from schedulerworld import CONFIGURATION, FAULTS, ApiServer, World, in_fake_time, node
 
 from tollbar.model.objects import Object, metadata, spec, uid_of
 from tollbar.scheduler.framework.interface import Wait
@@ -294,9 +294,7 @@ kinds = st.sampled_from(["Pod", "Pod", "ResourceClaim", "ResourceClaim", "Node",
 creations = st.tuples(st.just("create"), st.tuples(sorts, numbers))
 watching = st.tuples(st.just("watch"), st.tuples(kinds, st.none() | st.integers(1, 3)))
 passing = st.tuples(st.just("passes"), st.tuples(st.sampled_from([0.05, 0.15, 0.35, 1.0, 5.0, 40.0])))
-failing = st.lists(st.sampled_from(["ok", *BEFORE, *AFTER]), min_size=1, max_size=5).map(
-    lambda each: ("faults", tuple(each))
-)
+failing = st.lists(st.sampled_from(["ok", *FAULTS]), min_size=1, max_size=5).map(lambda each: ("faults", tuple(each)))
 rare = st.one_of(
     st.tuples(st.just("delete"), st.tuples(sorts, numbers)),
     st.tuples(st.just("taint"), st.tuples(names)),
