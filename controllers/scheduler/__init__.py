@@ -64,7 +64,7 @@ def profiles_of(configuration: SchedulerConfiguration, available: Registry) -> S
 
 
 def setup(manager: "Manager", profiles: Sequence[SchedulerProfile], settings: Settings) -> Scheduler:
-    """Every replica keeps the Nodes and the queue up to date; the leader schedules."""
+    """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules."""
     scheduler = assemble(
         profiles,
         settings,
@@ -136,21 +136,21 @@ def assemble(
         metrics=measured,
     )
     measured.expose(queue, cache)
-    status = StatusWriter(calls, pods, clock)
+    handlers = EventHandlers(cache, queue, shapes, known, frameworks.keys(), in_binding, wake=lambda: scheduler.wake())
+    handlers.subscribe(pods, nodes, store(kinds.TAINT_RULES), scheduling.others(store))
     scheduler = Scheduler(
         frameworks,
         cache,
         snapshot,
         queue,
         current=known.get,
-        status=status,
+        begin=handlers.begin,
+        status=StatusWriter(calls, pods, clock),
         recorder=recorder,
         clock=clock,
         rng=rng,
         metrics=measured,
     )
-    handlers = EventHandlers(cache, queue, shapes, known, frameworks.keys(), in_binding, scheduler.wake)
-    handlers.subscribe(pods, nodes, store(kinds.TAINT_RULES), scheduling.others(store))
     return scheduler
 
 

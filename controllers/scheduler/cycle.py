@@ -11,7 +11,7 @@ Source: pkg/scheduler/schedule_one.go.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final, TypeVar
@@ -78,7 +78,10 @@ class Attempt:
 
 
 class Scheduler:
-    """`profiles` are by name of the scheduler.  `current` finds a Pod as the watch showed it last."""
+    """`profiles` are by name of the scheduler.  `current` finds a Pod as the watch showed it last.
+
+    `begin` puts the Pods into the queue that wait for a Node.
+    """
 
     def __init__(
         self,
@@ -88,6 +91,7 @@ class Scheduler:
         queue: SchedulingQueue,
         *,
         current: Callable[[Key], PodInfo | None],
+        begin: Callable[[], Awaitable[None]],
         status: StatusWriter,
         recorder: Recorder,
         clock: Clock,
@@ -99,6 +103,7 @@ class Scheduler:
         self._snapshot = snapshot
         self._queue = queue
         self._current = current
+        self._begin = begin
         self._status = status
         self._recorder = recorder
         self._clock = clock
@@ -129,6 +134,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled; what is being bound then is forgotten and waits again."""
+        await self._begin()
         try:
             async with asyncio.TaskGroup() as self._beside:
                 self._beside.create_task(self._status.run())

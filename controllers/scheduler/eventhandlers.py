@@ -3,6 +3,7 @@
 Source: pkg/scheduler/eventhandlers.go.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _log: Final = logging.getLogger(__name__)
 _NODE_ADD: Final = ClusterEvent(EventResource.NODE, Action.ADD)
 _NODE_DELETE: Final = ClusterEvent(EventResource.NODE, Action.DELETE)
 _SLICE_UPDATE: Final = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE)
+_YIELD_EVERY: Final = 100
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class EventHandlers:
     """`pods` has every Pod as it was last heard of, and is filled here.
 
     `names` are the schedulers that Pods may ask for.  `wake` is called after every change: the queue may have got
-    something to do.
+    something to do.  Pods that wait for a Node are put into the queue from `begin` on.
     """
 
     cache: Cache
@@ -47,6 +49,20 @@ class EventHandlers:
     names: Collection[str]
     in_binding: InBinding
     wake: Callable[[], None]
+    has_begun: bool = False
+
+    async def begin(self) -> None:
+        """Put all Pods that wait for a Node into the queue, unless it has them.
+
+        Call it once everything is listed: until then every Node, claim and slice would be an event for all of them.
+        """
+        self.has_begun = True
+        for number, key in enumerate(list(self.pods), 1):
+            pod = self.pods.get(key)
+            if pod is not None and self._waits(pod):
+                self.queue.add(pod)
+            if number % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
 
     def node(self, delta: Delta) -> None:
         """A Node appeared, changed or went."""
@@ -104,10 +120,15 @@ class EventHandlers:
     def _is_ours(self, pod: PodInfo) -> bool:
         return (pod.spec.get("schedulerName") or "default-scheduler") in self.names
 
+    def _waits(self, pod: PodInfo) -> bool:
+        """Whether it is to be scheduled, and neither in the queue nor being bound."""
+        is_known = self.queue.get(pod.key) is not None or self.cache.is_assumed(pod.uid)
+        return not pod.node_name and self._is_ours(pod) and not is_known
+
     def _appeared(self, pod: PodInfo) -> None:
         if pod.node_name:
             self._bound(pod)
-        elif self._is_ours(pod):
+        elif self.has_begun and self._is_ours(pod):
             self.queue.add(pod)
 
     def _changed(self, old: PodInfo, new: PodInfo) -> None:
@@ -122,7 +143,7 @@ class EventHandlers:
             self._bound(new)
             if self._is_ours(old):
                 self.queue.delete(old)
-        elif self._is_ours(old):
+        elif self.has_begun and self._is_ours(old):
             self._waiting_changed(old, new)
 
     def _waiting_changed(self, old: PodInfo, new: PodInfo) -> None:

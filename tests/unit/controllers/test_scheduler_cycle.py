@@ -82,6 +82,7 @@ class World:
             Snapshot(),
             self.queue,
             current=lambda _key: POD,
+            begin=self.begin,
             status=StatusWriter(calls, Store(PODS), clock),
             recorder=recorder,
             clock=clock,
@@ -90,6 +91,9 @@ class World:
         )
         own.start = self.scheduler.start
         self.queue.add(POD)
+
+    async def begin(self) -> None:
+        """It has what it needs in the queue."""
 
     async def run_until(self, moment: asyncio.Event) -> None:
         running = asyncio.create_task(self.scheduler.run())
