@@ -6,8 +6,9 @@ import pytest
 from builders import claim, device_class, pod
 from devices import published, taint_rule
 from managing import Managed, turns
-from schedulerworld import node, scheduling
+from schedulerworld import CONFIGURATION, ApiServer, World, node, scheduling
 
+from tollbar.scheduler.framework.status import Status, unresolvable
 from tollbar.scheduler.queue import Settings
 
 AT_ONCE = Settings(max_backoff=0)
@@ -37,3 +38,48 @@ async def test_a_pod_waits_for_a_device_until_the_rule_that_taints_it(change: Ca
         change(world.manager)
         await turns(200)
     assert (before, list(world.api.bound.values())) == ({}, [["n1"]])
+
+
+class Doorkeeper:
+    """Keeps all Pods waiting, and counts how often it is asked."""
+
+    name = "Doorkeeper"
+    asked = 0
+
+    def __init__(self, _args: object, _handle: object) -> None:
+        Doorkeeper.asked = 0
+
+    def pre_enqueue(self, _pod: object) -> Status:
+        Doorkeeper.asked += 1
+        return unresolvable("not yet")
+
+
+KEPT = CONFIGURATION.replace(
+    "  pluginConfig:", "  plugins: {multiPoint: {enabled: [{name: Doorkeeper}]}}\n  pluginConfig:"
+)
+
+
+async def test_a_pod_is_asked_about_once_when_scheduling_begins_and_not_for_everything_that_is_listed() -> None:
+    nodes = [node(f"n{number}") for number in range(20)]
+    world = World(ApiServer([pod(), *nodes]), configuration=KEPT, plugins={"Doorkeeper": Doorkeeper})
+    asked = [Doorkeeper.asked]
+    for _ in range(2):
+        world.lead()
+        await turns(20)
+        asked.append(Doorkeeper.asked)
+        await world.stop()
+    assert (asked, world.queue.counts()["gated"]) == ([0, 1, 1], 1)
+
+
+async def test_what_happens_while_the_queue_is_being_filled_is_not_lost() -> None:
+    pods = [pod(f"p{number}") for number in range(250)]
+    world = World(ApiServer(pods))
+    world.lead()
+    await turns(2)
+    for each in (pods[0], pods[249]):
+        world.manager.remove(each)
+    world.manager.fill([pod("new"), pods[248].but("spec.nodeName", "n1").but("metadata.resourceVersion", "999")])
+    await turns(2000)
+    await world.stop()
+    waiting = {each.pod.key.name for place in world.queue.places().values() for each in place}
+    assert waiting == {"new", *(f"p{number}" for number in range(1, 248))}
