@@ -36,7 +36,7 @@ from tollbar.runtime.errors import (
     error_from_answer,
     error_from_status,
 )
-from tollbar.runtime.limits import Pause, TokenBucket
+from tollbar.runtime.limits import Pause, Slots, TokenBucket
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.outage import Outage
 
@@ -87,7 +87,7 @@ class Client:
     ) -> None:
         self._access = access
         self._request_timeout = request_timeout
-        self._slots = asyncio.Semaphore(in_flight)
+        self._slots = Slots(in_flight)
         self._pause = Pause(clock)
         self._bucket = TokenBucket(qps, burst or max(1, int(2 * qps)), clock) if qps > 0 else None
         self._clock = clock

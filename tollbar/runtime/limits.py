@@ -1,9 +1,17 @@
-"""Client-side rate limits: a token bucket, and a pause of all calls after a 429 with Retry-After.
+"""Client-side limits: a token bucket, a pause of all calls after a 429 with Retry-After, and how many are under way.
 
-Both are per client, so two replicas may make twice as many calls; API Priority and Fairness limits them on the server.
+They are per client, so two replicas may make twice as many calls; API Priority and Fairness limits them on the server.
 """
 
+import asyncio
+from typing import Final
+
 from tollbar.runtime.clock import Clock
+
+FEW: Final = 64
+"""Calls that may be under way at one time before any has to wait."""
+LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at whether more are needed."""
 
 
 class TokenBucket:
@@ -41,3 +49,49 @@ class Pause:
         """Return once the pause is over, including extensions made meanwhile."""
         while (left := self._until - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)
+
+
+class Slots:
+    """At most `limit` calls under way at one time, and no more than it takes.
+
+    Each needs a connection of its own, whose TLS handshake costs the CPU of ten calls.  So a burst begins with FEW, and
+    the others wait.  While calls wait, twice as many may be under way as soon as a call takes longer than LOOK_EVERY on
+    average, so that calls that hang hold up no others.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.open = min(FEW, limit)
+        """How many calls may be under way now.  It only grows: connections that are not used any more are closed."""
+        self._limit = limit
+        self._free = asyncio.Semaphore(self.open)
+        self._ended = 0
+        self._waiting = 0
+        self._look: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        if self._free.locked() and self._look is None:
+            self._look_later()
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ended += 1
+        self._free.release()
+
+    def _look_later(self) -> None:
+        self._ended = 0
+        self._look = asyncio.get_running_loop().call_later(LOOK_EVERY, self._widen)
+
+    def _widen(self) -> None:
+        self._look = None
+        if not self._waiting or self.open == self._limit:
+            return
+        if self._ended < self.open:
+            more = min(self.open, self._limit - self.open)
+            self.open += more
+            for _ in range(more):
+                self._free.release()
+        self._look_later()

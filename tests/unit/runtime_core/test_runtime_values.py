@@ -19,7 +19,7 @@ from tollbar.runtime.errors import (
     TooManyRequests,
     Unreachable,
 )
-from tollbar.runtime.limits import Pause, TokenBucket
+from tollbar.runtime.limits import FEW, Pause, Slots, TokenBucket
 from tollbar.runtime.metrics import TABLE, Metrics
 
 PATHS = {
@@ -134,6 +134,47 @@ async def test_a_pause_holds_until_the_last_extension(clock: Any) -> None:
     await pause.wait()
     await pause.wait()
     assert clock.slept == [5.0]
+
+
+SLOTS = {
+    "calls that are answered at once share the first ones": (1000, 1024, 0.01, FEW, 1),
+    "a burst that is over soon needs no more": (2 * FEW, 1024, 0.2, FEW, 1),
+    "slow calls get twice as many, again and again": (1000, 1024, 2.0, 16 * FEW, 4),
+    "calls that hang hold up no others": (1000, 1024, 60.0, 16 * FEW, 62),
+    "the limit holds": (300, 100, 1.0, 100, 4),
+    "a limit below the first ones": (20, 10, 0.1, 10, 1),
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("case", SLOTS)
+async def test_as_many_calls_are_under_way_as_it_takes(case: str) -> None:
+    calls, limit, seconds, most, within = SLOTS[case]
+    slots, under_way, seen = Slots(limit), 0, 0
+
+    async def call() -> None:
+        nonlocal under_way, seen
+        async with slots:
+            under_way += 1
+            seen = max(seen, under_way)
+            await asyncio.sleep(seconds)
+            under_way -= 1
+
+    async with asyncio.timeout(within), asyncio.TaskGroup() as tasks:
+        for _ in range(calls):
+            tasks.create_task(call())
+    assert (seen <= most, slots.open) == (True, most)
+
+
+@pytest.mark.looptime
+async def test_a_call_that_is_given_up_while_it_waits_takes_no_slot() -> None:
+    slots = Slots(1)
+    async with slots:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1), slots:
+                pass
+    async with asyncio.timeout(1), slots:
+        assert slots.open == 1
 
 
 async def test_the_system_clock_runs_with_the_event_loop() -> None:
