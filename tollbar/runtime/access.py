@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import aiohttp
+from aiohttp.connector import Connection
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import load_incluster_config, load_kube_config
@@ -120,6 +122,28 @@ class Access:
         await self._rest.close()
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Has no connection any more once it is closed.
+
+    Of a connection that was given up before, aiohttp waits for the server's end of TLS, and forgets it.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._connected: WeakSet[asyncio.Transport] = WeakSet()
+
+    async def connect(self, *args: Any, **options: Any) -> Connection:
+        connection = await super().connect(*args, **options)
+        if connection.transport is not None:
+            self._connected.add(connection.transport)
+        return connection
+
+    async def close(self, *, abort_ssl: bool = False) -> None:
+        for transport in self._connected:
+            transport.abort()
+        await super().close(abort_ssl=abort_ssl)
+
+
 class _Rest(RESTClientObject):
     """The library's TLS and pool set-up, with access to the aiohttp session."""
 
@@ -127,7 +151,7 @@ class _Rest(RESTClientObject):
 
     def _create_connector(self) -> aiohttp.TCPConnector:
         """The library drops idle connections after 15 seconds, and a handshake costs the CPU of ten calls."""
-        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
+        return _Connector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
 
     def session(self) -> aiohttp.ClientSession:
         if self.pool_manager is None:

@@ -1,8 +1,13 @@
 """The client over TLS: the service account of a Pod, and client certificates that are rotated."""
 
 import asyncio
+import gc
+import socket
 import ssl
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,9 @@ import trustme
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client
+from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
 
@@ -54,7 +61,7 @@ async def ask(client: Client) -> Any:
     return orjson.loads(await client.raw("GET", "/whoami"))
 
 
-async def connected(secure: TestServer, directory: Path, clock: Any) -> Client:
+async def connected(port: int | None, directory: Path, clock: Any) -> Client:
     """With the certificates of this directory."""
     config = {
         "apiVersion": "v1",
@@ -63,7 +70,7 @@ async def connected(secure: TestServer, directory: Path, clock: Any) -> Client:
         "clusters": [
             {
                 "name": "test",
-                "cluster": {"server": f"https://127.0.0.1:{secure.port}", "certificate-authority": "ca.crt"},
+                "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": "ca.crt"},
             }
         ],
         "users": [{"name": "test", "user": {"client-certificate": "tls.crt", "client-key": "tls.key"}}],
@@ -100,7 +107,7 @@ async def test_an_authority_that_is_replaced(
     """Its certificate is told to Pods before the server shows one that it signed; here the old one comes first."""
     await asyncio.to_thread(trustme.CA().cert_pem.write_to_path, tmp_path / "ca.crt")
     await asyncio.to_thread(write_identity, authority, "one", tmp_path)
-    client = await connected(secure, tmp_path, clock)
+    client = await connected(secure.port, tmp_path, clock)
     with pytest.raises(Unreachable, match="certificate verify failed"):
         await ask(client)
     await asyncio.to_thread(authority.cert_pem.write_to_path, tmp_path / "ca.crt")
@@ -115,10 +122,66 @@ async def test_a_client_certificate_that_is_rotated(
 ) -> None:
     await asyncio.to_thread(authority.cert_pem.write_to_path, tmp_path / "ca.crt")
     await asyncio.to_thread(write_identity, authority, "one", tmp_path)
-    client = await connected(secure, tmp_path, clock)
+    client = await connected(secure.port, tmp_path, clock)
     first = await ask(client)
     await asyncio.to_thread(write_identity, authority, "two", tmp_path)
     clock.time += 60
     second = await ask(client)
     await client.close()
     assert [first["certificate"], second["certificate"]] == ["one", "two"]
+
+
+@pytest.fixture
+def deaf(authority: trustme.CA) -> Iterator[int]:
+    """The port of a server that begins to answer and hears nothing of what comes then, the end of TLS included."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    is_over = threading.Event()
+
+    def serve() -> None:
+        with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+            asked = connection.recv(65536)
+            if b"/silent" not in asked:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
+            is_over.wait()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        pool.submit(serve)
+        yield listener.getsockname()[1]
+        is_over.set()
+
+
+async def leave_a_watch(client: Client) -> None:
+    async with aclosing(client.watch(PODS, resource_version="1", timeout_seconds=1)) as events:
+        with pytest.raises(KeyError):  # the event says nothing
+            await anext(events)
+
+
+async def give_up(client: Client, path: str) -> None:
+    with pytest.raises(Unreachable, match="no answer in time"):
+        await client.raw("GET", path, timeout=0.2)
+
+
+LEFT: dict[str, Callable[[Client], Awaitable[None]]] = {
+    "a watch that is left": leave_a_watch,
+    "an answer that is not read to its end": lambda client: give_up(client, "/half"),
+    "a call without an answer": lambda client: give_up(client, "/silent"),
+}
+
+
+@pytest.mark.parametrize("leave", LEFT.values(), ids=LEFT)
+def test_a_client_that_was_closed_has_no_connection_any_more(
+    deaf: int, authority: trustme.CA, tmp_path: Path, leave: Callable[[Client], Awaitable[None]]
+) -> None:
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    write_identity(authority, "one", tmp_path)
+
+    async def run() -> None:
+        client = await connected(deaf, tmp_path, SystemClock())
+        try:
+            await leave(client)
+        finally:
+            await client.close()
+
+    asyncio.run(run())
+    gc.collect()  # what is still open warns of that, and warnings are errors
