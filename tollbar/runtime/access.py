@@ -16,16 +16,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
-from weakref import WeakSet
 
 import aiohttp
-from aiohttp.connector import Connection
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.kube_config import KubeConfigLoader
 
 from tollbar.runtime.clock import Clock
+from tollbar.runtime.connector import Connector
 from tollbar.runtime.errors import KubeconfigError
 
 _log: Final = logging.getLogger(__name__)
@@ -122,28 +121,6 @@ class Access:
         await self._rest.close()
 
 
-class _Connector(aiohttp.TCPConnector):
-    """Has no connection any more once it is closed.
-
-    Of a connection that was given up before, aiohttp waits for the server's end of TLS, and forgets it.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._connected: WeakSet[asyncio.Transport] = WeakSet()
-
-    async def connect(self, *args: Any, **options: Any) -> Connection:
-        connection = await super().connect(*args, **options)
-        if connection.transport is not None:
-            self._connected.add(connection.transport)
-        return connection
-
-    async def close(self, *, abort_ssl: bool = False) -> None:
-        for transport in self._connected:
-            transport.abort()
-        await super().close(abort_ssl=abort_ssl)
-
-
 class _Rest(RESTClientObject):
     """The library's TLS and pool set-up, with access to the aiohttp session."""
 
@@ -151,7 +128,7 @@ class _Rest(RESTClientObject):
 
     def _create_connector(self) -> aiohttp.TCPConnector:
         """The library drops idle connections after 15 seconds, and a handshake costs the CPU of ten calls."""
-        return _Connector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
+        return Connector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
 
     def session(self) -> aiohttp.ClientSession:
         if self.pool_manager is None:

@@ -14,6 +14,7 @@ import orjson
 
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.model.objects import Object
+from tollbar.runtime.connector import Connector
 
 _API: Final = "admission.k8s.io/v1"
 _TYPES: Final = {"allowed": bool, "patch": str, "patchType": str, "status": dict, "warnings": list}
@@ -67,7 +68,9 @@ class Caller:
             service = client["service"]
             raise ValueError(f'service "{service["name"]}" not found: there are no Services here')
         if self._session is None:
-            self._session = aiohttp.ClientSession(headers={"User-Agent": "kube-apiserver-admission"})
+            self._session = aiohttp.ClientSession(
+                connector=Connector(), headers={"User-Agent": "kube-apiserver-admission"}
+            )
         async with self._session.post(
             client["url"],
             params={"timeout": f"{seconds}s"},
