@@ -102,6 +102,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         config.stash[BINARIES] = str(error)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def leaks() -> Iterator[None]:
+    """What a module leaves open is an error at its end, not in whichever later test the garbage is collected."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest) -> Binaries:
     """What a real plane is started from."""
