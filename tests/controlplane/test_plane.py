@@ -121,6 +121,46 @@ def test_published_devices_are_allocated_to_the_claim_of_a_pod(
         kubectl("delete", "deviceclass", namespace)
 
 
+def test_a_node_has_addresses_and_a_pod_that_is_created_on_it_has_the_status_of_one_that_runs(
+    kubectl: Kubectl, namespace: str, kubelet: BackgroundKubelet
+) -> None:
+    kubelet.add_node(NodeSpec("direct"))
+    kubectl.apply(pod("static", namespace, nodeName="direct"))
+    await_ready(kubectl, namespace, "static")
+    addresses = {each["type"]: each["address"] for each in kubectl.json("get", "node", "direct")["status"]["addresses"]}
+    found = kubectl.json("get", "pod", "static", "-n", namespace)["status"]
+    assert {each["type"] for each in found["conditions"] if each["status"] == "True"} >= {"PodScheduled", "Ready"}
+    assert (found["hostIP"], addresses["Hostname"]) == (addresses["InternalIP"], "direct")
+    assert {"startTime", "podIP", "podIPs", "hostIPs"} <= found.keys()
+
+
+def test_an_extended_resource_that_is_added_to_a_node_can_be_used(
+    kubectl: Kubectl, namespace: str, kubelet: BackgroundKubelet
+) -> None:
+    kubelet.add_node(NodeSpec("extended"))
+    limits = {"resources": {"limits": {"example.com/dongle": "2"}}}
+    kubectl.apply(pod("user", namespace, containers=[{"name": "main", "image": "none", **limits}]))
+    patch = '{"status": {"capacity": {"example.com/dongle": "4"}}}'
+    kubectl("patch", "node", "extended", "--subresource=status", "--type=merge", "-p", patch)
+    await_ready(kubectl, namespace, "user")
+    assert status(kubectl, namespace, "user") == ("extended", "Running")
+
+
+def test_a_pod_that_is_deleted_runs_until_its_hook_has_slept(
+    kubectl: Kubectl, namespace: str, kubelet: BackgroundKubelet
+) -> None:
+    kubelet.add_node(NodeSpec("sleeping"))
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": 30}}}}
+    kubectl.apply(
+        pod("slow", namespace, containers=[{"name": "main", "image": "none", **hook}]), pod("fast", namespace)
+    )
+    for name in ("slow", "fast"):
+        await_ready(kubectl, namespace, name)
+    kubectl("delete", "pod", "slow", "-n", namespace, "--wait=false")
+    kubectl("delete", "pod", "fast", "-n", namespace)
+    assert status(kubectl, namespace, "slow") == ("sleeping", "Running")
+
+
 def test_a_pod_can_be_let_finish(kubelet: BackgroundKubelet, kubectl: Kubectl, namespace: str) -> None:
     kubelet.add_node(NodeSpec("finishing"))
     kubectl.apply(pod("job", namespace, restartPolicy="Never"))

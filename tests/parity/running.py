@@ -87,7 +87,7 @@ async def _furnish(client: Client, kubelet: FakeKubelet) -> None:
     """A Node for what scenarios bind, one with devices for kube-scheduler, a class, and the fences' namespace."""
     selector = {"selectors": [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]}
     await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": selector})
-    await client.create(NODES, nodes.node(NodeSpec(NODE), time.time()))
+    await client.create(NODES, nodes.node(NodeSpec(NODE), nodes.node_address(1), time.time()))
     await kubelet.add_node(NodeSpec("devices"))
     await kubelet.publish_devices("devices", _DRIVER, [{"name": f"gpu-{number}"} for number in range(4)])
     await with_fences(client)

@@ -1,4 +1,5 @@
-"""A fake kubelet, without containers: Nodes that stay Ready, Pods that run as soon as they are bound, ResourceSlices.
+"""A fake kubelet, without containers: Nodes that stay Ready, Pods that run as soon as they are bound and until their
+preStop hooks have slept, ResourceSlices.  What is added to the capacity of a Node becomes allocatable.
 
 One instance serves any number of Nodes of any control plane.  When it stops, it removes everything it made and the Pods
 of its Nodes.
@@ -43,9 +44,10 @@ class FakeKubelet:
         self._client = client
         self._clock = clock or SystemClock()
         self._heartbeat = heartbeat
-        self._nodes: set[str] = set()
+        self._nodes: dict[str, str] = {}
+        """The address of each Node, by its name."""
         self._slices: dict[tuple[str, str], tuple[int, list[str]]] = {}
-        self._addresses = itertools.count(1)
+        self._numbers = itertools.count(1)
         self._seen: dict[str, Object] = {}
         self._busy: set[str] = set()
         self._runner: asyncio.Task[None] | None = None
@@ -75,8 +77,9 @@ class FakeKubelet:
     async def add_node(self, wanted: NodeSpec) -> None:
         """Register a Ready Node.  Raises AlreadyExists when there is one of that name."""
         now = self._clock.now()
-        await WRITE(self._client.create, NODES, nodes.node(wanted, now))
-        self._nodes.add(wanted.name)
+        ip = nodes.node_address(next(self._numbers))
+        await WRITE(self._client.create, NODES, nodes.node(wanted, ip, now))
+        self._nodes[wanted.name] = ip
         await WRITE(self._apply, LEASES, nodes.lease(wanted.name, now))
         # Admission taints every new Node as not ready, and not every plane has a controller manager to remove that.
         await WRITE(
@@ -96,7 +99,7 @@ class FakeKubelet:
                 await self._remove(RESOURCE_SLICES, Key("", each))
         await self._remove(NODES, Key("", name))
         await self._remove(LEASES, Key(nodes.LEASE_NAMESPACE, name))
-        self._nodes.discard(name)
+        self._nodes.pop(name, None)
 
     async def publish_devices(self, node: str, driver: str, devices: Sequence[Object]) -> None:
         """Publish exactly these devices (`resource.k8s.io/v1` Device objects) of a driver on one of the Nodes.
@@ -120,23 +123,29 @@ class FakeKubelet:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._beat())
-            while True:
-                try:
-                    async for pod in self._changes():
-                        self._observe(pod, tasks)
-                except ApiError as error:
-                    _log.info("the watch of Pods failed, they are listed again", extra={"error": str(error)})
-                await self._clock.sleep(_RELIST_SECONDS)
+            tasks.create_task(self._keep_allocatable())
+            async for pod in self._changes(PODS, _BOUND):
+                self._observe(pod, tasks)
 
-    async def _changes(self) -> AsyncIterator[Object]:
-        """Every bound Pod from a list, then every change from a watch, until the watch ends."""
+    async def _changes(self, resource: Resource, field_selector: str = "") -> AsyncIterator[Object]:
+        """Every object from a list, then every change from a watch, again and again."""
+        while True:
+            try:
+                async for obj in self._listed_and_watched(resource, field_selector):
+                    yield obj
+            except ApiError as error:
+                extra = {"kind": resource.kind, "error": str(error)}
+                _log.info("a watch failed, the objects are listed again", extra=extra)
+            await self._clock.sleep(_RELIST_SECONDS)
+
+    async def _listed_and_watched(self, resource: Resource, field_selector: str) -> AsyncIterator[Object]:
         version = ""
-        async for page in self._pages(_BOUND):
+        async for page in self._pages(resource, field_selector):
             version = metadata(page)["resourceVersion"]
-            for pod in page["items"]:
-                yield pod
+            for obj in page["items"]:
+                yield obj
         watch = self._client.watch(
-            PODS, resource_version=version, field_selector=_BOUND, timeout_seconds=_WATCH_SECONDS
+            resource, resource_version=version, field_selector=field_selector, timeout_seconds=_WATCH_SECONDS
         )
         async with aclosing(watch) as events:
             async for event in events:
@@ -170,10 +179,22 @@ class FakeKubelet:
         if meta.get("deletionTimestamp"):
             # At zero the API server only waits for finalizers.
             if meta.get("deletionGracePeriodSeconds") != 0:
+                await self._clock.sleep(nodes.pre_stop(pod))
                 await self._remove(PODS, key_of(pod), uid=uid_of(pod), grace_period_seconds=0)
         elif (pod.get("status") or {}).get("phase") == "Pending":
-            ip = nodes.address(next(self._addresses))
-            await self._patch_status(pod, nodes.running(pod, ip, self._clock.now()))
+            ip, host_ip = nodes.pod_address(next(self._numbers)), self._nodes[spec(pod)["nodeName"]]
+            await self._patch_status(pod, nodes.running(pod, ip, host_ip, self._clock.now()))
+
+    async def _keep_allocatable(self) -> None:
+        async for node in self._changes(NODES):
+            body = nodes.allocatable(node) if key_of(node).name in self._nodes else None
+            if body is None:
+                continue
+            patch = {"patch_type": PatchType.MERGE, "subresource": "status", "field_manager": _MANAGER}
+            try:
+                await WRITE(self._client.patch, NODES, key_of(node).name, body, **patch)
+            except ApiError as error:
+                _log.warning("cannot update a Node", extra={"node": key_of(node).name, "error": str(error)})
 
     async def _beat(self) -> None:
         while True:
@@ -185,14 +206,14 @@ class FakeKubelet:
                     _log.warning("cannot renew a Lease", extra={"node": name, "error": str(error)})
 
     async def _pods(self, field_selector: str) -> AsyncIterator[Object]:
-        async for page in self._pages(field_selector):
+        async for page in self._pages(PODS, field_selector):
             for pod in page["items"]:
                 yield pod
 
-    async def _pages(self, field_selector: str) -> AsyncIterator[Object]:
+    async def _pages(self, resource: Resource, field_selector: str) -> AsyncIterator[Object]:
         more: str | None = ""
         while more is not None:
-            page: Object = await READ(self._client.list, PODS, field_selector=field_selector, continue_=more)
+            page: Object = await READ(self._client.list, resource, field_selector=field_selector, continue_=more)
             yield page
             more = metadata(page).get("continue") or None
 

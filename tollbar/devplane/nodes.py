@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tollbar.model import timestamps
+from tollbar.model import conditions, timestamps
 from tollbar.model.objects import Object, metadata, spec, uid_of
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
@@ -25,7 +25,7 @@ class NodeSpec:
     capacity: Mapping[str, str] = field(default_factory=dict)
 
 
-def node(wanted: NodeSpec, now: float) -> Object:
+def node(wanted: NodeSpec, ip: str, now: float) -> Object:
     """A Ready Node as its kubelet would register it."""
     moment = timestamps.time(now)
     capacity = {**_CAPACITY, **wanted.capacity}
@@ -50,7 +50,7 @@ def node(wanted: NodeSpec, now: float) -> Object:
             "capacity": capacity,
             "allocatable": capacity,
             "conditions": [{**each, "lastHeartbeatTime": moment} for each in conditions],
-            "addresses": [{"type": "Hostname", "address": wanted.name}],
+            "addresses": [{"type": "InternalIP", "address": ip}, {"type": "Hostname", "address": wanted.name}],
             "nodeInfo": {
                 "architecture": "amd64",
                 "bootID": "",
@@ -77,26 +77,54 @@ def lease(name: str, now: float) -> Object:
     }
 
 
-def address(number: int) -> str:
-    """The number-th Pod address of 10.128.0.0/9, counted from 1."""
+def allocatable(node: Object) -> Object | None:
+    """A merge patch of the status of a Node whose capacity somebody has changed, as one does for extended resources:
+    all of it is allocatable.  None if it is already.
+    """
+    status = node.get("status") or {}
+    capacity, there = status.get("capacity") or {}, status.get("allocatable") or {}
+    gone = dict.fromkeys(there.keys() - capacity.keys())
+    return {"status": {"allocatable": {**capacity, **gone}}} if capacity != there else None
+
+
+def pod_address(number: int) -> str:
+    """The number-th address of 10.128.0.0/9, counted from 1."""
     return f"10.{128 + (number >> 16) % 128}.{number >> 8 & 255}.{number & 255}"
 
 
-def running(pod: Object, ip: str, now: float) -> Object:
+def node_address(number: int) -> str:
+    """The number-th address of 172.16.0.0/12, counted from 1."""
+    return f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"
+
+
+def pre_stop(pod: Object) -> float:
+    """Seconds that a Pod that is being deleted goes on running: for as long as its preStop hooks sleep, but no longer
+    than its grace period.
+    """
+    if (pod.get("status") or {}).get("phase") != "Running":
+        return 0.0
+    hooks = [((each.get("lifecycle") or {}).get("preStop") or {}) for each in spec(pod).get("containers") or ()]
+    asleep = max(((hook.get("sleep") or {}).get("seconds") or 0 for hook in hooks), default=0)
+    return float(min(asleep, metadata(pod).get("deletionGracePeriodSeconds") or 0))
+
+
+def running(pod: Object, ip: str, host_ip: str, now: float) -> Object:
     """A strategic merge patch of the status of a Pod whose containers all run; a Conflict if the Pod has changed."""
     moment = timestamps.time(now)
     wanted = spec(pod)
+    met = ["PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"]
+    if not conditions.is_true(pod, "PodScheduled"):
+        met.append("PodScheduled")  # it was created with its Node
     return {
         "metadata": {"uid": uid_of(pod), "resourceVersion": metadata(pod)["resourceVersion"]},
         "status": {
             "phase": "Running",
             "startTime": moment,
+            "hostIP": host_ip,
+            "hostIPs": [{"ip": host_ip}],
             "podIP": ip,
             "podIPs": [{"ip": ip}],
-            "conditions": [
-                _condition(kind, "True", "", moment)
-                for kind in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
-            ],
+            "conditions": [_condition(kind, "True", "", moment) for kind in met],
             "initContainerStatuses": [
                 _container(each, _finished(moment)) for each in wanted.get("initContainers") or ()
             ],

@@ -99,7 +99,7 @@ async def cluster() -> AsyncIterator[Cluster]:
         await made.create(RESOURCE_SLICES, each["metadata"]["name"], spec=each["spec"])
     await made.create(DEVICE_CLASSES, DRIVER, spec={})
     await made.create(RESOURCE_CLAIM_TEMPLATES, "gpu", "default", spec={"spec": WANTED})
-    ready = node(NodeSpec("gpu"), 0)
+    ready = node(NodeSpec("gpu"), "172.16.0.1", 0)
     await made.create(NODES, "gpu", spec={}, status=ready["status"])
     yield made
     acting.cancel()
