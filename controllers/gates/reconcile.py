@@ -8,7 +8,7 @@ from controllers.gates.refusals import Refusals
 from tollbar.decide.pods import gates
 from tollbar.decide.pods.gates import GateFacts, GatePlan
 from tollbar.decide.rules import events
-from tollbar.model import resources, timestamps
+from tollbar.model import resources, timestamps, tolerations
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.model.plan import DONE, Outcome, Requeue
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
@@ -39,14 +39,14 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     if facts is None:
         return DONE
     plan = gates.decide(facts, deps.manager.clock.now())
-    deps.matches.record(key, plan.matched)
-    return await act(key, facts, plan, deps)
+    _tell_matches(key, plan, deps)
+    return await act(key, facts, plan, deps) if key in deps.pods else DONE
 
 
 def gather(key: Key, deps: Deps) -> GateFacts | None:
-    """The facts about this Pod, None when it is gone or has got a node."""
+    """The facts about this Pod, None when it has been decided about and is gone or has got a node."""
     gatherer = deps.gatherer
-    pod = deps.pods.get(key)
+    pod = deps.pods.get(key) or deps.matches.departed(key)
     if pod is None:
         return None
     return GateFacts(
@@ -59,6 +59,23 @@ def gather(key: Key, deps: Deps) -> GateFacts | None:
         ready=gatherer.synced,
         refusal=deps.refusals.of(pod),
     )
+
+
+def _tell_matches(key: Key, plan: GatePlan, deps: Deps) -> None:
+    """Count the rules that had not been known to match the Pod, and log what those in Audit would add."""
+    would_add = {addition.rule: addition.tolerations for addition in plan.audited}
+    for rule in deps.matches.record(key, plan.matched, deps.manager.clock.now()):
+        deps.manager.metrics.counter("tollbar_rule_matches_total").labels(rule.name).inc()
+        if rule.mode == "Audit":
+            _log.info(
+                "a rule in Audit matches the Pod",
+                extra={
+                    "rule": rule.name,
+                    "generation": rule.generation,
+                    "object": str(key),
+                    "wouldAdd": [*map(tolerations.text, would_add.get(rule.name, ()))],
+                },
+            )
 
 
 async def act(key: Key, facts: GateFacts, plan: GatePlan, deps: Deps) -> Outcome:

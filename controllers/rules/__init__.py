@@ -1,4 +1,4 @@
-"""Rules: reports in the status of each TolerationRule whether it is in force and how many pending Pods it matches.
+"""Rules: reports in the status of each TolerationRule whether it is in force and which Pods it matches.
 
 Hazard: down or behind, only statuses are stale; doubled, the same status is written twice.
 """

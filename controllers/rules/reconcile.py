@@ -1,11 +1,11 @@
-"""Reconciles one TolerationRule: writes in its status whether it is in force and how many pending Pods it matches."""
+"""Reconciles one TolerationRule: writes in its status whether it is in force and which Pods it matches."""
 
 from dataclasses import dataclass
 
 from controllers.status import StatusWriter
 from tollbar.api.webhooks import DEVICES
 from tollbar.decide.rules import rulestatus
-from tollbar.decide.rules.rule import Problem
+from tollbar.decide.rules.rule import Problem, Rule
 from tollbar.decide.rules.rulestatus import RuleStatusFacts
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
@@ -29,12 +29,14 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     compiled = deps.gatherer.ruleset.get(key.name)
     if rule is None or compiled is None:
         deps.manager.metrics.forget("rule", key.name)
+        deps.matches.forget(key.name)
         deps.status.forget(key)
         return DONE
     facts = RuleStatusFacts(
         rule=rule,
         compiled=compiled,
         pending=deps.matches.count(key.name) if deps.matches.complete else None,
+        last=deps.matches.last(compiled) if isinstance(compiled, Rule) else None,
         prefiltered=is_prefiltered(deps.webhooks),
         written=deps.status.written(key),
     )

@@ -325,7 +325,7 @@ OURS: Rows = {
             api.create(rule()),
             [each["name"] for each in api.table(TOLERATION_RULES)["columnDefinitions"] if each["priority"] == 0],
         ),
-        ["Name", "Mode", "Match", "Ready", "Pending", "Age"],
+        ["Name", "Mode", "Match", "Ready", "Pending", "LastMatch", "Age"],
     ),
     "a gate's columns": (
         lambda api: last(

@@ -65,7 +65,7 @@ def test_kubectl_shows_our_columns_and_finds_by_mode_and_match(kubectl: Kubectl)
         [
             ["NAME", "GATE", "MAXHOLD", "HELD", "OLDEST"],
             ["schedulinggate.tollbar.dev/tried", "tollbar.dev/tried", "60s"],
-            ["NAME", "MODE", "MATCH", "READY", "PENDING"],
+            ["NAME", "MODE", "MATCH", "READY", "PENDING", "LASTMATCH"],
             ["tolerationrule.tollbar.dev/tried", "Audit", "CEL", "3"],
         ],
         "tolerationrule.tollbar.dev/tried\n",

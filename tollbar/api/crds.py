@@ -30,6 +30,7 @@ def all_crds() -> list[Object]:
                 ("Match", "string", ".spec.match.type"),
                 ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
                 ("Pending", "integer", ".status.pendingMatches"),
+                ("LastMatch", "date", ".status.lastMatch.time"),
                 ("Age", "date", ".metadata.creationTimestamp"),
             ),
             selectable=(".spec.mode", ".spec.match.type"),

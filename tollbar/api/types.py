@@ -234,6 +234,17 @@ class TolerationRuleSpec(ApiType):
     key, which tolerates everything."""
 
 
+class LastMatch(ApiType):
+    """A Pod that the rule matches, and since when that is known."""
+
+    time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When the controllers found that the rule matches the Pod."""
+    namespace: Annotated[str, Field(max_length=63)]
+    """The Pod's namespace."""
+    pod: Annotated[str, Field(max_length=253)]
+    """The Pod's name."""
+
+
 class TolerationRuleStatus(ApiType):
     """What Tollbar found about the rule."""
 
@@ -243,6 +254,8 @@ class TolerationRuleStatus(ApiType):
     """Ready says whether the rule is in force, and if not, why."""
     pending_matches: Count = 0
     """Pods without a node that the rule matches now."""
+    last_match: LastMatch | None = None
+    """The last Pod that the rule was found to match, in Audit or in force.  Written every 30 seconds at most."""
 
 
 class TolerationRule(ApiType):

@@ -61,6 +61,14 @@ def untolerated(taints: Iterable[Object], tolerations: Iterable[Object]) -> Obje
     return next((taint for taint in keeping_away if not any(tolerates(each, taint) for each in given)), None)
 
 
+def text(toleration: Object) -> str:
+    """The toleration as `kubectl describe` prints it: `a.dev/gpu:NoSchedule op=Exists`, `a=b:NoExecute for 30s`."""
+    key, operator, value, effect, seconds = identity(toleration)
+    taint = f"{key}{f'={value}' if value else ''}{f':{effect}' if effect else ''}"
+    exists = "op=Exists" if operator == "Exists" else ""
+    return " ".join(filter(None, (taint, exists, "" if seconds is None else f"for {seconds}s")))
+
+
 def is_reserved(key: str) -> bool:
     """True for the keys of Kubernetes' own node taints, and for the empty key, which tolerates every taint."""
     return not key or key.startswith(_RESERVED)

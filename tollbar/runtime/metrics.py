@@ -226,6 +226,12 @@ TABLE: Final[tuple[Metric, ...]] = (
         "Tolerations added, by rule and by the way they came: admission, gate or late.",
         ("rule", "via"),
     ),
+    Metric(
+        "tollbar_rule_matches_total",
+        "counter",
+        "Pods that a rule was found to match, in Audit or in force: each once for a generation of the rule.",
+        ("rule",),
+    ),
     Metric("tollbar_rule_errors_total", "counter", "Evaluations and compilations that failed.", ("rule", "reason")),
     Metric("tollbar_reservations", "gauge", "Claims to be kept for a workload, by how that stands.", ("reason",)),
     Metric(
@@ -281,7 +287,10 @@ class Metrics:
     def forget(self, label_name: str, value: str) -> None:
         """Drop every series with this label value, for instance those of a rule that was deleted."""
         for name, metric in self._metrics.items():
-            if label_name in self._rows[name].labels:
+            labels = self._rows[name].labels
+            if labels == (label_name,):
+                metric.remove(value)  # the other one looks at every series of the metric
+            elif label_name in labels:
                 metric.remove_by_labels({label_name: value})
 
     def _get(self, name: str, kind: type[_M]) -> _M:

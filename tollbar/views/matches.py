@@ -1,53 +1,102 @@
-"""Which rules matched which pending Pods at the last decision, for the rules' `status.pendingMatches`.
+"""Which rules match which pending Pods, for the rules' `status.pendingMatches` and `status.lastMatch`.
 
 Lost on restart and rebuilt as the Pods in the cache are decided about again: until then, counts are not `complete`.  A
-Pod that leaves the cache (bound or deleted) is removed here as well.
+Pod that leaves the cache (bound or deleted) is removed here as well.  One that leaves before it was decided about,
+because kube-scheduler was quicker, is kept as it was, so that what matched it is found all the same.
 """
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
-from tollbar.model.objects import Key, key_of
+from tollbar.decide.rules.rule import Rule
+from tollbar.decide.rules.rulestatus import LastMatch
+from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.source import Channel, Delta
 from tollbar.runtime.store import Store
 
+KEPT: Final = 1_000
+"""Pods that are kept after they have left, at most: a standby decides about none of them."""
+
+
+@dataclass(slots=True)
+class _Pod:
+    """Names of the rules that match now, and all rules that have matched, by name, as they were when they did."""
+
+    matching: frozenset[str] = frozenset()
+    matched: dict[str, Rule] = field(default_factory=dict)
+
 
 class Matches:
-    """`changes` sends the key of every rule whose count changed."""
+    """`changes` sends the key of every rule whose count changed, or that has matched another Pod."""
 
     def __init__(self, pods: Store) -> None:
         self.changes: Channel[Key] = Channel("matches")
-        self._pods = pods
-        self._rules_of: dict[Key, tuple[str, ...]] = {}
+        self._store = pods
+        self._pods: dict[Key, _Pod] = {}
+        self._departed: dict[Key, Object] = {}
         self._complete = False
         self._counts: Counter[str] = Counter()
+        self._last: dict[str, tuple[Rule, LastMatch]] = {}
         pods.subscribe(self._on_delta)
 
     @property
     def complete(self) -> bool:
         """Whether every Pod of the first list has been decided about since this process started."""
-        self._complete = self._complete or len(self._rules_of) == len(self._pods)
+        self._note_completeness()
         return self._complete
 
     def count(self, rule: str) -> int:
         return self._counts[rule]
 
-    def record(self, pod: Key, rules: Iterable[str]) -> None:
-        """Record which rules matched this Pod, if it is still in the cache."""
-        if pod in self._pods:
-            self._update(pod, tuple(rules))
+    def last(self, rule: Rule) -> LastMatch | None:
+        """The last Pod that this rule was found to match, as the rule is now."""
+        by, last = self._last.get(rule.name, (None, None))
+        return last if by is rule else None
 
-    def _update(self, pod: Key, new: tuple[str, ...]) -> None:
-        old = self._rules_of.get(pod, ())
-        self._rules_of[pod] = new
-        if old == new:
-            return
-        self._counts.update(new)
-        self._counts.subtract(old)
-        for rule in set(new) ^ set(old):
+    def forget(self, rule: str) -> None:
+        """This rule was deleted."""
+        self._last.pop(rule, None)
+
+    def departed(self, pod: Key) -> Object | None:
+        """The Pod as it was when it left the cache, if it was not decided about before that; told once."""
+        return self._departed.pop(pod, None)
+
+    def record(self, pod: Key, rules: Iterable[Rule], now: float) -> list[Rule]:
+        """Record which rules match this Pod; `now` in epoch seconds.  One that has left the cache is not counted.
+
+        Returns those that had not been known to.  A rule whose spec has changed is another one.
+        """
+        restarted = not self.complete
+        counted = pod in self._store
+        found = self._pods.setdefault(pod, _Pod()) if counted else _Pod()
+        matching = {rule.name: rule for rule in rules}
+        news = [rule for name, rule in matching.items() if found.matched.get(name) is not rule]
+        for rule in news:
+            found.matched[rule.name] = rule
+            self._last[rule.name] = rule, LastMatch(pod, now, restarted)
+        before, found.matching = found.matching, frozenset(matching) if counted else frozenset()
+        self._count(before, found.matching, {rule.name for rule in news})
+        self._note_completeness()
+        return news
+
+    def _note_completeness(self) -> None:
+        self._complete = self._complete or len(self._pods) == len(self._store)
+
+    def _count(self, before: frozenset[str], after: frozenset[str], news: Iterable[str] = ()) -> None:
+        self._counts.update(after - before)
+        self._counts.subtract(before - after)
+        for rule in (before ^ after).union(news):
             self.changes.send(Key("", rule))
 
     def _on_delta(self, delta: Delta) -> None:
-        if delta.new is None and delta.old is not None and (pod := key_of(delta.old)) in self._rules_of:
-            self._update(pod, ())
-            del self._rules_of[pod]
+        if delta.new is None and delta.old is not None:
+            key = key_of(delta.old)
+            gone = self._pods.pop(key, None)
+            if gone is not None:
+                self._count(gone.matching, frozenset())
+                return
+            self._departed[key] = delta.old
+            if len(self._departed) > KEPT:
+                del self._departed[next(iter(self._departed))]

@@ -69,6 +69,7 @@ def test_columns_show_what_the_status_has() -> None:
             "Match": ".spec.match.type",
             "Ready": '.status.conditions[?(@.type=="Ready")].status',
             "Pending": ".status.pendingMatches",
+            "LastMatch": ".status.lastMatch.time",
             "Age": ".metadata.creationTimestamp",
         },
         "SchedulingGate": {

@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from builders import device_class, namespace, pod, scheduling_gate, template, toleration_rule
+from builders import CREATED, device_class, namespace, pod, scheduling_gate, template, toleration_rule
+from fakes import has_label, rule
 from managing import drained
 from worlds import World
 
@@ -11,6 +12,7 @@ from controllers.status import COUNTING
 from tollbar.model.objects import Key, Object
 
 RULE = toleration_rule("r1").cel("a claim wants gpu")
+R1 = rule("r1", has_label("app"))
 CLUSTER = [
     pod("held").gated().templates("t1"),
     pod("free"),
@@ -87,7 +89,7 @@ async def test_a_rule_is_reconciled_once_for_a_burst_of_its_counts() -> None:
     await world.woken()
     now = asyncio.get_running_loop().time()
     for name in ("held", "free"):
-        world.matches.record(Key("ml", name), ["r1"])
+        world.matches.record(Key("ml", name), [R1], CREATED)
     queue = world.controllers["rules"].queue
     at_once, counted = len(queue), await queue.get()
     waited = round(asyncio.get_running_loop().time() - now, 3)

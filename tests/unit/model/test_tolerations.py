@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tollbar.model.objects import Object
-from tollbar.model.tolerations import identity, is_reserved, tolerates, untolerated, validate
+from tollbar.model.tolerations import identity, is_reserved, text, tolerates, untolerated, validate
 
 P = "spec.tolerations[0]"
 KEY = (
@@ -171,3 +171,21 @@ UNTOLERATED: dict[str, tuple[list[Object], list[Object], Object | None]] = {
 @pytest.mark.parametrize(("taints", "given", "want"), UNTOLERATED.values(), ids=UNTOLERATED)
 def test_untolerated(taints: list[Object], given: list[Object], want: Object | None) -> None:
     assert untolerated(taints, given) == want
+
+
+TEXTS: dict[str, tuple[Object, str]] = {
+    "Exists": ({"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}, "a/b:NoSchedule op=Exists"),
+    "Equal": ({"key": "gpu", "value": "a", "effect": "NoSchedule"}, "gpu=a:NoSchedule"),
+    "Equal without a value": ({"key": "gpu", "operator": "Equal"}, "gpu"),
+    "every effect": ({"key": "gpu", "operator": "Exists"}, "gpu op=Exists"),
+    "everything": ({"operator": "Exists"}, "op=Exists"),
+    "for a while": (
+        {"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30},
+        "gpu:NoExecute op=Exists for 30s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("toleration", "want"), TEXTS.values(), ids=TEXTS)
+def test_a_toleration_reads_as_kubectl_describe_prints_it(toleration: Object, want: str) -> None:
+    assert text(toleration) == want

@@ -232,6 +232,7 @@ def test_a_rule_takes_its_series_along(metrics: Metrics) -> None:
     metrics.counter("tollbar_rule_errors_total").labels("gone", "Budget").inc()
     metrics.counter("tollbar_rule_errors_total").labels("kept", "Budget").inc()
     metrics.counter("tollbar_tolerations_added_total").labels("gone", "late").inc()
+    metrics.counter("tollbar_rule_matches_total").labels("gone").inc()
     metrics.gauge("tollbar_gated_pods").set(4)
     metrics.forget("rule", "gone")
     metrics.forget("rule", "never there")

@@ -62,8 +62,8 @@ class GateFacts:
 class GatePlan:
     """At most one patch.  Events and metrics are due when the patch was accepted, or at once when there is none.
 
-    `matched` are the rules that are true, in Audit or in force; `failed` are (rule, why) pairs; `refusal` is what to
-    remember for the next decision.
+    `matched` are the rules that are true, in Audit or in force, by name; `audited` is what those in Audit would add,
+    each on its own; `failed` are (rule, why) pairs; `refusal` is what to remember for the next decision.
     """
 
     patch: Patch = ()
@@ -73,7 +73,8 @@ class GatePlan:
     released: bool = False
     via: Via = "late"
     additions: tuple[Addition, ...] = ()
-    matched: tuple[str, ...] = ()
+    matched: tuple[Rule, ...] = ()
+    audited: tuple[Addition, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     refusal: Refusal | None = None
 
@@ -269,5 +270,6 @@ def _add_late(case: _Case, additions: tuple[Addition, ...], *because: Reason) ->
 def _with_results(plan: GatePlan, case: _Case) -> GatePlan:
     """The plan with what the rules said, whatever became of the Pod."""
     results = case.results
-    matched = tuple(sorted(rule.name for rule in (*results.true, *results.audited)))
-    return replace(plan, matched=matched, failed=results.failures)
+    matched = tuple(sorted((*results.true, *results.audited), key=lambda rule: rule.name))
+    audited = tuple(each for rule in results.audited for each in tolerations.additions_for(case.pod, (rule,)))
+    return replace(plan, matched=matched, audited=audited, failed=results.failures)

@@ -1,4 +1,5 @@
-"""What the status of a TolerationRule should say: whether it is in force, and how many pending Pods it matches."""
+"""What the status of a TolerationRule should say: whether it is in force, how many pending Pods it matches, and which
+Pod it has matched last."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,8 +11,9 @@ from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.rules import events
 from tollbar.decide.rules.rule import Problem, Rule
 from tollbar.decide.status import StatusPlan
+from tollbar.model import timestamps
 from tollbar.model.conditions import Condition
-from tollbar.model.objects import Object
+from tollbar.model.objects import Key, Object
 from tollbar.model.plan import RetryAfter
 
 RECOUNT: Final = 1.0
@@ -19,10 +21,24 @@ RECOUNT: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class LastMatch:
+    """The last Pod that a rule was found to match, and when (epoch seconds).
+
+    `restarted` says that the Pod may have been there before this process began to decide about Pods, so that another
+    process may have found it long ago.
+    """
+
+    pod: Key
+    time: float
+    restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RuleStatusFacts:
     """`written` is when this process last wrote the status (epoch seconds), None if it did not.
 
-    `pending` is None while the Pods of the cache have not all been decided since this process started.
+    `pending` is None while the Pods of the cache have not all been decided since this process started; `last` is None
+    when this process has found no match.
     `prefiltered` says that the API server sends the webhook only Pods that want devices, so that a rule about Pods
     alone acts after admission.
     """
@@ -30,6 +46,7 @@ class RuleStatusFacts:
     rule: Object
     compiled: Rule | Problem
     pending: int | None
+    last: LastMatch | None
     prefiltered: bool
     written: float | None
 
@@ -37,11 +54,25 @@ class RuleStatusFacts:
 def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
     """`now` in epoch seconds.  One event at most: that the rule is not valid."""
     ready = first_answer(CHAIN, facts) or Condition("True", RuleReason.COMPILED)
-    numbers = {} if facts.pending is None else {"pendingMatches": facts.pending}
-    wanted = status.with_condition(facts.rule, wellknown.CONDITION_READY, ready, numbers, now)
+    wanted = status.with_condition(facts.rule, wellknown.CONDITION_READY, ready, _matches(facts), now)
     said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(facts.compiled, Problem) else ()
     plan = status.write(facts.rule, wanted, facts.written, now, said)
     return plan if facts.pending is not None else replace(plan, outcome=RetryAfter(RECOUNT))
+
+
+def _matches(facts: RuleStatusFacts) -> Object:
+    """The members about Pods.  A new leader, who finds anew what matches, leaves the last match as it is."""
+    if facts.pending is None:
+        return {}
+    members: Object = {"pendingMatches": facts.pending}
+    last, has_one = facts.last, (facts.rule.get("status") or {}).get("lastMatch")
+    if last is not None and not (last.restarted and has_one):
+        members["lastMatch"] = {
+            "time": timestamps.time(last.time),
+            "namespace": last.pod.namespace,
+            "pod": last.pod.name,
+        }
+    return members
 
 
 def _invalid(facts: RuleStatusFacts) -> Condition | None:

@@ -29,7 +29,10 @@ EMPTY = (ML,)
 TOLERATION = toleration("example.com/gpu")
 GPU = rule("gpu", wants_class("gpu"))
 APP = rule("app", has_label("app"))
+SAME = replace(GPU, name="same")
+EQUAL = replace(GPU, tolerations=({"key": "k", "operator": "Equal", "value": "v"},))
 AUDIT = replace(GPU, name="audit", mode="Audit")
+AUDIT_TOO = replace(AUDIT, name="audit-too")
 FAILING = rule("r", failing())
 CHAINED = replace(
     rule(
@@ -135,14 +138,14 @@ RELEASED_WITH_GPU = GatePlan(
     released=True,
     via="gate",
     additions=additions(GPU),
-    matched=("gpu",),
+    matched=(GPU,),
 )
 LATE_WITH_GPU = GatePlan(
     (TEST_UID, ONLY_X, APPEND, *first_record("late", GPU)),
     (added("1 toleration by gpu; added after admission"),),
     because=("Matched: rule gpu",),
     additions=additions(GPU),
-    matched=("gpu",),
+    matched=(GPU,),
 )
 
 EXCLUDED = {
@@ -229,7 +232,7 @@ HOLD = {
     ),
     "true rules wait for undecided ones": (
         Given(HELD.labelled(app="web"), (GPU, APP), EMPTY),
-        replace(waiting("ResourceClaim gpu", after=1.0), matched=("app",)),
+        replace(waiting("ResourceClaim gpu", after=1.0), matched=(APP,)),
     ),
     "failing rules wait for undecided ones": (
         Given(HELD, (GPU, FAILING), EMPTY),
@@ -260,7 +263,7 @@ EXPIRY = {
             released=True,
             via="gate",
             additions=additions(APP),
-            matched=("app",),
+            matched=(APP,),
         ),
     ),
     "a Pod is released at maxHold although no rules are loaded": (
@@ -305,14 +308,14 @@ RELEASE = {
     "although the SchedulingGate names other owners": (Given(HELD, facts={"policy": UNUSABLE}), RELEASED_WITH_GPU),
     "with none when its author wrote them": (
         Given(HELD.tolerating(TOLERATION)),
-        released("Matched: rule gpu", matched=("gpu",)),
+        released("Matched: rule gpu", matched=(GPU,)),
     ),
     "with none when the author left Equal out": (
         Given(
             PLAIN.claims("gpu").tolerating({"key": "k", "value": "v"}),
-            (replace(GPU, tolerations=({"key": "k", "operator": "Equal", "value": "v"},)),),
+            (EQUAL,),
         ),
-        released("Matched: rule gpu", matched=("gpu",)),
+        released("Matched: rule gpu", matched=(EQUAL,)),
     ),
     "with none when no rule is true": (Given(PLAIN), released("NoRuleMatched")),
     "with none when there are no rules": (Given(HELD, ()), released("NoRuleMatched")),
@@ -344,9 +347,22 @@ RELEASE = {
         Given(HELD, (AUDIT,), EMPTY),
         released("NoRuleMatched", note=f"released; no toleration added{BLOCKED}"),
     ),
-    "a rule in Audit adds nothing and counts as matched": (
+    "a rule in Audit adds nothing, counts as matched, and says what it would add": (
         Given(HELD, (AUDIT,)),
-        released("Audited: rule audit", matched=("audit",)),
+        released("Audited: rule audit", matched=(AUDIT,), audited=additions(AUDIT)),
+    ),
+    "rules in Audit that would add the same say so each": (
+        Given(HELD, (AUDIT, AUDIT_TOO)),
+        released(
+            "Audited: rule audit",
+            "Audited: rule audit-too",
+            matched=(AUDIT, AUDIT_TOO),
+            audited=additions(AUDIT, AUDIT_TOO),
+        ),
+    ),
+    "a rule in Audit would add nothing that the Pod has": (
+        Given(HELD.tolerating(TOLERATION), (AUDIT,)),
+        released("Audited: rule audit", matched=(AUDIT,)),
     ),
     "a rule that fails counts as false, with an Event": (
         Given(PLAIN, (FAILING,)),
@@ -369,7 +385,7 @@ RELEASE = {
         ),
     ),
     "one event for all rules": (
-        Given(HELD.labelled(app="web"), (GPU, APP, replace(GPU, name="same"))),
+        Given(HELD.labelled(app="web"), (GPU, APP, SAME)),
         GatePlan(
             (
                 *lift(),
@@ -383,7 +399,7 @@ RELEASE = {
             released=True,
             via="gate",
             additions=additions(APP, GPU),
-            matched=("app", "gpu", "same"),
+            matched=(APP, GPU, SAME),
         ),
     ),
 }
@@ -402,10 +418,10 @@ LATE = {
             (added("1 toleration by chained; added after admission"),),
             because=("Matched: rule chained", "Matched: rule gpu"),
             additions=additions(CHAINED),
-            matched=("chained", "gpu"),
+            matched=(CHAINED, GPU),
         ),
     ),
-    "nothing lacking": (Given(FREE.tolerating(TOLERATION)), nothing("Matched: rule gpu", matched=("gpu",))),
+    "nothing lacking": (Given(FREE.tolerating(TOLERATION)), nothing("Matched: rule gpu", matched=(GPU,))),
     "no rule": (Given(FREE, ()), nothing("NoRuleMatched")),
     "somebody else's gate is no hindrance": (Given(FREE.gated("a.dev/x")), LATE_WITH_GPU),
     "rules that are not loaded": (Given(FREE, facts={"ready": False}), nothing("RulesNotReady")),
@@ -417,7 +433,7 @@ LATE = {
             (added("1 toleration by app; added after admission"),),
             because=("Matched: rule app", "Undecided: rule gpu: ResourceClaim gpu"),
             additions=additions(APP),
-            matched=("app",),
+            matched=(APP,),
         ),
     ),
     "nothing is added where the namespace is not known": (
@@ -445,7 +461,7 @@ BARE = replace(
         overdue("released after 60s, without the tolerations by gpu, which the API server refused: no", "Release"),
         Event("Normal", "GateReleased", "released; no toleration added", "Release"),
     ),
-    matched=("gpu",),
+    matched=(GPU,),
 )
 
 REFUSED = {
@@ -466,7 +482,7 @@ REFUSED = {
                 ),
                 replace(BARE.events[1], note=f"released; no toleration added{BLOCKED}"),
             ),
-            matched=("app",),
+            matched=(APP,),
         ),
     ),
     "onExpiry Report: the same release is tried again after maxHold": (
@@ -487,7 +503,7 @@ REFUSED = {
     ),
     "a Pod whose author added the tolerations is released": (
         Given(HELD.tolerating(TOLERATION), age=60.0, facts={"refusal": GPU_REFUSED}),
-        released("Matched: rule gpu", matched=("gpu",)),
+        released("Matched: rule gpu", matched=(GPU,)),
     ),
     "a Pod without our gate gets the tolerations late": (
         Given(FREE, age=60.0, facts={"refusal": GPU_REFUSED}),

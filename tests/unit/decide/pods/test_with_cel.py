@@ -161,10 +161,10 @@ def test_a_rule_over_budget_is_false_for_that_pod_and_told() -> None:
     expensive = "pod.spec.containers.all(c, pod.spec.containers.all(d, d.name != c.name || d.image == c.image))"
     large = pod().gated().but("spec.containers", [{"name": f"c{i}", "image": "x"} for i in range(200)])
     plan = later(large, gathering(*CLUSTER, toleration_rule("r").cel(expensive), TEAM))
-    assert (plan.released, [event.reason for event in plan.events], plan.matched) == (
+    assert (plan.released, [event.reason for event in plan.events], [rule.name for rule in plan.matched]) == (
         True,
         ["TolerationsAdded", "RuleEvaluationFailed"],
-        ("team",),
+        ["team"],
     )
 
 

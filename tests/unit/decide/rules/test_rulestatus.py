@@ -9,9 +9,9 @@ from fakes import expression, has_label, rule, wants_class
 
 from tollbar.decide.rules import rulestatus
 from tollbar.decide.rules.rule import ExtendedResources, Problem
-from tollbar.decide.rules.rulestatus import RuleStatusFacts
+from tollbar.decide.rules.rulestatus import LastMatch, RuleStatusFacts
 from tollbar.decide.status import StatusPlan
-from tollbar.model.objects import Object
+from tollbar.model.objects import Key, Object
 from tollbar.model.plan import Event, RetryAfter
 
 NOW = CREATED + 100.0
@@ -19,7 +19,7 @@ GPU = rule("gpu", wants_class("gpu"))
 
 
 def facts(**changes: Any) -> RuleStatusFacts:
-    given = RuleStatusFacts(rule=toleration_rule(), compiled=GPU, pending=0, prefiltered=True, written=None)
+    given = RuleStatusFacts(rule=toleration_rule(), compiled=GPU, pending=0, last=None, prefiltered=True, written=None)
     return replace(given, **changes)
 
 
@@ -29,6 +29,9 @@ def having(status_: Object, **changes: Any) -> RuleStatusFacts:
 
 COMPILED = ready_status("True", "Compiled", since=CREATED, pendingMatches=0)
 LATE = "the webhook sees only Pods that want devices: added after admission"
+WEB = {"lastMatch": {"time": "2026-01-01T00:00:10Z", "namespace": "ml", "pod": "web"}}
+API = {"lastMatch": {"time": "2026-01-01T00:01:34Z", "namespace": "ml", "pod": "api"}}
+FOUND = LastMatch(Key("ml", "api"), NOW - 5.5, restarted=False)
 PROBLEM = Problem("InvalidExpression", "1:7: undeclared reference")
 INVALID = Event("Warning", "InvalidRule", "InvalidExpression: 1:7: undeclared reference", "Compile")
 
@@ -80,6 +83,26 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
             (INVALID,),
             RetryAfter(1.0),
         ),
+    ),
+    "the first match": (having(COMPILED, last=FOUND), StatusPlan(COMPILED | API)),
+    "another match": (having(COMPILED | WEB, last=FOUND), StatusPlan(COMPILED | API)),
+    "another match soon after a write": (
+        having(COMPILED | WEB, last=FOUND, written=NOW - 20),
+        StatusPlan(outcome=RetryAfter(10.0)),
+    ),
+    "a match that is there already is not written again": (having(COMPILED | API, last=FOUND), StatusPlan()),
+    "no match since the restart leaves the last one": (having(COMPILED | WEB), StatusPlan()),
+    "what is found again after a restart leaves the last match": (
+        having(COMPILED | WEB, last=replace(FOUND, restarted=True)),
+        StatusPlan(),
+    ),
+    "what is found after a restart is the first match": (
+        having(COMPILED, last=replace(FOUND, restarted=True)),
+        StatusPlan(COMPILED | API),
+    ),
+    "a match is written with the count": (
+        having(COMPILED, pending=None, last=FOUND),
+        StatusPlan(outcome=RetryAfter(1.0)),
     ),
     "a disabled rule": (
         facts(compiled=replace(GPU, mode="Disabled")),
