@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import yaml
+from contract.claims import ALLOCATION, REQUEST
 from planes import only_real
 from stack import eventually
 
 from tollbar import wellknown
 from tollbar.api import webhooks
-from tollbar.cli.drain import Drained, drain
+from tollbar.cli.drain import Drained, drain, is_ours
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.model import pods
 from tollbar.model.objects import Object, labels_of, metadata
@@ -151,7 +153,7 @@ async def test_pods_that_change_all_the_time_are_released(admin: Client, namespa
 def test_the_command_prints_its_result_as_data_and_its_progress_apart(plane, kubectl: Kubectl, namespace: str) -> None:
     kubectl.apply(OURS[0], pod(namespace, "held", wellknown.GATE))
 
-    done = tollbar("drain", "--kubeconfig", str(plane.kubeconfig), "-o", "json")
+    done = tollbar("drain", "--keep-reservations", "--kubeconfig", str(plane.kubeconfig), "-o", "json")
 
     assert (done.returncode, json.loads(done.stdout)) == (
         0,
@@ -163,7 +165,113 @@ def test_the_command_prints_its_result_as_data_and_its_progress_apart(plane, kub
             "remaining": 0,
         },
     )
-    assert "waiting 3 s for requests that had begun" in done.stderr
+    assert done.stderr.splitlines() == [
+        is_cluster(plane),
+        "deleted MutatingWebhookConfiguration zz-tollbar-pods; waiting 3 s for requests that had begun",
+    ]
+
+
+def is_cluster(plane) -> str:
+    """The line that names the cluster of this plane's kubeconfig."""
+    found = yaml.safe_load(plane.kubeconfig.read_text())
+    (cluster,), context = found["clusters"], found["current-context"]
+    return f"cluster {cluster['name']} at {cluster['cluster']['server']} (context {context})"
+
+
+@pytest.fixture
+def reserved(kubectl: Kubectl, namespace: str) -> Iterator[str]:
+    """A claim that is allocated and reserved for a Deployment, by us, and that no Pod uses."""
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": "idle",
+            "namespace": namespace,
+            "finalizers": ["resource.kubernetes.io/delete-protection"],
+            "annotations": {wellknown.ANNOTATION_RESERVED_FOR: "deployments.apps/web"},
+        },
+        "spec": {"devices": {"requests": [REQUEST]}},
+    }
+    entry = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
+    kubectl.apply(claim)
+    status = json.dumps({"status": {"allocation": ALLOCATION, "reservedFor": [entry]}})
+    write = ("patch", "resourceclaim", "idle", "-n", namespace, "--subresource=status", "--type=merge", "-p", status)
+    kubectl(*write)
+    yield "idle"
+    kubectl(*write[:-1], json.dumps({"status": {"reservedFor": None, "allocation": None}}))
+    kubectl("patch", "resourceclaim", "idle", "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
+def test_nothing_is_done_while_claims_are_reserved_and_nobody_has_said_what_becomes_of_them(
+    plane, kubectl: Kubectl, namespace: str, reserved: str
+) -> None:
+    kubectl.apply(OURS[0], pod(namespace, "held", wellknown.GATE))
+    before = state(kubectl, namespace)
+    undecided = (
+        "Error: nothing is done while claims are reserved that nobody will give back when Tollbar is gone. Give them"
+        " back with --reservations, or leave them with --keep-reservations:"
+    )
+    claim = f"ResourceClaim {namespace}/{reserved}, reserved for deployments.apps/web"
+
+    shown = tollbar("drain", "--dry-run", "-o", "json", "--kubeconfig", str(plane.kubeconfig))
+    done = tollbar("drain", "--kubeconfig", str(plane.kubeconfig))
+
+    said = [is_cluster(plane), undecided, claim]
+    assert (shown.returncode, steps(shown, namespace), spoken(shown, namespace)) == (
+        1,
+        [
+            {"action": "delete", "object": "MutatingWebhookConfiguration zz-tollbar-pods"},
+            {"action": "release", "object": f"Pod {namespace}/held"},
+            {"action": "refuse", "object": claim},
+        ],
+        said,
+    )
+    assert (done.returncode, done.stdout, spoken(done, namespace)) == (1, "", said)
+    assert state(kubectl, namespace) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "action", "left"),
+    [("--reservations", ["free"], None), ("--keep-reservations", [], "u1")],
+    ids=["given back", "kept"],
+)
+def test_reservations_are_given_back_or_kept(
+    plane, kubectl: Kubectl, namespace: str, reserved: str, option: str, action: list[str], left: str | None
+) -> None:
+    kubectl.apply(OURS[0], pod(namespace, "held", wellknown.GATE))
+    before = state(kubectl, namespace)
+
+    shown = tollbar("drain", option, "--dry-run", "-o", "json", "--kubeconfig", str(plane.kubeconfig))
+    unchanged = state(kubectl, namespace)
+    done = tollbar("drain", option, "--kubeconfig", str(plane.kubeconfig))
+
+    assert (shown.returncode, [each["action"] for each in steps(shown, namespace)], unchanged) == (
+        0,
+        ["delete", "release", *action],
+        before,
+    )
+    assert (done.returncode, state(kubectl, namespace)) == (0, (0, [], left)), done.stderr
+
+
+def steps(shown: subprocess.CompletedProcess[str], namespace: str) -> list[Object]:
+    """What a dry run has printed, without what other tests have left in their namespaces."""
+    found = json.loads(shown.stdout)
+    return [each for each in found if "/" not in each["object"] or f" {namespace}/" in each["object"]]
+
+
+def spoken(done: subprocess.CompletedProcess[str], namespace: str) -> list[str]:
+    """The lines on stderr, without those about claims of other namespaces."""
+    lines = done.stderr.splitlines()
+    return [line for line in lines if not line.startswith("ResourceClaim ") or f" {namespace}/" in line]
+
+
+def state(kubectl: Kubectl, namespace: str) -> tuple[int, list[str], str | None]:
+    """How many configurations of ours there are, the Pod's gates, and the uid for which the claim is reserved."""
+    configurations = kubectl.json("get", "mutatingwebhookconfigurations")["items"]
+    gates = pods.gate_names(kubectl.json("get", "pod", "held", "-n", namespace))
+    status = kubectl.json("get", "resourceclaim", "idle", "-n", namespace).get("status") or {}
+    uids = [entry["uid"] for entry in status.get("reservedFor") or ()]
+    return sum(map(is_ours, configurations)), list(gates), uids[0] if uids else None
 
 
 @only_real("admission policies")
@@ -173,7 +281,7 @@ async def test_a_pod_that_somebody_will_not_let_go_is_reported_and_the_others_ar
     kubectl.apply(pod(namespace, "kept", wellknown.GATE), pod(namespace, "free", wellknown.GATE))
     await until_in_force(admin, namespace)
 
-    done = tollbar("drain", "--kubeconfig", str(plane.kubeconfig), "-o", "json")
+    done = tollbar("drain", "--keep-reservations", "--kubeconfig", str(plane.kubeconfig), "-o", "json")
 
     printed = json.loads(done.stdout)
     assert (

@@ -64,8 +64,7 @@ def command(
     directory: Path | None,
     hosts: tuple[str, ...],
     applying: bool,
-    kubeconfig: str | None,
-    request_timeout: float | None,
+    cluster: console.Cluster,
     output: console.Output,
 ) -> None:
     """Make a CA and a certificate for the webhook.
@@ -78,7 +77,7 @@ def command(
     with ExitStack() as stack:
         where = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tollbar-certs-")))
         if applying:
-            hosts, applied = console.run(_apply(kubeconfig, request_timeout, where, hosts))
+            hosts, applied = console.run(_apply(cluster, where, hosts))
         else:
             make(where, hosts)
             applied = []
@@ -104,11 +103,9 @@ def make(directory: Path, hosts: Sequence[str]) -> bytes:
         raise click.ClickException(str(error)) from error
 
 
-async def _apply(
-    kubeconfig: str | None, request_timeout: float | None, directory: Path, hosts: Sequence[str]
-) -> tuple[tuple[str, ...], list[str]]:
+async def _apply(cluster: console.Cluster, directory: Path, hosts: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """The certificate's hosts and what was written."""
-    async with console.connected(kubeconfig, "certs", request_timeout) as client:
+    async with console.connected(cluster, "certs") as client:
         target = await find(client)
         names = tuple(dict.fromkeys((*hosts, *target.hosts)))
         authority = await asyncio.to_thread(make, directory, names)

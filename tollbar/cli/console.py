@@ -16,6 +16,8 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import click
@@ -31,7 +33,6 @@ from tollbar.runtime.metrics import Metrics
 Output: TypeAlias = Literal["table", "json", "yaml"]
 
 _T = TypeVar("_T")
-F = TypeVar("F", bound=Callable[..., Any])
 _SAME_SIGNAL_SECONDS: Final = 1.0
 INTERRUPTED: Final = 130
 """The exit code of an interrupted command, as shells have it for SIGINT."""
@@ -65,8 +66,24 @@ class _RequestTimeout(click.ParamType[float]):
         return seconds or math.inf
 
 
-def cluster_options(command: F) -> F:
-    """--kubeconfig and --request-timeout: the parameters `kubeconfig` and `request_timeout` of a command."""
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Which cluster a command is for; `request_timeout` in seconds, None for the usual deadlines."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    request_timeout: float | None = None
+
+
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--kubeconfig, --context and --request-timeout: together the parameter `cluster` of a command."""
+
+    @wraps(command)
+    def with_cluster(
+        *, kubeconfig: str | None, context: str | None, request_timeout: float | None, **others: Any
+    ) -> None:
+        command(cluster=Cluster(kubeconfig, context, request_timeout), **others)
+
     timeout = click.option(
         "--request-timeout",
         type=_RequestTimeout(),
@@ -74,7 +91,10 @@ def cluster_options(command: F) -> F:
         help="How long to wait for the answer to a single request, such as 5s or 1m; 0 for no limit.  Without it, 15 s"
         " for most, and what fails is tried again.",
     )
-    return kubeconfig_option(timeout(command))
+    context_option = click.option(
+        "--context", metavar="NAME", help="Which context of the kubeconfig.  Default: its current one."
+    )
+    return kubeconfig_option(context_option(timeout(with_cluster)))
 
 
 class Interrupted(Exception):
@@ -112,15 +132,14 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 @asynccontextmanager
-async def connected(
-    kubeconfig: str | None, command: str, request_timeout: float | None = None
-) -> AsyncGenerator[Client, None]:
-    """A client for a command, named in the API server's logs; closed at the end.  Raises KubeconfigError.
-
-    `request_timeout` is that of `cluster_options`.
-    """
+async def connected(cluster: Cluster, command: str) -> AsyncGenerator[Client, None]:
+    """A client for a command, named in the API server's logs; closed at the end.  Raises KubeconfigError."""
     client = await Client.connect(
-        kubeconfig=kubeconfig, metrics=Metrics(), user_agent=f"tollbar-{command}", request_timeout=request_timeout
+        kubeconfig=cluster.kubeconfig,
+        context=cluster.context,
+        metrics=Metrics(),
+        user_agent=f"tollbar-{command}",
+        request_timeout=cluster.request_timeout,
     )
     try:
         yield client

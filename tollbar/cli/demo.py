@@ -119,8 +119,9 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         kubeconfig = str(plane.kubeconfig)
-        client = await stack.enter_async_context(console.connected(kubeconfig, "demo"))
-        nodes = await stack.enter_async_context(console.connected(kubeconfig, "fake-kubelet"))
+        cluster = console.Cluster(kubeconfig)
+        client = await stack.enter_async_context(console.connected(cluster, "demo"))
+        nodes = await stack.enter_async_context(console.connected(cluster, "fake-kubelet"))
         kubelet = await stack.enter_async_context(FakeKubelet(nodes))
         started = clock.monotonic()
         await kubelet.add_node(NodeSpec(PLAIN))

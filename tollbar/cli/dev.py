@@ -73,7 +73,7 @@ def command(kubeconfig: str, admission: str, claims: str) -> None:
 
 
 async def _dev(kubeconfig: str, admission: str, claims: str, terminal: Terminal) -> None:
-    async with console.connected(kubeconfig, "dev") as client:
+    async with console.connected(console.Cluster(kubeconfig), "dev") as client:
         terminal.say(f"connected to {client.host}")
         async with suite.running(
             client, kubeconfig, admission=admission, claims=claims, report=terminal.say, sink=terminal.line

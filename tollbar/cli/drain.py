@@ -1,8 +1,11 @@
-"""`tollbar drain`: stops gating and releases every Pod that Tollbar's gate holds.
+"""`tollbar drain`: stops gating, releases every Pod that Tollbar's gate holds, and gives reserved claims back.
 
 The first step of a removal, and what `tollbar dev` does when it ends.  First the webhook and policy configurations,
 which set the gate, are deleted; then requests that the API server had already begun are waited for; then the gate is
 removed from every Pod, and a last list shows whether any is left.
+
+Claims that are reserved for a workload would stay allocated for ever once Tollbar is gone.  The command does nothing
+while there are any, as `kubectl drain` does for Pods that it may not delete, until it is told what to do with them.
 
 Only Tollbar's own gate is removed, with a patch that fails when the Pod has changed meanwhile.  It needs neither the
 controllers nor the webhook, and does no harm while they run or when it is run again, as it must be after an
@@ -11,16 +14,16 @@ interruption.  It cannot stop clients that write the gate themselves.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import click
 
 from tollbar import wellknown
 from tollbar.cli import console, reservations
-from tollbar.cli.reservations import Swapped
+from tollbar.cli.reservations import Reserved, Swapped
 from tollbar.decide.pods import tolerations
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
@@ -31,6 +34,7 @@ from tollbar.model.resources import (
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
     WEBHOOK_CONFIGURATIONS,
+    Resource,
 )
 from tollbar.runtime import pager
 from tollbar.runtime.client import Client
@@ -96,20 +100,30 @@ async def drain(client: Client, *, clock: Clock, report: Callable[[str], None]) 
 
 async def _stop_gating(client: Client) -> tuple[tuple[str, ...], float]:
     """Delete our configurations: their names, and for how many seconds an older request may still be under way."""
-    served: set[str] = await READ(client.served, MUTATING_ADMISSION_POLICIES.api_version)
     names = []
     settle = 0.0
-    for resource in _GATING:
-        if resource.plural not in served:
-            continue
-        page: Object = await READ(client.list, resource)
-        for found in filter(is_ours, page["items"]):
-            with suppress(NotFound, Conflict):
-                await WRITE(client.delete, resource, metadata(found)["name"], uid=uid_of(found))
-            names.append(f"{resource.kind} {metadata(found)['name']}")
-            timeouts = [float(webhook.get("timeoutSeconds") or 0) for webhook in found.get("webhooks") or ()]
-            settle = max(settle, _NOTICED_SECONDS + max(timeouts, default=0.0))
+    for resource, found in await _configurations(client):
+        with suppress(NotFound, Conflict):
+            await WRITE(client.delete, resource, metadata(found)["name"], uid=uid_of(found))
+        names.append(_named(resource, found))
+        timeouts = [float(webhook.get("timeoutSeconds") or 0) for webhook in found.get("webhooks") or ()]
+        settle = max(settle, _NOTICED_SECONDS + max(timeouts, default=0.0))
     return tuple(names), settle
+
+
+async def _configurations(client: Client) -> list[tuple[Resource, Object]]:
+    """Ours, in the order of their deletion."""
+    served: set[str] = await READ(client.served, MUTATING_ADMISSION_POLICIES.api_version)
+    found = []
+    for resource in _GATING:
+        if resource.plural in served:
+            page: Object = await READ(client.list, resource)
+            found += [(resource, each) for each in page["items"] if is_ours(each)]
+    return found
+
+
+def _named(resource: Resource, obj: Object) -> str:
+    return f"{resource.kind} {metadata(obj)['name']}"
 
 
 def is_ours(configuration: Object) -> bool:
@@ -158,29 +172,89 @@ async def _release(client: Client, pod: Object) -> Result:
     return Refusal(str(key), "it changed at every attempt")
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a drain would do to one object; to `refuse` a claim is to do nothing at all while it is there."""
+
+    action: Literal["delete", "release", "hand over", "free", "refuse"]
+    object: str
+
+
+async def plan(client: Client, reserved: Sequence[Reserved], give_back: bool | None) -> list[Step]:
+    """What a drain would do.  `give_back` is None as long as nobody has said what becomes of the `reserved` claims."""
+    steps = [Step("delete", _named(*each)) for each in await _configurations(client)]
+    async for page in _gated(client):
+        steps += [Step("release", f"Pod {key_of(pod)}") for pod in page]
+    for each in reserved:
+        steps.append(Step("refuse" if give_back is None else "free" if each.is_to_be_freed else "hand over", str(each)))
+    return steps
+
+
+def _undecided(reserved: Sequence[Reserved]) -> click.ClickException:
+    """Names the claims for which nobody has said what becomes of them."""
+    lines = "".join(f"\n{each}" for each in reserved)
+    return click.ClickException(
+        "nothing is done while claims are reserved that nobody will give back when Tollbar is gone. Give them back with"
+        f" --reservations, or leave them with --keep-reservations:{lines}"
+    )
+
+
 @click.command("drain")
 @console.cluster_options
 @console.output_option
 @click.option(
-    "--reservations",
-    "with_reservations",
-    is_flag=True,
-    help="Also let Pods take the place of their workloads in the reservations of ResourceClaims.",
+    "--reservations/--keep-reservations",
+    "give_back",
+    default=None,
+    help="Let Pods take the place of their workloads in the reservations of ResourceClaims, and free what nobody uses;"
+    " or leave all reservations as they are.",
 )
-def command(
-    kubeconfig: str | None, request_timeout: float | None, output: console.Output, with_reservations: bool
-) -> None:
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def command(cluster: console.Cluster, give_back: bool | None, dry_run: bool, output: console.Output) -> None:
     """Stop gating Pods and release every Pod that waits behind Tollbar's gate.
 
     Deletes Tollbar's webhook and admission policy configurations, waits for requests that had begun, removes the gate
     from every Pod and verifies that none is left.  Run it before removing Tollbar, or to recover when its controllers
     are gone.  Pods that are already running are not affected.
 
-    With --reservations, every entry that keeps a ResourceClaim for a workload is replaced by entries of the Pods that
-    use the claim: nobody would remove it any more.  Stop the controllers first, or they put it back.
+    A ResourceClaim that is reserved for a workload stays allocated for ever once Tollbar is gone.  While there are any,
+    they are named and nothing is done, unless you say what becomes of them.  With --reservations every entry that keeps
+    a claim for a workload is replaced by entries of the Pods that use the claim, and a claim that nobody uses is freed:
+    stop the controllers first, or they reserve it again.  With --keep-reservations they stay, for an installation that
+    will be back.
     """
-    drained, swapped = console.run(_main(kubeconfig, request_timeout, with_reservations))
-    data = {
+    console.run((_show if dry_run else _drain)(cluster, give_back, output))
+
+
+async def _show(cluster: console.Cluster, give_back: bool | None, output: console.Output) -> None:
+    async with console.connected(cluster, "drain") as client:
+        reserved = await _look(client, give_back)
+        steps = await plan(client, reserved, give_back)
+    console.emit([{"would": step.action, "object": step.object} for step in steps], list(map(asdict, steps)), output)
+    if reserved and give_back is None:
+        raise _undecided(reserved)
+
+
+async def _drain(cluster: console.Cluster, give_back: bool | None, output: console.Output) -> None:
+    async with console.connected(cluster, "drain") as client:
+        reserved = await _look(client, give_back)
+        if reserved and give_back is None:
+            raise _undecided(reserved)
+        drained = await drain(client, clock=SystemClock(), report=console.say)
+        swapped = await reservations.swap_all(client) if give_back else None
+    _report(drained, swapped, output)
+
+
+async def _look(client: Client, give_back: bool | None) -> list[Reserved]:
+    """Say which cluster it is, which answers; and the claims that are reserved, none if they are to be kept."""
+    reserved = [] if give_back is False else await reservations.find(client)
+    console.say(f"cluster {client.cluster}")
+    return reserved
+
+
+def _report(drained: Drained, swapped: Swapped | None, output: console.Output) -> None:
+    """Print what was done.  Raises ClickException when something is left."""
+    data: dict[str, Any] = {
         "configurations": list(drained.configurations),
         "released": drained.released,
         "meanwhile": drained.meanwhile,
@@ -202,11 +276,3 @@ def command(
         raise click.ClickException(
             f"claims that are still reserved for a workload: {swapped.remaining}; do the controllers still run?"
         )
-
-
-async def _main(
-    kubeconfig: str | None, request_timeout: float | None, with_reservations: bool
-) -> tuple[Drained, Swapped | None]:
-    async with console.connected(kubeconfig, "drain", request_timeout) as client:
-        drained = await drain(client, clock=SystemClock(), report=console.say)
-        return drained, await reservations.swap_all(client) if with_reservations else None

@@ -1,4 +1,6 @@
-"""`tollbar drain --reservations`: no claim is kept by an entry of ours any more, and no Pod loses its devices by that.
+"""Reservations of workloads in `tollbar drain`: which claims have one, and how they lose it.
+
+With `--reservations` no claim is kept by an entry of ours any more, and no Pod loses its devices by that.
 
 Every entry of ours is replaced by entries of the Pods that use the claim, in one write fenced by the claim's
 resourceVersion; a claim that nobody uses is freed.  A last list proves that none is left.
@@ -16,6 +18,7 @@ from tollbar.decide.claims.draining import DrainingFacts
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS
+from tollbar.model.workloads import Reference
 from tollbar.runtime import claimwrites, pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
@@ -40,33 +43,62 @@ class Swapped:
     remaining: int
 
 
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A claim that has an entry of ours, and the Pods that refer to it."""
+
+    claim: Object
+    users: list[Object]
+
+    def __str__(self) -> str:
+        """`ResourceClaim shop/device, reserved for deployments.apps/web`."""
+        ours = draining.entries_of_ours(self.claim)
+        entries = [entry for entry in claims.reserved_for(self.claim) if entry.get("uid") in ours]
+        kept_for = (Reference(str(each.get("apiGroup") or ""), each["resource"], each["name"]) for each in entries)
+        return f"ResourceClaim {key_of(self.claim)}, reserved for {', '.join(map(str, kept_for))}"
+
+    @property
+    def is_to_be_freed(self) -> bool:
+        """Whether nobody uses the claim, so that nobody takes the place of the workload."""
+        plan = draining.decide(DrainingFacts(self.claim, self.users))
+        return plan is not None and plan.unprotect
+
+
+async def find(client: Client) -> list[Reserved]:
+    """All of them, by namespace.  Raises ApiError when listing is refused."""
+    if RESOURCE_CLAIMS.plural not in await READ(client.served, RESOURCE_CLAIMS.api_version):
+        return []
+    by_namespace: defaultdict[str, list[Object]] = defaultdict(list)
+    async for claim in pager.every(client, RESOURCE_CLAIMS):
+        if draining.entries_of_ours(claim):
+            by_namespace[key_of(claim).namespace].append(claim)
+    found = []
+    for namespace, reserved in by_namespace.items():
+        pods = [pod async for pod in pager.every(client, PODS, namespace)]
+        found += [Reserved(claim, _using(claim, pods)) for claim in reserved]
+    return found
+
+
+def _using(claim: Object, pods: list[Object]) -> list[Object]:
+    return [pod for pod in pods if key_of(claim).name in claims.names_of(pod)]
+
+
 async def swap_all(client: Client) -> Swapped:
     """Raises ApiError when even listing is refused."""
-    if RESOURCE_CLAIMS.plural not in await READ(client.served, RESOURCE_CLAIMS.api_version):
-        return Swapped(0, 0, (), 0)
     counts: Counter[str] = Counter()
     refused = []
-    by_namespace: defaultdict[str, list[Object]] = defaultdict(list)
-    for claim in await _reserved(client):
-        by_namespace[key_of(claim).namespace].append(claim)
-    for namespace, found in by_namespace.items():
-        users = [pod async for pod in pager.every(client, PODS, namespace)]
-        for claim in found:
-            result = await _swap(client, claim, users)
-            counts[result] += 1
-            if result not in ("swapped", "freed", "meanwhile"):
-                refused.append((str(key_of(claim)), result))
-    remaining = len(await _reserved(client)) if by_namespace else 0
+    found = await find(client)
+    for reserved in found:
+        result = await _swap(client, reserved.claim, reserved.users)
+        counts[result] += 1
+        if result not in ("swapped", "freed", "meanwhile"):
+            refused.append((str(key_of(reserved.claim)), result))
+    remaining = len(await find(client)) if found else 0
     return Swapped(counts["swapped"], counts["freed"], tuple(refused), remaining)
 
 
-async def _reserved(client: Client) -> list[Object]:
-    return [claim async for claim in pager.every(client, RESOURCE_CLAIMS) if draining.entries_of_ours(claim)]
-
-
-async def _swap(client: Client, claim: Object, pods: list[Object]) -> _Result:
+async def _swap(client: Client, claim: Object, users: list[Object]) -> _Result:
     key = key_of(claim)
-    users = [pod for pod in pods if key.name in claims.names_of(pod)]
     for _ in range(_ATTEMPTS):
         plan = draining.decide(DrainingFacts(claim, users))
         if plan is None:

@@ -220,7 +220,7 @@ def _leader(lease: Object, now: float) -> str | None:
     help="Where Tollbar is installed.",
 )
 @console.output_option
-def command(kubeconfig: str | None, request_timeout: float | None, namespace: str, output: console.Output) -> None:
+def command(cluster: console.Cluster, namespace: str, output: console.Output) -> None:
     """Say how Tollbar stands in the cluster: webhook, gates, leader, mode, rules, reservations, problems.
 
     It asks the API server and makes a TLS handshake with the webhook where its address can be reached from here; who
@@ -230,7 +230,7 @@ def command(kubeconfig: str | None, request_timeout: float | None, namespace: st
     be, 4: the cluster cannot be asked, or Tollbar is not installed in it.
     """
     try:
-        found = console.run(_main(kubeconfig, request_timeout, namespace))
+        found = console.run(_main(cluster, namespace))
     except click.ClickException as error:
         raise NoStatus(error.format_message()) from error
     said = problems(found)
@@ -326,6 +326,6 @@ def _fit(condition: Object | None) -> str:
     return f"{condition.get('status')}: {condition.get('reason')}"
 
 
-async def _main(kubeconfig: str | None, request_timeout: float | None, namespace: str) -> Status:
-    async with console.connected(kubeconfig, "status", request_timeout) as client:
+async def _main(cluster: console.Cluster, namespace: str) -> Status:
+    async with console.connected(cluster, "status") as client:
         return await gather(client, namespace, SystemClock())

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.config.kube_config import KubeConfigLoader
 
 from tollbar.runtime.clock import Clock
@@ -45,6 +45,7 @@ class Access:
     """
 
     def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, modified: dict[str, int], clock: Clock) -> None:
+        self.context, self.cluster = _names(loader)
         self._rest = rest
         self._configuration: Configuration = rest.configuration
         self._loader = loader
@@ -60,7 +61,7 @@ class Access:
             self.options["proxy"] = rest.configuration.proxy
 
     @classmethod
-    async def load(cls, kubeconfig: str | None, clock: Clock) -> "Access":
+    async def load(cls, kubeconfig: str | None, context: str | None, clock: Clock) -> "Access":
         """Raises KubeconfigError for every error of the library."""
         configuration = Configuration(
             connection_pool_maxsize=_POOL,
@@ -71,7 +72,7 @@ class Access:
             },
         )
         try:
-            loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig))
+            loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig), context)
             _check_address(configuration.host)
             rest = await asyncio.to_thread(_Rest, configuration)
             return cls(rest, loader, await asyncio.to_thread(_modified, configuration), clock)
@@ -102,7 +103,7 @@ class Access:
             self._reload_at = self._clock.monotonic() + _RELOAD_SECONDS
             try:
                 if self._loader is None:
-                    await _read(self._configuration, None)
+                    await _read(self._configuration, None, None)
                 else:
                     with _plugin_errors():
                         await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
@@ -165,14 +166,31 @@ def _kubeconfig_paths(given: str | None) -> str | None:
     return os.pathsep.join(with_content)
 
 
-async def _read(configuration: Configuration, paths: str | None) -> KubeConfigLoader | None:
+async def _read(configuration: Configuration, paths: str | None, context: str | None) -> KubeConfigLoader | None:
     """Fill the configuration.  The library reads files on its event loop, so it gets one in a thread."""
     if paths is None:
+        if context is not None:
+            raise KubeconfigError(f'context "{context}" does not exist: there is no kubeconfig')
         await asyncio.to_thread(load_incluster_config, configuration, try_refresh_token=False)
         return None
-    reading = load_kube_config(config_file=paths, client_configuration=configuration, persist_config=False)  # type: ignore[no-untyped-call]
-    with _plugin_errors():
-        return await asyncio.to_thread(asyncio.run, reading)
+    reading = load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=paths, context=context, client_configuration=configuration, persist_config=False
+    )
+    try:
+        with _plugin_errors():
+            return await asyncio.to_thread(asyncio.run, reading)
+    except ConfigException as error:
+        if context is not None and f"name {context} in" in str(error):
+            raise KubeconfigError(f'context "{context}" does not exist in {paths}') from error
+        raise
+
+
+def _names(loader: KubeConfigLoader | None) -> tuple[str, str]:
+    """The names of the context and of its cluster; empty for the service account of the Pod we run in."""
+    if loader is None:
+        return "", ""
+    used = loader.current_context
+    return str(used["name"]), str(used["context"]["cluster"])
 
 
 @contextmanager

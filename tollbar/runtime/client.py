@@ -103,6 +103,7 @@ class Client:
         cls,
         *,
         kubeconfig: str | None,
+        context: str | None = None,
         qps: float = 0,
         burst: int = 0,
         in_flight: int = 128,
@@ -115,13 +116,13 @@ class Client:
         """Read the credentials; no request is made yet.
 
         Without `kubeconfig` (one path, or several joined by the path separator) the order is `$KUBECONFIG`, the
-        service account of the Pod, `~/.kube/config`.  `qps` 0 means no limit of our own, `burst` 0 twice the qps;
-        `in_flight` bounds concurrent calls, watches excepted; `outage` hears of failures.  `request_timeout`, in
-        seconds, replaces the deadlines of all calls but watches; a call for which it is over is not repeated
-        (`tollbar.runtime.retry`).  Raises KubeconfigError.
+        service account of the Pod, `~/.kube/config`; `context` names one of the kubeconfig's, in place of its current
+        one.  `qps` 0 means no limit of our own, `burst` 0 twice the qps; `in_flight` bounds concurrent calls, watches
+        excepted; `outage` hears of failures.  `request_timeout`, in seconds, replaces the deadlines of all calls but
+        watches; a call for which it is over is not repeated (`tollbar.runtime.retry`).  Raises KubeconfigError.
         """
         clock = clock or SystemClock()
-        access = await (await asyncio.to_thread(_access)).load(kubeconfig, clock)
+        access = await (await asyncio.to_thread(_access)).load(kubeconfig, context, clock)
         return cls(
             access,
             qps=qps,
@@ -147,6 +148,12 @@ class Client:
     def host(self) -> str:
         """The base URL of the API server."""
         return self._access.host
+
+    @property
+    def cluster(self) -> str:
+        """Which cluster this is, for a person: `dev at https://10.0.0.1:6443 (context admin@dev)`."""
+        context, cluster = self._access.context, self._access.cluster
+        return f"{cluster} at {self.host} (context {context})" if context else f"of this Pod at {self.host}"
 
     async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
         return _decode("GET", await self.raw("GET", res.path(namespace, name)))

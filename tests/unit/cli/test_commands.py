@@ -81,6 +81,15 @@ def test_a_server_that_hangs_is_one_line_when_the_time_of_a_request_is_over(
     assert (done.exit_code, done.stdout, done.stderr) == (code, "", said)
 
 
+def test_a_context_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(json.dumps({"clusters": [], "users": [], "contexts": [], "current-context": "a"}))
+
+    done = CliRunner().invoke(main, ["drain", "--kubeconfig", str(config), "--context", "b"])
+
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", f'Error: context "b" does not exist in {config}\n')
+
+
 TIMEOUTS = {"5s": 5.0, "1m30s": 90.0, "7": 7.0, "0": math.inf, "0s": math.inf}
 
 
@@ -88,8 +97,8 @@ TIMEOUTS = {"5s": 5.0, "1m30s": 90.0, "7": 7.0, "0": math.inf, "0s": math.inf}
 def test_a_request_timeout_is_written_as_kubectl_has_it(text: str, want: float) -> None:
     @click.command()
     @console.cluster_options
-    def command(kubeconfig: str | None, request_timeout: float | None) -> None:
-        click.echo(f"{kubeconfig} {request_timeout}")
+    def command(cluster: console.Cluster) -> None:
+        click.echo(cluster.request_timeout)
 
     done = CliRunner().invoke(command, ["--request-timeout", text])
-    assert done.stdout == f"None {want}\n"
+    assert done.stdout == f"{want}\n"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,53 @@ async def test_credentials_that_cannot_be_read_again_stay_in_use(
         "Bearer one",
         ["cannot read the credentials again"],
     )
+
+
+TWO_CLUSTERS = {
+    "clusters": [{"name": name, "cluster": {"server": f"https://{name}.example.com"}} for name in ("blue", "green")],
+    "users": [{"name": "me", "user": {}}],
+    "contexts": [{"name": f"me@{name}", "context": {"cluster": name, "user": "me"}} for name in ("blue", "green")],
+    "current-context": "me@blue",
+}
+BLUE = "blue at https://blue.example.com (context me@blue)"
+GREEN = "green at https://green.example.com (context me@green)"
+CONTEXTS: dict[str, tuple[list[Any], str | None, str]] = {
+    "the current one": ([TWO_CLUSTERS], None, BLUE),
+    "another one": ([TWO_CLUSTERS], "me@green", GREEN),
+    "one, where none is current": ([{**TWO_CLUSTERS, "current-context": ""}], "me@green", GREEN),
+    "one of the second file": (
+        [{**TWO_CLUSTERS, "contexts": TWO_CLUSTERS["contexts"][:1]}, {"contexts": TWO_CLUSTERS["contexts"][1:]}],
+        "me@green",
+        GREEN,
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "context", "want"), CONTEXTS.values(), ids=CONTEXTS)
+async def test_the_cluster_is_that_of_the_context(
+    files: list[Any], context: str | None, want: str, tmp_path: Path, metrics: Metrics
+) -> None:
+    paths = [tmp_path / str(number) for number in range(len(files))]
+    for path, content in zip(paths, files, strict=True):
+        await asyncio.to_thread(path.write_text, json.dumps(content))
+    given = os.pathsep.join(map(str, paths))
+    client = await Client.connect(kubeconfig=given, context=context, metrics=metrics, user_agent="t")
+    assert client.cluster == want
+    await client.close()
+
+
+async def test_a_context_that_is_not_there_is_named(tmp_path: Path, metrics: Metrics) -> None:
+    path = tmp_path / "config"
+    await asyncio.to_thread(path.write_text, json.dumps(TWO_CLUSTERS))
+    with pytest.raises(KubeconfigError, match=f'^context "red" does not exist in {path}$'):
+        await Client.connect(kubeconfig=str(path), context="red", metrics=metrics, user_agent="t")
+
+
+async def test_a_context_needs_a_kubeconfig(monkeypatch: pytest.MonkeyPatch, metrics: Metrics) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with pytest.raises(KubeconfigError, match=r'^context "red" does not exist: there is no kubeconfig$'):
+        await Client.connect(kubeconfig=None, context="red", metrics=metrics, user_agent="t")
 
 
 def with_plugin(command: str) -> str:
