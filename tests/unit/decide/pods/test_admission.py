@@ -48,8 +48,18 @@ COSTLY = expression(lambda _: False, "pod.metadata.labels", steps=500_000)
 
 NEW = pod().being_created()
 FORGED = NEW.labelled({wellknown.LABEL_GATE: "held"})
-UNLABEL: Patch = ({"op": "remove", "path": "/metadata/labels/tollbar.dev~1gate"},)
 CONSUMER = NEW.claims("gpu")
+CHOICES = tuple("gpu" for _ in range(16))
+
+GATE_AND_LABEL: Patch = (
+    {"op": "add", "path": "/spec/schedulingGates", "value": [{"name": wellknown.GATE}]},
+    {"op": "add", "path": "/metadata/labels", "value": {"tollbar.dev/gate": "held"}},
+)
+ADD_LABEL: Patch = GATE_AND_LABEL[1:]
+UNLABEL: Patch = ({"op": "remove", "path": "/metadata/labels/tollbar.dev~1gate"},)
+STRIP: Patch = ({"op": "remove", "path": "/metadata/annotations/tollbar.dev~1tolerations"},)
+LATER = "what the Pod gets only after its admission"
+NOT_HELD = "tollbar: not held, because no controller could release it; tolerations may come later: ResourceClaim gpu"
 
 
 @dataclass
@@ -71,9 +81,6 @@ class Given:
                 **{"mode": "Auto", "managed": True, **self.facts},
             )
         )
-
-
-NOT_HELD = "tollbar: not held, because no controller could release it; tolerations may come later: ResourceClaim gpu"
 
 
 def ignored(*because: Any, patch: Patch = (), **more: Any) -> AdmissionPlan:
@@ -111,15 +118,6 @@ def record(*rules: Rule) -> str:
 def recorded(given: Pod, text: str) -> Pod:
     return given.annotated({"tollbar.dev/tolerations": text})
 
-
-GATE_AND_LABEL: Patch = (
-    {"op": "add", "path": "/spec/schedulingGates", "value": [{"name": wellknown.GATE}]},
-    {"op": "add", "path": "/metadata/labels", "value": {"tollbar.dev/gate": "held"}},
-)
-STRIP: Patch = ({"op": "remove", "path": "/metadata/annotations/tollbar.dev~1tolerations"},)
-ADD_LABEL: Patch = ({"op": "add", "path": "/metadata/labels", "value": {"tollbar.dev/gate": "held"}},)
-LATER = "what the Pod gets only after its admission"
-CHOICES = tuple("gpu" for _ in range(16))
 
 EXCLUDED = {
     "a bound Pod": (Given(CONSUMER.bound()), ignored("Bound")),
@@ -324,6 +322,23 @@ TOLERATED = {
         Given(recorded(CONSUMER, '[{"rule":"gpu"}]')),
         tolerated(GPU, patch=(*STRIP, first_tolerations(TOLERATION), first_annotation(GPU))),
     ),
+    "a rule about Pods without tolerations": (Given(NEW, (SHY,)), tolerated(SHY)),
+    "a rule about this namespace": (
+        Given(
+            CONSUMER,
+            (replace(GPU, namespace_selector={"matchLabels": {"team": "a"}}),),
+            cluster=(TEAM_A, *CLUSTER[1:]),
+        ),
+        tolerated(GPU),
+    ),
+    "a rule that fails does not affect the others": (
+        Given(CONSUMER, (GPU, rule("r", failing()))),
+        tolerated(
+            GPU,
+            because=("Matched: rule gpu", "Failed: rule r: 1:1: no such key"),
+            failed=(("r", "1:1: no such key"),),
+        ),
+    ),
 }
 
 OTHERWISE = {
@@ -339,27 +354,17 @@ OTHERWISE = {
         Given(CONSUMER, (replace(GPU, namespace_selector={"matchLabels": {"team": "b"}}),)),
         ignored("NoRuleMatched"),
     ),
-    "a rule about Pods without tolerations": (Given(NEW, (SHY,)), tolerated(SHY)),
-    "a rule about this namespace": (
-        Given(
-            CONSUMER,
-            (replace(GPU, namespace_selector={"matchLabels": {"team": "a"}}),),
-            cluster=(TEAM_A, *CLUSTER[1:]),
-        ),
-        tolerated(GPU),
-    ),
     "a rule that fails counts as false": (
         Given(NEW, (rule("r", failing()),)),
         ignored("Failed: rule r: 1:1: no such key", failed=(("r", "1:1: no such key"),)),
     ),
-    "a rule that fails does not affect the others": (
-        Given(CONSUMER, (GPU, rule("r", failing()))),
-        tolerated(
-            GPU,
-            because=("Matched: rule gpu", "Failed: rule r: 1:1: no such key"),
-            failed=(("r", "1:1: no such key"),),
-        ),
+    "a forged record is stripped from a Pod that gets nothing": (
+        Given(recorded(NEW, "[]")),
+        ignored("NoRuleMatched", patch=STRIP),
     ),
+}
+
+AUDIT_MODE = {
     "Audit warns of what it would add": (
         Given(CONSUMER, (AUDIT,)),
         ignored("Audited: rule audit", warnings=("tollbar: rule audit (Audit) would add 2 tolerations",)),
@@ -372,6 +377,9 @@ OTHERWISE = {
         Given(CONSUMER.tolerating(*AUDIT.tolerations), (AUDIT,)),
         ignored("Audited: rule audit"),
     ),
+}
+
+LABELS = {
     "a forged label is taken off a Pod that gets nothing": (
         Given(FORGED, cluster=CLUSTER),
         ignored("NoRuleMatched", patch=UNLABEL),
@@ -391,10 +399,6 @@ OTHERWISE = {
     "a forged label becomes true of a Pod that is gated": (
         Given(FORGED.claims("gpu"), cluster=(ML,)),
         gated("Undecided: rule gpu: ResourceClaim gpu", patch=GATE_AND_LABEL[:1]),
-    ),
-    "a forged record is stripped from a Pod that gets nothing": (
-        Given(recorded(NEW, "[]")),
-        ignored("NoRuleMatched", patch=STRIP),
     ),
 }
 
@@ -509,6 +513,8 @@ TABLE = {
         "undecided": UNDECIDED,
         "tolerated": TOLERATED,
         "otherwise": OTHERWISE,
+        "audit": AUDIT_MODE,
+        "label": LABELS,
         "record": RECORDS,
     }.items()
     for row, case in rows.items()
