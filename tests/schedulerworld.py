@@ -51,7 +51,7 @@ AFTER: Final[Mapping[str, Callable[[], ApiError]]] = {
 }
 """Faults of a call that takes effect."""
 REPEATED: Final = "repeated"
-"""A fault of PUT and DELETE: the call takes effect, its connection is reset, and aiohttp sends it again."""
+"""A fault of PUT and DELETE: the call takes effect, its answer is lost, and a proxy sends it again."""
 FAULTS: Final = (*BEFORE, *AFTER, REPEATED)
 
 

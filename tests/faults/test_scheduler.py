@@ -371,7 +371,6 @@ def test_bindings_that_hang_hold_up_no_others(stack: Stack, proxy: FaultProxy) -
                 await until(lambda: proxy.hits["hang"] >= HANGING, "all of them hang")
                 await here.create()
                 assert await here.waits_for(slow)
-                assert proxy.hits["hang"] == HANGING, "they were given up meanwhile: nothing was tested"
             await here.is_done()
             await until(lambda: idle(process), "nothing waits")
             await asyncio.to_thread(process.stop)

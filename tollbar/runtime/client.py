@@ -5,8 +5,8 @@ because the library's typed calls cost ten times as much CPU.
 
 Invariants: every failure is an `ApiError`; every call has a deadline, which starts when the call is sent, not while it
 waits for the rate limit; a 429 with Retry-After pauses all calls of this client for that time (a 429 without one, such
-as that of EventRateLimit, concerns that call alone); no call is repeated here (see `retry`), but aiohttp sends a GET,
-PUT or DELETE once more when a connection that was kept open is reset, so that a PUT can conflict with itself.
+as that of EventRateLimit, concerns that call alone); no write is repeated here (see `retry`), so that a refusal says
+that nothing was written.
 
 Hazard: while the API server is down every call raises `Unreachable`.
 """
@@ -325,7 +325,7 @@ class Client:
             headers["Accept"] = accept
         if body is not None:
             headers["Content-Type"] = content_type
-        data = body if body is None or self._may_write is None else _Guarded(body, self._may_write)
+        data = _Body(body, self._may_write) if body is not None else None
         text = urlencode([pair for pair in query.items() if pair[1]]) if query else ""
         url = URL(f"{self._access.host}{path}?{text}" if text else f"{self._access.host}{path}", encoded=True)
         return await self._access.session().request(
@@ -390,18 +390,22 @@ class Client:
         return error
 
 
-class _Guarded(aiohttp.BytesPayload):
+class _Body(aiohttp.BytesPayload):
     """A body that asks once more before it is written: until then the call may have waited for its turn, for a
     connection, or with the whole process.  Headers without their body have no effect.
+
+    It is written once.  Of PUT and DELETE aiohttp would repeat what a reset connection had taken, and the answer would
+    be about the second request alone.
     """
 
-    def __init__(self, body: bytes, may_write: Callable[[], bool]) -> None:
+    def __init__(self, body: bytes, may_write: Callable[[], bool] | None) -> None:
         super().__init__(body)
         self._may_write = may_write
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        if not self._may_write():
+        if self._may_write is not None and not self._may_write():
             raise NotLeading
+        self._consumed = True
         await super().write_with_length(writer, content_length)
 
 

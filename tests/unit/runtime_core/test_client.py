@@ -1,5 +1,6 @@
 """The client against a scripted server: what goes over the wire, and what every kind of answer becomes."""
 
+import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -255,6 +256,32 @@ async def test_a_guarded_write_asks_when_it_has_waited_for_its_turn(server: Any,
     await client.create(resources.PODS, POD)
     await client.create(resources.PODS, POD)
     assert moments == ["0.0", "0.1"]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_write_whose_connection_ends_is_not_sent_again(
+    write: Callable[[Client], Awaitable[Any]], connect: Any
+) -> None:
+    """On a connection that has been used before, of which aiohttp would believe that it had rested for too long."""
+    asked: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+            await reader.readexactly(int(fields.get(b"content-length", b"0")))
+            asked.append(head.split()[0].decode())
+            if asked[-1] != "GET":
+                break
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    client = await connect(cluster={"server": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
+    await client.get(resources.PODS, "web", "shop")
+    with pytest.raises(Unreachable) as caught:
+        await write(client)
+    server.close()
+    assert (len(asked), caught.value.sent) == (2, True)
 
 
 async def test_a_proxy_of_the_kubeconfig_is_asked(server: Any, connect: Any) -> None:

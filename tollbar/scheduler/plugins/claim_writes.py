@@ -247,9 +247,7 @@ class ClaimWrites:
 
 
 class _Outdated(ClaimError):
-    """The claim has changed since, by whatever: aiohttp repeats a PUT whose connection was reset, and what this write
-    has changed itself is a conflict then.
-    """
+    """The claim has changed since, perhaps by this very write: a proxy may send a PUT again whose answer it lost."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, unanswered=True)

@@ -532,7 +532,7 @@ async def test_devices_count_as_taken_until_it_is_known_whether_the_allocation_w
 
 @pytest.mark.parametrize("unreadable", [0, 1, 2])
 async def test_devices_count_as_taken_when_the_conflict_is_with_the_write_itself(unreadable: int) -> None:
-    """The connection was reset once the allocation was written, and the request was sent again."""
+    """The answer was lost once the allocation was written, and a proxy has sent the request again."""
     world = World(CLAIM, N1, problems={"get": [DOWN] * unreadable})
 
     def again() -> None:
