@@ -32,6 +32,8 @@ DRAIN_SECONDS: Final = 5.0
 """How long running requests may take once the server is told to stop."""
 _WRITE_SECONDS: Final = 1.0
 """How long writing the last answers may take after that."""
+INTERNAL_ERROR: Final = 500
+"""The code that is counted when a handler raised; the answer itself is a review with status 200."""
 FAILED_OPEN: Final = Answer(warnings=("tollbar: internal error; the object was let through unchanged",))
 
 
@@ -51,6 +53,8 @@ class AdmissionServer(HttpServer):
         self._clock = clock
         self._requests = metrics.counter("controller_runtime_webhook_requests_total")
         self._latency = metrics.histogram("controller_runtime_webhook_latency_seconds")
+        self._in_flight = metrics.gauge("controller_runtime_webhook_requests_in_flight")
+        self._panics = metrics.counter("controller_runtime_webhook_panics_total")
         self._drain_seconds = drain_seconds
         self._running = 0
         self._idle = asyncio.Event()
@@ -74,20 +78,24 @@ class AdmissionServer(HttpServer):
             _log.warning("requests did not finish in time", extra={"requests": self._running})
 
     def _endpoint(self, path: str, handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
-        latency = self._latency.labels(path)
+        latency, in_flight = self._latency.labels(path), self._in_flight.labels(path)
 
         async def endpoint(http: web.Request) -> web.Response:
             began = self._clock.monotonic()
+            in_flight.inc()
             self._running += 1
             self._idle.clear()
             try:
                 code, response = await _respond(path, handler, http)
             finally:
+                in_flight.dec()
                 self._running -= 1
                 if not self._running:
                     self._idle.set()
             latency.observe(self._clock.monotonic() - began)
             self._requests.labels(path, code).inc()
+            if code == INTERNAL_ERROR:
+                self._panics.inc()
             if self._draining:
                 response.force_close()  # the client finds another replica
             return response
@@ -121,7 +129,7 @@ def _handle(path: str, handler: Handler, request: Object) -> tuple[int, bytes]:
                 "place": _place(error),
             },
         )
-        return 500, review.render(request, FAILED_OPEN)
+        return INTERNAL_ERROR, review.render(request, FAILED_OPEN)
 
 
 def _name(request: Object) -> str:

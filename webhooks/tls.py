@@ -30,6 +30,8 @@ class Certificate:
         self._key_file = Path(key_file)
         self._clock = clock
         self._expiry = metrics.gauge("tollbar_certificate_expiry_timestamp_seconds")
+        self._reads = metrics.counter("certwatcher_read_certificate_total")
+        self._read_errors = metrics.counter("certwatcher_read_certificate_errors_total")
         self._tried: tuple[object, ...] | None = None
         self._expires: float | None = None
 
@@ -50,11 +52,13 @@ class Certificate:
         stamp = await asyncio.to_thread(self._stamp)
         if stamp == self._tried:
             return
+        self._reads.inc()
         try:
             # Loading into the context in use would leave it with a certificate and no key when the key is wrong.
             expires = await asyncio.to_thread(self._try)
             self._load(self.context)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            self._read_errors.inc()
             reason = getattr(error, "strerror", None) or str(error)
             _log.error(
                 "cannot use the certificate",

@@ -11,11 +11,13 @@ from controllers.gates.predicates import Predicates
 from controllers.gates.reconcile import Deps, reconcile
 from controllers.gates.refusals import Refusals
 from tollbar import wellknown
+from tollbar.decide.pods import overdue
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.controller import Controller
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import itself, spec_changed
+from tollbar.runtime.store import Store
 from tollbar.views import kinds
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
@@ -24,7 +26,7 @@ from tollbar.views.matches import Matches
 def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[Key]:
     """Pods without a node are reconciled after every change that can affect the decision about them."""
     pods, lookup = manager.caches.store(kinds.PENDING_PODS), gatherer.lookup
-    manager.metrics.gauge("tollbar_gated_pods").set_function(lambda: len(pods.by_index("gate", wellknown.GATE)))
+    _expose(manager, pods, gatherer)
     expected: dict[Key, Object] = {}
     when, pods_of = Predicates(gatherer.ruleset, expected), PodsOf(pods, gatherer)
     deps = Deps(manager, pods, gatherer, manager.recorder("gates"), matches, Refusals(pods), expected)
@@ -39,3 +41,16 @@ def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[
         .watches(gatherer.gates, pods_of.gate, predicate=spec_changed)
         .complete(partial(reconcile, deps=deps), workers=manager.configuration.workers)
     )
+
+
+def _expose(manager: Manager, pods: Store, gatherer: Gatherer) -> None:
+    """The metrics of held Pods.  The histogram is there from the start: alerts ask whether its count grows."""
+    metrics = manager.metrics
+
+    def overdue_namespaces() -> int:
+        held = pods.by_index("gate", wellknown.GATE)
+        return len(overdue.namespaces(held, gatherer.gate_policy(), manager.clock.now()))
+
+    metrics.gauge("tollbar_gated_pods").set_function(lambda: len(pods.by_index("gate", wellknown.GATE)))
+    metrics.gauge("tollbar_overdue_namespaces").set_function(overdue_namespaces)
+    metrics.histogram("tollbar_gate_hold_seconds")

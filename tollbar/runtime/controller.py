@@ -68,6 +68,7 @@ class Controller(Generic[K]):
         self._total = metrics.counter("controller_runtime_reconcile_total")
         self._errors = metrics.counter("controller_runtime_reconcile_errors_total").labels(name)
         self._terminal = metrics.counter("controller_runtime_terminal_reconcile_errors_total").labels(name)
+        self._panics = metrics.counter("controller_runtime_reconcile_panics_total").labels(name)
         self._seconds = metrics.histogram("controller_runtime_reconcile_time_seconds").labels(name)
         self._active = metrics.gauge("controller_runtime_active_workers").labels(name)
         metrics.gauge("controller_runtime_max_concurrent_reconciles").labels(name).set(workers)
@@ -133,6 +134,7 @@ class Controller(Generic[K]):
             _log.log(error.level(logging.ERROR), "reconcile failed", extra={"error": str(error)})
             return
         except Exception:
+            self._panics.inc()
             self._fail(key)
             _log.exception("reconcile failed")
             return

@@ -1,6 +1,6 @@
 """Every metric of every process, declared in one table, on a private registry.
 
-The documentation and dashboards are checked against `TABLE`.
+The reference and the dashboard are generated from `TABLE`; the expressions of alerts are checked against it.
 
 Invariants: a metric that is not in the table cannot be obtained; names and labels of the framework metrics are those of
 controller-runtime and client-go, so that their dashboards work; a rule's series can be dropped when the rule is
@@ -72,6 +72,12 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("controller",),
         _RECONCILE_BUCKETS,
     ),
+    Metric(
+        "controller_runtime_reconcile_panics_total",
+        "counter",
+        "Reconciles that raised what they should not have raised: errors of the program.",
+        ("controller",),
+    ),
     Metric("controller_runtime_active_workers", "gauge", "Workers that are busy.", ("controller",)),
     Metric("controller_runtime_max_concurrent_reconciles", "gauge", "Workers there are.", ("controller",)),
     Metric(
@@ -86,6 +92,18 @@ TABLE: Final[tuple[Metric, ...]] = (
         "Seconds per admission request.",
         ("webhook",),
         _ADMISSION_BUCKETS,
+    ),
+    Metric(
+        "controller_runtime_webhook_requests_in_flight", "gauge", "Admission requests being answered.", ("webhook",)
+    ),
+    Metric(
+        "controller_runtime_webhook_panics_total",
+        "counter",
+        "Admission requests whose handler raised: errors of the program; the object was let through unchanged.",
+    ),
+    Metric("certwatcher_read_certificate_total", "counter", "Attempts to load the serving certificate."),
+    Metric(
+        "certwatcher_read_certificate_errors_total", "counter", "Attempts to load the serving certificate that failed."
     ),
     # API client and election (client-go).
     Metric(
@@ -214,6 +232,11 @@ TABLE: Final[tuple[Metric, ...]] = (
         _HOLD_BUCKETS,
     ),
     Metric("tollbar_gated_pods", "gauge", "Pods that carry the gate, computed from the cache."),
+    Metric(
+        "tollbar_overdue_namespaces",
+        "gauge",
+        "Namespaces with Pods that carry the gate for longer than maxHold and should have been released.",
+    ),
     Metric(
         "tollbar_admission_decisions_total",
         "counter",

@@ -140,3 +140,11 @@ async def test_how_many_pods_our_gate_holds_is_a_metric() -> None:
         len(manager.caches.store(kinds.PENDING_PODS)),
         manager.metrics.registry.get_sample_value("tollbar_gated_pods"),
     ) == (3, 1.0)
+
+
+async def test_in_how_many_namespaces_pods_are_held_for_too_long_is_a_metric() -> None:
+    manager = Managed(Api(), claims="Disabled")
+    await setup(manager)
+    manager.fill([pod("a", "one").gated(), pod("b", "one").gated(), pod("c", "two").gated("a.dev/x")])
+    value = manager.metrics.registry.get_sample_value
+    assert (value("tollbar_overdue_namespaces"), value("tollbar_gate_hold_seconds_count")) == (1.0, 0.0)

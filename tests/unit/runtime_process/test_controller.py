@@ -38,13 +38,13 @@ class Bench:
         )
 
     def results(self) -> dict[str, float]:
-        """Reconciles by result, and the two error counters."""
+        """Reconciles by result, and the counters of errors and panics."""
         found = {}
         for family in self.metrics.registry.collect():
             for sample in family.samples:
                 if sample.name == "controller_runtime_reconcile_total":
                     found[sample.labels["result"]] = sample.value
-                elif "errors_total" in sample.name and sample.value:
+                elif sample.name.endswith(("errors_total", "panics_total")) and sample.value:
                     found[sample.name] = sample.value
         return found
 
@@ -127,6 +127,7 @@ async def test_a_failure_in_an_outage_is_logged_for_debugging_only(
 REFUSED = ServerError(500, "InternalError", "no")
 ERRORS = "controller_runtime_reconcile_errors_total"
 REFUSALS = "controller_runtime_terminal_reconcile_errors_total"
+PANICS = "controller_runtime_reconcile_panics_total"
 OUTCOMES: dict[str, tuple[tuple[Outcome | Exception, ...], list[float], dict[str, float]]] = {
     "done is done": ((DONE,), [0], {"success": 1}),
     "a retry comes after its seconds": ((RetryAfter(30), DONE), [0, 30], {"requeue_after": 1, "success": 1}),
@@ -156,7 +157,11 @@ OUTCOMES: dict[str, tuple[tuple[Outcome | Exception, ...], list[float], dict[str
         [0, 1, 3, 7, 12, 12],
         {"error": 5, "success": 1, ERRORS: 5, REFUSALS: 5},
     ),
-    "any exception backs off": ((KeyError("x"), DONE), [0, 1], {"error": 1, "success": 1, ERRORS: 1}),
+    "any exception backs off, and is counted as a panic": (
+        (KeyError("x"), DONE),
+        [0, 1],
+        {"error": 1, "success": 1, ERRORS: 1, PANICS: 1},
+    ),
     "done forgets the back-off": (
         (Requeue("Conflict"), Requeue("Conflict"), RetryAfter(10), Requeue("Conflict"), DONE),
         [0, 1, 3, 13, 14],

@@ -94,6 +94,10 @@ class Running:
             if sample.name == "controller_runtime_webhook_requests_total"
         }
 
+    def in_flight(self, path: str) -> float | None:
+        name = "controller_runtime_webhook_requests_in_flight"
+        return self.metrics.registry.get_sample_value(name, {"webhook": path})
+
 
 @pytest.fixture
 async def running(metrics: Metrics) -> AsyncIterator[Running]:
@@ -122,9 +126,11 @@ async def test_a_failure_of_ours_lets_the_object_through_with_a_warning_a_count_
         (record.getMessage(), record.webhook, record.object, record.error, _without_line(record.place), record.exc_info)
         for record in caplog.records
     ]
-    assert (answer, running.counted(), lines) == (
+    panics = running.metrics.registry.get_sample_value("controller_runtime_webhook_panics_total")
+    assert (answer, running.counted(), panics, lines) == (
         (200, {**ALLOWED, "warnings": ["tollbar: internal error; the object was let through unchanged"]}),
         {f"{path} 500": 1.0},
+        1.0,
         [("admission failed, the object was let through unchanged", path, "ml/web-", error, place, None)],
     )
 
@@ -209,6 +215,7 @@ async def test_a_request_that_has_begun_is_finished_when_the_server_stops(metric
     writer.write(b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n")
     writer.write(b"Content-Length: %d\r\n\r\n" % len(BODY))
     await reader.readuntil(b"100 Continue\r\n\r\n")  # the handler runs, and waits for the body
+    in_flight = [running.in_flight("/echo")]
     writer.write(BODY[:10])
     stopping = asyncio.create_task(running.stop())
     while not _is_free(running.port):  # noqa: ASYNC110 - nothing says when a listener is gone
@@ -218,12 +225,14 @@ async def test_a_request_that_has_begun_is_finished_when_the_server_stops(metric
     writer.write(BODY[10:])
     answer = await reader.read()
     await stopping
+    in_flight.append(running.in_flight("/echo"))
     assert (answer.split(b"\r\n")[0], b"Connection: close" in answer, await idle.read(), running.counted()) == (
         b"HTTP/1.1 200 OK",
         True,
         b"",
         {"/echo 200": 1.0},
     )
+    assert in_flight == [1.0, 0.0]
     writer.close()
     idle_writer.close()
 

@@ -113,6 +113,11 @@ class Server:
     def expiry(self) -> float | None:
         return self.metrics.registry.get_sample_value("tollbar_certificate_expiry_timestamp_seconds")
 
+    def reads(self) -> tuple[float | None, float | None]:
+        """Attempts to load the files, and those that failed."""
+        value = self.metrics.registry.get_sample_value
+        return value("certwatcher_read_certificate_total"), value("certwatcher_read_certificate_errors_total")
+
     async def stop(self) -> None:
         self._looking.cancel()
         self._stop.set()
@@ -202,7 +207,7 @@ async def test_a_broken_pair_is_reported_once_and_the_old_one_stays_until_it_is_
     seen.append(await server.serial())
     lines = [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records]
     loaded, refused = ("INFO", "loaded the certificate", None), ("ERROR", "cannot use the certificate", None)
-    assert (seen, lines) == ([good] * 4 + [whole], [loaded, *[refused] * 4, loaded])
+    assert (seen, lines, server.reads()) == ([good] * 4 + [whole], [loaded, *[refused] * 4, loaded], (6.0, 4.0))
 
 
 async def test_there_is_a_problem_until_there_are_files(server: Server, files: Files) -> None:
