@@ -26,7 +26,8 @@ from tollbar.devplane.kubectl import Kubectl
 from tollbar.runtime import config
 from tollbar.scheduler.plugins import registry
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
 DEFAULT = MANIFESTS / "overlays" / "default"
 
 Render = Callable[[str], list[dict[str, Any]]]
@@ -433,6 +434,56 @@ def test_the_scheduler_has_a_configuration_and_rights_of_its_own(render: Render)
         [election["resourceName"]],
         [[subject], [subject]],
     )
+
+
+def test_monitoring_is_of_the_installation_that_it_is_in(render: Render) -> None:
+    rendered = render(ELSEWHERE + "components: [../../components/monitoring]\n")
+    objects = {name_of(o): o for o in rendered if o["kind"] in MONITORING}
+    files = MANIFESTS / "components/monitoring"
+    (endpoint,) = objects["PodMonitor acme-tollbar"]["spec"]["podMetricsEndpoints"]
+    dashboard = objects["ConfigMap acme-tollbar-dashboard"]
+    assert (
+        {name: obj["metadata"]["namespace"] for name, obj in objects.items()},
+        endpoint["relabelings"][0]["replacement"],
+        [obj["spec"] for obj in objects.values() if obj["kind"] == "PrometheusRule"],
+        dashboard["metadata"]["labels"]["grafana_dashboard"],
+        dashboard["data"],
+    ) == (
+        dict.fromkeys(
+            (
+                "ConfigMap acme-tollbar-dashboard",
+                "PodMonitor acme-tollbar",
+                "PrometheusRule acme-tollbar",
+                "PrometheusRule acme-tollbar-webhook",
+            ),
+            "elsewhere",
+        ),
+        "tollbar-$1",
+        [rules["spec"] for rules in yaml.safe_load_all((files / "rules.yaml").read_text())],
+        "1",
+        {"tollbar.json": (files / "tollbar.json").read_text()},
+    )
+
+
+MONITORING = {"ConfigMap", "PodMonitor", "PrometheusRule"}
+
+
+def test_without_a_webhook_there_are_no_alerts_about_it(render: Render) -> None:
+    both = "components: [../../components/monitoring, ../../components/admission-policy]\n"
+    objects = render(ELSEWHERE + both)
+    assert [name_of(o) for o in objects if o["kind"] == "PrometheusRule"] == ["PrometheusRule acme-tollbar"]
+
+
+def test_the_overlay_with_monitoring_that_the_page_shows(render: Render) -> None:
+    page = (ROOT / "docs/operations/monitoring.md").read_text()
+    overlay, patches, _ = map(textwrap.dedent, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    places = overlay.replace("../manifests/overlays/default", "../default").replace("../manifests/", "../../")
+    objects = [o for o in render(places + patches) if o["apiVersion"] == "monitoring.coreos.com/v1"]
+    assert [(name_of(o), o["metadata"]["labels"]["release"]) for o in objects] == [
+        ("PodMonitor tollbar", "prometheus"),
+        ("PrometheusRule tollbar", "prometheus"),
+        ("PrometheusRule tollbar-webhook", "prometheus"),
+    ]
 
 
 def test_the_configuration_of_the_scheduler_is_one(tmp_path: Path) -> None:
