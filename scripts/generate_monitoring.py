@@ -138,7 +138,7 @@ def _panel(number: int, metric: Metric, place: Mapping[str, int]) -> dict[str, A
         "description": metric.help,
         "datasource": _SOURCE,
         "gridPos": place,
-        "fieldConfig": {"defaults": {"unit": _unit(metric), "min": 0}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": _unit(metric)}, "overrides": []},
         "options": {"legend": {"showLegend": True, "displayMode": "list", "placement": "bottom"}},
         "targets": [
             {"refId": chr(ord("A") + position), "datasource": _SOURCE, "expr": expression, "legendFormat": legend}
