@@ -25,7 +25,7 @@ from webhooks.tls import Certificate
 async def setup(manager: Manager) -> None:
     gatherer, lease = Gatherer(manager), ControllersLease(manager)
     clock, metrics, serving = manager.clock, manager.metrics, manager.configuration.webhook
-    certificate = Certificate(serving.cert_file, serving.key_file, clock=clock, metrics=metrics)
+    certificate = Certificate(serving.cert_file, serving.key_file, serving.client_ca_file, clock=clock, metrics=metrics)
     manager.background("certificate", certificate.run)
     manager.health.ready("certificate", certificate.problem)
     handlers: dict[str, Handler] = {

@@ -38,7 +38,7 @@ Handler: TypeAlias = Callable[[Object], Answer]
 """From `review.request` to an answer, without awaiting anything."""
 
 
-def parse(body: bytes) -> Object:
+def parse(body: bytes | bytearray) -> Object:
     """The request of a review; it has a uid.  Raises BadReview."""
     try:
         review = orjson.loads(body)

@@ -1,9 +1,9 @@
-"""The serving certificate: loaded from two files, and loaded again when they change, without a new listener.
+"""The serving certificate and the CAs of clients: loaded from files, and again when they change.
 
-All connections share one SSLContext: open ones keep their certificate, new ones get the current one.
+Open connections keep the certificate and the clients that they were made with, new ones get the current files.
 
-Hazards: a pair that cannot be used (half written, key of another certificate) is logged once and the old one stays in
-use; until a usable pair was loaded, handshakes fail and the process is not ready.
+Hazards: files that cannot be used (half written, key of another certificate) are logged once and the old ones stay in
+use; until usable ones were loaded, handshakes fail and the process is not ready.
 """
 
 import asyncio
@@ -22,18 +22,27 @@ POLL_SECONDS: Final = 5.0
 
 
 class Certificate:
-    """`context` is the one to listen with; it has no certificate until a pair of files could be loaded."""
+    """`context()` is what to serve the next connection with; it has no certificate until files could be loaded.
 
-    def __init__(self, cert_file: str, key_file: str, *, clock: Clock, metrics: Metrics) -> None:
-        self.context = new_context()
+    With a `client_ca_file`, only clients are served that show a certificate which one of its CAs has signed.
+    """
+
+    def __init__(
+        self, cert_file: str, key_file: str, client_ca_file: str = "", *, clock: Clock, metrics: Metrics
+    ) -> None:
+        self._context = new_context()
         self._cert_file = Path(cert_file)
         self._key_file = Path(key_file)
+        self._client_ca_file = Path(client_ca_file) if client_ca_file else None
         self._clock = clock
         self._expiry = metrics.gauge("tollbar_certificate_expiry_timestamp_seconds")
         self._reads = metrics.counter("certwatcher_read_certificate_total")
         self._read_errors = metrics.counter("certwatcher_read_certificate_errors_total")
         self._tried: tuple[object, ...] | None = None
         self._expires: float | None = None
+
+    def context(self) -> ssl.SSLContext:
+        return self._context
 
     def problem(self) -> str | None:
         """A readiness check: why clients cannot connect."""
@@ -54,34 +63,34 @@ class Certificate:
             return
         self._reads.inc()
         try:
-            # Loading into the context in use would leave it with a certificate and no key when the key is wrong.
-            expires = await asyncio.to_thread(self._try)
-            self._load(self.context)
+            self._context, expires = await asyncio.to_thread(self._load)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             self._read_errors.inc()
             reason = getattr(error, "strerror", None) or str(error)
-            _log.error(
-                "cannot use the certificate",
-                extra={"cert": str(self._cert_file), "key": str(self._key_file), "error": reason},
-            )
+            _log.error("cannot use the certificate", extra={**self._files(), "error": reason})
         else:
             self._expires = expires
             self._expiry.set(expires)
-            _log.info("loaded the certificate", extra={"cert": str(self._cert_file), "expires": int(expires)})
+            _log.info("loaded the certificate", extra={**self._files(), "expires": int(expires)})
         self._tried = stamp
+
+    def _files(self) -> dict[str, str]:
+        files = {"cert": self._cert_file, "key": self._key_file, "clientCA": self._client_ca_file}
+        return {name: str(path) for name, path in files.items() if path}
 
     def _stamp(self) -> tuple[object, ...]:
         """Changes whenever a file does; a Secret volume swaps a link, which shows in the inodes."""
-        return tuple(_identity(path) for path in (self._cert_file, self._key_file))
+        return tuple(_identity(path) for path in (self._cert_file, self._key_file, self._client_ca_file) if path)
 
-    def _try(self) -> float:
-        """The expiry of the certificate, if it can be loaded with the key.  Raises OSError or ValueError."""
-        self._load(new_context())
-        return certs.expiry(self._cert_file)
-
-    def _load(self, context: ssl.SSLContext) -> None:
+    def _load(self) -> tuple[ssl.SSLContext, float]:
+        """A context with what the files hold, and the expiry of the certificate.  Raises OSError or ValueError."""
+        context = new_context()
         # Without a password, OpenSSL would prompt for one at the terminal.
         context.load_cert_chain(self._cert_file, self._key_file, password="")
+        if self._client_ca_file is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self._client_ca_file)
+        return context, certs.expiry(self._cert_file)
 
 
 def _identity(path: Path) -> object:

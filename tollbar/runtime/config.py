@@ -140,6 +140,8 @@ class Webhook(_Section):
     """Serving certificate, PEM."""
     key_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.key"
     """Its private key, PEM."""
+    client_ca_file: Annotated[str, Field(alias="clientCAFile")] = ""
+    """CAs, PEM: only clients with a certificate that one of them has signed are served.  Empty serves everybody."""
 
 
 class ClientConnection(_Section):

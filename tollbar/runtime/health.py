@@ -10,7 +10,6 @@ reports it afterwards, so that repeated short blocks are noticed.
 import asyncio
 import logging
 import os
-import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -106,43 +105,45 @@ def _failure(check: Check) -> str | None:
 
 
 class HttpServer:
-    """A service: serves an aiohttp application, with TLS if there is a context.
+    """A service: serves an aiohttp application.
 
     Raises ServiceError when it cannot listen, because the address is taken, say.
     """
 
-    def __init__(
-        self, name: str, runner: web.AppRunner, address: Address, context: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, name: str, runner: web.BaseRunner, address: Address) -> None:
         self.name = name
+        self.address = address
         self.listening = asyncio.Event()
         self.port = address.port
         """The port in use once `listening` is set; differs from the address for port 0."""
         self._runner = runner
-        self._host = address.host
-        self._context = context
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then let running requests finish."""
         await self._runner.setup()
         try:
-            site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
             try:
-                await site.start()
+                self.port = await self.listen()
             except OSError as error:
                 why = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
-                raise ServiceError(f"cannot listen at {self._host or '*'}:{self.port}: {why}") from error
-            self.port = self._runner.addresses[0][1]
+                raise ServiceError(f"cannot listen at {self.address.host or '*'}:{self.port}: {why}") from error
             _log.info("listening", extra={"server": self.name, "port": self.port})
             self.listening.set()
             await stop.wait()
-            await site.stop()
             await self.drain()
         finally:
             await self._runner.cleanup()
 
+    async def listen(self) -> int:
+        """Begin to serve; the port.  Raises OSError."""
+        site = web.TCPSite(self._runner, self.address.host or None, self.address.port)
+        await site.start()
+        return site.port
+
     async def drain(self) -> None:
-        """Wait for requests that aiohttp's own shutdown would cut off: none of those for probes and metrics."""
+        """Take no more connections, and wait for requests that aiohttp's own shutdown would cut off."""
+        for site in self._runner.sites:
+            await site.stop()
 
 
 class LoopLag:

@@ -244,6 +244,12 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("decision",),
     ),
     Metric(
+        "tollbar_admission_connections_shed_total",
+        "counter",
+        "Connections that the webhook closed: too many connections, too many bytes of unread reviews, or a timeout.",
+        ("reason",),
+    ),
+    Metric(
         "tollbar_tolerations_added_total",
         "counter",
         "Tolerations added, by rule and by the way they came: admission, gate or late.",

@@ -91,6 +91,12 @@ SERVING: Final = (
         "webhook.certFile", ("--tls-cert-file",), "Serving certificate, PEM; read again when it changes.", click.Path()
     ),
     Flag("webhook.keyFile", ("--tls-private-key-file",), "Its private key, PEM.", click.Path()),
+    Flag(
+        "webhook.clientCAFile",
+        ("--client-ca-file",),
+        "Serve only clients with a certificate that a CA of this PEM file has signed; read again when it changes.",
+        click.Path(),
+    ),
     Flag("webhook.port", ("--port",), "Port of the admission server.", click.INT),
 )
 LEADING: Final = (

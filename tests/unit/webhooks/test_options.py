@@ -28,8 +28,9 @@ GIVEN = {
     "admission": (["--admission", "Gate"], {"admission": "Gate"}),
     "certificate files": (
         ["--tls-cert-file", "/a.crt", "--tls-private-key-file", "/a.key"],
-        {"webhook": {"port": 9443, "cert_file": "/a.crt", "key_file": "/a.key"}},
+        {"webhook": {"cert_file": "/a.crt", "key_file": "/a.key"}},
     ),
+    "the CA of clients": (["--client-ca-file", "/ca.crt"], {"webhook": {"client_ca_file": "/ca.crt"}}),
     "addresses": (
         ["--health-probe-bind-address", "127.0.0.1:1", "--metrics-bind-address", ":2"],
         {"health": {"bind_address": "127.0.0.1:1"}, "metrics": {"bind_address": ":2"}},

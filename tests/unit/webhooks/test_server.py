@@ -1,98 +1,25 @@
 """The server over real TLS: what goes in and comes out, failing open, limits, and the end of a process."""
 
 import asyncio
-import io
+import gzip
 import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from typing import Any
 
 import aiohttp
-import orjson
 import pytest
-import trustme
-from unit.webhooks.reviews import about_pod, new_pod, review_of
+from unit.webhooks.serving import ALLOWED, BODY, HANDLERS, Running
 
-from tollbar.model.objects import Object
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.config import Address
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import ServiceError
-from webhooks.review import Answer
-from webhooks.server import MAX_BODY, AdmissionServer
+from webhooks.connections import LIMITS
+from webhooks.server import AdmissionServer
 from webhooks.tls import new_context
 
-REQUEST = about_pod(new_pod().being_created(generate_name=True))
-BODY = orjson.dumps(review_of(REQUEST))
-ALLOWED = {"uid": REQUEST["uid"], "allowed": True}
-
-
-def echo(request: Object) -> Answer:
-    return Answer(warnings=(str(request["operation"]),))
-
-
-def broken(request: Object) -> Answer:
-    return Answer(warnings=(request["no such member"],))
-
-
-def unprintable(request: Object) -> Answer:
-    return Answer(warnings=({1, 2},))  # type: ignore[arg-type]
-
-
-def recursive(request: Object) -> Answer:
-    return recursive(request)
-
-
-HANDLERS = {"/echo": echo, "/broken": broken, "/unprintable": unprintable, "/recursive": recursive}
-
-
-class Running:
-    """A server on a free port, and its clients."""
-
-    def __init__(self, metrics: Metrics, drain_seconds: float = 30.0) -> None:
-        self.metrics = metrics
-        ca, context, self.trust = trustme.CA(), new_context(), ssl.create_default_context()
-        ca.issue_cert("127.0.0.1").configure_cert(context)
-        ca.configure_trust(self.trust)
-        self._server = AdmissionServer(
-            Address("127.0.0.1", 0),
-            context,
-            HANDLERS,
-            clock=SystemClock(),
-            metrics=metrics,
-            drain_seconds=drain_seconds,
-        )
-        self._stop = asyncio.Event()
-
-    async def start(self) -> "Running":
-        self._task = asyncio.create_task(self._server.run(self._stop))
-        await self._server.listening.wait()
-        self.port = self._server.port
-        return self
-
-    async def stop(self) -> None:
-        self._stop.set()
-        await self._task
-
-    async def post(self, path: str, body: bytes) -> tuple[int, Any]:
-        async with aiohttp.ClientSession() as session:
-            async with session.post(
-                f"https://127.0.0.1:{self.port}{path}", data=io.BytesIO(body), ssl=self.trust
-            ) as answer:
-                text = await answer.text()
-                return answer.status, orjson.loads(text)["response"] if answer.status == 200 else text
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.trust)
-
-    def counted(self) -> dict[str, float]:
-        return {
-            f"{sample.labels['webhook']} {sample.labels['code']}": sample.value
-            for family in self.metrics.registry.collect()
-            for sample in family.samples
-            if sample.name == "controller_runtime_webhook_requests_total"
-        }
+MAX_REVIEW = LIMITS.review_bytes
 
     def in_flight(self, path: str) -> float | None:
         name = "controller_runtime_webhook_requests_in_flight"
@@ -111,9 +38,9 @@ async def test_a_review_is_answered_by_the_handler_of_its_path(running: Running)
 
 
 FAILING = {
-    "a handler that raises": ("/broken", "KeyError", "test_server.py broken"),
+    "a handler that raises": ("/broken", "KeyError", "serving.py broken"),
     "an answer that is no JSON": ("/unprintable", "TypeError", "review.py render"),
-    "a handler without an end": ("/recursive", "RecursionError", "test_server.py recursive"),
+    "a handler without an end": ("/recursive", "RecursionError", "serving.py recursive"),
 }
 
 
@@ -137,7 +64,7 @@ async def test_a_failure_of_ours_lets_the_object_through_with_a_warning_a_count_
 
 REFUSED = {
     "no review": ("/echo", b"{}", 400, "the body is not an AdmissionReview\n"),
-    "too long": ("/echo", b" " * (MAX_BODY + 1), 413, "the review is larger than 8388608 bytes\n"),
+    "too long": ("/echo", b" " * (MAX_REVIEW + 1), 413, "the review is larger than 3145728 bytes\n"),
 }
 
 
@@ -148,11 +75,16 @@ async def test_what_is_no_review_is_refused_in_one_line_and_counted(
     assert (await running.post(path, body), running.counted()) == ((code, text), {f"{path} {code}": 1.0})
 
 
-async def test_a_review_of_eight_megabytes_is_taken(running: Running) -> None:
-    assert await running.post("/echo", BODY + b" " * (MAX_BODY - len(BODY))) == (
+async def test_a_review_as_large_as_a_request_to_the_api_server_is_taken(running: Running) -> None:
+    assert await running.post("/echo", BODY + b" " * (MAX_REVIEW - len(BODY))) == (
         200,
         {**ALLOWED, "warnings": ["CREATE"]},
     )
+
+
+async def test_what_is_compressed_is_not_unpacked(running: Running) -> None:
+    status, text = await running.post("/echo", gzip.compress(BODY), **{"Content-Encoding": "gzip"})
+    assert (status, text.partition(":")[0]) == (400, "the body is not JSON")
 
 
 async def test_other_paths_and_methods_are_not_served(running: Running) -> None:
@@ -268,7 +200,7 @@ def _without_line(place: str) -> str:
 
 async def test_an_address_that_is_taken_is_an_error(running: Running, metrics: Metrics) -> None:
     other = AdmissionServer(
-        Address("127.0.0.1", running.port), new_context(), HANDLERS, clock=SystemClock(), metrics=metrics
+        Address("127.0.0.1", running.port), new_context, HANDLERS, clock=SystemClock(), metrics=metrics
     )
     with pytest.raises(ServiceError, match="Address already in use"):
         await other.run(asyncio.Event())

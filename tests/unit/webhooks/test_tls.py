@@ -5,6 +5,7 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,11 +77,13 @@ class Files:
 class Server:
     """A certificate that is looked after, and a server that uses it."""
 
-    def __init__(self, files: Files, trust: ssl.SSLContext, metrics: Metrics) -> None:
+    def __init__(self, files: Files, trust: ssl.SSLContext, metrics: Metrics, client_ca_file: str = "") -> None:
         self.clock = StepClock()
-        self.certificate = Certificate(str(files.cert), str(files.key), clock=self.clock, metrics=metrics)
+        self.certificate = Certificate(
+            str(files.cert), str(files.key), client_ca_file, clock=self.clock, metrics=metrics
+        )
         self.metrics = metrics
-        self._trust = trust
+        self.trust = trust
         self._server = AdmissionServer(
             Address("127.0.0.1", 0),
             self.certificate.context,
@@ -102,7 +105,7 @@ class Server:
         self.polls.append(await self.clock.sleeping.get())
 
     async def connect(self) -> "Connection":
-        return Connection(*await asyncio.open_connection("127.0.0.1", self._server.port, ssl=self._trust))
+        return Connection(*await asyncio.open_connection("127.0.0.1", self._server.port, ssl=self.trust))
 
     async def serial(self) -> str:
         """Which certificate a new client sees."""
@@ -245,3 +248,54 @@ async def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(
         NONE_FOUND,
         ["cannot use the certificate"],
     )
+
+
+def shows(client: trustme.LeafCert | None, ca: trustme.CA) -> ssl.SSLContext:
+    """The context of a client that trusts the CA and shows a certificate of its own."""
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+    if client is not None:
+        client.configure_cert(context)
+    return context
+
+
+async def test_only_clients_of_a_ca_in_the_file_are_served_and_the_file_is_read_again(
+    files: Files, ca: trustme.CA, metrics: Metrics, tmp_path: Path
+) -> None:
+    ours, theirs, client_ca = trustme.CA(), trustme.CA(), tmp_path / "client-ca.crt"
+    clients = {
+        "none": None,
+        "of the serving CA": ca.issue_cert("client"),
+        "ours": ours.issue_cert("client"),
+        "theirs": theirs.issue_cert("client"),
+    }
+    files.write(files.issue())
+    files.put(client_ca, ours.cert_pem.bytes())
+    server = Server(files, shows(clients["ours"], ca), metrics, str(client_ca))
+    await server.start()
+
+    async def served() -> list[str]:
+        found = []
+        for name, client in clients.items():
+            server.trust = shows(client, ca)
+            with suppress(ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
+                connection = await server.connect()
+                try:
+                    await connection.status()
+                    found.append(name)
+                finally:
+                    connection.writer.transport.abort()
+        return found
+
+    open_before = await server.connect()
+    seen = [await served()]
+    for content in (theirs.cert_pem.bytes(), b"", ours.cert_pem.bytes() + theirs.cert_pem.bytes()):
+        files.put(client_ca, content)
+        await server.poll()
+        seen.append(await served())
+    assert (seen, await open_before.status()) == (
+        [["ours"], ["theirs"], ["theirs"], ["ours", "theirs"]],
+        b"HTTP/1.1 400 Bad Request",
+    )
+    open_before.writer.close()
+    await server.stop()

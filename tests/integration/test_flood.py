@@ -1,0 +1,150 @@
+"""The webhook under a flood by strangers: it goes on to decide, and keeps within its memory.
+
+The real process is flooded over TLS; what needs no decision of Kubernetes, the embedded control plane serves as well.
+"""
+
+import asyncio
+import ssl
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+from builders import claim, device_class, toleration_rule
+from cluster import RESERVED, a_pod, as_written
+from planes import unavailable
+from stack import Process, Stack, installed
+from unit.webhooks.reviews import about_pod, review_of
+
+from tollbar.api.webhooks import PODS_PATH
+from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from webhooks.connections import LIMITS, Shed
+
+pytestmark = pytest.mark.timeout(300)
+
+NAMESPACE = "default"
+REVIEWS = 50
+MOST_MEMORY = 512 * 1024 * 1024
+"""The limit of the webhook's container in manifests/base/webhooks/deployment.yaml."""
+
+
+@pytest.fixture
+def flooded(embedded: EmbeddedPlane, tmp_path: Path) -> Iterator["Flooded"]:
+    if not embedded.has_kubectl:
+        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
+    with installed(embedded, tmp_path) as stack:
+        embedded.kubectl.apply(
+            as_written(device_class("gpu.example.com")),
+            as_written(claim("gpu", NAMESPACE).request("gpu.example.com")),
+            as_written(toleration_rule("gpu").cel("claims.size() > 0").giving(RESERVED)),
+        )
+        yield Flooded(stack)
+        embedded.kubectl("delete", "resourceclaim/gpu", "deviceclass/gpu.example.com", "-n", NAMESPACE)
+
+
+class Flooded:
+    """The webhook, the reviews of an API server, and strangers."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.webhook = stack.webhook(log__verbosity=0)
+        self._port = stack.serving
+        self._trust = ssl.create_default_context(cadata=stack.authority.decode())
+        self._trust.check_hostname = False
+
+    async def decided(self, session: aiohttp.ClientSession) -> str:
+        """What becomes of a Pod with a claim for which the rule has a toleration."""
+        pod = as_written(a_pod("web", NAMESPACE).claims("gpu"))
+        request = {**about_pod(pod, namespace=NAMESPACE), "uid": str(uuid.uuid4())}
+        url = f"https://127.0.0.1:{self._port}{PODS_PATH}"
+        body = orjson.dumps(review_of(request))
+        async with session.post(url, data=body, ssl=self._trust, headers={"Connection": "close"}) as answer:
+            response = orjson.loads(await answer.read())["response"]
+        return "decided" if response["uid"] == request["uid"] and response.get("patch") else f"undecided: {response}"
+
+    async def half(self) -> None:
+        """A body of which all but the last byte is sent."""
+        async with self._connected() as (reader, writer):
+            size = LIMITS.review_bytes
+            writer.write(_head(size) + b" " * (size - 1))
+            await reader.read()
+
+    async def oversized(self) -> None:
+        async with self._connected() as (reader, writer):
+            size = 7_600_000
+            writer.write(_head(size) + b" " * size)
+            await reader.read()
+
+    async def costly(self) -> None:
+        """A review that is complete, and becomes as much memory as can be."""
+        async with self._connected() as (reader, writer):
+            filling = (
+                b'{"kind":"AdmissionReview","request":{"uid":"x","object":{"spec":[' + b"{}," * 1_040_000 + b"{}]}}}"
+            )
+            writer.write(_head(len(filling)) + filling)
+            await reader.read()
+
+    async def silent(self) -> None:
+        """A connection without a handshake."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            writer.transport.abort()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._trust)
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+
+def _head(size: int) -> bytes:
+    return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (PODS_PATH.encode(), size)
+
+
+async def again_and_again(send: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        with suppress(OSError):
+            await send()
+
+
+async def until(ask: Callable[[], Awaitable[object]], answer: object) -> None:
+    """Ask again until this is the answer: nothing tells of a change in another process."""
+    while await ask() != answer:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+
+
+def shed(process: Process) -> set[Shed]:
+    """For which of the two reasons connections have been closed."""
+    samples = process.metrics()["tollbar_admission_connections_shed_total"]
+    return {reason for reason in (Shed.CONNECTIONS, Shed.BYTES) if samples[f'reason="{reason}"']}
+
+
+def most_memory(process: Process) -> int:
+    """The largest resident set of the process so far, in bytes (proc_pid_status(5))."""
+    status = Path(f"/proc/{process.child.pid}/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+
+
+async def test_a_flood_costs_no_review_its_decision_and_the_webhook_no_more_than_its_memory(flooded: Flooded) -> None:
+    senders = [flooded.half] * 64 + [flooded.oversized] * 4 + [flooded.costly] * 4 + [flooded.silent] * 300
+    async with aiohttp.ClientSession() as session:
+        await until(lambda: flooded.decided(session), "decided")  # its caches follow
+        async with asyncio.TaskGroup() as flood:
+            running = [flood.create_task(again_and_again(send)) for send in senders]
+            await until(lambda: asyncio.to_thread(shed, flooded.webhook), {Shed.CONNECTIONS, Shed.BYTES})
+            answers = [await flooded.decided(session) for _ in range(REVIEWS)]
+            for task in running:
+                task.cancel()
+    counted = flooded.webhook.metrics()["controller_runtime_webhook_requests_total"]
+    assert (
+        Counter(answers),
+        counted[f'code="413",webhook="{PODS_PATH}"'] > 0,
+        most_memory(flooded.webhook) < MOST_MEMORY,
+    ) == (Counter(decided=REVIEWS), True, True)
