@@ -76,6 +76,34 @@ def test_the_overlay_with_a_configuration_file_that_the_page_shows(render: Rende
     assert config.load(configuration, {}).managed_namespace_selector == {"matchLabels": {"devices": "shared"}}
 
 
+@pytest.mark.usefixtures("installed")
+def test_the_overlays_with_which_the_page_restricts_access(render: Render, kubectl: Kubectl) -> None:
+    page = (MANIFESTS.parent / "docs" / "tasks" / "restrict-access.md").read_text()
+    blocks = [textwrap.dedent(each) for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    policies, clients = (
+        render(each.replace("../manifests/overlays/default", "../default").replace("../manifests/", "../../"))
+        for each in blocks
+        if "kind: Kustomization" in each
+    )
+    kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(policies))
+    (webhook,) = (each for each in clients if name_of(each) == "Deployment tollbar-webhook")
+    pods = webhook["spec"]["template"]["spec"]
+    assert (
+        {name_of(each): each["spec"]["ingress"][0]["from"] for each in policies if each["kind"] == "NetworkPolicy"},
+        pods["containers"][0]["args"][-1],
+        pods["containers"][0]["volumeMounts"][-1]["mountPath"],
+        pods["volumes"][-1]["configMap"]["name"],
+    ) == (
+        {
+            "NetworkPolicy tollbar-webhook": [{"ipBlock": {"cidr": f"10.0.0.{last}/32"}} for last in (10, 11)],
+            "NetworkPolicy tollbar-metrics": [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}],
+        },
+        "--client-ca-file=/etc/tollbar/client-ca/client-ca.crt",
+        "/etc/tollbar/client-ca",
+        "tollbar-client-ca",
+    )
+
+
 @pytest.fixture(scope="module")
 def installed(plane: Any) -> Iterator[str]:
     """What kubectl says when install.yaml is applied, once, to a cluster without us; all is removed afterwards."""
