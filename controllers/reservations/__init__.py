@@ -41,7 +41,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
     """
     store = manager.caches.store
     claims, consumers = store(kinds.CLAIMS_WITH_STATUS), store(kinds.CLAIM_CONSUMERS)
-    templates, workload_claims = store(kinds.TEMPLATES), store(kinds.WORKLOAD_CLAIMS)
+    templates, workload_claims = store(kinds.WHOLE_TEMPLATES), store(kinds.WORKLOAD_CLAIMS)
     server = ServerVersion(manager.client, manager.clock)
     workloads = Workloads(manager.client, clock=manager.clock, rng=manager.rng, metrics=manager.metrics)
     manager.leads("watches of workloads", workloads.run)

@@ -3,7 +3,7 @@
 They raise nothing on well-formed metadata: absent optional fields read as empty.
 """
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Object: TypeAlias = dict[str, Any]
 """An API object, or a part of one, as decoded JSON.  Never mutated once it is in a cache."""
@@ -17,6 +17,15 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+STUB: Final = "stub"
+"""A member that only objects of a cache have, of which parts are left out because they are too large."""
+
+
+def is_stub(obj: Object) -> bool:
+    """Whether the object was too large for the cache: it exists, and decisions must not read what it holds."""
+    return STUB in obj
 
 
 def metadata(obj: Object) -> Object:

@@ -20,7 +20,7 @@ from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.reflector import ListerWatcher, Reflector
+from tollbar.runtime.reflector import PAGE, ListerWatcher, Reflector
 from tollbar.runtime.store import Indexer, Projection, Store, drop_managed_fields
 
 _SILENCE: Final = 300.0
@@ -32,7 +32,8 @@ class Cached:
     """A declared store: the objects that `accepts` lets in, projected by `project`, with these indexes.
 
     `name` tells two stores of one resource apart.  The selectors and the namespace limit what the API server sends.
-    `locate` finds the served version of a resource that has several.
+    `locate` finds the served version of a resource that has several.  `page` is how many objects are listed at once,
+    less for a kind whose objects anybody can make large: a page is in memory as a whole.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Cached:
     label_selector: str = ""
     namespace: str = ""
     locate: Callable[[ListerWatcher], Awaitable[Resource | None]] | None = None
+    page: int = PAGE
 
 
 async def listed(stores: Iterable[Store]) -> None:
@@ -88,6 +90,7 @@ class Caches:
                 field_selector=declared[0].field_selector if len(declared) == 1 else "",
                 label_selector=declared[0].label_selector if len(declared) == 1 else "",
                 namespace=declared[0].namespace if len(declared) == 1 else "",
+                page=min(cached.page for cached in declared),
                 locate=partial(declared[0].locate, client) if declared[0].locate is not None else None,
                 clock=clock,
                 rng=rng,

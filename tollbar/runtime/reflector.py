@@ -84,6 +84,7 @@ class Reflector:
         label_selector: str = "",
         field_selector: str = "",
         locate: Callable[[], Awaitable[Resource | None]] | None = None,
+        page: int = PAGE,
         clock: Clock,
         rng: Random,
         metrics: Metrics,
@@ -95,6 +96,7 @@ class Reflector:
         self._version = ""
         """The latest resourceVersion of list and watch; empty when a list is due."""
         self._namespace = namespace
+        self._page = page
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._clock = clock
         self._rng = rng
@@ -185,7 +187,7 @@ class Reflector:
         while True:
             try:
                 page = await self._client.list(
-                    self._resource, self._namespace, limit=PAGE, continue_=token, **self._selectors
+                    self._resource, self._namespace, limit=self._page, continue_=token, **self._selectors
                 )
             except NotFound:
                 if await self._has_moved():
@@ -199,6 +201,7 @@ class Reflector:
             token = meta.get("continue") or ""
             if not token:
                 break
+            del page  # not in memory beside the next one
         version = str(meta.get("resourceVersion") or "")
         for store in self._stores:
             await self._drop(store, store.absent(seen, version))

@@ -18,13 +18,16 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import orjson
+
 from tollbar.model import managers, resourceversion
-from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.model.objects import STUB, Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.sharing import Path, sharing
 from tollbar.runtime.source import Channel, Delta
 
 _MISSING: Final = object()
+_IDENTITY: Final = ("namespace", "name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
 Projection: TypeAlias = Callable[[Object], Object]
 Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
@@ -43,13 +46,19 @@ class Keep:
     """A projection to the metadata and these members of an object, each an object itself, such as spec and status.
 
     With `managers`, the part of `metadata.managedFields` is kept that `tollbar.model.managers` reads, else nothing.
-    What is at the paths of `shared` is kept in memory once where it is equal.  `|` makes a projection that keeps what
-    either one keeps.
+    What is at the paths of `shared` is kept in memory once where it is equal.
+
+    With `most`, an object of which metadata and spec take more bytes of memory (`footprint`) becomes a stub: nothing is
+    kept of it but its identity, and whole what `anyway` names, members and "metadata".
+
+    `|` makes a projection that keeps what either one keeps.
     """
 
     members: frozenset[str] = frozenset()
     managers: bool = False
     shared: frozenset[Path] = frozenset()
+    most: int | None = None
+    anyway: frozenset[str] = frozenset()
 
     def __call__(self, obj: Object) -> Object:
         meta = metadata(obj)
@@ -58,10 +67,43 @@ class Keep:
         elif "managedFields" in meta:
             meta = {**meta, "managedFields": managers.reduced(obj)}
         kept: Object = {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
+        if self.most is not None and footprint(obj) > self.most:
+            kept = self._stub(kept)
         return sharing(kept, self.shared) if self.shared else kept
 
     def __or__(self, other: "Keep") -> "Keep":
-        return Keep(self.members | other.members, self.managers or other.managers, self.shared | other.shared)
+        return Keep(
+            self.members | other.members,
+            self.managers or other.managers,
+            self.shared | other.shared,
+            *_limits(self, other),
+        )
+
+    def _stub(self, kept: Object) -> Object:
+        meta = metadata(kept)
+        if "metadata" not in self.anyway:
+            meta = {name: meta[name] for name in _IDENTITY if name in meta}
+        members = {member: kept[member] if member in self.anyway else {} for member in self.members}
+        return {"metadata": meta, **members, STUB: True}
+
+
+def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str]]:
+    """`most` and `anyway` of both: what has no limit keeps all that it keeps of an object that is too large, too."""
+    limited = [each.most for each in (one, other) if each.most is not None]
+    if not limited:
+        return None, frozenset()
+    kept = (each.anyway if each.most is not None else each.members | {"metadata"} for each in (one, other))
+    return max(limited), frozenset().union(*kept)
+
+
+def footprint(obj: Object) -> int:
+    """About how many bytes of memory metadata and spec take, without what the API server keeps of field managers.
+
+    From the JSON, since a text of many small values takes up to twenty times its length: its length, and what an object
+    or list, a string and a number take beside their characters.  Within a factor of two of what was measured.
+    """
+    text = orjson.dumps((metadata(drop_managed_fields(obj)), obj.get("spec")))
+    return len(text) + 200 * (text.count(b"{") + text.count(b"[")) + 25 * text.count(b'"') + 30 * text.count(b",")
 
 
 @dataclass(slots=True)

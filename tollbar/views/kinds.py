@@ -14,6 +14,12 @@ from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.store import Indexer, Keep
 
+MOST_BYTES: Final = 1024 * 1024
+"""Of memory for a claim or a template.  All that the API server allows, 32 requests with eight alternatives each, with
+a selector of a hundred characters for each, takes less than half of it; what it stores may take ten times as much."""
+_PAGE: Final = 25
+"""Claims or templates that are listed at once: as large as the API server stores them, they take 40 MB."""
+
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "ownerReferences")
 _CLAIM_STATUS: Final = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
 
@@ -135,16 +141,24 @@ CLAIM_CONSUMERS: Final = Cached(
 """Pods of every phase that refer to claims, about a tenth of each, so that memory grows with the use of claims only."""
 
 CLAIMS: Final = Cached(
-    "claims", resources.RESOURCE_CLAIMS, project=Keep(frozenset({"spec"})), indexers={"class": _classes_of_claim}
+    "claims",
+    resources.RESOURCE_CLAIMS,
+    project=Keep(frozenset({"spec"}), most=MOST_BYTES),
+    indexers={"class": _classes_of_claim},
+    page=_PAGE,
 )
-"""Without their status where nobody needs it, so that a write of the status is no change for controllers of Pods."""
+"""Without their status where nobody needs it, so that a write of the status is no change for controllers of Pods.
+Of what a tenant makes too large only the identity is kept: Pods are not decided by it."""
 
 CLAIMS_WITH_STATUS: Final = replace(
     CLAIMS,
-    project=Keep(frozenset({"spec", "status"}), managers=True),
+    project=Keep(
+        frozenset({"spec", "status"}), managers=True, most=MOST_BYTES, anyway=frozenset({"metadata", "status"})
+    ),
     indexers={**CLAIMS.indexers, "owner": _owner_uid},
 )
-"""With status and field managers, for decisions about reservations; `owner` is the uid of the controlling owner."""
+"""With status and field managers, for decisions about reservations; `owner` is the uid of the controlling owner.
+Patches are made from metadata and status, so both are whole whatever their size."""
 
 CLAIMS_WITH_ALLOCATION: Final = replace(
     CLAIMS,
@@ -174,9 +188,13 @@ POD_GROUPS: Final = Cached(
 TEMPLATES: Final = Cached(
     "templates",
     resources.RESOURCE_CLAIM_TEMPLATES,
-    project=Keep(frozenset({"spec"})),
+    project=Keep(frozenset({"spec"}), most=MOST_BYTES),
     indexers={"class": _classes_of_template},
+    page=_PAGE,
 )
+"""As claims: without what is too large to decide Pods by."""
+WHOLE_TEMPLATES: Final = replace(TEMPLATES, project=Keep(frozenset({"spec"})))
+"""Whatever their size, to make claims from."""
 CLASSES: Final = Cached(
     "classes",
     resources.DEVICE_CLASSES,

@@ -60,7 +60,7 @@ class PackageLookup:
 class ClaimLookup:
     """Implements `tollbar.decide.claims.resourceclaims.Lookup`."""
 
-    KINDS = (kinds.CLAIMS_WITH_STATUS, kinds.TEMPLATES, kinds.CLAIM_CONSUMERS, kinds.POD_GROUPS)
+    KINDS = (kinds.CLAIMS_WITH_STATUS, kinds.WHOLE_TEMPLATES, kinds.CLAIM_CONSUMERS, kinds.POD_GROUPS)
 
     def __init__(self, store: Callable[[Cached], Store]) -> None:
         """`store` is `Caches.store`."""

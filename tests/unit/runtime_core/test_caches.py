@@ -35,14 +35,16 @@ class Cluster:
     def __init__(self, **late: asyncio.Event) -> None:
         self.late = late
         self.lists: dict[str, tuple[str, str]] = {}
+        self.limits: dict[str, int] = {}
         self.watches: dict[str, tuple[str, str, str]] = {}
         self.watching = asyncio.Semaphore(0)
 
     async def list(
-        self, res: Resource, _: str = "", *, field_selector: str = "", label_selector: str = "", **__: Any
+        self, res: Resource, _: str = "", *, field_selector: str = "", label_selector: str = "", limit: int, **__: Any
     ) -> Object:
         assert res.plural not in self.lists, "one list for each resource"
         self.lists[res.plural] = (field_selector, label_selector)
+        self.limits[res.plural] = limit
         if res.plural in self.late:
             await self.late[res.plural].wait()
         return {"metadata": {"resourceVersion": "7"}, "items": [namespace("one")]}
@@ -129,6 +131,15 @@ async def test_a_resource_that_two_stores_read_is_asked_for_once_and_without_sel
         {"pods": ("7", "", ""), "namespaces": ("7", "", "")},
         [1, 1, 0],
     )
+
+
+async def test_a_page_has_as_many_objects_as_the_most_careful_of_those_who_read_the_kind_wants() -> None:
+    few = replace(CLAIMS, name="few", page=10)
+    cluster, caches = Cluster(), declaring(CLAIMS, few, kinds.NAMESPACES)
+    fill(caches, cluster)
+    async with running(caches, cluster):
+        pass
+    assert cluster.limits == {"resourceclaims": 10, "namespaces": 500}
 
 
 async def test_a_declaration_that_is_made_twice_still_uses_its_selectors() -> None:

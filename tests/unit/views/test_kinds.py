@@ -18,28 +18,66 @@ FULL: Object = {
     "spec": {"a": 1},
     "status": {"b": 2},
 }
-PROJECTED: dict[str, tuple[Cached, Object]] = {
-    "metadata and spec of a claim": (kinds.CLAIMS, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
-    "metadata and spec of a template": (kinds.TEMPLATES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
-    "metadata and spec of a class": (kinds.CLASSES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
-    "metadata only of a namespace": (kinds.NAMESPACES, {"metadata": {"name": "a"}}),
+LARGE_PART: Object = {"note": "x" * kinds.MOST_BYTES}
+HUGE: Object = {
+    "metadata": {"name": "a", "uid": "u", "annotations": {"a": "b"}, "labels": {"c": "d"}},
+    "spec": LARGE_PART,
+    "status": {"b": 2},
+}
+PROJECTED: dict[str, tuple[Cached, Object, Object]] = {
+    "metadata and spec of a claim": (kinds.CLAIMS, FULL, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata and spec of a template": (kinds.TEMPLATES, FULL, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata and spec of a class": (kinds.CLASSES, FULL, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata only of a namespace": (kinds.NAMESPACES, FULL, {"metadata": {"name": "a"}}),
     "for the controllers of claims, the status and who wrote what": (
         kinds.CLAIMS_WITH_STATUS,
+        FULL,
         {"metadata": {"name": "a", "managedFields": []}, "spec": {"a": 1}, "status": {"b": 2}},
     ),
-    "metadata and spec of a slice": (kinds.SLICES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
-    "metadata and spec of a taint rule": (kinds.TAINT_RULES, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata and spec of a slice": (kinds.SLICES, FULL, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
+    "metadata and spec of a taint rule": (kinds.TAINT_RULES, FULL, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
     "for allocations, the status of a claim": (
         kinds.CLAIMS_WITH_ALLOCATION,
+        FULL,
         {"metadata": {"name": "a"}, "spec": {"a": 1}, "status": {"b": 2}},
     ),
-    "all but the managed fields of a rule": (kinds.RULES, {**FULL, "metadata": {"name": "a"}}),
+    "the identity of a claim that is too large": (
+        kinds.CLAIMS,
+        HUGE,
+        {"metadata": {"name": "a", "uid": "u"}, "spec": {}, "stub": True},
+    ),
+    "of a claim with a large part that nobody keeps, as ever": (
+        kinds.CLAIMS,
+        {"metadata": {"name": "a", "managedFields": [LARGE_PART]}, "status": LARGE_PART},
+        {"metadata": {"name": "a"}, "spec": {}},
+    ),
+    "the identity of a template that is too large": (
+        kinds.TEMPLATES,
+        HUGE,
+        {"metadata": {"name": "a", "uid": "u"}, "spec": {}, "stub": True},
+    ),
+    "of a claim that is too large, all that controllers of claims read": (
+        kinds.CLAIMS_WITH_STATUS,
+        HUGE,
+        {"metadata": {**HUGE["metadata"]}, "spec": {}, "status": {"b": 2}, "stub": True},
+    ),
+    "a claim that is too large, for allocations": (
+        kinds.CLAIMS_WITH_ALLOCATION,
+        HUGE,
+        {member: HUGE[member] for member in ("metadata", "spec", "status")},
+    ),
+    "a template that is too large, to make claims from": (
+        kinds.WHOLE_TEMPLATES,
+        HUGE,
+        {member: HUGE[member] for member in ("metadata", "spec")},
+    ),
+    "all but the managed fields of a rule": (kinds.RULES, FULL, {**FULL, "metadata": {"name": "a"}}),
 }
 
 
-@pytest.mark.parametrize(("cached", "want"), PROJECTED.values(), ids=PROJECTED)
-def test_projections(cached: Cached, want: Object) -> None:
-    assert cached.project(FULL) == want
+@pytest.mark.parametrize(("cached", "given", "want"), PROJECTED.values(), ids=PROJECTED)
+def test_projections(cached: Cached, given: Object, want: Object) -> None:
+    assert cached.project(given) == want
 
 
 SMALL = pod().claims("a", "b").templates("t").generated("t", "web-t-x").wants({"example.com/gpu": "1"})
@@ -107,6 +145,15 @@ def test_a_projection_that_keeps_more_is_the_union() -> None:
     assert Keep(frozenset({"spec"})) | Keep(frozenset({"status"}), managers=True) == Keep(
         frozenset({"spec", "status"}), managers=True
     )
+
+
+def test_who_needs_whole_templates_has_them_beside_who_does_not_and_both_see_that_they_are_too_large() -> None:
+    for first, second in ((kinds.TEMPLATES, kinds.WHOLE_TEMPLATES), (kinds.WHOLE_TEMPLATES, kinds.TEMPLATES)):
+        caches = Caches()
+        store = caches.store(first)
+        caches.store(second)
+        store.apply(HUGE)
+        assert store.values() == [{"metadata": HUGE["metadata"], "spec": HUGE["spec"], "stub": True}]
 
 
 def test_a_pod_is_found_by_everything_that_concerns_it() -> None:

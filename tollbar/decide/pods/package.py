@@ -4,7 +4,7 @@ A claim that is yet to be generated has a stand-in with its template's spec, whi
 the real claim has count as unknown.
 
 Hazard: nothing but its size limits what a Pod refers to, and everything here shares the event loop: a package of more
-than `MAX_PARTS` is not gathered.
+than `MAX_PARTS` is not gathered, nor is one with a claim or a template of which the caches have only a stub.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from tollbar import wellknown
 from tollbar.decide.pods import alternatives
 from tollbar.model import claims as claim_model
 from tollbar.model import pods
-from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, metadata, spec
+from tollbar.model.objects import Key, Object, annotations_of, is_stub, key_of, labels_of, metadata, spec
 
 MAX_PARTS: Final = 1024
 """Of the Pod, references to claims and resources of its containers; of the package, claims and what their requests
@@ -152,6 +152,8 @@ def _gather(pod: Object, lookup: Lookup) -> _Gathered | None:
         if isinstance(found, Missing):
             gathered.missing[found] = None
             continue
+        if is_stub(found):
+            return None
         claim_name = metadata(found).get("name")
         identity = claim_name or f"/{reference.get('name')}"
         if identity in gathered.claims:
@@ -176,6 +178,7 @@ def _unknown_members(pod: Object) -> Iterator[str]:
 def _claim(
     pod: Object, reference: Object, name: str | claim_model.Unresolved, lookup: Lookup
 ) -> Object | Missing | None:
+    """What stands for a reference; the stub itself of a claim or a template that is too large."""
     namespace = key_of(pod).namespace
     if name is claim_model.Unresolved.NOT_NEEDED:
         return None
@@ -183,15 +186,17 @@ def _claim(
         return Missing("ResourceClaim", f"for {reference.get('name')}: {name.value}")
     template_name = reference.get("resourceClaimTemplateName")
     if isinstance(name, str):
-        claim = _seen(lookup.claim(Key(namespace, name)))
-        if claim is not None and (not template_name or claim_model.owned_by_pod(claim, pod)):
+        claim = lookup.claim(Key(namespace, name))
+        if claim is not None and is_stub(claim):
             return claim
+        if claim is not None and (not template_name or claim_model.owned_by_pod(claim, pod)):
+            return _seen(claim)
         if not template_name:
             return Missing("ResourceClaim", name)
     template = lookup.template(Key(namespace, str(template_name)))
     if template is None:
         return Missing("ResourceClaimTemplate", str(template_name))
-    return _stand_in(template, str(reference.get("name")))
+    return template if is_stub(template) else _stand_in(template, str(reference.get("name")))
 
 
 def _seen(obj: Object | None, *members: str) -> Object | None:

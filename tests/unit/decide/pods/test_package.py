@@ -17,6 +17,9 @@ GPU = device_class("gpu")
 RESOURCE = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 
+HUGE_NOTE = {"example.com/note": "x" * kinds.MOST_BYTES}
+HUGE = claim("gpu").request("gpu").annotated(HUGE_NOTE)
+
 OF_A_STAND_IN = frozenset(
     f"claims.metadata.{member}"
     for member in (
@@ -173,6 +176,20 @@ TABLE: dict[str, tuple[Package, Package]] = {
     "claims to come are made of labels and annotations, too": (
         of(referring(a="gpu", b="gpu", c="gpu"), ML, GPU, TEMPLATE.giving(None, ANNOTATED)),
         Package(referring(a="gpu", b="gpu", c="gpu"), ML, too_large=True),
+    ),
+    "a claim of which there is only a stub": (
+        of(BY_NAME, ML, GPU, HUGE),
+        Package(BY_NAME, ML, too_large=True),
+    ),
+    "a claim of which there is only a stub, for those who read no status": (
+        package.assemble(BY_NAME, PackageLookup.of((ML, GPU, HUGE))),
+        Package(BY_NAME, ML, too_large=True),
+    ),
+    "a template of which there is only a stub": (
+        package.assemble(
+            pod().templates("gpu"), PackageLookup.of((ML, GPU, template("gpu").request("gpu").annotated(HUGE_NOTE)))
+        ),
+        Package(pod().templates("gpu"), ML, too_large=True),
     ),
     "at admission, what is too large has no status either": (
         of(NEARLY.claims("gpu").being_created(), ML, at_admission=True),
