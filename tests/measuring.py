@@ -1,6 +1,7 @@
-"""What evaluations cost."""
+"""What evaluations and processes cost."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -29,3 +30,9 @@ def measure(program: Program, inputs: Mapping[str, Any]) -> Measured:
     with patch.object(closures, "CostTracker", tracker), patch.object(compiled, "CostTracker", tracker):
         answer = program.evaluate(inputs, budget)
     return Measured(answer, -budget.steps, MAX_ALLOCATION - trackers[-1].bytes_left if trackers else 0)
+
+
+def most_memory(pid: int) -> int:
+    """The largest resident set of a process so far, in bytes (proc_pid_status(5))."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])

@@ -16,6 +16,7 @@ import orjson
 import pytest
 from builders import claim, device_class, toleration_rule
 from cluster import RESERVED, a_pod, as_written
+from measuring import most_memory
 from planes import unavailable
 from stack import Process, Stack, installed
 from unit.webhooks.reviews import about_pod, review_of
@@ -126,12 +127,6 @@ def shed(process: Process) -> set[Shed]:
     return {reason for reason in (Shed.CONNECTIONS, Shed.BYTES) if samples[f'reason="{reason}"']}
 
 
-def most_memory(process: Process) -> int:
-    """The largest resident set of the process so far, in bytes (proc_pid_status(5))."""
-    status = Path(f"/proc/{process.child.pid}/status").read_text()
-    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
-
-
 async def test_a_flood_costs_no_review_its_decision_and_the_webhook_no_more_than_its_memory(flooded: Flooded) -> None:
     senders = [flooded.half] * 64 + [flooded.oversized] * 4 + [flooded.costly] * 4 + [flooded.silent] * 300
     async with aiohttp.ClientSession() as session:
@@ -146,5 +141,5 @@ async def test_a_flood_costs_no_review_its_decision_and_the_webhook_no_more_than
     assert (
         Counter(answers),
         counted[f'code="413",webhook="{PODS_PATH}"'] > 0,
-        most_memory(flooded.webhook) < MOST_MEMORY,
+        most_memory(flooded.webhook.child.pid) < MOST_MEMORY,
     ) == (Counter(decided=REVIEWS), True, True)

@@ -1,0 +1,75 @@
+"""Claims as large as the API server stores them: they do not fill the processes, and a Pod with one goes on."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders import claim, device_class, toleration_rule
+from cluster import RESERVED, a_pod, as_written
+from measuring import most_memory
+from planes import unavailable
+from stack import Stack, eventually, installed
+
+from tollbar.api.gates import shipped_gate
+from tollbar.cli import console
+from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.model.objects import Object
+from tollbar.model.resources import RESOURCE_CLAIMS
+
+pytestmark = pytest.mark.timeout(300)
+
+NAMESPACE = "default"
+CLAIMS = 120
+GROWTH = 150 * 1024 * 1024
+"""Bytes for one page of their list; all of them take three times as much."""
+
+
+def large(name: str) -> Object:
+    """A megabyte, in device selectors."""
+    wanted = claim(name, NAMESPACE)
+    for _ in range(32):
+        wanted = wanted.request("gpu.example.com", selectors=tuple(f'device.driver == "{n:07900}"' for n in range(4)))
+    return as_written(wanted)
+
+
+async def create(plane: EmbeddedPlane) -> None:
+    async with console.connected(str(plane.kubeconfig), "test") as admin:
+        for number in range(CLAIMS):
+            await admin.create(RESOURCE_CLAIMS, large(f"large-{number}"))
+
+
+@pytest.fixture
+def stack(embedded: EmbeddedPlane, tmp_path: Path) -> Iterator[Stack]:
+    """With the webhook and the controllers, before there are claims."""
+    if not embedded.has_kubectl:
+        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
+    kubectl = embedded.kubectl
+    with installed(embedded, tmp_path) as stack:
+        kubectl.apply(
+            shipped_gate(),
+            as_written(device_class("gpu.example.com")),
+            as_written(toleration_rule("gpu").cel("claims.size() > 0").giving(RESERVED)),
+        )
+        yield stack
+        kubectl("delete", "pod/web", "deviceclass/gpu.example.com", "-n", NAMESPACE, "--ignore-not-found")
+        kubectl("delete", "--raw", RESOURCE_CLAIMS.path(NAMESPACE))  # one call for all
+
+
+def test_large_claims_take_little_memory_and_a_pod_with_one_goes_on_without_rules_about_claims(stack: Stack) -> None:
+    before = [most_memory(process.child.pid) for process in (stack.webhook(), stack.controllers())]
+    asyncio.run(create(stack.plane))  # type: ignore[arg-type]
+    for process in list(stack.running.values()):
+        process.stop()
+    started = [stack.webhook(), stack.controllers()]
+    grown = [most_memory(process.child.pid) - least for process, least in zip(started, before, strict=True)]
+    stack.register()
+    stack.plane.kubectl.apply(as_written(a_pod("web", NAMESPACE).claims("large-0")))
+    released = "PackageTooLarge: rule gpu"
+    eventually(lambda: released in started[1].log(), what="the controllers release the Pod")
+    pod = stack.plane.kubectl.json("get", "pod", "web", "-n", NAMESPACE)
+    assert (
+        [each < GROWTH for each in grown],
+        pod["spec"].get("schedulingGates", []),
+        RESERVED in pod["spec"].get("tolerations", []),
+    ) == ([True, True], [], False)
