@@ -1,4 +1,4 @@
-"""Serving certificates: a self-signed CA and a leaf for given hosts, as PEM files in a directory.
+"""Serving certificates: a self-signed CA and a leaf for given hosts, as values or as PEM files in a directory.
 
 Files: `tls.crt` and `tls.key` for the server, `ca.crt` (one or several CAs) for whoever verifies it, `ca.key` to renew
 the leaf under the same CA.  ECDSA P-256 everywhere; the CA lives a year, a leaf 30 days and never longer than its CA.
@@ -20,19 +20,17 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tollbar.model.certificates import AUTHORITY_LIFETIME, BACKDATED, LEAF_LIFETIME, Certificate, KeyPair
 
 CA_CERT: Final = "ca.crt"
 CA_KEY: Final = "ca.key"
 TLS_CERT: Final = "tls.crt"
 TLS_KEY: Final = "tls.key"
-
-_CA_LIFETIME: Final = timedelta(days=365)
-_LEAF_LIFETIME: Final = timedelta(days=30)
-_BACKDATED: Final = timedelta(minutes=5)
-_RENEW_AT: Final = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +56,11 @@ def ensure(directory: Path, hosts: Sequence[str], now: float) -> bool:
         return False
     ca = _read_pair(directory / CA_CERT, directory / CA_KEY)
     if ca is None or not _fresh(ca.cert, moment):
-        ca = _new_ca(moment)
+        ca = _new_ca(moment, AUTHORITY_LIFETIME)
         trusted = [ca.cert, *(old for old in bundle if old.not_valid_after_utc > moment)]
         _write(directory / CA_KEY, _pem_key(ca.key), 0o600)
         _write(directory / CA_CERT, b"".join(map(_pem_cert, trusted)), 0o644)
-    leaf = _new_leaf(ca, names, moment)
+    leaf = _new_leaf(ca, names, moment, LEAF_LIFETIME)
     _write(directory / TLS_KEY, _pem_key(leaf.key), 0o600)
     _write(directory / TLS_CERT, _pem_cert(leaf.cert), 0o644)
     return True
@@ -71,6 +69,53 @@ def ensure(directory: Path, hosts: Sequence[str], now: float) -> bool:
 def expiry(path: Path) -> float:
     """When the first certificate of a PEM file expires, in seconds since the epoch.  Raises OSError, ValueError."""
     return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
+
+
+def new_authority(now: float, lifetime: float) -> KeyPair:
+    """A CA that is valid for `lifetime` seconds from now on."""
+    return _value(_new_ca(datetime.fromtimestamp(now, UTC), lifetime))
+
+
+def issue(authority: KeyPair, hosts: Sequence[str], now: float, lifetime: float) -> KeyPair:
+    """A leaf for these hosts that is valid for `lifetime` seconds, and never longer than its CA.
+
+    Raises ValueError for a host that no certificate can name.
+    """
+    ca = _pair(authority.pem.encode(), authority.key.encode())
+    if ca is None:
+        raise ValueError("the authority's key does not belong to its certificate")
+    return _value(_new_leaf(ca, _subject_names(hosts), datetime.fromtimestamp(now, UTC), lifetime))
+
+
+def read_authority(certificate: bytes, key: bytes) -> KeyPair | None:
+    """A CA from PEM; None unless both parts can be read, belong together, and may sign certificates."""
+    pair = _pair(certificate, key)
+    return _value(pair) if pair is not None and _is_ca(pair.cert) else None
+
+
+def read_bundle(pem: bytes) -> tuple[Certificate, ...]:
+    """The certificates in PEM, in their order; none when one of them cannot be read."""
+    try:
+        return tuple(_dated(cert) for cert in x509.load_pem_x509_certificates(pem))
+    except ValueError:
+        return ()
+
+
+def _dated(cert: x509.Certificate) -> Certificate:
+    begins, ends = cert.not_valid_before_utc.timestamp(), cert.not_valid_after_utc.timestamp()
+    return Certificate(_pem_cert(cert).decode(), begins, ends)
+
+
+def _value(pair: _Pair) -> KeyPair:
+    dated = _dated(pair.cert)
+    return KeyPair(dated.pem, dated.begins, dated.ends, _pem_key(pair.key).decode())
+
+
+def _is_ca(cert: x509.Certificate) -> bool:
+    try:
+        return bool(cert.extensions.get_extension_for_class(x509.BasicConstraints).value.ca)
+    except (x509.ExtensionNotFound, ValueError):
+        return False
 
 
 def _subject_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
@@ -90,8 +135,7 @@ def _subject_name(host: str) -> x509.GeneralName:
 
 
 def _fresh(cert: x509.Certificate, moment: datetime) -> bool:
-    start, end = cert.not_valid_before_utc, cert.not_valid_after_utc
-    return start <= moment < start + (end - start) * _RENEW_AT
+    return _dated(cert).is_fresh(moment.timestamp())
 
 
 def _fits(
@@ -118,22 +162,30 @@ def _read_certs(path: Path) -> list[x509.Certificate]:
 def _read_pair(cert_path: Path, key_path: Path) -> _Pair | None:
     """The first certificate of a file with its key; None unless both are there and belong together."""
     try:
-        certs = _read_certs(cert_path)
-        key = serialization.load_pem_private_key(key_path.read_bytes(), password=None)
-    except (FileNotFoundError, ValueError, TypeError):
+        return _pair(cert_path.read_bytes(), key_path.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _pair(cert_pem: bytes, key_pem: bytes) -> _Pair | None:
+    """The first certificate of `cert_pem` with its key; None unless both can be read and belong together."""
+    try:
+        certs = x509.load_pem_x509_certificates(cert_pem)
+        key = serialization.load_pem_private_key(key_pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
     if not certs or not isinstance(key, ec.EllipticCurvePrivateKey) or certs[0].public_key() != key.public_key():
         return None
     return _Pair(certs[0], key)
 
 
-def _new_ca(moment: datetime) -> _Pair:
+def _new_ca(moment: datetime, lifetime: float) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # The serial number in the name tells an old CA from a new one where a bundle holds both.
     serial = x509.random_serial_number()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tollbar-ca-{serial:040x}"[:64])])
     builder = (
-        _builder(name, name, key, moment, moment + _CA_LIFETIME)
+        _builder(name, name, key, moment, moment + timedelta(seconds=lifetime))
         .serial_number(serial)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(ca=True), critical=True)
@@ -142,10 +194,10 @@ def _new_ca(moment: datetime) -> _Pair:
     return _Pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def _new_leaf(ca: _Pair, names: list[x509.GeneralName], moment: datetime) -> _Pair:
+def _new_leaf(ca: _Pair, names: list[x509.GeneralName], moment: datetime, lifetime: float) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tollbar")])
-    end = min(moment + _LEAF_LIFETIME, ca.cert.not_valid_after_utc)
+    end = min(moment + timedelta(seconds=lifetime), ca.cert.not_valid_after_utc)
     builder = (
         _builder(subject, ca.cert.subject, key, moment, end)
         .serial_number(x509.random_serial_number())
@@ -167,7 +219,7 @@ def _builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
-        .not_valid_before(moment - _BACKDATED)
+        .not_valid_before(moment - timedelta(seconds=BACKDATED))
         .not_valid_after(end)
     )
 
