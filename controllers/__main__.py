@@ -7,7 +7,7 @@ several of them share is created here.
 import sys
 from functools import partial
 
-from controllers import claims, gates, mode, reservations, rules, watchdog
+from controllers import certificates, claims, gates, mode, reservations, rules, watchdog
 from tollbar.runtime import config, options, process
 from tollbar.runtime.detection import user_name
 from tollbar.runtime.manager import Manager
@@ -26,6 +26,8 @@ async def setup(manager: Manager) -> None:
     gates.setup(manager, gatherer, matches)
     rules.setup(manager, gatherer, matches)
     watchdog.setup(manager, user=await user_name(manager.client))
+    if manager.configuration.certificates.managed:
+        certificates.setup(manager)
     states = States(manager.metrics)
     if manager.configuration.claims == "Disabled":
         mode.disabled(manager)

@@ -19,8 +19,8 @@ HEADER: Final = """\
 #
 #   kubectl apply --server-side -f install.yaml
 #
-# The image `tollbar:0.1.0` is built from the Dockerfile of this repository and is published nowhere, and the webhook
-# waits for its certificate.  See "Install" in README.md.
+# The image `tollbar:0.1.0` is built from the Dockerfile of this repository and is published nowhere.  See "Install" in
+# README.md.
 """
 
 

@@ -35,7 +35,8 @@ from tollbar.wellknown import SYSTEM_NAMESPACE
 
 ROOT = Path(__file__).parents[1]
 OVERLAY = ROOT / "manifests/overlays/default"
-CEILING = [ROOT / f"manifests/components/ceiling/{kind}.yaml" for kind in ("pods", "resourceclaims", "schedulinggates")]
+CEILED = ("pods", "resourceclaims", "schedulinggates", "secrets", "webhookconfigurations")
+CEILING = [ROOT / f"manifests/components/ceiling/{kind}.yaml" for kind in CEILED]
 SCHEDULER = ROOT / "manifests/components/scheduler"
 CONTROLLERS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-controllers"
 WEBHOOK = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-webhook"

@@ -19,13 +19,17 @@ from webhooks.pods import PodHandler
 from webhooks.review import Handler
 from webhooks.rules import RulesHandler
 from webhooks.server import AdmissionServer
-from webhooks.tls import Certificate
+from webhooks.tls import Certificate, FileCertificate, SignedCertificate
 
 
 async def setup(manager: Manager) -> None:
     gatherer, lease = Gatherer(manager), ControllersLease(manager)
     clock, metrics, serving = manager.clock, manager.metrics, manager.configuration.webhook
-    certificate = Certificate(serving.cert_file, serving.key_file, serving.client_ca_file, clock=clock, metrics=metrics)
+    certificate: Certificate = (
+        FileCertificate(serving.cert_file, serving.key_file, serving.client_ca_file, clock=clock, metrics=metrics)
+        if serving.cert_file
+        else SignedCertificate(manager)
+    )
     manager.background("certificate", certificate.run)
     manager.health.ready("certificate", certificate.problem)
     handlers: dict[str, Handler] = {

@@ -10,6 +10,7 @@ from policies import binding, role, said
 from stack import CEILING, eventually
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
+from tollbar.api.webhooks import at_service, pods_configuration
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
@@ -42,6 +43,12 @@ RIGHTS = [
             "verbs": ["get", "patch", "update"],
         },
         {"apiGroups": ["tollbar.dev"], "resources": ["schedulinggates"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["mutatingwebhookconfigurations"],
+            "verbs": ["get", "patch"],
+        },
     ),
     binding("tried-ceiling", CONTROLLERS, "alice"),
 ]
@@ -69,6 +76,11 @@ ANOTHERS = {
     "metadata": {"name": "quota"},
     "spec": {"gateName": QUOTA, "owners": [CONTROLLERS]},
 }
+CONFIGURATION = {
+    **pods_configuration(at_service(), name="tried-pods"),
+    "metadata": {"name": "tried-pods", "labels": {"app.kubernetes.io/name": "tried"}},
+}
+"""Of a webhook that nobody serves, which fails open."""
 UNUSED = USED | {"metadata": {"name": "unused", "namespace": "default"}}
 
 
@@ -98,20 +110,26 @@ def plane(real_plane: Any) -> Any:
 def ceiling(definitions: None, plane: Any) -> Iterator[Ceiling]:
     kubectl: Kubectl = plane.kubectl
     kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=60s")
-    kubectl.apply(*RIGHTS, HELD, USED, UNUSED)
+    kubectl.apply(*RIGHTS, HELD, USED, UNUSED, CONFIGURATION)
     made = Ceiling(kubectl, kubectl("get", "pod/held", "-n", "default", "-o", "jsonpath={.metadata.uid}"))
     in_use = {"status": {"allocation": ALLOCATED, "reservedFor": [BY_POD | {"uid": made.uid}, BY_JOB]}}
     kubectl(*patching("used", in_use, "--subresource=status"))
     policies = [f"--filename={path}" for path in CEILING]
     kubectl("apply", "--warnings-as-errors", *policies)
-    for name in ("a label of a Pod", "an annotation of a claim", "the SchedulingGate of somebody else"):
+    for name in (
+        "a label of a Pod",
+        "an annotation of a claim",
+        "the SchedulingGate of somebody else",
+        "another Secret",
+        "a label of a webhook configuration",
+    ):
         made.until(ATTEMPTS[name])
     yield made
     kubectl("delete", *policies)
     made.until(ATTEMPTS["a label of a Pod"]._replace(want=""))
     kubectl(*patching("used", {"status": {"allocation": None, "reservedFor": None}}, "--subresource=status"))
     kubectl(*patching("used", {"metadata": {"finalizers": None}}))
-    everything = {"apiVersion": "v1", "kind": "List", "items": [HELD, USED, UNUSED, *RIGHTS[2:]]}
+    everything = {"apiVersion": "v1", "kind": "List", "items": [HELD, USED, UNUSED, CONFIGURATION, *RIGHTS[2:]]}
     kubectl("delete", "--ignore-not-found", "--wait", "-f", "-", stdin=json.dumps(everything))
 
 
@@ -161,6 +179,17 @@ def creates(obj: dict[str, Any], want: str, namespace: str = "default") -> Tried
     return Tried(arguments, want, json.dumps(obj))
 
 
+def of_configuration(*operations: Any, user: str = CONTROLLERS) -> list[str]:
+    where = ["mutatingwebhookconfiguration/tried-pods", "--dry-run=server", f"--as={user}", "--type=json"]
+    return ["patch", *where, "-p", json.dumps(operations)]
+
+
+def a_secret(name: str, type_: str = "Opaque", **data: str) -> dict[str, Any]:
+    # An account is named for the type that needs one; other types may have the annotation as well.
+    meta = {"name": name, "annotations": {"kubernetes.io/service-account.name": "default"}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": type_, "data": data}
+
+
 def restricted(**fields: Any) -> dict[str, Any]:
     """A Pod as Tollbar's namespace accepts it."""
     drops = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -173,6 +202,11 @@ def restricted(**fields: Any) -> dict[str, Any]:
 IMAGE = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.com/other"}]
 TOLERATE = {"op": "add", "path": "/spec/tolerations/-", "value": {"key": "gpu", "operator": "Exists"}}
 LABEL = {"metadata": {"labels": {"tollbar.dev/gate": "held"}}}
+TRUSTED = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "Q0E="}
+ELSEWHERE = {"op": "replace", "path": "/webhooks/0/clientConfig/service/name", "value": "other"}
+EVERYTHING = {"op": "replace", "path": "/webhooks/0/rules/0/resources", "value": ["*"]}
+NARROWER = {"op": "remove", "path": "/webhooks/0/matchConditions"}
+LABELLED = {"op": "add", "path": "/metadata/labels/a", "value": "b"}
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 MADE = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "held-gpu"}]}}
 
@@ -223,6 +257,28 @@ ATTEMPTS = {
     "an allocation": Tried(
         patched({"status": {"allocation": ALLOCATED}}, "--subresource=status", claim="unused"),
         "the controllers allocate no devices",
+    ),
+    "the authorities that a webhook configuration trusts": Tried(of_configuration(TRUSTED), ""),
+    "whom a webhook configuration calls": Tried(of_configuration(ELSEWHERE), "but the authorities that it trusts"),
+    "what a webhook is asked about": Tried(of_configuration(EVERYTHING), "but the authorities that it trusts"),
+    "the conditions of a webhook": Tried(of_configuration(NARROWER), "but the authorities that it trusts"),
+    "one webhook more": Tried(
+        of_configuration(
+            {"op": "add", "path": "/webhooks/-", "value": CONFIGURATION["webhooks"][0] | {"name": "a.b.c"}}
+        ),
+        "but the authorities that it trusts",
+    ),
+    "whom a webhook configuration calls, by another user": Tried(of_configuration(ELSEWHERE, user="alice"), ""),
+    "a label of a webhook configuration": Tried(of_configuration(LABELLED), "nothing in the metadata"),
+    "the Secret of the authority": creates(a_secret("tollbar-webhook-ca", **{"tls.crt": "Q0E="}), "", SYSTEM_NAMESPACE),
+    "another Secret": creates(a_secret("other"), "no Secret but tollbar-webhook-ca", SYSTEM_NAMESPACE),
+    "the token of an account": creates(
+        a_secret("tollbar-webhook-ca", "kubernetes.io/service-account-token"),
+        "no Secret but tollbar-webhook-ca",
+        SYSTEM_NAMESPACE,
+    ),
+    "something else in the Secret": creates(
+        a_secret("tollbar-webhook-ca", other="Q0E="), "nothing in their Secret but authorities", SYSTEM_NAMESPACE
     ),
     "the SchedulingGate of Tollbar": creates(shipped_gate(), ""),
     "the SchedulingGate of somebody else": creates(ANOTHERS, "no gate but tollbar.dev/tolerations"),

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from integration.following import settles, until_it_can_come_back, until_kubectl_knows
+from stack import CEILED
 
 from tollbar.api.gates import shipped_gate
 from tollbar.devplane.kubectl import Kubectl
@@ -126,7 +127,7 @@ def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kub
     again = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
     lines = installed.splitlines()
     assert (len(lines), [line for line in lines if not line.endswith(" serverside-applied")], again) == (
-        33,
+        37,
         [],
         installed,
     )
@@ -164,6 +165,10 @@ RIGHTS = {
     "tollbar-webhook watch tolerationrules.tollbar.dev": True,
     "tollbar-webhook list pods": False,
     "tollbar-webhook get secrets": False,
+    "tollbar-webhook list secrets": False,
+    "tollbar-webhook watch secrets/tollbar-webhook-ca": True,
+    "tollbar-webhook patch secrets/tollbar-webhook-ca": False,
+    "tollbar-webhook patch mutatingwebhookconfigurations.admissionregistration.k8s.io/zz-tollbar-pods": False,
     "tollbar-webhook patch tolerationrules.tollbar.dev/status": False,
     "tollbar-webhook watch leases.coordination.k8s.io/tollbar-controllers": True,
     "tollbar-webhook watch leases.coordination.k8s.io/somebody-else": False,
@@ -186,10 +191,21 @@ RIGHTS = {
     "tollbar-controllers patch workloadclaims.tollbar.dev": False,
     "tollbar-controllers watch statefulsets.apps": True,
     "tollbar-controllers patch statefulsets.apps": False,
+    "tollbar-controllers patch mutatingwebhookconfigurations.admissionregistration.k8s.io/zz-tollbar-pods": True,
+    "tollbar-controllers patch validatingwebhookconfigurations.admissionregistration.k8s.io/zz-tollbar-rules": True,
+    "tollbar-controllers update mutatingwebhookconfigurations.admissionregistration.k8s.io/zz-tollbar-pods": False,
     "tollbar-controllers get secrets": False,
+    "tollbar-controllers list secrets": False,
+    "tollbar-controllers create secrets": True,
+    "tollbar-controllers patch secrets/tollbar-webhook-ca": True,
+    "tollbar-controllers delete secrets/tollbar-webhook-ca": False,
     "tollbar-controllers update leases.coordination.k8s.io/tollbar-controllers": True,
     "tollbar-controllers update leases.coordination.k8s.io/somebody-else": False,
 }
+
+
+NAMED = ("leases", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+"""Kinds of which accounts have rights to single objects."""
 
 
 @pytest.mark.usefixtures("installed")
@@ -198,7 +214,7 @@ def test_rights(kubectl: Kubectl) -> None:
 
 
 def allowed(kubectl: Kubectl, namespace: str, *questions: str) -> list[bool]:
-    """Answers to `ACCOUNT VERB RESOURCE.GROUP[/SUBRESOURCE]` about a namespace's accounts; for leases, `/NAME`."""
+    """Answers to `ACCOUNT VERB RESOURCE.GROUP[/SUBRESOURCE]` about a namespace's accounts; for some, `/NAME`."""
     reviews = [
         {
             "apiVersion": "authorization.k8s.io/v1",
@@ -222,7 +238,7 @@ def attributes(namespace: str, verb: str, resource: str, part: str) -> dict[str,
         "verb": verb,
         "resource": plural,
         "group": group,
-        "name" if plural == "leases" else "subresource": part,
+        "name" if plural in NAMED else "subresource": part,
     }
 
 
@@ -307,15 +323,18 @@ def test_another_namespace_and_prefix_reach_every_place(render: Render) -> None:
     objects = {name_of(obj): obj for obj in render(ELSEWHERE)}
     pods = objects["MutatingWebhookConfiguration zz-acme-zz-tollbar-pods"]["webhooks"][0]
     rules = objects["ValidatingWebhookConfiguration zz-acme-zz-tollbar-rules"]["webhooks"][0]
+    rights = objects["ClusterRole acme-tollbar-certificates"]["rules"]
     service = {"name": "acme-tollbar-webhook", "namespace": "elsewhere"}
     assert {
         "services": [webhook["clientConfig"]["service"] for webhook in (pods, rules)],
         "unmanaged": pods["namespaceSelector"]["matchExpressions"][0]["values"],
+        "writes": [rule["resourceNames"] for rule in rights if rule["verbs"] == ["patch"]],
         "lease calls": objects["FlowSchema acme-tollbar-leader-election"]["spec"]["rules"][0]["subjects"],
         "still in the old namespace": [name for name, obj in objects.items() if "tollbar-system" in str(obj)],
     } == {
         "services": [{**service, "path": "/mutate-pods"}, {**service, "path": "/validate-rules"}],
         "unmanaged": ["kube-system", "elsewhere"],
+        "writes": [["zz-acme-zz-tollbar-pods"], ["zz-acme-zz-tollbar-rules"]],
         "lease calls": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "elsewhere", "name": "*"}}],
         "still in the old namespace": [],
     }
@@ -345,7 +364,7 @@ def test_the_controllers_of_another_installation_declare_the_gate_as_theirs(
         lease["spec"]["holderIdentity"].rpartition("-")[0],
         [gate["spec"] for gate in gates],
     ) == (
-        (30, []),
+        (34, []),
         "tried",
         [shipped_gate(owners=("system:serviceaccount:elsewhere:acme-tollbar-controllers",))["spec"]],
     )
@@ -407,6 +426,37 @@ def test_with_the_admission_policy_there_is_no_webhook_left(render: Render) -> N
     )
 
 
+def test_with_cert_manager_the_controllers_write_no_authority_and_every_name_fits(render: Render) -> None:
+    objects = {name_of(obj): obj for obj in render(ELSEWHERE + "components: [../../components/cert-manager]\n")}
+    certificate = objects["Certificate acme-tollbar-webhook"]["spec"]
+    webhook, controllers = (
+        objects[f"Deployment acme-tollbar-{name}"]["spec"]["template"]["spec"] for name in ("webhook", "controllers")
+    )
+    injected = {
+        obj["kind"]: obj["metadata"].get("annotations") for obj in objects.values() if "WebhookConfig" in obj["kind"]
+    }
+    from_secret = {"cert-manager.io/inject-ca-from-secret": f"elsewhere/{certificate['secretName']}"}
+    assert {
+        "rights": [name for name in objects if name.endswith("tollbar-certificates")],
+        "secrets of the webhook": [r for r in objects["Role acme-tollbar-webhook"]["rules"] if r["apiGroups"] == [""]],
+        "injected": injected,
+        "names": certificate["dnsNames"],
+        "issuer": f"Issuer {certificate['issuerRef']['name']}" in objects,
+        "mounted": webhook["volumes"][0]["secret"]["secretName"] == certificate["secretName"],
+        "reads": webhook["containers"][0]["args"][-2:],
+        "controllers": controllers["containers"][0]["args"][-1],
+    } == {
+        "rights": [],
+        "secrets of the webhook": [],
+        "injected": dict.fromkeys(("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"), from_secret),
+        "names": ["*.elsewhere.svc"],
+        "issuer": True,
+        "mounted": True,
+        "reads": ["--tls-cert-file=/etc/tollbar/tls/tls.crt", "--tls-private-key-file=/etc/tollbar/tls/tls.key"],
+        "controllers": "--no-manage-certificates",
+    }
+
+
 def test_a_ceiling_is_for_the_user_that_the_controllers_have(render: Render) -> None:
     objects = render(ELSEWHERE + "components: [../../components/ceiling]\n")
     user = {"name": "acme-tollbar-controllers", "namespace": "elsewhere", "parameterNotFoundAction": "Allow"}
@@ -415,7 +465,7 @@ def test_a_ceiling_is_for_the_user_that_the_controllers_have(render: Render) -> 
         for each in objects
         if each["kind"] == "ValidatingAdmissionPolicyBinding"
     }
-    assert found == {f"acme-tollbar-ceiling-{kind}": user for kind in ("pods", "resourceclaims", "schedulinggates")}
+    assert found == {f"acme-tollbar-ceiling-{kind}": user for kind in CEILED}
 
 
 def test_replacing_the_claim_controller_is_a_flag_and_rights_of_its_own(render: Render) -> None:

@@ -1,7 +1,8 @@
 """`tollbar certs`: a CA and a serving certificate for the webhook, as files, and into a cluster with `--apply`.
 
-For installations without cert-manager.  The certificate's DNS names and the Secret's namespace come from the Service
-that the webhook configurations name: a kustomization may have renamed or moved everything.
+For installations with the component certificate-files, and for development: by default the controllers keep an
+authority with which the webhook signs its own certificates.  The certificate's DNS names and the Secret's namespace
+come from the Service that the webhook configurations name: a kustomization may have renamed or moved everything.
 
 The configurations get the new CA, beside the previous one, before the Secret gets the new certificate, so that the API
 server can verify the webhook at any moment of a rotation.  A fresh certificate in `--dir` is kept.
@@ -71,6 +72,8 @@ def command(
 
     Writes ca.crt, ca.key, tls.crt and tls.key to --dir; what is there and still fresh is kept.  With --apply the names
     of the installation's Service are added by themselves, and --dir is optional: without it the CA's key is forgotten.
+
+    Only installations with the component certificate-files need it: otherwise certificates renew themselves.
     """
     if not applying and (directory is None or not hosts):
         raise click.UsageError("needs --dir and --host, or --apply")

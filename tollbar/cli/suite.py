@@ -142,6 +142,7 @@ def _plan(directory: Path, kubeconfig: str, admission: str, claims: str) -> _Pla
                 "webhook.port": serving,
                 "webhook.certFile": str(directory / TLS_CERT),
                 "webhook.keyFile": str(directory / TLS_KEY),
+                "certificates.managed": False,
             },
         )
         file = directory / f"{name}.yaml"

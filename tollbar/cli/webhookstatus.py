@@ -101,7 +101,7 @@ def _problems(webhook: Webhook, now: float) -> Iterator[str]:
     if webhook.problem:
         yield webhook.problem
     elif webhook.expires is not None and webhook.expires - now < EXPIRES_SOON:
-        yield f"the certificate expires at {timestamps.time(webhook.expires)}: run `tollbar certs --apply`"
+        yield f"the certificate expires at {timestamps.time(webhook.expires)} and has not been renewed"
     if webhook.endpoints == 0:
         yield f"no ready endpoint for {webhook.address}: look at the Pods of the Deployment tollbar-webhook"
 
@@ -190,7 +190,7 @@ class _Probe:
         address = f"{host}:{port}"
         bundle = config.get("caBundle")
         if not bundle:
-            why = "no CA bundle, so that the webhook cannot be called: run `tollbar certs --apply`"
+            why = "no CA bundle, so that the webhook cannot be called: nobody has written one"
             return Webhook(name, address, why, endpoints=endpoints)
         if _is_loopback(host) and not _is_loopback(urlsplit(self._reading.client.host).hostname or ""):
             return Webhook(name, address, "", "it is on the API server's own machine")

@@ -9,7 +9,7 @@ sentence; every field is used by at least one process.
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tollbar import wellknown
 from tollbar.model import names, selectors
+from tollbar.model.certificates import AUTHORITY_LIFETIME, LEAF_LIFETIME
 from tollbar.model.objects import Object
 
 API_VERSION: Final = f"config.{wellknown.GROUP}/{wellknown.VERSION}"
@@ -130,18 +131,32 @@ class MetricsEndpoint(_Section):
 
 
 class Webhook(_Section):
-    """The admission server; the files are re-read when they change."""
+    """The admission server.  Without files it makes its own certificate (see `certificates`)."""
 
     host: str = ""
     """Which address to listen on; empty means every interface."""
     port: Port = 9443
     """Which port to listen on."""
-    cert_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.crt"
-    """Serving certificate, PEM."""
-    key_file: Annotated[str, Field(min_length=1)] = "/etc/tollbar/tls/tls.key"
+    cert_file: str = ""
+    """Serving certificate, PEM; read again when it changes.  Empty, with `keyFile`: the webhook makes its own."""
+    key_file: str = ""
     """Its private key, PEM."""
     client_ca_file: Annotated[str, Field(alias="clientCAFile")] = ""
     """CAs, PEM: only clients with a certificate that one of them has signed are served.  Empty serves everybody."""
+
+
+class Certificates(_Section):
+    """The authority that signs the webhook's certificates, in the Secret tollbar-webhook-ca of the system namespace."""
+
+    managed: bool = True
+    """Whether the controllers make and renew it, and write it to Tollbar's webhook configurations."""
+    authority_lifetime: Seconds = AUTHORITY_LIFETIME
+    """How long an authority is valid; a new one is made after two thirds of it."""
+    certificate_lifetime: Seconds = LEAF_LIFETIME
+    """How long a serving certificate is valid; each replica of the webhook renews its own after two thirds of it."""
+    pre_publication: Seconds = 60.0
+    """How long a new authority is in the webhook configurations before certificates are signed with it, so that every
+    API server has seen it by then."""
 
 
 class ClientConnection(_Section):
@@ -193,6 +208,7 @@ class Configuration(_Section):
     health: Health = Health()
     metrics: MetricsEndpoint = MetricsEndpoint()
     webhook: Webhook = Webhook()
+    certificates: Certificates = Certificates()
     client_connection: ClientConnection = ClientConnection()
     log: Log = Log()
 
@@ -211,7 +227,9 @@ def load(path: Path | str | None, overrides: Mapping[str, object]) -> Configurat
         configuration = Configuration.model_validate(document)
     except ValidationError as error:
         raise ConfigError(_explained(error)) from None
-    if problems := _contradictions(configuration.leader_election):
+    election, certificates = configuration.leader_election, configuration.certificates
+    problems = (*_contradictions(election), *_unusable_files(configuration.webhook), *_unusable_periods(certificates))
+    if problems:
         raise ConfigError(problems)
     return configuration
 
@@ -257,6 +275,20 @@ def _contradictions(election: LeaderElection) -> tuple[tuple[str, str], ...]:
     if not 0 < election.retry_period < election.renew_deadline:
         found.append(("leaderElection.retryPeriod", "must be more than 0s and less than renewDeadline"))
     return tuple(found)
+
+
+def _unusable_files(webhook: Webhook) -> Iterator[tuple[str, str]]:
+    if bool(webhook.cert_file) != bool(webhook.key_file):
+        missing = "keyFile" if webhook.cert_file else "certFile"
+        yield f"webhook.{missing}", "must be set with the other: a certificate and its key go together"
+
+
+def _unusable_periods(certificates: Certificates) -> Iterator[tuple[str, str]]:
+    """Periods in which a new authority could not take over before the old one ends."""
+    if not certificates.certificate_lifetime:
+        yield "certificates.certificateLifetime", "must be more than 0s"
+    if certificates.pre_publication >= certificates.authority_lifetime / 3:
+        yield "certificates.prePublication", "must be less than a third of authorityLifetime"
 
 
 def _explained(error: ValidationError) -> tuple[tuple[str, str], ...]:

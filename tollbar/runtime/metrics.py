@@ -284,6 +284,11 @@ TABLE: Final[tuple[Metric, ...]] = (
         "gauge",
         "When the serving certificate expires, in seconds since the epoch.",
     ),
+    Metric(
+        "tollbar_certificate_authority_expiry_timestamp_seconds",
+        "gauge",
+        "When the authority that signs serving certificates expires, in seconds since the epoch.",
+    ),
     Metric("tollbar_build_info", "gauge", "1, labelled with the version that runs.", ("version",)),
 )
 

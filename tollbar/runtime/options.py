@@ -88,7 +88,10 @@ SERVING: Final = (
         click.Choice(["Auto", "Gate", "Never"]),
     ),
     Flag(
-        "webhook.certFile", ("--tls-cert-file",), "Serving certificate, PEM; read again when it changes.", click.Path()
+        "webhook.certFile",
+        ("--tls-cert-file",),
+        "Serving certificate, PEM; read again when it changes.  Without it the webhook makes its own.",
+        click.Path(),
     ),
     Flag("webhook.keyFile", ("--tls-private-key-file",), "Its private key, PEM.", click.Path()),
     Flag(
@@ -106,6 +109,12 @@ LEADING: Final = (
         "Complement: reservations of workloads, beside kube-controller-manager's ResourceClaim controller.  Replace: in"
         " its place.  Disabled: neither.",
         click.Choice(["Complement", "Replace", "Disabled"]),
+    ),
+    Flag(
+        "certificates.managed",
+        ("--manage-certificates/--no-manage-certificates",),
+        "Whether to renew the authority of the webhook's certificates, and write it to the webhook configurations.",
+        click.BOOL,
     ),
     *ELECTING,
     *LIMITS,

@@ -228,7 +228,11 @@ WORKLOAD_CLAIMS: Final = Cached(
 WEBHOOKS: Final = Cached(
     "webhooks", resources.MUTATING_WEBHOOK_CONFIGURATIONS, label_selector="app.kubernetes.io/name=tollbar"
 )
-"""Tollbar's own webhook configurations."""
+"""Tollbar's own webhook configurations for Pods."""
+VALIDATING_WEBHOOKS: Final = replace(
+    WEBHOOKS, name="validating webhooks", resource=resources.VALIDATING_WEBHOOK_CONFIGURATIONS
+)
+"""Those for rules."""
 
 
 def lease(name: str, namespace: str) -> Cached:
@@ -240,3 +244,8 @@ def lease(name: str, namespace: str) -> Cached:
         field_selector=f"metadata.name={name}",
         namespace=namespace,
     )
+
+
+def secret(name: str, namespace: str) -> Cached:
+    """One Secret."""
+    return Cached("secret", resources.SECRETS, field_selector=f"metadata.name={name}", namespace=namespace)

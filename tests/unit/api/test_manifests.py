@@ -117,8 +117,23 @@ def test_rights_for_reservations() -> None:
     ]
 
 
-def test_outside_the_cluster_roles_there_is_only_the_lease() -> None:
+def test_rights_for_certificates() -> None:
+    """The two configurations are written under their names alone, which kustomize changes together with theirs."""
+    kinds = {"mutatingwebhookconfigurations": "tollbar-pods", "validatingwebhookconfigurations": "tollbar-rules"}
+    group = {"apiGroups": ["admissionregistration.k8s.io"]}
+    assert of_kind("base/rbac", "ClusterRole")["tollbar-certificates"]["rules"] == [
+        {**group, "resources": ["validatingwebhookconfigurations"], "verbs": ["list", "watch"]},
+        *({**group, "resources": [kind], "resourceNames": [name], "verbs": ["patch"]} for kind, name in kinds.items()),
+    ]
+
+
+def test_outside_the_cluster_roles_there_are_only_the_lease_and_the_authority() -> None:
+    secret = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["tollbar-webhook-ca"]}
     assert [found["rules"] for found in of_kind("base/rbac", "Role").values()] == [
+        [
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+            {**secret, "verbs": ["list", "watch", "patch"]},
+        ],
         [
             {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
             {
@@ -135,6 +150,7 @@ def test_outside_the_cluster_roles_there_is_only_the_lease() -> None:
                 "resourceNames": ["tollbar-controllers"],
                 "verbs": ["list", "watch"],
             },
+            {**secret, "verbs": ["list", "watch"]},
         ],
     ]
 

@@ -118,8 +118,8 @@ PROBLEMS: dict[str, tuple[Status, list[str]]] = {
         webhook(expires=NOW + 6 * 86400),
         [
             (
-                f"zz-tollbar-pods, zz-tollbar-rules: the certificate expires at {timestamps.time(NOW + 6 * 86400)}:"
-                " run `tollbar certs --apply`"
+                f"zz-tollbar-pods, zz-tollbar-rules: the certificate expires at {timestamps.time(NOW + 6 * 86400)}"
+                " and has not been renewed"
             )
         ],
     ),
@@ -366,7 +366,7 @@ async def test_what_is_read() -> None:
                 Webhook(
                     "zz-tollbar-pods",
                     "tollbar-webhook.tollbar-system.svc:443",
-                    "no CA bundle, so that the webhook cannot be called: run `tollbar certs --apply`",
+                    "no CA bundle, so that the webhook cannot be called: nobody has written one",
                     endpoints=0,
                 ),
             ),

@@ -51,8 +51,10 @@ POD_KINDS = {
     "tolerationrules": ("", ""),
     "schedulinggates": ("", ""),
     "mutatingwebhookconfigurations": ("", "app.kubernetes.io/name=tollbar"),
+    "validatingwebhookconfigurations": ("", "app.kubernetes.io/name=tollbar"),
+    "secrets": ("metadata.name=tollbar-webhook-ca", ""),
 }
-ALWAYS = {"controller gates", "controller rules", "controller watchdog", "declare the gate"}
+ALWAYS = {"controller certificates", "controller gates", "controller rules", "controller watchdog", "declare the gate"}
 BESIDE = ALWAYS | {
     "controller reservations",
     "controller workloadclaims",

@@ -71,6 +71,21 @@ WRONG_FIELDS = {
             ("leaderElection.retryPeriod", "must be more than 0s and less than renewDeadline"),
         ],
     ),
+    "a certificate without its key": (
+        {"webhook.certFile": "/a.crt"},
+        [("webhook.keyFile", "must be set with the other: a certificate and its key go together")],
+    ),
+    "periods in which no authority could be followed by another": (
+        {
+            "certificates.authorityLifetime": "30s",
+            "certificates.certificateLifetime": "0s",
+            "certificates.prePublication": "10s",
+        },
+        [
+            ("certificates.certificateLifetime", "must be more than 0s"),
+            ("certificates.prePublication", "must be less than a third of authorityLifetime"),
+        ],
+    ),
     "several mistakes are reported together": (
         {"admission": "no", "log.format": "xml"},
         [("admission", "must be 'Auto', 'Gate' or 'Never'"), ("log.format", "must be 'text' or 'json'")],

@@ -83,6 +83,10 @@ class Running:
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.trust)
 
+    def in_flight(self, path: str) -> float | None:
+        name = "controller_runtime_webhook_requests_in_flight"
+        return self.metrics.registry.get_sample_value(name, {"webhook": path})
+
     def counted(self) -> dict[str, float]:
         return {
             f"{sample.labels['webhook']} {sample.labels['code']}": sample.value

@@ -61,6 +61,7 @@ def test_the_webhook_elects_nobody_and_reads_no_pods() -> None:
             "resourceclaims",
             "resourceclaimtemplates",
             "schedulinggates",
+            "secrets",
             "tolerationrules",
         ],
     )

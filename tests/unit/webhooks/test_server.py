@@ -21,10 +21,6 @@ from webhooks.tls import new_context
 
 MAX_REVIEW = LIMITS.review_bytes
 
-    def in_flight(self, path: str) -> float | None:
-        name = "controller_runtime_webhook_requests_in_flight"
-        return self.metrics.registry.get_sample_value(name, {"webhook": path})
-
 
 @pytest.fixture
 async def running(metrics: Metrics) -> AsyncIterator[Running]:

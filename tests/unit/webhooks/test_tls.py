@@ -4,10 +4,12 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,21 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from managing import Managed
 
+from tollbar.model.certificates import KeyPair
+from tollbar.model.objects import Object
+from tollbar.runtime import certs
 from tollbar.runtime.config import Address
 from tollbar.runtime.metrics import Metrics
+from tollbar.views import authority
+from tollbar.views.authority import Authorities
 from webhooks.review import Answer
 from webhooks.server import AdmissionServer
-from webhooks.tls import POLL_SECONDS, Certificate
+from webhooks.tls import POLL_SECONDS, FileCertificate, SignedCertificate
 
 NONE_FOUND = "no usable certificate has been found"
+DAY = 86_400.0
 EXPIRED = "the certificate has expired"
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 ENCRYPTED_KEY = ec.generate_private_key(ec.SECP256R1()).private_bytes(
@@ -79,7 +88,7 @@ class Server:
 
     def __init__(self, files: Files, trust: ssl.SSLContext, metrics: Metrics, client_ca_file: str = "") -> None:
         self.clock = StepClock()
-        self.certificate = Certificate(
+        self.certificate = FileCertificate(
             str(files.cert), str(files.key), client_ca_file, clock=self.clock, metrics=metrics
         )
         self.metrics = metrics
@@ -299,3 +308,121 @@ async def test_only_clients_of_a_ca_in_the_file_are_served_and_the_file_is_read_
     )
     open_before.writer.close()
     await server.stop()
+
+
+HOST = "anything.tollbar-system.svc"
+
+
+class Signing:
+    """A replica of the webhook without files, with the Secret as it sees it."""
+
+    def __init__(self) -> None:
+        self.clock = StepClock(time.time())
+        self.manager = Managed(clock=self.clock)
+        self.certificate = SignedCertificate(self.manager)
+        self._versions = count(1)
+
+    def store(self, data: Object) -> None:
+        meta = {
+            "name": "tollbar-webhook-ca",
+            "namespace": "tollbar-system",
+            "resourceVersion": str(next(self._versions)),
+        }
+        self.manager.fill([{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}])
+
+    def authority(self, lifetime: float = 365 * DAY) -> KeyPair:
+        """A new one, in the Secret."""
+        made = certs.new_authority(self.clock.time, lifetime)
+        self.store(authority.data_of(Authorities(made)))
+        return made
+
+    def serial(self, trusted: KeyPair) -> str:
+        """Of the certificate that a client gets who trusts this authority and expects HOST."""
+        trust = ssl.create_default_context(cadata=trusted.pem)
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = trust.wrap_bio(to_client, to_server, server_hostname=HOST)
+        server = self.certificate.context().wrap_bio(to_server, to_client, server_side=True)
+        for side in (client, server, client):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        return serial(x509.load_der_x509_certificate(client.getpeercert(binary_form=True) or b""))
+
+    def expires(self) -> float | None:
+        return self.manager.metrics.registry.get_sample_value("tollbar_certificate_expiry_timestamp_seconds")
+
+
+async def test_a_replica_signs_a_certificate_and_serves_it_until_it_is_due() -> None:
+    replica = Signing()
+    replica.clock.time -= 21 * DAY
+    trusted = replica.authority()
+    await replica.certificate.refresh()
+    first, expires = replica.serial(trusted), replica.expires()
+    await replica.certificate.refresh()
+    again = replica.serial(trusted)
+    replica.clock.time += 21 * DAY
+    await replica.certificate.refresh()
+    assert (replica.certificate.problem(), again == first, replica.serial(trusted) != first) == (None, True, True)
+    assert expires == pytest.approx(replica.clock.time + 9 * DAY, abs=1)
+
+
+async def test_another_authority_signs_at_once() -> None:
+    replica = Signing()
+    old = replica.authority()
+    await replica.certificate.refresh()
+    replica.serial(old)
+    new = replica.authority()
+    await replica.certificate.refresh()
+    replica.serial(new)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        replica.serial(old)
+
+
+UNUSABLE: dict[str, Callable[[Signing], object]] = {
+    "the Secret is empty": lambda replica: replica.store({}),
+    "the Secret holds rubbish": lambda replica: replica.store({"tls.crt": "bm8=", "tls.key": "bm8="}),
+    "only the next authority is there": lambda replica: replica.store(
+        authority.data_of(Authorities(None, certs.new_authority(replica.clock.time, DAY)))
+    ),
+    "the authority has expired": lambda replica: replica.authority(lifetime=-1.0),
+}
+
+
+@pytest.mark.parametrize("damage", UNUSABLE.values(), ids=UNUSABLE)
+async def test_what_was_signed_is_served_while_the_authority_is_unusable_which_is_said_once(
+    damage: Callable[[Signing], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    replica = Signing()
+    trusted = replica.authority()
+    await replica.certificate.refresh()
+    first = replica.serial(trusted)
+    damage(replica)
+    await replica.certificate.refresh()
+    await replica.certificate.refresh()
+    said = [record.getMessage() for record in caplog.records]
+    assert (replica.serial(trusted), replica.certificate.problem(), said) == (
+        first,
+        None,
+        ["the Secret has no authority that can be used"],
+    )
+
+
+async def test_without_a_secret_the_replica_is_not_ready() -> None:
+    replica = Signing()
+    await replica.certificate.refresh()
+    assert replica.certificate.problem() == NONE_FOUND
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_the_key_of_a_certificate_is_in_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("a file was made")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", forbidden)
+    replica = Signing()
+    trusted = replica.authority()
+    before = open_files()
+    await replica.certificate.refresh()
+    assert (bool(replica.serial(trusted)), open_files()) == (True, before)
