@@ -80,8 +80,8 @@ async def clients(stack: Stack) -> AsyncGenerator[Stage, None]:
     """The stage for an installation, for as long as the block lasts."""
     controllers = stack.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, "tollbar-controllers")
     async with (
-        console.connected(str(stack.plane.kubeconfig), "benchmark-setup") as admin,
-        console.connected(str(controllers), "benchmark") as peer,
+        console.connected(console.Cluster(str(stack.plane.kubeconfig)), "benchmark-setup") as admin,
+        console.connected(console.Cluster(str(controllers)), "benchmark") as peer,
     ):
         yield Stage(stack, admin, peer)
 

@@ -31,7 +31,7 @@ RULES = [
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
         "resourceNames": ["turn"],
-        "verbs": ["get", "update"],
+        "verbs": ["get", "list", "update"],
     },
 ]
 
@@ -133,6 +133,18 @@ ACCESS: Rows = {
     "is not one to another": (
         lambda api: api.get(LEASES, "other"),
         denied("get", "leases", name="other", group="coordination.k8s.io"),
+    ),
+    "it permits a list of objects of this name": (
+        lambda api: last(api.create(lease()), told(api.page(LEASES, fieldSelector="metadata.name=turn"))),
+        200,
+    ),
+    "but none of others": (
+        lambda api: api.page(LEASES, fieldSelector="metadata.name=other"),
+        denied("list", "leases", name="other", group="coordination.k8s.io"),
+    ),
+    "nor one of all": (
+        lambda api: api.page(LEASES),
+        denied("list", "leases", name="", group="coordination.k8s.io"),
     ),
     "an update that creates needs the right to create": (lambda api: api.replace(lease()), 201),
     "one may ask what one may": (

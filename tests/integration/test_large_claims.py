@@ -34,7 +34,7 @@ def large(name: str) -> Object:
 
 
 async def create(plane: EmbeddedPlane) -> None:
-    async with console.connected(str(plane.kubeconfig), "test") as admin:
+    async with console.connected(console.Cluster(str(plane.kubeconfig)), "test") as admin:
         for number in range(CLAIMS):
             await admin.create(RESOURCE_CLAIMS, large(f"large-{number}"))
 

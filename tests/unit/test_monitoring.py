@@ -133,6 +133,7 @@ def test_there_is_no_page_without_an_alert() -> None:
 UNMOVED = {
     "up",
     "leader_election_master_status",
+    "tollbar_certificate_authority_expiry_timestamp_seconds",
     "tollbar_certificate_expiry_timestamp_seconds",
     "tollbar_overdue_namespaces",
     "tollbar_watch_age_seconds",

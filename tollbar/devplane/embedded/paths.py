@@ -25,6 +25,9 @@ class Target(NamedTuple):
     subresource: str = ""
 
 
+_OF_LISTS: Final = ("list", "watch", "deletecollection")
+
+
 def parse(path: str) -> Target | None:
     """None for a path that is no resource's: discovery above group versions, health, OpenAPI."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
@@ -49,7 +52,14 @@ def action(method: str, path: str, query: Mapping[str, str], target: Target | No
         verb = "delete" if target.name else "deletecollection"
     else:
         verb = _VERBS.get(method, method.lower())
-    return Action(verb, target.group, target.plural, target.subresource, target.namespace, target.name)
+    name = target.name or (_selected_name(query) if verb in _OF_LISTS else "")
+    return Action(verb, target.group, target.plural, target.subresource, target.namespace, name)
+
+
+def _selected_name(query: Mapping[str, str]) -> str:
+    """The name that a list is about: a right to objects of this name permits it."""
+    requirements = (part.partition("=") for part in query.get("fieldSelector", "").split(","))
+    return next((value.removeprefix("=") for field, _, value in requirements if field == "metadata.name"), "")
 
 
 def watches(query: Mapping[str, str]) -> bool:
