@@ -25,6 +25,7 @@ import yaml
 from builders import pod, toleration_rule
 
 from tollbar import wellknown
+from tollbar.api.crds import all_crds
 from tollbar.api.webhooks import PODS_NAME, RULES_NAME, at_url, pods_configuration, rules_configuration
 from tollbar.devplane.kubectl import KubectlError
 from tollbar.devplane.ports import free_ports
@@ -264,8 +265,21 @@ class Stack:
         return "\n".join(f"{name}: {logs[name][max(0, at - 500) : at + 3000]}" for name, at in found.items() if at >= 0)
 
     def uninstall(self) -> None:
-        """Remove the definitions and with them their objects, which others would notice; the rest is inert."""
+        """Remove the definitions and with them their objects, which others would notice; the rest is inert.
+
+        Each kind is listed before: the finalizer of a definition whose storage is not ready conflicts with its own last
+        status, and then waits for a resync, which Kubernetes 1.37 does every five minutes.
+        """
+        for each in all_crds():
+            eventually(lambda kind=each["metadata"]["name"]: self._is_listed(kind), what="the storage is ready")
         self.plane.kubectl("delete", "--wait", "crd", *_OURS)
+
+    def _is_listed(self, kind: str) -> bool:
+        try:
+            self.plane.kubectl("get", kind, "-A", "-o", "name")
+        except KubectlError:
+            return False
+        return True
 
 
 def _patient(configuration: Object) -> Object:
