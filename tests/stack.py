@@ -5,6 +5,7 @@ URLs, since nothing serves the Service here.  Each process is a child that a tes
 log in a file and its metrics readable.
 """
 
+import itertools
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,8 @@ import yaml
 from builders import pod, toleration_rule
 
 from tollbar import wellknown
-from tollbar.api.crds import all_crds
 from tollbar.api.webhooks import PODS_NAME, RULES_NAME, at_url, pods_configuration, rules_configuration
-from tollbar.devplane.kubectl import KubectlError
+from tollbar.devplane.kubectl import Kubectl, KubectlError
 from tollbar.devplane.ports import free_ports
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object
@@ -60,6 +60,24 @@ def eventually(holds: Callable[[], Any], *, seconds: float = 60.0, what: str = "
             raise AssertionError(f"not within {seconds:g} s: {what or holds}")
         time.sleep(0.02)
     return answer
+
+
+def delete_definitions(kubectl: Kubectl) -> None:
+    """Delete our CustomResourceDefinitions and wait until they are gone.
+
+    kube-apiserver looks at one again only every five minutes when its finalizer conflicts with its own last status
+    (apiextensions-apiserver, crd_finalizer), or when somebody else changes the definition.
+    """
+    kubectl("delete", "crd", *_OURS, "--wait=false")
+    for number in itertools.count():
+        try:
+            kubectl("wait", "--for=delete", "crd", *_OURS, "--timeout=5s")
+            return
+        except KubectlError as error:
+            if "timed out" not in str(error):
+                raise
+        with suppress(KubectlError):  # it is gone now
+            kubectl("annotate", "crd", *_OURS, f"tried={number}", "--overwrite")
 
 
 @dataclass
@@ -265,21 +283,8 @@ class Stack:
         return "\n".join(f"{name}: {logs[name][max(0, at - 500) : at + 3000]}" for name, at in found.items() if at >= 0)
 
     def uninstall(self) -> None:
-        """Remove the definitions and with them their objects, which others would notice; the rest is inert.
-
-        Each kind is listed before: the finalizer of a definition whose storage is not ready conflicts with its own last
-        status, and then waits for a resync, which Kubernetes 1.37 does every five minutes.
-        """
-        for each in all_crds():
-            eventually(lambda kind=each["metadata"]["name"]: self._is_listed(kind), what="the storage is ready")
-        self.plane.kubectl("delete", "--wait", "crd", *_OURS)
-
-    def _is_listed(self, kind: str) -> bool:
-        try:
-            self.plane.kubectl("get", kind, "-A", "-o", "name")
-        except KubectlError:
-            return False
-        return True
+        """Remove the definitions and with them their objects, which others would notice; the rest is inert."""
+        delete_definitions(self.plane.kubectl)
 
 
 def _patient(configuration: Object) -> Object:

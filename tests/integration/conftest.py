@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from integration.following import until_kubectl_knows
 from planes import PLANES, unavailable
+from stack import delete_definitions
 
 from tollbar.api import crds
 from tollbar.devplane.kubectl import Kubectl
@@ -30,4 +31,4 @@ def definitions(plane: Any) -> Iterator[None]:
     until_kubectl_knows(kubectl)
     yield
     if not there:
-        kubectl("delete", "--wait", *names)
+        delete_definitions(kubectl)
