@@ -25,10 +25,13 @@ MANY = 100
 
 @pytest.fixture(scope="module")
 def nodes(plane: RealPlane) -> Iterator[BackgroundKubelet]:
-    """`gpu-1`, with devices and an extended resource, which the reader is about to taint."""
+    """`gpu-1`, with devices and an extended resource, which the reader is about to taint.
+
+    There are as many devices as elsewhere: claims of earlier tests may still hold some of the pool of this name.
+    """
     with BackgroundKubelet(plane.kubeconfig) as kubelet:
         kubelet.add_node(NodeSpec("gpu-1", capacity={"example.com/gpu": str(MANY)}))
-        kubelet.publish_devices("gpu-1", "gpu.example.com", [{"name": f"gpu-{index}"} for index in range(4)])
+        kubelet.publish_devices("gpu-1", "gpu.example.com", [{"name": f"gpu-{index}"} for index in range(64)])
         yield kubelet
 
 
@@ -43,9 +46,11 @@ def test_what_the_page_says_is_what_happens(cluster: Cluster, stack: Stack, tmp_
     cluster.create(device_class("gpu.example.com").selecting('device.driver == "gpu.example.com"'))
     reader = Terminal(cluster.kubectl, cluster.namespace, tmp_path, tmp_path)
     for step in steps(PAGE.replace("default/", f"{cluster.namespace}/")):
+        said = ""
 
         def shown(commands: str = step.commands, output: str = step.output) -> bool:
             """Soon: a status is written every 30 seconds, and each command here may be typed twice."""
+            nonlocal said
             said = reader.types(commands)
             if "logs" in commands:  # of Pods, which this control plane does not run
                 said, output = (
@@ -53,7 +58,10 @@ def test_what_the_page_says_is_what_happens(cluster: Cluster, stack: Stack, tmp_
                 )
             return reader.told(output) in reader.told(said)
 
-        eventually(shown, seconds=120, what=f"{step.output}\nafter\n{step.commands}")
+        try:
+            eventually(shown, seconds=120, what=f"{step.output}\nafter\n{step.commands}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nbut\n{said}") from None
     counted, lines = matches(stack, "gpu-nodes")
     assert (counted, len(lines)) == (2.0, 1), "train in Audit, and train-too in force"
 
