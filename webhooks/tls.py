@@ -154,12 +154,12 @@ class SignedCertificate(Certificate):
         if (signer := self._found(now)) is None:
             return
         clients = await asyncio.to_thread(_identity, self._client_ca_file) if self._client_ca_file else None
-        signed = self._signed
-        if signed is not None and signer == self._signer and signed.is_fresh(now):
-            if clients == self._clients:
-                return
-        else:
+        signed, done = self._signed, "read the CAs of clients again"
+        if signed is None or signer != self._signer or not signed.is_fresh(now):
             signed = await asyncio.to_thread(certs.issue, signer, self._hosts, now, self._lifetime)
+            done = "signed a certificate"
+        elif clients == self._clients:
+            return
         self._signer, self._signed, self._clients = signer, signed, clients
         try:
             context = await asyncio.to_thread(self._load, signed)
@@ -168,7 +168,7 @@ class SignedCertificate(Certificate):
             _log.error("cannot use the CAs of clients", extra=extra)
             return
         self._serve(context, signed.ends)
-        _log.info("signed a certificate", extra={"hosts": self._hosts, "expires": timestamps.time(signed.ends)})
+        _log.info(done, extra={"hosts": self._hosts, "expires": timestamps.time(signed.ends)})
 
     def _load(self, signed: KeyPair) -> ssl.SSLContext:
         with _file_of(signed) as path:

@@ -316,9 +316,9 @@ HOST = "anything.tollbar-system.svc"
 class Signing:
     """A replica of the webhook without files, with the Secret as it sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, client_ca_file: str = "") -> None:
         self.clock = StepClock(time.time())
-        self.manager = Managed(clock=self.clock)
+        self.manager = Managed(clock=self.clock, **{"webhook.clientCAFile": client_ca_file})
         self.certificate = SignedCertificate(self.manager)
         self._versions = count(1)
 
@@ -426,3 +426,31 @@ async def test_the_key_of_a_certificate_is_in_no_file(monkeypatch: pytest.Monkey
     before = open_files()
     await replica.certificate.refresh()
     assert (bool(replica.serial(trusted)), open_files()) == (True, before)
+
+
+async def test_a_signed_certificate_stays_when_the_cas_of_clients_are_read_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    file = tmp_path / "client-ca.crt"
+    await asyncio.to_thread(trustme.CA().cert_pem.write_to_path, file)
+    replica = Signing(str(file))
+    replica.authority()
+    contexts = []
+    for content in (None, None, trustme.CA().cert_pem.bytes(), b"rubbish"):
+        if content is not None:
+            await asyncio.to_thread(file.write_bytes, content)
+        await replica.certificate.refresh()
+        contexts.append(replica.certificate.context())
+    first, second, third, fourth = contexts
+    assert (first is second, second is third, third is fourth, third.verify_mode) == (
+        True,
+        False,
+        True,
+        ssl.CERT_REQUIRED,
+    )
+    assert [record.getMessage() for record in caplog.records if "certif" in record.name or "tls" in record.name] == [
+        "signed a certificate",
+        "read the CAs of clients again",
+        "cannot use the CAs of clients",
+    ]
