@@ -21,7 +21,7 @@ from tollbar.views.takeover import Takeover
 
 async def setup(manager: Manager) -> None:
     """Set up all controllers of the configured mode."""
-    gatherer = Gatherer(manager)
+    gatherer = Gatherer(manager.caches.store, manager.configuration)
     matches = Matches(manager.caches.store(kinds.PENDING_PODS))
     gates.setup(manager, gatherer, matches)
     rules.setup(manager, gatherer, matches)

@@ -70,7 +70,7 @@ class Managed(Manager):
     def gatherer(self, engine: Any = None, managed_namespaces: Object | None = None) -> Gatherer:
         selector = {"managed_namespace_selector": managed_namespaces or {}}
         self.configuration = self.configuration.model_copy(update=selector)
-        return Gatherer(self, engine or FakeEngine())
+        return Gatherer(self.caches.store, self.configuration, engine or FakeEngine())
 
     def fill(self, objects: Iterable[Object]) -> None:
         """Into every store of the kind that has been declared; all of them count as listed from here on."""

@@ -23,7 +23,7 @@ from webhooks.tls import Certificate, FileCertificate, SignedCertificate
 
 
 async def setup(manager: Manager) -> None:
-    gatherer, lease = Gatherer(manager), ControllersLease(manager)
+    gatherer, lease = Gatherer(manager.caches.store, manager.configuration), ControllersLease(manager)
     clock, metrics, serving = manager.clock, manager.metrics, manager.configuration.webhook
     certificate: Certificate = (
         FileCertificate(serving.cert_file, serving.key_file, serving.client_ca_file, clock=clock, metrics=metrics)

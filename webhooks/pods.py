@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tollbar.decide.pods import admission
 from tollbar.decide.pods.admission import AdmissionFacts, AdmissionPlan
 from tollbar.decide.pods.scope import AdmissionMode
-from tollbar.model.objects import Object, key_of, metadata
+from tollbar.model.objects import Object, key_of
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.source import Delta
 from tollbar.views.gatherer import Gatherer
@@ -45,17 +45,7 @@ class PodHandler:
         return Answer(patch=plan.patch, warnings=plan.warnings)
 
     def gather(self, pod: Object) -> AdmissionFacts:
-        gatherer = self._gatherer
-        return AdmissionFacts(
-            package=gatherer.package(pod, at_admission=True),
-            rules=gatherer.ruleset.rules,
-            engine=gatherer.ruleset.engine,
-            selector=gatherer.ruleset.selector,
-            mode=self._mode,
-            managed=gatherer.is_managed(metadata(pod)["namespace"]),
-            ready=gatherer.synced,
-            gating=gatherer.gate_policy().usable and self._releasing(),
-        )
+        return self._gatherer.admission_facts(pod, self._mode, releasing=self._releasing())
 
     def _on_rule(self, delta: Delta) -> None:
         if delta.new is None and delta.old is not None:

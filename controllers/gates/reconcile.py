@@ -45,20 +45,10 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
 
 def gather(key: Key, deps: Deps) -> GateFacts | None:
     """The facts about this Pod, None when it has been decided about and is gone or has got a node."""
-    gatherer = deps.gatherer
     pod = deps.pods.get(key) or deps.matches.departed(key)
     if pod is None:
         return None
-    return GateFacts(
-        package=gatherer.package(pod),
-        rules=gatherer.ruleset.rules,
-        engine=gatherer.ruleset.engine,
-        selector=gatherer.ruleset.selector,
-        managed=gatherer.is_managed(key.namespace),
-        policy=gatherer.gate_policy(),
-        ready=gatherer.synced,
-        refusal=deps.refusals.of(pod),
-    )
+    return deps.gatherer.gate_facts(pod, deps.refusals.of(pod))
 
 
 def _tell_matches(key: Key, plan: GatePlan, deps: Deps) -> None:

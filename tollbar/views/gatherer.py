@@ -1,16 +1,20 @@
 """Facts for decisions about Pods: packages, the rules in force, managed namespaces, and the gate's policy."""
 
+from collections.abc import Callable
 from typing import Final
 
 from tollbar import cel, wellknown
 from tollbar.api.gates import parse_gate
 from tollbar.api.types import SchedulingGate
 from tollbar.cel import CelEngine
+from tollbar.decide.pods.admission import AdmissionFacts
+from tollbar.decide.pods.gates import GateFacts, Refusal
 from tollbar.decide.pods.package import Package, assemble
-from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, AdmissionMode, GatePolicy
 from tollbar.model import conditions, pods, selectors
 from tollbar.model.objects import Object, key_of, labels_of
-from tollbar.runtime.manager import Manager
+from tollbar.runtime.caches import Cached
+from tollbar.runtime.config import Configuration
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 from tollbar.views.lookup import PackageLookup
@@ -22,9 +26,10 @@ _NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 class Gatherer:
     """Gathers facts about Pods from the stores that it declares."""
 
-    def __init__(self, manager: Manager, engine: CelEngine | None = None) -> None:
-        """`engine` is the configured one unless given."""
-        store, configuration = manager.caches.store, manager.configuration
+    def __init__(
+        self, store: Callable[[Cached], Store], configuration: Configuration, engine: CelEngine | None = None
+    ) -> None:
+        """`store` is `Caches.store`; `engine` is the configured one unless given."""
         self.lookup = PackageLookup(store)
         self.rules = store(kinds.RULES)
         self.gates = store(kinds.GATES)
@@ -45,6 +50,32 @@ class Gatherer:
         """Whether all stores have synced; remembered, since it is read for every Pod."""
         self._synced = self._synced or all(store.synced.is_set() for store in self.stores)
         return self._synced
+
+    def admission_facts(self, pod: Object, mode: AdmissionMode, *, releasing: bool) -> AdmissionFacts:
+        """About a Pod that is being created; `releasing` is whether a controller is there to release what is gated."""
+        return AdmissionFacts(
+            package=self.package(pod, at_admission=True),
+            rules=self.ruleset.rules,
+            engine=self.ruleset.engine,
+            selector=self.ruleset.selector,
+            mode=mode,
+            managed=self.is_managed(key_of(pod).namespace),
+            ready=self.synced,
+            gating=self.gate_policy().usable and releasing,
+        )
+
+    def gate_facts(self, pod: Object, refusal: Refusal | None = None) -> GateFacts:
+        """About a Pod that exists; `refusal` is the last one of its release, if there was one."""
+        return GateFacts(
+            package=self.package(pod),
+            rules=self.ruleset.rules,
+            engine=self.ruleset.engine,
+            selector=self.ruleset.selector,
+            managed=self.is_managed(key_of(pod).namespace),
+            policy=self.gate_policy(),
+            ready=self.synced,
+            refusal=refusal,
+        )
 
     def package(self, pod: Object, *, at_admission: bool = False) -> Package:
         return assemble(pod, self.lookup, at_admission=at_admission)

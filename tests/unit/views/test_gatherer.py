@@ -110,7 +110,7 @@ def test_a_package_is_gathered_from_the_stores() -> None:
 
 def test_a_process_gathers_by_its_configuration() -> None:
     manager = Managed(systemNamespace="toll", managedNamespaceSelector=TEAM_A)
-    given = Gatherer(manager)
+    given = Gatherer(manager.caches.store, manager.configuration)
     manager.fill([namespace("a").labelled(team="a"), namespace("b"), namespace("toll").labelled(team="a")])
     manager.fill([toleration_rule("r").cel("pod.metadata.name == 'x'")])
     managed = [given.is_managed(name) for name in ("a", "b", "toll")]

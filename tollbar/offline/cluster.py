@@ -1,0 +1,228 @@
+"""The copy: objects in stores, and the decisions about Pods on them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
+from typing import Final, TypeAlias
+
+from tollbar.cel import CelEngine
+from tollbar.decide.pods import admission, gates, matching
+from tollbar.decide.pods.admission import AdmissionPlan
+from tollbar.decide.pods.gates import GatePlan
+from tollbar.decide.pods.matching import Evaluator, Verdict
+from tollbar.decide.pods.package import Package
+from tollbar.decide.rules.rule import Rule
+from tollbar.model import resources
+from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.model.resources import Resource
+from tollbar.offline.scheduling import OfflineScheduler
+from tollbar.runtime import config
+from tollbar.runtime.caches import Cached, Caches
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.config import Configuration
+from tollbar.runtime.store import Store
+from tollbar.scheduler.config.types import SchedulerConfiguration
+from tollbar.views import kinds
+from tollbar.views.gatherer import Gatherer
+
+PODS: Final = Cached("whole pods", resources.PODS)
+"""Every Pod, whole, whatever its phase."""
+_OTHERS: Final = (
+    PODS,
+    kinds.CLAIMS_WITH_STATUS,
+    kinds.TEMPLATES,
+    kinds.POD_GROUPS,
+    kinds.WORKLOAD_CLAIMS,
+    Cached("deployments", resources.DEPLOYMENTS),
+    Cached("priority classes", resources.PRIORITY_CLASSES),
+    Cached("mutating webhooks", resources.MUTATING_WEBHOOK_CONFIGURATIONS),
+)
+"""Kept besides what the decisions and the scheduler read: what says who is in charge of a Pod."""
+_DEFAULT_NAMESPACE: Final = "default"
+_GroupKind: TypeAlias = tuple[str, str]
+
+
+class Cluster:
+    """A copy of a cluster.
+
+    `unknown` says of each kind that could not be read, by its name such as ResourceSlice, why: such a kind is empty
+    here, and what follows from that is not known.  `left_out` has the objects of kinds that nobody here reads, or of
+    versions that they are not read in.
+
+    `now` is the time of the copy, in epoch seconds: ages count from it.  `configuration` is that of Tollbar's
+    processes, `scheduler_configuration` that of the scheduler: kube-scheduler's defaults unless given.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Object] = (),
+        *,
+        unknown: Mapping[str, str] | None = None,
+        now: float | None = None,
+        configuration: Configuration | None = None,
+        scheduler_configuration: SchedulerConfiguration | None = None,
+        engine: CelEngine | None = None,
+    ) -> None:
+        self.unknown = dict(unknown or {})
+        self.now = SystemClock().now() if now is None else now
+        self.configuration = configuration or config.load(None, {})
+        self.left_out: list[Object] = []
+        self._objects: dict[tuple[_GroupKind, Key], Object] = {}
+        self._caches = Caches()
+        self._declared: dict[Resource, list[Cached]] = {}
+        self.gatherer = Gatherer(self.store, self.configuration, engine)
+        self.scheduler = OfflineScheduler(self.store, lambda: self.now, scheduler_configuration)
+        election = self.configuration.leader_election
+        self.lease = kinds.lease(election.lease_name, self.configuration.system_namespace)
+        """The declaration of the controllers' Lease."""
+        for cached in (*_OTHERS, self.lease):
+            self.store(cached)
+        self._stores: defaultdict[_GroupKind, list[Store]] = defaultdict(list)
+        for store in self._caches.stores.values():
+            self._stores[store.resource.group, store.resource.kind].append(store)
+            store.synced.set()
+        for obj in objects:
+            self.put(obj)
+
+    # What is in it.
+
+    def store(self, cached: Cached) -> Store:
+        """The store of this declaration; all are declared while the Cluster is made."""
+        known = self._declared.setdefault(cached.resource, [])
+        if cached not in known:
+            known.append(cached)
+        return self._caches.store(cached)
+
+    @property
+    def declared(self) -> Mapping[Resource, Sequence[Cached]]:
+        """The kinds that are kept, each with the declarations of its stores."""
+        return self._declared
+
+    def objects(self, resource: Resource | None = None) -> list[Object]:
+        """The objects as they were given, all of them or those of one resource, in the order of kind and key."""
+        wanted = None if resource is None else (resource.group, resource.kind)
+        return [obj for (kind, _), obj in sorted(self._objects.items(), key=_place) if wanted in (None, kind)]
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        """The object as it was given."""
+        return self._objects.get(((resource.group, resource.kind), Key(namespace, name)))
+
+    def knows(self, *resources: Resource) -> bool:
+        """Whether all of these kinds could be read."""
+        return not any(each.kind in self.unknown for each in resources)
+
+    def put(self, obj: Object) -> Object:
+        """Add or replace an object; the answer is the object as it is kept: with namespace and uid, which files lack.
+
+        One of a kind that is not kept goes to `left_out`.
+        """
+        kind, version = _kind_of(obj)
+        stores = self._stores.get(kind)
+        if not stores or not _is_read(stores[0].resource, version):
+            self.left_out.append(obj)
+            return obj
+        obj = _identified(obj, stores[0].resource)
+        for store in stores:
+            store.apply(obj)
+        self._objects[kind, key_of(obj)] = obj
+        return obj
+
+    def remove(self, obj: Object) -> None:
+        """Forget the object of this kind, namespace and name; nothing to do if there is none."""
+        kind, _ = _kind_of(obj)
+        known = self._objects.pop((kind, _key_of(obj, self._stores[kind])), None)
+        if known is not None:
+            for store in self._stores[kind]:
+                store.remove(known)
+
+    @contextmanager
+    def changed(self, *, put: Iterable[Object] = (), without: Iterable[Object] = ()) -> Iterator[None]:
+        """The copy with these objects put in and those removed, as long as the block lasts."""
+        put, without = tuple(put), tuple(without)
+        before = [(obj, self._known(obj)) for obj in (*without, *put)]
+        for obj in without:
+            self.remove(obj)
+        for obj in put:
+            self.put(obj)
+        try:
+            yield
+        finally:
+            for obj, known in reversed(before):
+                if known is None:
+                    self.remove(obj)
+                else:
+                    self.put(known)
+
+    def _known(self, obj: Object) -> Object | None:
+        kind, _ = _kind_of(obj)
+        return self._objects.get((kind, _key_of(obj, self._stores[kind])))
+
+    # What Tollbar decides.
+
+    @cached_property
+    def rules(self) -> Mapping[str, Rule]:
+        """The rules that compile and are not disabled, by name."""
+        return {rule.name: rule for rule in self.gatherer.ruleset.rules}
+
+    def package(self, pod: Object) -> Package:
+        """The Pod with its claims and classes, and what of them is missing."""
+        return self.gatherer.package(pod)
+
+    def gate_plan(self, pod: Object) -> GatePlan:
+        """What the controllers decide about this Pod at the time of the copy.
+
+        Refusals by other admission are not known here: see the Pod's Events.
+        """
+        return gates.decide(self.gatherer.gate_facts(pod), self.now)
+
+    def admission_plan(self, pod: Object, *, releasing: bool = True) -> AdmissionPlan:
+        """What the webhook decides when this Pod is created.
+
+        `releasing`: whether a controller is there to release what is gated.
+        """
+        mode = self.configuration.admission
+        return admission.decide(self.gatherer.admission_facts(pod, mode, releasing=releasing))
+
+    def verdicts(self, pod: Object) -> Mapping[str, Verdict]:
+        """What every rule in scope says of this Pod, by the rule's name: in force or in Audit.
+
+        A rule that is not here does not compile, is disabled, or its `namespaceSelector` leaves the Pod out.
+        """
+        ruleset, package = self.gatherer.ruleset, self.package(pod)
+        evaluator = Evaluator(package, ruleset.engine, ruleset.selector, matching.IN_THE_CONTROLLER)
+        in_order = sorted(ruleset.rules, key=lambda rule: (rule.mode != "Enforce", rule.name))
+        return {rule.name: evaluator.verdict(rule) for rule in in_order if rule.in_scope(package.namespace)}
+
+
+def _kind_of(obj: Object) -> tuple[_GroupKind, str]:
+    """Group and kind, and the version."""
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    return (group, str(obj.get("kind"))), version
+
+
+def _is_read(resource: Resource, version: str) -> bool:
+    """Whether objects of this version have the fields that are read; of two kinds, no version differs in those."""
+    return version == resource.version or resource in (resources.DEVICE_TAINT_RULES, resources.POD_GROUPS)
+
+
+def _key_of(obj: Object, stores: Iterable[Store]) -> Key:
+    namespace, name = key_of(obj)
+    return Key((namespace or _DEFAULT_NAMESPACE) if any(each.resource.namespaced for each in stores) else "", name)
+
+
+def _identified(obj: Object, resource: Resource) -> Object:
+    """The object with what the API server would give it, and what caches and claims know it by."""
+    meta = metadata(obj)
+    given: Object = {}
+    if resource.namespaced and not meta.get("namespace"):
+        given["namespace"] = _DEFAULT_NAMESPACE
+    if not meta.get("uid"):
+        given["uid"] = "/".join(filter(None, (resource.plural, meta.get("namespace") or "", str(meta.get("name")))))
+    return {**obj, "metadata": {**meta, **given}} if given else obj
+
+
+def _place(item: tuple[tuple[_GroupKind, Key], Object]) -> tuple[str, ...]:
+    (group_kind, key), _ = item
+    return tuple(chain(group_kind, key))
