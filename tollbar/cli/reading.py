@@ -25,11 +25,13 @@ class Reading:
         *,
         field_selector: str = "",
         keep: Callable[[Object], bool] = lambda _obj: True,
+        project: Callable[[Object], Object] = lambda obj: obj,
     ) -> list[Object] | None:
-        """The objects that `keep` wants, none of a kind that is not served; None when they may not be read."""
+        """What `project` leaves of the objects that `keep` wants, none of a kind that is not served; None when they may
+        not be read."""
         try:
             every = pager.every(self.client, resource, namespace, field_selector=field_selector)
-            return [obj async for obj in every if keep(obj)]
+            return [project(obj) async for obj in every if keep(obj)]
         except NotFound:
             return []
         except Forbidden as error:

@@ -1,0 +1,133 @@
+"""A ClusterDump: a copy of a cluster as a file, or as a directory with a file for each kind.
+
+A file is one JSON object, a header and `items` as a List of the API has them, laid out with one item on each line: so
+that two dumps can be compared with `diff`, lines can be found with `grep`, and a fault has a line.  The files of a
+directory have the same header.  Of a kind in `unread` nothing is known; any other kind is complete.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from tollbar.cli.manifests import Unreadable
+from tollbar.cli.reduction import KINDS
+from tollbar.model.fields import quoted
+from tollbar.model.objects import Object, key_of
+
+GROUP: Final = "dump.tollbar.dev"
+API_VERSION: Final = f"{GROUP}/v1"
+KIND: Final = "ClusterDump"
+_MODE: Final = 0o600
+"""Names, labels and annotations of everything in the cluster are not for everybody on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDump:
+    """`taken` is RFC 3339.  `unread` has the API server's words by the kind that may not be read."""
+
+    taken: str
+    items: Sequence[Object]
+    unread: dict[str, str]
+
+    @property
+    def header(self) -> Object:
+        return {"apiVersion": API_VERSION, "kind": KIND, "taken": self.taken, "unread": self.unread}
+
+
+def in_order(items: Iterable[Object]) -> list[Object]:
+    """By kind, namespace and name."""
+    place = {kind: number for number, kind in enumerate(KINDS)}
+    return sorted(items, key=lambda obj: (place[obj["kind"]], *key_of(obj)))
+
+
+def write(dump: ClusterDump, target: Path) -> None:
+    """Write it to a file, or a file for each kind into a directory, whole or not at all.  Raises OSError."""
+    if not target.is_dir():
+        _replace(target, encoded(dump))
+        return
+    for each in target.glob("*.json"):
+        if each.stem in _stems():
+            each.unlink()
+    for kind, items in groupby(dump.items, key=lambda obj: str(obj["kind"])):
+        part = ClusterDump(dump.taken, list(items), dump.unread)
+        _replace(target / f"{KINDS[kind].resource.plural}.json", encoded(part))
+
+
+def encoded(dump: ClusterDump) -> Iterator[bytes]:
+    """The lines of the file."""
+    yield orjson.dumps(dump.header)[:-1] + b',"items":[\n'
+    last = len(dump.items) - 1
+    for number, item in enumerate(dump.items):
+        yield orjson.dumps(item, option=orjson.OPT_SORT_KEYS) + (b"\n" if number == last else b",\n")
+    yield b"]}\n"
+
+
+def read(source: Path) -> ClusterDump:
+    """The dump in a file or in a directory.  Raises Unreadable, with file and line."""
+    try:
+        files = sorted(source.glob("*.json")) if source.is_dir() else [source]
+        parts = [decoded(str(each), each.read_bytes()) for each in files]
+    except OSError as error:
+        raise Unreadable(f"{error.filename}: {error.strerror}") from error
+    if not parts:
+        raise Unreadable(f"{source}: no file of a dump (*.json) is in this directory")
+    unread = {kind: why for part in parts for kind, why in part.unread.items()}
+    return ClusterDump(parts[0].taken, in_order(item for part in parts for item in part.items), unread)
+
+
+def decoded(shown: str, text: bytes) -> ClusterDump:
+    """The dump in this text; `shown` is the name of its file.  Raises Unreadable, with file and line."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(f"{shown}:{error.lineno}:{error.colno}: not a dump: {error.msg}") from None
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        kind = found.get("kind") if isinstance(found, dict) else None
+        raise Unreadable(
+            f"{shown}:1: not a dump, which has the kind {KIND}" + (f", not {quoted(kind)}" if kind else "")
+        )
+    if found.get("apiVersion") != API_VERSION:
+        version = quoted(found.get("apiVersion"))
+        raise Unreadable(f"{shown}:1: a dump of the version {version}; this program reads {API_VERSION}")
+    items, unread = found.get("items"), found.get("unread") or {}
+    if not isinstance(items, list) or not isinstance(unread, dict):
+        raise Unreadable(f"{shown}:1: a dump has a list of items, and what is unread by kind")
+    for number, item in enumerate(items):
+        if problem := _problem(item):
+            raise Unreadable(f"{shown}:{number + 2}: {problem}")
+    return ClusterDump(str(found.get("taken") or ""), items, {str(kind): str(why) for kind, why in unread.items()})
+
+
+def is_dump(text: bytes | str) -> bool:
+    """Whether a file is meant to be a dump, of whatever version."""
+    start = text[:200]
+    return GROUP in (start if isinstance(start, str) else start.decode(errors="replace"))
+
+
+def _problem(item: Any) -> str:
+    kind = item.get("kind") if isinstance(item, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        return f"the kind {quoted(kind)} is not one of a dump"
+    members = [item.get(name) for name in ("metadata", "spec", "status")]
+    if not isinstance(members[0], dict) or not isinstance(members[0].get("name"), str):
+        return f"a {kind} without metadata.name"
+    if not all(isinstance(each, dict | None) for each in members):
+        return f"spec and status of a {kind} are objects"
+    return ""
+
+
+def _stems() -> set[str]:
+    return {kind.resource.plural for kind in KINDS.values()}
+
+
+def _replace(target: Path, lines: Iterable[bytes]) -> None:
+    """As one change: who reads the file meanwhile sees the old one."""
+    new = target.with_name(f".{target.name}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as file:
+        file.writelines(lines)
+    new.replace(target)
