@@ -2,7 +2,8 @@
 
 The library reads kubeconfigs, exec plugins and service accounts, and sets TLS up.
 
-Invariants: credentials and CA certificates are read again every minute; there is one session, with keep-alive.
+Invariants: credentials and CA certificates are read again every minute; there is one session, with keep-alive; keys and
+certificates that a kubeconfig or an exec plugin contains are never written to a disk (on Linux).
 Hazards: credentials that cannot be read again stay in use; a CA that was trusted once stays trusted until the process
 ends.
 """
@@ -11,6 +12,8 @@ import asyncio
 import logging
 import os
 import ssl
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +23,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
 from kubernetes.aio.config.kube_config import KubeConfigLoader
 
 from tollbar.runtime.clock import Clock
@@ -34,6 +37,41 @@ _IDLE_SECONDS: Final = 75.0
 """How long an idle connection is kept: the API server closes it after 90."""
 _POOL: Final = 0
 """No limit of connections: `Client` bounds its calls itself."""
+_KEPT: Final = 32
+"""How many keys and certificates are in memory at once: those that a kubeconfig has, and some that were renewed."""
+
+
+class _MemoryFiles:
+    """Files without a place on any disk (memfd_create(2)), for what OpenSSL reads from files only.
+
+    The library writes keys and certificates to temporary files and deletes them when the process ends, which a process
+    that is killed does not do, and which needs a directory that can be written to.
+    """
+
+    def __init__(self) -> None:
+        self._descriptors: OrderedDict[bytes, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def path(self, content: str | bytes, _directory: str | None = None, *_: object) -> str:
+        """A path by which this process reads the content, while it is among those that were asked for last."""
+        data = content.encode() if isinstance(content, str) else content
+        with self._lock:
+            if data not in self._descriptors:
+                self._descriptors[data] = self._write(data)
+            self._descriptors.move_to_end(data)
+            while len(self._descriptors) > _KEPT:
+                os.close(self._descriptors.popitem(last=False)[1])
+            return f"/proc/self/fd/{self._descriptors[data]}"
+
+    @staticmethod
+    def _write(data: bytes) -> int:
+        descriptor = os.memfd_create("tollbar")
+        os.pwrite(descriptor, data, 0)
+        return descriptor
+
+
+if hasattr(os, "memfd_create"):
+    kube_config._create_temp_file_with_content = _MemoryFiles().path
 
 
 class Access:

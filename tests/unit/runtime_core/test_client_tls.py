@@ -2,9 +2,12 @@
 
 import asyncio
 import gc
+import os
 import socket
 import ssl
+import tempfile
 import threading
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
@@ -61,21 +64,21 @@ async def ask(client: Client) -> Any:
     return orjson.loads(await client.raw("GET", "/whoami"))
 
 
-async def connected(port: int | None, directory: Path, clock: Any) -> Client:
-    """With the certificates of this directory."""
-    config = {
+def kubeconfig(port: int | None, authority: dict[str, str], user: dict[str, str]) -> dict[str, Any]:
+    return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "test",
-        "clusters": [
-            {
-                "name": "test",
-                "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": "ca.crt"},
-            }
-        ],
-        "users": [{"name": "test", "user": {"client-certificate": "tls.crt", "client-key": "tls.key"}}],
+        "clusters": [{"name": "test", "cluster": {"server": f"https://127.0.0.1:{port}", **authority}}],
+        "users": [{"name": "test", "user": user}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     }
+
+
+async def connected(port: int | None, directory: Path, clock: Any) -> Client:
+    """With the certificates of this directory."""
+    user = {"client-certificate": "tls.crt", "client-key": "tls.key"}
+    config = kubeconfig(port, {"certificate-authority": "ca.crt"}, user)
     path = directory / "config"
     await asyncio.to_thread(path.write_bytes, orjson.dumps(config))
     return await Client.connect(kubeconfig=str(path), metrics=Metrics(), user_agent="t", clock=clock)
@@ -129,6 +132,28 @@ async def test_a_client_certificate_that_is_rotated(
     second = await ask(client)
     await client.close()
     assert [first["certificate"], second["certificate"]] == ["one", "two"]
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs files in memory, as Linux has them")
+async def test_what_a_kubeconfig_contains_is_written_nowhere(
+    secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key in a temporary file stays there when the process is killed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    path, trusted = tmp_path / "config", {"certificate-authority-data": b64encode(authority.cert_pem.bytes()).decode()}
+    seen = []
+    for name in ("one", "two"):
+        identity = authority.issue_cert(common_name=name)
+        user = {
+            "client-certificate-data": b64encode(identity.cert_chain_pems[0].bytes()).decode(),
+            "client-key-data": b64encode(identity.private_key_pem.bytes()).decode(),
+        }
+        await asyncio.to_thread(path.write_bytes, orjson.dumps(kubeconfig(secure.port, trusted, user)))
+        client = await Client.connect(kubeconfig=str(path), metrics=Metrics(), user_agent="t", clock=clock)
+        clock.time += 60  # the credentials are read again
+        seen.append((await ask(client))["certificate"])
+        await client.close()
+    assert seen == ["one", "two"]
 
 
 @pytest.fixture
