@@ -38,6 +38,8 @@ _log: Final = logging.getLogger(__name__)
 
 _RESERVE: Final = 0.2
 """The share of the shutdown timeout that is reserved for the phases after one that hangs."""
+_IDENTITY: Final = "tollbar"
+"""For kopf's peering, which is off; without it kopf asks for the name of the user, whom /etc/passwd may not know."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -73,6 +75,7 @@ async def run(
             standalone=True,
             clusterwide=True,
             stop_flag=leave,
+            identity=_IDENTITY,  # type: ignore[arg-type]  # a NewType of str, which kopf does not export
         )
     except Exception:
         _log.exception("kopf failed")
