@@ -20,8 +20,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from integration.following import settles, until_it_can_come_back, until_kubectl_knows
+from planes import since
 from stack import CEILED
 
+import tollbar
 from tollbar.api.gates import shipped_gate
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.runtime import config
@@ -309,6 +311,92 @@ def verbs_of(kubectl: Kubectl, role: str) -> list[str]:
 def test_install_yaml_is_the_default_overlay(kubectl: Kubectl) -> None:
     header = runpy.run_path(str(MANIFESTS.parent / "scripts" / "render_install.py"))["HEADER"]
     assert (MANIFESTS / "install.yaml").read_text() == header + kubectl("kustomize", str(DEFAULT))
+
+
+OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
+EVERY_OBJECT = {
+    "app.kubernetes.io/name": "tollbar",
+    "app.kubernetes.io/instance": "tollbar",
+    "app.kubernetes.io/version": tollbar.__version__,
+    "app.kubernetes.io/part-of": "tollbar",
+    "app.kubernetes.io/managed-by": "kustomize",
+}
+"""The recommended labels, but for component, which each object has of its own."""
+
+
+def test_every_object_of_every_component_has_the_recommended_labels(render: Render) -> None:
+    alone = {"admission-policy", "certificate-files", "pod-rules"}  # they remove or change what others would look at
+    names = sorted({path.name for path in (MANIFESTS / "components").iterdir()} - alone)
+    everything = render(ELSEWHERE + f"components: [{', '.join(f'../../components/{name}' for name in names)}]\n")
+    policies = render(ELSEWHERE + "components: [../../components/admission-policy]\n")
+    lacking = [
+        name_of(each)
+        for each in [*everything, *policies]
+        if not EVERY_OBJECT.items() <= (labels := each["metadata"]["labels"]).items()
+        or ("app.kubernetes.io/component" not in labels and each["kind"] != "Namespace")
+    ]
+    pods = [each["spec"]["template"]["metadata"]["labels"] for each in everything if each["kind"] == "Deployment"]
+    images = {
+        each["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each in everything
+        if "template" in each.get("spec", {})
+    }
+    assert (lacking, [EVERY_OBJECT.items() <= labels.items() for labels in pods], images) == (
+        [],
+        [True] * 3,
+        {f"tollbar:{tollbar.__version__}"},
+    )
+
+
+SHAPES: dict[str, tuple[dict[str, int], list[dict[str, int]], list[str]]] = {
+    "default": ({"controllers": 2, "webhook": 2}, [{"minAvailable": 1}] * 2, ["--log-format=json"] * 2),
+    "ha": ({"controllers": 2, "webhook": 3}, [{"maxUnavailable": 1}] * 2, ["--log-format=json"] * 2),
+    "minimal": ({"controllers": 1, "webhook": 1}, [], ["--claims=Disabled", "--log-format=json"]),
+    "dev": ({"controllers": 1, "webhook": 1}, [], ["--v=4"] * 2),
+    "policy-only": ({"controllers": 2}, [{"minAvailable": 1}], ["--no-manage-certificates"]),
+}
+"""By overlay: replicas, budgets for disruptions, and the last argument of each process."""
+
+
+def test_every_overlay_has_the_replicas_that_it_says(kubectl: Kubectl) -> None:
+    found = {}
+    for overlay in OVERLAYS:
+        objects = list(yaml.safe_load_all(kubectl("kustomize", str(MANIFESTS / "overlays" / overlay))))
+        deployments = [each["spec"] for each in objects if each["kind"] == "Deployment"]
+        found[overlay] = (
+            {each["template"]["spec"]["containers"][0]["name"]: each["replicas"] for each in deployments},
+            [
+                {key: value for key, value in each["spec"].items() if "vailable" in key}
+                for each in objects
+                if each["kind"] == "PodDisruptionBudget"
+            ],
+            [each["template"]["spec"]["containers"][0]["args"][-1] for each in deployments],
+        )
+    assert found == SHAPES
+
+
+def test_tolerations_only_needs_no_rights_to_claims_and_workloads(kubectl: Kubectl) -> None:
+    rendered = yaml.safe_load_all(kubectl("kustomize", str(MANIFESTS / "overlays" / "minimal")))
+    bound = [each for each in rendered if each["kind"] == "ClusterRole" and "controllers" in each["metadata"]["name"]]
+    (rules,) = (each["rules"] for each in bound)
+    written = {resource for rule in rules if {"create", "patch"} & set(rule["verbs"]) for resource in rule["resources"]}
+    assert written == {"pods", "schedulinggates", "tolerationrules/status", "schedulinggates/status", "events"}
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    "overlay",
+    ["ha", "minimal", "dev", pytest.param("policy-only", marks=since("1.36", "it serves no MutatingAdmissionPolicy"))],
+)
+def test_every_overlay_is_accepted_where_the_default_is_installed(overlay: str, kubectl: Kubectl) -> None:
+    directory = str(MANIFESTS / "overlays" / overlay)
+    said = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", directory).splitlines()
+    theirs = list(yaml.safe_load_all(kubectl("kustomize", directory)))
+    default = {name_of(each) for each in yaml.safe_load_all((MANIFESTS / "install.yaml").read_text())}
+    if added := [each for each in theirs if name_of(each) not in default]:
+        kubectl("delete", "--wait", "-f", "-", stdin=yaml.safe_dump_all(added))
+    kubectl("apply", "--server-side", "-f", str(MANIFESTS / "install.yaml"))
+    assert (len(said), [line for line in said if not line.endswith(" serverside-applied")]) == (len(theirs), [])
 
 
 ELSEWHERE = """

@@ -86,7 +86,10 @@ def _crd(
     }
     return {
         **CUSTOM_RESOURCE_DEFINITIONS.type_meta,
-        "metadata": {"name": f"{served.plural}.{served.group}", "labels": {"app.kubernetes.io/name": "tollbar"}},
+        "metadata": {
+            "name": f"{served.plural}.{served.group}",
+            "labels": {"app.kubernetes.io/name": "tollbar", "app.kubernetes.io/component": "crds"},
+        },
         "spec": {
             "group": served.group,
             "scope": "Namespaced" if served.namespaced else "Cluster",
