@@ -1,6 +1,6 @@
 """Tollbar's processes beside a real control plane, as they run in a cluster: under their own ServiceAccounts.
 
-The manifests of overlays/default are applied as they are; only the webhook configurations are pointed at loopback
+The manifests of an overlay are applied as they are; only the webhook configurations are pointed at loopback
 URLs, since nothing serves the Service here.  Each process is a child that a test may kill, restart or double, with its
 log in a file and its metrics readable.
 """
@@ -35,7 +35,7 @@ from tollbar.runtime import certs, config
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
 ROOT = Path(__file__).parents[1]
-OVERLAY = ROOT / "manifests/overlays/default"
+OVERLAYS = ROOT / "manifests/overlays"
 CEILED = ("pods", "resourceclaims", "schedulinggates", "secrets", "webhookconfigurations")
 CEILING = [ROOT / f"manifests/components/ceiling/{kind}.yaml" for kind in CEILED]
 SCHEDULER = ROOT / "manifests/components/scheduler"
@@ -147,6 +147,7 @@ class Stack:
 
     plane: RealPlane
     directory: Path
+    overlay: str = "default"
     running: dict[str, Process] = field(default_factory=dict)
     serving: int = 0
     authority: bytes = b""
@@ -163,11 +164,11 @@ class Stack:
     def apply(self) -> None:
         """The manifests, as far as the plane serves their kinds: without Deployments it runs nothing anyway."""
         if "apps/v1" in self.plane.kubectl("api-versions").split():
-            self.plane.kubectl("apply", "--server-side", "-k", str(OVERLAY))
+            self.plane.kubectl("apply", "--server-side", "-k", str(OVERLAYS / self.overlay))
             # Whatever is tested: the controllers never need more than the ceiling leaves them.
             self.plane.kubectl("apply", "--server-side", *(f"--filename={path}" for path in CEILING))
             return
-        rendered = yaml.safe_load_all(self.plane.kubectl("kustomize", str(OVERLAY)))
+        rendered = yaml.safe_load_all(self.plane.kubectl("kustomize", str(OVERLAYS / self.overlay)))
         served = [each for each in rendered if each["kind"] not in _RUNNING]
         self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(served))
 
@@ -294,8 +295,8 @@ def _patient(configuration: Object) -> Object:
 
 
 @contextmanager
-def installed(plane: RealPlane, directory: Path) -> Iterator[Stack]:
-    stack = Stack(plane, directory)
+def installed(plane: RealPlane, directory: Path, overlay: str = "default") -> Iterator[Stack]:
+    stack = Stack(plane, directory, overlay)
     stack.install()
     try:
         yield stack
