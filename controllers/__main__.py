@@ -7,7 +7,7 @@ several of them share is created here.
 import sys
 from functools import partial
 
-from controllers import certificates, claims, gates, mode, reservations, rules, watchdog
+from controllers import certificates, claims, gates, mode, reservations, rules, swaps, watchdog
 from tollbar.runtime import config, options, process
 from tollbar.runtime.detection import user_name
 from tollbar.runtime.manager import Manager
@@ -37,6 +37,7 @@ async def setup(manager: Manager) -> None:
     if takeover is not None:
         claims.setup(manager, takeover)
     reservations.setup(manager, takeover, states, oscillations)
+    swaps.setup(manager, gatherer)
     mode.setup(manager, takeover, states, oscillations)
 
 

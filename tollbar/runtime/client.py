@@ -24,8 +24,8 @@ import orjson
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from tollbar.model.objects import Object, metadata
-from tollbar.model.resources import Resource
+from tollbar.model.objects import Object, key_of, metadata, uid_of
+from tollbar.model.resources import PODS, Resource
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import (
     ApiError,
@@ -226,6 +226,20 @@ class Client:
             options["gracePeriodSeconds"] = grace_period_seconds
         await self.raw("DELETE", res.path(namespace, name), orjson.dumps(options))
 
+    async def evict(self, pod: Object) -> None:
+        """Ask for the Pod's graceful deletion by the eviction API (policy/v1), which honours PodDisruptionBudgets.
+
+        A budget that does not allow it is a TooManyRequests, another Pod of that name a Conflict.
+        """
+        key, uid = key_of(pod), uid_of(pod)
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        await self.raw("POST", PODS.path(key.namespace, key.name, "eviction"), orjson.dumps(eviction))
+
     async def served(self, group_version: str) -> set[str]:
         """The plural names that discovery lists for `v1` or `group/version`; empty when it is not served."""
         prefix = "/apis/" if "/" in group_version else "/api/"
@@ -381,7 +395,7 @@ class Client:
     def _refusal(self, method: str, response: aiohttp.ClientResponse, body: bytes) -> ApiError:
         asked = _seconds(response.headers.get("Retry-After"))
         error = error_from_answer(response.status, body, method=method, retry_after=asked)
-        if isinstance(error, TooManyRequests) and asked is not None:
+        if isinstance(error, TooManyRequests) and asked is not None and not error.by_disruption_budget:
             self._pause.extend(min(asked, LONGEST_PAUSE))
         if isinstance(error, Unauthorized):
             self._access.reload_soon()

@@ -195,6 +195,10 @@ class Configuration(_Section):
     claims: Literal["Complement", "Replace", "Disabled"] = "Complement"
     """Complement works beside kube-controller-manager's ResourceClaim controller, on reservations of workloads; Replace
     does that one's work too, and it must not run; Disabled leaves ResourceClaims alone."""
+    on_unjustified_toleration: Literal["Report", "Evict"] = "Report"
+    """What becomes of a Pod that got tolerations by other claims than it runs with.  Report tells of it, by an Event, a
+    line in the log and a metric; Evict evicts it as well, for which the controllers need the right.  With `claims:
+    Disabled` nobody looks at bound Pods."""
     system_namespace: Annotated[str, _valid(names.dns_label)] = wellknown.SYSTEM_NAMESPACE
     """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched.  In a Pod, $POD_NAMESPACE
     says it (`tollbar.runtime.options`)."""

@@ -113,6 +113,12 @@ class Gone(ApiError):
 class TooManyRequests(ApiError):
     """429: refused before the call had any effect; `retry_after` is always set."""
 
+    @property
+    def by_disruption_budget(self) -> bool:
+        """Whether a PodDisruptionBudget refused an eviction (policy/v1, DisruptionBudgetCause): the API server is not
+        busy, and other calls need not wait."""
+        return any(cause.get("reason") == "DisruptionBudget" for cause in self.details.get("causes") or ())
+
 
 class ServerError(ApiError):
     """5xx."""

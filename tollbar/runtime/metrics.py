@@ -256,6 +256,18 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("rule", "via"),
     ),
     Metric(
+        "tollbar_tolerations_unjustified_total",
+        "counter",
+        "Tolerations of running Pods that a rule gave for other claims than they run with.",
+        ("rule",),
+    ),
+    Metric(
+        "tollbar_evictions_total",
+        "counter",
+        "Evictions of such Pods by result: evicted, budget (a PodDisruptionBudget does not allow it yet) or failed.",
+        ("result",),
+    ),
+    Metric(
         "tollbar_rule_matches_total",
         "counter",
         "Pods that a rule was found to match, in Audit or in force: each once for a generation of the rule.",

@@ -111,6 +111,13 @@ LEADING: Final = (
         click.Choice(["Complement", "Replace", "Disabled"]),
     ),
     Flag(
+        "onUnjustifiedToleration",
+        ("--on-unjustified-toleration",),
+        "A Pod runs with tolerations that it got by other claims than it runs with.  Report: tell.  Evict: evict it,"
+        " too.",
+        click.Choice(["Report", "Evict"]),
+    ),
+    Flag(
         "certificates.managed",
         ("--manage-certificates/--no-manage-certificates",),
         "Whether to renew the authority of the webhook's certificates, and write it to the webhook configurations.",

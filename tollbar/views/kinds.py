@@ -7,11 +7,13 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from tollbar import wellknown
 from tollbar.decide.pods.package import is_too_large
 from tollbar.model import claims, pods, resources, workloads
-from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec
+from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec
 from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
+from tollbar.runtime.sharing import sharing
 from tollbar.runtime.store import Indexer, Keep
 
 MOST_BYTES: Final = 1024 * 1024
@@ -20,20 +22,42 @@ a selector of a hundred characters for each, takes less than half of it; what it
 _PAGE: Final = 25
 """Claims or templates that are listed at once: as large as the API server stores them, they take 40 MB."""
 
+_LONGEST_RECORD: Final = 2048
+"""Bytes: some fifteen tolerations.  The Pod's author may write there what they like, up to 256 KiB."""
+_SHARED_RECORD: Final = frozenset({("metadata", "annotations"), ("spec", "initContainers"), ("spec", "containers")})
+"""The Pods of one rule have equal records, those of one workload equal containers."""
+
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "ownerReferences")
 _CLAIM_STATUS: Final = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
 
 
 def _claim_consumer(pod: Object) -> Object:
-    """The fields that decisions about claims read: about a tenth of the Pod."""
+    """The fields that decisions about claims read, about a tenth of the Pod; of one that Tollbar gave tolerations, also
+    what tells whether they are justified."""
     meta, body, status = metadata(pod), spec(pod), pod.get("status") or {}
-    return {
+    kept = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
         "spec": {name: body[name] for name in ("nodeName", "resourceClaims", "schedulingGroup") if name in body},
         "status": {name: status[name] for name in _CLAIM_STATUS if name in status},
     }
+    record = annotations_of(pod).get(wellknown.ANNOTATION_PROVENANCE)
+    return _with_record(kept, pod, record) if record and len(record) <= _LONGEST_RECORD else kept
+
+
+def _with_record(kept: Object, pod: Object, record: str) -> Object:
+    """With the record of what Tollbar added, when the Pod was created, and the extended resources of its containers."""
+    kept["metadata"] |= {
+        "annotations": {wellknown.ANNOTATION_PROVENANCE: record},
+        "creationTimestamp": metadata(pod).get("creationTimestamp"),
+    }
+    if any(pods.extended_resources(pod)):
+        for name in ("initContainers", "containers"):
+            containers = spec(pod).get(name) or ()
+            kept["spec"][name] = [{"resources": each.get("resources") or {}} for each in containers]
+    shared: Object = sharing(kept, _SHARED_RECORD)
+    return shared
 
 
 def _is_pending(pod: Object) -> bool:

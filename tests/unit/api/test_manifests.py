@@ -64,6 +64,7 @@ def test_rights_of_the_processes() -> None:
         "tollbar-controllers": sorted(
             [
                 *watched,
+                "get core/pods",
                 "list core/pods",
                 "watch core/pods",
                 "patch core/pods",

@@ -57,6 +57,7 @@ POD_KINDS = {
 ALWAYS = {"controller certificates", "controller gates", "controller rules", "controller watchdog", "declare the gate"}
 BESIDE = ALWAYS | {
     "controller reservations",
+    "controller swaps",
     "controller workloadclaims",
     "watches of workloads",
     "oscillations of claims",

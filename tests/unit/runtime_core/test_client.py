@@ -320,6 +320,31 @@ async def test_how_long_a_429_pauses_others(
     assert clock.slept == want
 
 
+async def test_an_eviction_names_the_pod_by_its_uid_and_a_budget_pauses_no_other_call(
+    server: Any, connect: Any, clock: Any
+) -> None:
+    budget = {"causes": [{"reason": "DisruptionBudget", "message": "still being processed by the server"}]}
+    refusal = {"status": 429, "body": status(429, "TooManyRequests", details=budget), "headers": {"Retry-After": "10"}}
+    server.others += [refusal, {"body": POD}]
+    client = await connect()
+    with pytest.raises(TooManyRequests) as raised:
+        await client.evict({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}})
+    await client.get(resources.PODS, "web", "shop")
+    asked = server.requests[0]
+    assert (raised.value.by_disruption_budget, clock.slept, asked.method, asked.path, asked.body) == (
+        True,
+        [],
+        "POST",
+        "/api/v1/namespaces/shop/pods/web/eviction",
+        {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "deleteOptions": {"preconditions": {"uid": "u"}},
+        },
+    )
+
+
 async def test_an_answer_that_is_no_json_is_no_answer_of_the_api_server(server: Any, connect: Any) -> None:
     server.others.append({"body": b"<html>sign in</html>"})
     client = await connect()

@@ -24,6 +24,17 @@ HUGE: Object = {
     "spec": LARGE_PART,
     "status": {"b": 2},
 }
+RECORD = {wellknown.ANNOTATION_PROVENANCE: '[{"rule":"gpu"}]'}
+REFERENCES: Object = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+RECORDED: Object = {
+    "metadata": {
+        "name": "a",
+        "annotations": {**RECORD, "other": "x"},
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"a": "b"},
+    },
+    "spec": {**REFERENCES, "containers": [{"name": "main", "resources": {"requests": {"a.dev/gpu": "1"}}, "env": []}]},
+}
 PROJECTED: dict[str, tuple[Cached, Object, Object]] = {
     "metadata and spec of a claim": (kinds.CLAIMS, FULL, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
     "metadata and spec of a template": (kinds.TEMPLATES, FULL, {"metadata": {"name": "a"}, "spec": {"a": 1}}),
@@ -70,6 +81,42 @@ PROJECTED: dict[str, tuple[Cached, Object, Object]] = {
         kinds.WHOLE_TEMPLATES,
         HUGE,
         {member: HUGE[member] for member in ("metadata", "spec")},
+    ),
+    "what tells of the claims of a Pod": (
+        kinds.CLAIM_CONSUMERS,
+        {**RECORDED, "metadata": {"name": "a", "annotations": {"other": "x"}, "labels": {"a": "b"}}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": REFERENCES, "status": {}},
+    ),
+    "and whether what Tollbar gave it is justified": (
+        kinds.CLAIM_CONSUMERS,
+        RECORDED,
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "a", "annotations": RECORD, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                **REFERENCES,
+                "containers": [{"resources": {"requests": {"a.dev/gpu": "1"}}}],
+                "initContainers": [],
+            },
+            "status": {},
+        },
+    ),
+    "without the containers if they have no extended resources": (
+        kinds.CLAIM_CONSUMERS,
+        {**RECORDED, "spec": {**REFERENCES, "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "a", "annotations": RECORD, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": REFERENCES,
+            "status": {},
+        },
+    ),
+    "but no record that somebody made long": (
+        kinds.CLAIM_CONSUMERS,
+        {**RECORDED, "metadata": {"name": "a", "annotations": {wellknown.ANNOTATION_PROVENANCE: "x" * 2049}}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": REFERENCES, "status": {}},
     ),
     "all but the managed fields of a rule": (kinds.RULES, FULL, {**FULL, "metadata": {"name": "a"}}),
 }

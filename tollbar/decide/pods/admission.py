@@ -23,7 +23,7 @@ from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Patch, pointer
-from tollbar.model.objects import Object, annotations_of, labels_of, metadata, spec
+from tollbar.model.objects import Object, annotations_of, labels_of, metadata
 from tollbar.model.plan import Reason
 from tollbar.model.tolerations import Identity, identity
 
@@ -209,17 +209,9 @@ def _is_true_record(case: _Case) -> bool:
         return True
     if not all(rule.reads_tolerations for rule in doubtful):
         return False  # the tolerations that were added make no difference to such a rule
-    before = replace(case.facts.package, pod=_without_added(pod, entries))
+    added = (toleration for entry in entries for toleration in entry["added"])
+    before = replace(case.facts.package, pod=tolerations.without_recorded(pod, added))
     return len(case.evaluate(doubtful, before).true) == len(doubtful)
-
-
-def _without_added(pod: Object, entries: Sequence[Object]) -> Object:
-    added = {identity(toleration) for entry in entries for toleration in entry["added"]}
-    kept = [toleration for toleration in pods.tolerations(pod) if identity(toleration) not in added]
-    body = {**spec(pod), "tolerations": kept}
-    if not kept:
-        del body["tolerations"]  # as a Pod has it that never had any
-    return {**pod, "spec": body}
 
 
 def _is_true_entry(entry: Object, rule: Rule | None, present: set[Identity]) -> bool:

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from tollbar.decide.pods.justification import Given
 from tollbar.decide.pods.tolerations import Addition
+from tollbar.model import tolerations
 from tollbar.model.plan import Code, Event
 
 
@@ -40,6 +42,12 @@ class PodEvent(Code):
         "RuleEvaluationFailed",
         """Warning: rules failed for this Pod and counted as false; the note says which and why. Guard the field in the
         rule with `has(...)`.""",
+    )
+    TOLERATION_UNJUSTIFIED = (
+        "TolerationUnjustified",
+        """Warning: the Pod runs with claims other than those it had when it got the tolerations that the note names,
+        and their rules are not true for it any more. It is evicted where the controllers are told to
+        (`onUnjustifiedToleration: Evict`); otherwise delete it, and see who replaced its claims.""",
     )
 
 
@@ -103,6 +111,12 @@ def rule_evaluation_failed(failed: Iterable[tuple[str, str]]) -> Event:
     """`failed` are (rule, why) pairs."""
     note = "; ".join(f"rule {rule}: {why}" for rule, why in failed)
     return Event("Warning", PodEvent.RULE_EVALUATION_FAILED, note, "Evaluate")
+
+
+def toleration_unjustified(unjustified: Iterable[Given]) -> Event:
+    given = ", ".join(f"{tolerations.text(each.toleration)} by rule {each.rule}" for each in unjustified)
+    note = f"the claims that the Pod runs with do not justify what it tolerates: {given}"
+    return Event("Warning", PodEvent.TOLERATION_UNJUSTIFIED, note, "Review")
 
 
 def _rules(additions: Iterable[Addition]) -> str:

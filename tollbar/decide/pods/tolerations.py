@@ -131,6 +131,16 @@ def provenance_of(pod: Object) -> list[dict[str, Any]]:
     return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
 
 
+def without_recorded(pod: Object, added: Iterable[Object]) -> Object:
+    """The Pod as it was before these tolerations were added to it."""
+    identities = {identity(toleration) for toleration in added}
+    kept = [toleration for toleration in pods.tolerations(pod) if identity(toleration) not in identities]
+    body = {**spec(pod), "tolerations": kept}
+    if not kept:
+        del body["tolerations"]  # as a Pod has it that never had any
+    return {**pod, "spec": body}
+
+
 def _set(
     pod: Object, member: Literal["labels", "annotations"], name: str, value: str, fenced: bool
 ) -> Iterable[Operation]:

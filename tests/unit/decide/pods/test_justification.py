@@ -1,0 +1,78 @@
+"""Whether what Tollbar gave a Pod is still justified: every standing, one row each."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import claim, device_class, namespace, pod, toleration
+from fakes import FakeEngine, expression, failing, has_label, no_selector, rule, wants_class
+
+from tollbar import wellknown
+from tollbar.decide.pods import justification
+from tollbar.decide.pods.justification import Standing
+from tollbar.decide.pods.package import assemble
+from tollbar.decide.rules.rule import Rule
+from tollbar.model.objects import Object
+from tollbar.views.lookup import PackageLookup
+
+CLUSTER = (namespace(), device_class("gpu"), claim("gpu").request("gpu"), claim("empty"))
+GPU = rule("gpu", wants_class("gpu"))
+APP = rule("app", has_label("app"), tolerations=GPU.tolerations)
+SHY = rule("shy", expression(lambda inputs: "tolerations" not in inputs["pod"]["spec"], "pod.spec.tolerations"))
+BY_GPU = {"rule": "gpu", "generation": 1, "added": list(GPU.tolerations), "via": "admission"}
+BY_SHY = {"rule": "shy", "generation": 1, "added": list(SHY.tolerations), "via": "gate"}
+WITH, WITHOUT = pod().claims("gpu"), pod().claims("empty")
+
+
+def judged(web: Object, rules: tuple[Rule, ...], *entries: Any) -> list[Standing]:
+    recorded = web.annotated({wellknown.ANNOTATION_PROVENANCE: json.dumps(list(entries))})  # type: ignore[attr-defined]
+    package = assemble(recorded, PackageLookup.of(CLUSTER))
+    return [each.standing for each in justification.judge(package, rules, FakeEngine(), no_selector)]
+
+
+CASES: dict[str, tuple[Object, tuple[Rule, ...], list[Any], list[Standing]]] = {
+    "the rule is true": (WITH, (GPU,), [BY_GPU], [Standing.JUSTIFIED]),
+    "the rule is not true": (WITHOUT, (GPU,), [BY_GPU], [Standing.UNTRUE]),
+    "the rule fails, which counts as false": (
+        WITH,
+        (rule("gpu", failing()),),
+        [BY_GPU],
+        [Standing.UNTRUE],
+    ),
+    "another rule that gives the same is true": (
+        WITHOUT.labelled(app="web"),  # type: ignore[attr-defined]
+        (APP, GPU),
+        [BY_GPU],
+        [Standing.JUSTIFIED],
+    ),
+    "a claim is missing": (pod().claims("gone"), (GPU,), [BY_GPU], [Standing.UNDECIDED]),
+    "the rule is gone": (WITHOUT, (), [BY_GPU], [Standing.RULE_CHANGED]),
+    "the rule is in Audit now": (WITHOUT, (replace(GPU, mode="Audit"),), [BY_GPU], [Standing.RULE_CHANGED]),
+    "the rule has been edited": (WITHOUT, (replace(GPU, generation=2),), [BY_GPU], [Standing.RULE_CHANGED]),
+    "the rule gives something else now": (
+        WITH,
+        (replace(GPU, tolerations=(toleration("a.dev/x"),)),),
+        [BY_GPU],
+        [Standing.RULE_CHANGED],
+    ),
+    "a rule that was true before its tolerations were there": (
+        pod().tolerating(*SHY.tolerations),
+        (SHY,),
+        [BY_SHY],
+        [Standing.JUSTIFIED],
+    ),
+    "each by itself": (WITHOUT, (GPU, SHY), [BY_GPU, BY_SHY], [Standing.UNTRUE, Standing.JUSTIFIED]),
+    "what somebody else wrote there": (
+        WITHOUT,
+        (GPU,),
+        [1, {}, {**BY_GPU, "added": 1}, {**BY_GPU, "rule": []}, {**BY_GPU, "added": [1, {"key": []}]}],
+        [],
+    ),
+    "nothing": (WITHOUT, (GPU,), [], []),
+}
+
+
+@pytest.mark.parametrize(("web", "rules", "entries", "want"), CASES.values(), ids=CASES)
+def test_standing(web: Object, rules: tuple[Rule, ...], entries: list[Any], want: list[Standing]) -> None:
+    assert judged(web, rules, *entries) == want

@@ -1,0 +1,87 @@
+"""Whether the tolerations that Tollbar gave a Pod are still justified: a rule in force that gives them is true for it.
+
+What a Pod was given is read from its provenance record.  Whoever may change the Pod may change the record, too, unless
+a policy protects it (component `protective-gates`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from tollbar.cel import CelEngine
+from tollbar.decide.pods import matching
+from tollbar.decide.pods.matching import Results, SelectorCompiler
+from tollbar.decide.pods.package import Package
+from tollbar.decide.pods.tolerations import provenance_of, without_recorded
+from tollbar.decide.rules.rule import Rule
+from tollbar.model import tolerations
+from tollbar.model.objects import Object
+from tollbar.model.tolerations import Identity, identity
+
+
+class Standing(Enum):
+    """How a toleration that Tollbar gave stands now."""
+
+    JUSTIFIED = "a rule in force that gives it is true for the Pod"
+    UNDECIDED = "whether such a rule is true for the Pod cannot be told from what is known"
+    RULE_CHANGED = "the rule that gave it has changed since, and no rule in force justifies it"
+    UNTRUE = "the rule that gave it is as it was, and is not true for the Pod any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A toleration that the record says this generation of this rule gave."""
+
+    rule: str
+    generation: int
+    toleration: Object
+    standing: Standing = Standing.UNDECIDED
+
+
+_NOTHING: Final = Results()
+
+
+def given(pod: Object) -> tuple[Given, ...]:
+    """What the Pod's record says it was given; entries that are not Tollbar's are left out."""
+    found = []
+    for entry in provenance_of(pod):
+        rule, generation, added = entry.get("rule"), entry.get("generation"), entry.get("added")
+        if isinstance(rule, str) and isinstance(generation, int) and isinstance(added, list):
+            valid = (each for each in added if not tolerations.validate(each, path=""))
+            found += [Given(rule, generation, each) for each in valid]
+    return tuple(found)
+
+
+def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: SelectorCompiler) -> tuple[Given, ...]:
+    """What the Pod was given, and how each of it stands by these rules.  Total on any record."""
+    recorded = given(package.pod)
+    wanted = {identity(each.toleration) for each in recorded}
+    giving = [rule for rule in rules if rule.mode == "Enforce" and not wanted.isdisjoint(_gives(rule))]
+    results = _NOTHING
+    if giving:
+        results = matching.evaluate(giving, package, engine, selector, matching.IN_THE_CONTROLLER)
+    true, undecided = list(results.true), [rule for rule, _ in results.undecided]
+    names = {rule.name for rule in true}
+    if doubtful := [rule for rule in giving if rule.reads_tolerations and rule.name not in names]:
+        # It may have been true before these tolerations were there.
+        before = replace(package, pod=without_recorded(package.pod, [each.toleration for each in recorded]))
+        results = matching.evaluate(doubtful, before, engine, selector, matching.IN_THE_CONTROLLER)
+        true += results.true
+    justified = {each for rule in true for each in _gives(rule)}
+    unknown = {each for rule in undecided for each in _gives(rule)}
+    unchanged = {(rule.name, rule.generation, each) for rule in giving for each in _gives(rule)}
+
+    def standing(one: Given) -> Standing:
+        this = identity(one.toleration)
+        if this in justified:
+            return Standing.JUSTIFIED
+        if this in unknown:
+            return Standing.UNDECIDED
+        return Standing.UNTRUE if (one.rule, one.generation, this) in unchanged else Standing.RULE_CHANGED
+
+    return tuple(replace(one, standing=standing(one)) for one in recorded)
+
+
+def _gives(rule: Rule) -> set[Identity]:
+    return {identity(toleration) for toleration in rule.tolerations}
