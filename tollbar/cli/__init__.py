@@ -32,6 +32,7 @@ SUBCOMMANDS: Final = {
     "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
     "scheduler": Subcommand("controllers.scheduler.__main__:command", "Run the scheduler."),
+    "simulate": Subcommand("tollbar.cli.simulate:command", "Say what would become of Pods, without a cluster."),
     "status": Subcommand("tollbar.cli.status:command", "Say how Tollbar stands in a cluster."),
     "webhook": Subcommand("webhooks.__main__:command", "Run the admission webhook."),
 }

@@ -38,7 +38,7 @@ from tollbar.views.devices import dra_manager
 _T = TypeVar("_T")
 
 DEFAULT_PROFILE: Final = "default-scheduler"
-_CONFIGURATION: Final[Object] = {
+CONFIGURATION: Final[Object] = {
     "apiVersion": API_VERSION,
     "kind": KIND,
     "profiles": [
@@ -107,7 +107,7 @@ class OfflineScheduler:
         now: Callable[[], float],
         configuration: SchedulerConfiguration | None = None,
     ) -> None:
-        given = configuration or registry.configuration(_CONFIGURATION)
+        given = configuration or registry.configuration(CONFIGURATION)
         self.dra = dra_manager(store)
         self.snapshot = Snapshot()
         self._listers = scheduling.listers(store)

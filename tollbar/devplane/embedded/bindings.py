@@ -19,14 +19,15 @@ def bind(registry: Registry, kind: Kind, key: Key, binding: Object, *, dry_run: 
         raise invalid("", "Binding", key.name, [required("target.name")])
     entry = registry.entry(kind, key)
     pod = conversion.decoded(kind, entry)
-    if problem := _problem(pod, key.name, metadata(binding).get("uid")):
+    if problem := refusal(pod, key.name, metadata(binding).get("uid")):
         raise conflict("", "pods/binding", key.name, problem)
     if not dry_run:
-        registry.commit(kind, entry, _bound(pod, node, registry.now()))
+        registry.commit(kind, entry, bound_to(pod, node, registry.now()))
     return dict(SUCCESS)
 
 
-def _problem(pod: Object, name: str, uid: str | None) -> str:
+def refusal(pod: Object, name: str, uid: str | None) -> str:
+    """Why this Pod cannot be bound; empty if it can."""
     if uid and uid != uid_of(pod):
         return f"Precondition failed: UID in precondition: {uid}, UID in object meta: {uid_of(pod)}"
     if pods.is_deleting(pod):
@@ -36,7 +37,7 @@ def _problem(pod: Object, name: str, uid: str | None) -> str:
     return f"pod {name} has non-empty .spec.schedulingGates" if pods.gate_names(pod) else ""
 
 
-def _bound(pod: Object, node: str, now: str) -> Object:
+def bound_to(pod: Object, node: str, now: str) -> Object:
     """The Pod with its Node and the condition PodScheduled, and without a nomination."""
     status, scheduled = pod.get("status") or {}, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     kept = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]

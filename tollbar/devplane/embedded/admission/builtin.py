@@ -46,7 +46,7 @@ def mutate(storage: Storage, write: Write, new: Object) -> None:
     if write.operation == "CREATE":
         _service_account(storage, write, new)
         _priority(new)
-    _tolerations(new)
+    default_tolerations(new)
 
 
 def _service_account(storage: Storage, write: Write, pod: Object) -> None:
@@ -66,7 +66,7 @@ def _priority(pod: Object) -> None:
     spec(pod).update(priority=0, preemptionPolicy=spec(pod).get("preemptionPolicy") or "PreemptLowerPriority")
 
 
-def _tolerations(pod: Object) -> None:
+def default_tolerations(pod: Object) -> None:
     """DefaultTolerationSeconds: a Pod tolerates a failing Node for a while, unless it has tolerations of its own."""
     given = pods.tolerations(pod)
     for taint in _TAINTS:

@@ -1,0 +1,329 @@
+"""What a simulation says becomes of Pods, and what the command makes of its arguments.
+
+That a real cluster comes to the same is tried in tests/e2e/test_simulate.py.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from builders import (
+    Built,
+    claim,
+    device_class,
+    namespace,
+    pod,
+    scheduling_gate,
+    template,
+    toleration_rule,
+)
+from click.testing import CliRunner, Result
+
+from tollbar.cli import clusterdump, main
+from tollbar.cli.clusterdump import ClusterDump
+from tollbar.cli.simulate import Outcome, Plan, plan, play
+from tollbar.cli.simulation.loop import VirtualClock, VirtualLoop
+from tollbar.model.objects import Object
+from tollbar.offline.scheduling import CONFIGURATION
+from tollbar.scheduler.plugins import registry
+
+TAINT = {"key": "example.com/gpu", "effect": "NoSchedule"}
+RULE = toleration_rule("gpu").cel(
+    'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "gpu"))'
+)
+CLASS, TEMPLATE = device_class("gpu"), template("gpu").request("gpu")
+
+
+def node(name: str, *taints: Object, cpu: str = "4") -> Built:
+    return Built(
+        apiVersion="v1",
+        kind="Node",
+        metadata={"name": name, "labels": {"kubernetes.io/hostname": name}},
+        spec={"taints": list(taints)} if taints else {},
+        status={"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
+    )
+
+
+def devices(node_name: str, count: int) -> Built:
+    return Built(
+        apiVersion="resource.k8s.io/v1",
+        kind="ResourceSlice",
+        metadata={"name": node_name},
+        spec={
+            "driver": "gpu.example.com",
+            "nodeName": node_name,
+            "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": f"gpu-{number}"} for number in range(count)],
+        },
+    )
+
+
+def new(name: str = "web") -> Any:
+    """A Pod as a file has it."""
+    return pod(name).but("metadata.uid", None).but("metadata.creationTimestamp", None)
+
+
+GPU_NODE = [node("gpu-1", TAINT), devices("gpu-1", 2)]
+DRA = [namespace(), CLASS, TEMPLATE, RULE]
+
+
+def outcome(objects: Iterable[Object], *pods: Object, **how: Any) -> Outcome:
+    wanted = Plan(list(objects), [("Pod", each) for each in pods], 1_800_000_000.0)
+    return play(wanted, registry.configuration(CONFIGURATION), **how)
+
+
+def said(found: Outcome) -> dict[str, tuple[Any, ...]]:
+    """(admission, rules, Node, devices, why it has none) by name."""
+    return {
+        each.pod.name: (
+            each.decision,
+            [rule for _, rule, _ in each.added],
+            each.node,
+            [str(d) for d in each.devices],
+            each.pending.partition(" preemption:")[0],
+        )
+        for each in found.results
+    }
+
+
+BECOMES: dict[str, tuple[list[Object], Object, tuple[Any, ...]]] = {
+    "gets tolerations at admission, a claim and a device": (
+        [*DRA, *GPU_NODE],
+        new().templates("gpu"),
+        ("tolerated", ["gpu"], "gpu-1", ["gpu-1/gpu-0"], ""),
+    ),
+    "needs nothing special": (
+        [*DRA, *GPU_NODE, node("plain")],
+        new(),
+        ("ignored", [], "plain", [], ""),
+    ),
+    "is not tolerated": (
+        [*DRA, *GPU_NODE],
+        new(),
+        ("ignored", [], "", [], "0/1 nodes are available: 1 node(s) had untolerated taint(s)."),
+    ),
+    "is held for a class until maxHold, and has no Node then": (
+        [namespace(), TEMPLATE, RULE, *GPU_NODE],
+        new().templates("gpu"),
+        (
+            "gated",
+            [],
+            "",
+            [],
+            "0/1 nodes are available: request r0: device class gpu does not exist.",
+        ),
+    ),
+    "is held for as long as the gate says": (
+        [namespace(), RULE, scheduling_gate().expiring("60s", "Report"), *GPU_NODE],
+        new().claims("mine"),
+        ("gated", [], "", [], "held by tollbar.dev/tolerations: waits for ResourceClaim mine"),
+    ),
+    "waits for somebody else's gate": (
+        [*DRA, *GPU_NODE],
+        new().gated("example.com/quota"),
+        ("ignored", [], "", [], "held by example.com/quota"),
+    ),
+    "asks for another scheduler": (
+        [*DRA, node("plain")],
+        new().but("spec.schedulerName", "volcano"),
+        ("ignored", [], "", [], "no scheduler volcano: it has no profile in the scheduler's configuration"),
+    ),
+    "names a priority class that is not there": (
+        [*DRA, node("plain")],
+        new().but("spec.priorityClassName", "high"),
+        ("refused", [], "", [], "refused: no PriorityClass with name high was found"),
+    ),
+    "has a claim that is there": (
+        [*DRA, claim("mine").request("gpu"), *GPU_NODE],
+        new().claims("mine"),
+        ("tolerated", ["gpu"], "gpu-1", ["gpu-1/gpu-0"], ""),
+    ),
+    "finds all devices taken": (
+        [*DRA, node("gpu-1", TAINT), devices("gpu-1", 0)],
+        new().templates("gpu"),
+        ("tolerated", ["gpu"], "", [], "0/1 nodes are available: 1 cannot allocate all claims."),
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "given", "becomes"), BECOMES.values(), ids=BECOMES)
+def test_a_pod(objects: list[Object], given: Object, becomes: tuple[Any, ...]) -> None:
+    assert said(outcome(objects, given)) == {"web": becomes}
+
+
+def test_time_passes_without_being_waited_for() -> None:
+    held = [namespace(), RULE, scheduling_gate().expiring("30m"), node("plain")]
+    found = outcome(held, new().claims("mine"))
+    assert (found.end, found.results[0].released) == ("settled", 1800.0)
+    found = outcome(held, new().claims("mine"), seconds=60.0)
+    assert (found.end, found.results[0].released) == ("time is over", None)
+
+
+def test_the_default_tolerations_and_the_claim_are_those_of_a_cluster() -> None:
+    (found,) = outcome([*DRA, *GPU_NODE], new().templates("gpu")).results
+    ((reference, name),) = found.claims
+    assert (reference, name[:8]) == ("gpu", "web-gpu-")
+    assert found.added[0][0] == "example.com/gpu:NoSchedule op=Exists"
+
+
+def test_as_many_copies_as_fit() -> None:
+    found = outcome([*DRA, *GPU_NODE, node("gpu-2", TAINT), devices("gpu-2", 1)], new().templates("gpu"), replicas=0)
+    assert found.fit == 3
+
+
+def test_so_many_copies() -> None:
+    found = outcome([*DRA, *GPU_NODE], new().templates("gpu"), replicas=3)
+    assert sorted(each.node for each in found.results) == ["", "gpu-1", "gpu-1"]
+
+
+def test_a_pod_of_higher_priority_takes_the_place_of_another() -> None:
+    def of_priority(name: str, value: int) -> Object:
+        return Built(apiVersion="scheduling.k8s.io/v1", kind="PriorityClass", metadata={"name": name}, value=value)
+
+    low = pod("low").wants({"cpu": "3"}).but("spec.nodeName", "plain").but("spec.priority", 1)
+    objects = [namespace(), node("plain"), of_priority("high", 100), low]
+    found = outcome(objects, new("high").wants({"cpu": "3"}).but("spec.priorityClassName", "high"))
+    assert said(found)["high"][2] == "plain"
+    assert [each["metadata"]["name"] for each in found.victims] == ["low"]
+    assert found.seconds >= 30.0  # the victim's grace period
+
+
+def test_a_pod_that_is_done_gives_its_device_back() -> None:
+    """The claim controller is at work: what nobody uses is free."""
+    done = pod("done").claims("mine").phase("Succeeded").but("spec.nodeName", "gpu-1")
+    taken = claim("mine").request("gpu").but("metadata.finalizers", ["resource.kubernetes.io/delete-protection"])
+    result = {"request": "r0", "driver": "gpu.example.com", "pool": "gpu-1", "device": "gpu-0"}
+    taken = taken.but("status.allocation", {"devices": {"results": [result]}})
+    taken = taken.reserved({"resource": "pods", "name": "done", "uid": "uid-of-done"})
+    objects = [*DRA, node("gpu-1", TAINT), devices("gpu-1", 1), done, taken]
+    assert said(outcome(objects, new().templates("gpu")))["web"][3] == ["gpu-1/gpu-0"]
+
+
+# The plan, and the command.
+
+
+def test_without_a_node_its_pods_are_made_again() -> None:
+    recorded = '[{"rule":"gpu","generation":1,"added":[{"key":"a","operator":"Exists"}],"via":"gate"}]'
+    mine = pod("mine").owned_by("ReplicaSet", api_version="apps/v1").but("spec.nodeName", "old-1")
+    mine = mine.annotated({"tollbar.dev/tolerations": recorded}).tolerating({"key": "a", "operator": "Exists"})
+    objects = [node("old-1"), node("new-1"), mine, pod("bare").but("spec.nodeName", "old-1"), devices("old-1", 1)]
+    made = plan([], ClusterDump("", objects, {}), ["old-*"], 0.0)
+    ((origin, moved),) = made.new
+    assert (origin, moved["metadata"]["name"], moved["spec"].get("nodeName")) == ("moved from old-1", "mine", None)
+    assert (moved["spec"]["tolerations"], moved["metadata"]["annotations"]) == ([], {})
+    assert {obj["kind"]: obj["metadata"]["name"] for obj in made.objects} == {"Node": "new-1", "Namespace": "ml"}
+
+
+def simulate(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, ["simulate", *arguments], input=stdin)
+
+
+def written(*objects: Any) -> str:
+    return yaml.safe_dump_all([json.loads(json.dumps(obj)) for obj in objects], sort_keys=False)
+
+
+FILES = written(*DRA[1:], *GPU_NODE, new().templates("gpu").but("spec.containers", [{"name": "main", "image": "x"}]))
+
+
+def test_the_command_prints_a_table_and_says_the_sum() -> None:
+    done = simulate("-f", "-", stdin=FILES)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "POD      ADMISSION   RULES   NODE    DEVICES       PENDING",
+        "ml/web   tolerated   gpu     gpu-1   gpu-1/gpu-0   -",
+    ]
+    assert done.stderr.splitlines() == ["1 Pod, 1 with a Node, 0 without; settled after 0s"]
+
+
+def test_many_pods_of_one_kind_share_a_row() -> None:
+    done = simulate("-f", "-", "--replicas", "30", stdin=FILES)
+    assert done.exit_code == 1
+    first, second, third = done.stdout.splitlines()
+    assert first.split() == ["POD", "ADMISSION", "RULES", "NODE", "DEVICES", "PENDING"]
+    assert "Pod ml/web (2 Pods)" in second
+    assert "2 devices" in second
+    assert "Pod ml/web (28 Pods)" in third
+
+
+def test_the_command_prints_data() -> None:
+    data = json.loads(simulate("-f", "-", "-o", "json", stdin=FILES).stdout)
+    (found,) = data["pods"]
+    assert (data["end"], found["node"], found["pending"]) == ("settled", "gpu-1", None)
+    assert found["tolerationsAdded"] == [
+        {"toleration": "example.com/gpu:NoSchedule op=Exists", "rule": "gpu", "via": "admission"}
+    ]
+    assert found["devices"][0] | {"claim": ""} == {
+        "claim": "",
+        "request": "r0",
+        "driver": "gpu.example.com",
+        "pool": "gpu-1",
+        "device": "gpu-0",
+    }
+
+
+def test_a_dump_is_a_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    objects: list[Object] = [*DRA, *GPU_NODE]
+    dump = ClusterDump("2026-01-01T00:00:00Z", clusterdump.in_order(objects), {"PersistentVolume": "no rights"})
+    clusterdump.write(dump, file)
+    given = written(new().templates("gpu").but("spec.containers", [{"name": "main", "image": "x"}]))
+    done = simulate("-f", "-", "--cluster", str(file), stdin=given)
+    assert done.exit_code == 0
+    assert done.stderr.splitlines()[0] == "not read: no rights"
+    assert simulate("-f", "-", "--cluster", str(file), "--without-node", "gpu-1", stdin=given).exit_code == 1
+
+
+def test_a_rule_is_tried_before_it_is_real(tmp_path: Path) -> None:
+    file = tmp_path / "rule.yaml"
+    file.write_text(written(toleration_rule("new").cel("true").giving({**TAINT, "operator": "Exists"})))
+    given = written(*GPU_NODE, new().but("spec.containers", [{"name": "main", "image": "x"}]))
+    assert simulate("-f", "-", stdin=given).exit_code == 1
+    assert simulate("-f", "-", "--with-rule", str(file), stdin=given).exit_code == 0
+
+
+WRONG: dict[str, tuple[list[str], str, str]] = {
+    "broken YAML": (["-f", "-"], "a: [", "Error: stdin:1:5: "),
+    "no Pod": (["-f", "-"], written(node("plain")), "Error: -: no Pod, and no workload, which would make one"),
+    "a dump that is none": (["-f", "-", "--cluster", __file__], FILES, f"Error: {__file__}:1:3: not a dump"),
+    "two clusters": (["-f", "-", "--cluster", "x", "--live"], FILES, "Error: --cluster and --live are two clusters"),
+    "a Node that is not there": (["-f", "-", "--without-node", "x"], FILES, "Error: there is no Node x"),
+    "a scheduler's configuration that is none": (
+        ["-f", "-", "--scheduler-config", __file__],
+        FILES,
+        f"Error: {__file__}: ",
+    ),
+    "a number of copies that is none": (["-f", "-", "--replicas", "0"], FILES, "Error: Invalid value for '--replicas'"),
+    "a time that is none": (["-f", "-", "--until", "soon"], FILES, "Error: Invalid value for '--until'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "stdin", "line"), WRONG.values(), ids=WRONG)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], stdin: str, line: str) -> None:
+    done = simulate(*arguments, stdin=stdin)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith(line)
+
+
+# The loop.
+
+
+def on_virtual_time(main: Callable[[VirtualLoop], Any]) -> Any:
+    loop = VirtualLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(main(loop))
+
+
+def test_a_loop_is_at_its_next_timer_at_once() -> None:
+    async def play(loop: VirtualLoop) -> tuple[float, float]:
+        clock = VirtualClock(loop, 100.0)
+        await clock.sleep(3600.0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(50.0):
+                await asyncio.Event().wait()
+        return clock.monotonic(), clock.now()
+
+    assert on_virtual_time(play) == (3650.0, 3750.0)

@@ -1,0 +1,366 @@
+"""`tollbar simulate`: what would become of the Pods in these files.
+
+The simulation (`tollbar.cli.simulation`) begins with a copy of a cluster, or with what the files bring.  It writes to
+no cluster.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tollbar import wellknown
+from tollbar.api import durations
+from tollbar.cli import clusterdump, console, dump, inputs
+from tollbar.cli.clusterdump import ClusterDump
+from tollbar.cli.expansion import expand
+from tollbar.cli.manifests import Located, Unreadable
+from tollbar.cli.simulation import report
+from tollbar.cli.simulation.cluster import End, SimulatedCluster
+from tollbar.cli.simulation.loop import VirtualLoop
+from tollbar.cli.simulation.report import Result
+from tollbar.decide.pods import tolerations
+from tollbar.model import pods, timestamps
+from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, spec
+from tollbar.model.resources import NAMESPACES, NODES, PODS, RESOURCE_SLICES
+from tollbar.model.tolerations import identity
+from tollbar.offline.scheduling import CONFIGURATION
+from tollbar.runtime.clock import SystemClock
+from tollbar.scheduler.config.document import ConfigError
+from tollbar.scheduler.config.types import SchedulerConfiguration
+from tollbar.scheduler.plugins import registry
+
+_MOST: Final = 10_000
+"""Copies of which `--replicas max` tries no more."""
+_BATCH: Final = 1024
+"""Copies that it tries at a time, at most."""
+
+
+class _Replicas(click.ParamType[int]):
+    """A number of copies, 0 for as many as fit."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if text == "max":
+            return 0
+        if not text.isdecimal() or not 0 < int(text) <= _MOST:
+            self.fail(f"{text!r} is neither a number up to {_MOST} nor max", param, ctx)
+        return int(text)
+
+
+class _Until(click.ParamType[float]):
+    """A duration in seconds, below 0 for `settled`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if value == "settled" or isinstance(value, float):
+            return -1.0 if value == "settled" else float(value)
+        try:
+            return durations.parse(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is neither settled nor a duration such as 30s", param, ctx)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a simulation begins with: `objects` that are there, and what is created then, each with what it is called.
+
+    `unread` has, by kind, why the cluster's objects of that kind are not known.
+    """
+
+    objects: list[Object]
+    new: list[tuple[str, Object]]
+    start: float
+    unread: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`fit` is how many copies fit, if that was asked; `is_most` if no more were tried."""
+
+    results: tuple[Result, ...]
+    victims: tuple[Object, ...]
+    end: End
+    seconds: float
+    fit: int | None = None
+
+
+def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[str], start: float) -> Plan:
+    """What to simulate.  Raises UsageError for a Node that does not exist."""
+    known = {(obj["kind"], key_of(obj)): obj for obj in (base.items if base is not None else ())}
+    made = Plan([], [], start, dict(base.unread) if base is not None else {})
+    for located in files:
+        obj = located.obj
+        if obj["kind"] == "DaemonSet":
+            made.notes.append(f"DaemonSet {key_of(obj)}: passed over; Tollbar leaves its Pods alone")
+        elif obj["kind"] in inputs.WORKLOADS or (obj["kind"] == PODS.kind and not pods.is_bound(obj)):
+            made.new.append((f"{obj['kind']} {key_of(obj)}".rstrip("/"), obj))
+        else:
+            known[obj["kind"], key_of(obj)] = obj
+    gone = _without(known, without)
+    made.objects = list(known.values())
+    made.new = [*((f"moved from {spec(pod)['nodeName']}", _again(pod)) for pod in gone), *made.new]
+    namespaces = {key_of(obj).name for kind, obj in ((o["kind"], o) for o in made.objects) if kind == NAMESPACES.kind}
+    for name in sorted({key_of(obj).namespace for _, obj in made.new} - namespaces):
+        label = {"kubernetes.io/metadata.name": name}
+        made.objects.append({**NAMESPACES.type_meta, "metadata": {"name": name, "labels": label}})
+        if base is not None:
+            made.notes.append(f"namespace {name} is not in the cluster: simulated without labels")
+    return made
+
+
+def _without(known: dict[Any, Object], names: Sequence[str]) -> list[Object]:
+    """Take these Nodes away, with their devices and their Pods; the Pods that somebody would create again."""
+    nodes = [key_of(obj).name for obj in known.values() if obj["kind"] == NODES.kind]
+    for name in names:
+        if not any(fnmatchcase(node, name) for node in nodes):
+            raise click.UsageError(f"there is no Node {name}")
+    gone = {node for node in nodes if any(fnmatchcase(node, name) for name in names)}
+    moved = []
+    for key, obj in list(known.items()):
+        node = spec(obj).get("nodeName")
+        if obj["kind"] == NODES.kind and key_of(obj).name in gone:
+            del known[key]
+        elif obj["kind"] in (RESOURCE_SLICES.kind, PODS.kind) and node in gone:
+            del known[key]
+            is_made_again = controller_of(obj) is not None and not pods.is_daemon(obj) and not pods.is_mirror(obj)
+            if obj["kind"] == PODS.kind and is_made_again and not pods.is_terminal(obj):
+                moved.append(obj)
+    return moved
+
+
+def _again(pod: Object) -> Object:
+    """The Pod as its controller would create it again: without Node and status, and without what Tollbar added."""
+    added = {identity(each) for entry in tolerations.provenance_of(pod) for each in entry.get("added") or ()}
+    meta = {name: value for name, value in metadata(pod).items() if name not in ("uid", "creationTimestamp")}
+    meta["labels"] = {name: value for name, value in labels_of(pod).items() if name != wellknown.LABEL_GATE}
+    meta["annotations"] = {
+        name: value for name, value in annotations_of(pod).items() if name != wellknown.ANNOTATION_PROVENANCE
+    }
+    body = {name: value for name, value in spec(pod).items() if name != "nodeName"}
+    body["tolerations"] = [each for each in pods.tolerations(pod) if identity(each) not in added]
+    return {**PODS.type_meta, "metadata": meta, "spec": body}
+
+
+async def simulate(
+    loop: VirtualLoop,
+    wanted: Plan,
+    scheduler: SchedulerConfiguration,
+    *,
+    replicas: int | None = None,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Play it on this loop, which runs.  `replicas` of 0 is as many as fit; `seconds` of None until it is settled."""
+    task = progress.add_task("Pods with a Node", total=None) if progress is not None else None
+
+    def on_progress() -> None:
+        if progress is not None and task is not None:
+            progress.update(task, advance=1, total=len(cluster.stories))
+
+    cluster = SimulatedCluster(loop, start=wanted.start, scheduler=scheduler, on_progress=on_progress)
+    cluster.put(wanted.objects)
+    origins: dict[Any, str] = {}
+
+    def create(count: int | None, first: int = 0) -> None:
+        for origin, obj in wanted.new:
+            made = expand(obj, count)
+            if not first:
+                cluster.put(made.objects)
+            for pod in made.pods[first:]:
+                origins[key_of(pod)] = origin
+                cluster.create(pod)
+
+    fit: int | None = None
+    async with cluster.running():
+        if replicas == 0:
+            done, batch = 0, 1
+            while True:
+                create(done + batch, done)
+                end = await cluster.settle(seconds)
+                done += batch
+                if done >= _MOST or not all(_has_node(story.pod) for story in cluster.stories.values()):
+                    break
+                batch = min(2 * batch, _BATCH, _MOST - done)
+            fit = sum(_has_node(story.pod) and not story.is_gone for story in cluster.stories.values())
+        else:
+            create(replicas)
+            end = await cluster.settle(seconds)
+        found = tuple(report.result(cluster, story, origins[key]) for key, story in cluster.stories.items())
+    return Outcome(found, tuple(cluster.victims), end, cluster.now, fit)
+
+
+def _has_node(pod: Object) -> bool:
+    return pods.is_bound(pod)
+
+
+@click.command("simulate")
+@click.option(
+    "-f",
+    "--filename",
+    "names",
+    multiple=True,
+    required=True,
+    metavar="FILE|DIRECTORY",
+    help="Manifests of what would be created, with all that it needs; `-` is standard input.  Repeatable.",
+)
+@click.option(
+    "--cluster", "base", type=click.Path(path_type=Path), metavar="DUMP", help="A cluster, from `tollbar dump`."
+)
+@click.option("--live", is_flag=True, help="The cluster of the kubeconfig, as it is now.")
+@console.cluster_options
+@click.option(
+    "--replicas",
+    type=_Replicas(),
+    metavar="N|max",
+    help="So many Pods of each, in the place of what the files say; max for as many as fit.",
+)
+@click.option(
+    "--without-node",
+    "without",
+    multiple=True,
+    metavar="NAME",
+    help="As if this Node were gone: the Pods on it that have a controller are created again.  `*` stands for any"
+    " characters.  Repeatable.",
+)
+@click.option(
+    "--with-rule", "rules", multiple=True, metavar="FILE", help="TolerationRules as they would be.  Repeatable."
+)
+@click.option(
+    "--scheduler-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A KubeSchedulerConfiguration.  Default: that of kube-scheduler, for Pods of default-scheduler.",
+)
+@click.option(
+    "--until",
+    type=_Until(),
+    default="settled",
+    show_default=True,
+    metavar="settled|DURATION",
+    help="When to look: once nothing is left to happen, or after this time, which nobody has to wait for.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print the result; wide has each Pod, with tolerations and claims.",
+)
+def command(
+    names: tuple[str, ...],
+    base: Path | None,
+    live: bool,
+    cluster: console.Cluster,
+    replicas: int | None,
+    without: tuple[str, ...],
+    rules: tuple[str, ...],
+    scheduler_config: Path | None,
+    until: float,
+    output: Literal["table", "wide", "json", "yaml"],
+) -> None:
+    """Say what would become of the Pods in these files: tolerations, claims, Node and devices.
+
+    The decision of Tollbar's webhook, its controllers and its scheduler are those of production, on a copy of a cluster
+    in memory: the one in --cluster, the one that answers with --live, or one that has only what is in the files. What
+    the files bring besides Pods is there first. Deployments, StatefulSets, Jobs and other workloads stand for their
+    Pods. Time in the simulation is not waited for. Nothing is written to any cluster.
+
+    Exit code 0: every Pod has a Node, 1: some have none, 2: something cannot be read.
+    """
+    if base is not None and live:
+        raise click.UsageError("--cluster and --live are two clusters: give one")
+    try:
+        files = inputs.read([*names, *rules], sys.stdin)
+        known = clusterdump.read(base) if base is not None else None
+    except Unreadable as error:
+        console.say(f"Error: {error}")
+        raise click.exceptions.Exit(2) from None
+    if live:
+        known = console.run(_live(cluster))
+    start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now()
+    wanted = plan(files, known, without, start)
+    if not wanted.new:
+        console.say(f"Error: {', '.join(names)}: no Pod, and no workload, which would make one")
+        raise click.exceptions.Exit(2)
+    for line in wanted.notes:
+        console.say(line)
+    for why in wanted.unread.values():
+        console.say(f"not read: {why}")
+    if known is not None:
+        dump.warn(wanted.objects)
+    outcome = play(wanted, _configured(scheduler_config), replicas, None if until < 0 else until)
+    _print(outcome, wanted, output)
+    if replicas != 0 and any(each.pending for each in outcome.results):
+        raise click.exceptions.Exit(1)
+
+
+async def _live(cluster: console.Cluster) -> ClusterDump:
+    async with console.connected(cluster, "simulate") as client:
+        return await dump.take(client, SystemClock())
+
+
+def _configured(path: Path | None) -> SchedulerConfiguration:
+    try:
+        return registry.configuration(CONFIGURATION if path is None else path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        console.say(f"Error: {path}: {getattr(error, 'strerror', None) or 'not text in UTF-8'}")
+    except ConfigError as error:
+        console.say(f"Error: {path}: {str(error).splitlines()[0]}")
+    raise click.exceptions.Exit(2)
+
+
+def play(
+    wanted: Plan, scheduler: SchedulerConfiguration, replicas: int | None = None, seconds: float | None = None
+) -> Outcome:
+    """The outcome of a simulation on a loop of its own."""
+    loop = VirtualLoop()
+    with console.terminable(), _progress() as progress, asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(simulate(loop, wanted, scheduler, replicas=replicas, seconds=seconds, progress=progress))
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """On a terminal alone."""
+    stderr = console.stderr()
+    if not stderr.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=stderr, transient=True) as progress:
+        yield progress
+
+
+def _print(outcome: Outcome, wanted: Plan, output: Literal["table", "wide", "json", "yaml"]) -> None:
+    results = outcome.results
+    with_node = sum(not each.pending for each in results)
+    data = {
+        "end": outcome.end,
+        "seconds": round(outcome.seconds, 3),
+        "fit": outcome.fit,
+        "pods": [each.data() for each in results],
+        "preempted": [{**key_of(each)._asdict(), "node": spec(each).get("nodeName")} for each in outcome.victims],
+        "unread": wanted.unread,
+    }
+    format_: console.Output = "table" if output == "wide" else output
+    console.emit(report.rows(results, wide=output == "wide"), data, format_)
+    for victim in outcome.victims:
+        console.say(report.lost(victim))
+    if outcome.fit is not None:
+        more = " or more" if outcome.fit >= _MOST else ""
+        console.say(f"{outcome.fit}{more} fit")
+    how = f"{outcome.end} after {outcome.seconds:.0f}s"
+    number = f"{len(results)} Pod{'' if len(results) == 1 else 's'}"
+    console.say(f"{number}, {with_node} with a Node, {len(results) - with_node} without; {how}")

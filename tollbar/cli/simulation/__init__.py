@@ -1,0 +1,13 @@
+"""A cluster in memory in which the webhook's decision, the controllers and the scheduler run on virtual time.
+
+    cluster = SimulatedCluster(loop, start=now, scheduler=configuration)
+    cluster.put(objects)
+    async with cluster.running():
+        cluster.create(pod)
+        await cluster.settle()
+
+`loop` is an event loop whose time passes at once when nobody has anything to do, `api` the API server, `cluster` puts
+them together, and `report` says what became of the Pods.  What decides is what runs in production: the decision of the
+webhook, `controllers.gates`, `controllers.claims` in the place of kube-controller-manager's claim controller, and
+`controllers.scheduler` in the place of kube-scheduler.
+"""
