@@ -26,11 +26,10 @@ from tollbar.cli.simulation import report
 from tollbar.cli.simulation.cluster import End, SimulatedCluster
 from tollbar.cli.simulation.loop import VirtualLoop
 from tollbar.cli.simulation.report import Result
-from tollbar.decide.pods import tolerations
+from tollbar.decide.pods import justification, tolerations
 from tollbar.model import pods, timestamps
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, spec
 from tollbar.model.resources import NAMESPACES, NODES, PODS, RESOURCE_SLICES
-from tollbar.model.tolerations import identity
 from tollbar.offline.scheduling import CONFIGURATION
 from tollbar.runtime.clock import SystemClock
 from tollbar.scheduler.config.document import ConfigError
@@ -142,14 +141,13 @@ def _without(known: dict[Any, Object], names: Sequence[str]) -> list[Object]:
 
 def _again(pod: Object) -> Object:
     """The Pod as its controller would create it again: without Node and status, and without what Tollbar added."""
-    added = {identity(each) for entry in tolerations.provenance_of(pod) for each in entry.get("added") or ()}
+    bare = tolerations.without_recorded(pod, [each.toleration for each in justification.given(pod)])
     meta = {name: value for name, value in metadata(pod).items() if name not in ("uid", "creationTimestamp")}
     meta["labels"] = {name: value for name, value in labels_of(pod).items() if name != wellknown.LABEL_GATE}
     meta["annotations"] = {
         name: value for name, value in annotations_of(pod).items() if name != wellknown.ANNOTATION_PROVENANCE
     }
-    body = {name: value for name, value in spec(pod).items() if name != "nodeName"}
-    body["tolerations"] = [each for each in pods.tolerations(pod) if identity(each) not in added]
+    body = {name: value for name, value in spec(bare).items() if name != "nodeName"}
     return {**PODS.type_meta, "metadata": meta, "spec": body}
 
 
