@@ -1,15 +1,20 @@
 """Integration tests run on both control planes; a file or a test that needs the real one says why."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from integration.following import until_kubectl_knows
 from planes import PLANES, unavailable
-from stack import delete_definitions
+from stack import ROOT, delete_definitions
 
 from tollbar.api import crds
 from tollbar.devplane.kubectl import Kubectl
+
+Render = Callable[[str], list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="session", params=PLANES)
@@ -32,3 +37,17 @@ def definitions(plane: Any) -> Iterator[None]:
     yield
     if not there:
         delete_definitions(kubectl)
+
+
+@pytest.fixture
+def render(kubectl: Kubectl, tmp_path: Path) -> Render:
+    """Objects of an overlay beside ours, given as the text of its kustomization.yaml."""
+    shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
+    overlay = tmp_path / "manifests" / "overlays" / "tried"
+    overlay.mkdir()
+
+    def rendered(kustomization: str) -> list[dict[str, Any]]:
+        (overlay / "kustomization.yaml").write_text(kustomization)
+        return list(yaml.safe_load_all(kubectl("kustomize", str(overlay))))
+
+    return rendered

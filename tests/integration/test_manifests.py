@@ -6,7 +6,6 @@ import json
 import os
 import re
 import runpy
-import shutil
 import ssl
 import subprocess
 import sys
@@ -40,20 +39,6 @@ Render = Callable[[str], list[dict[str, Any]]]
 def plane(real_plane: Any) -> Any:
     """Deployments, Services and the Pod security standards are only there."""
     return real_plane
-
-
-@pytest.fixture
-def render(kubectl: Kubectl, tmp_path: Path) -> Render:
-    """Objects of an overlay beside ours, given as the text of its kustomization.yaml."""
-    shutil.copytree(MANIFESTS, tmp_path / "manifests")
-    overlay = tmp_path / "manifests" / "overlays" / "tried"
-    overlay.mkdir()
-
-    def rendered(kustomization: str) -> list[dict[str, Any]]:
-        (overlay / "kustomization.yaml").write_text(kustomization)
-        return list(yaml.safe_load_all(kubectl("kustomize", str(overlay))))
-
-    return rendered
 
 
 def test_the_overlay_with_a_configuration_file_that_the_page_shows(render: Render, tmp_path: Path) -> None:

@@ -1,0 +1,189 @@
+"""The Helm chart makes, of values, the objects that overlays and components make.
+
+It is rendered by helm where that is on PATH, and otherwise by Go's text/template (chart/render.go).
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from planes import unavailable
+from stack import ROOT
+
+import tollbar
+from tollbar.devplane.binaries import cache_directory
+from tollbar.devplane.real import go
+
+CHART = ROOT / "manifests" / "helm" / "tollbar"
+RENDERER = Path(__file__).parent / "chart" / "render.go"
+
+Values = dict[str, Any]
+Objects = dict[str, dict[str, Any]]
+Template = Callable[[Values], Objects]
+Render = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def plane(real_plane: Any) -> Any:
+    """For its kubectl."""
+    return real_plane
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    """Objects by kind and name that a release `tollbar` has in the namespace `tollbar-system`, with these values."""
+    directory = tmp_path_factory.mktemp("chart")
+    if helm := shutil.which("helm"):
+        asked = (helm, "template", "tollbar", str(CHART), "--namespace=tollbar-system", "--kube-version=1.37.0")
+        return lambda values: by_name(ran(*asked, "--values=-", given=values))
+    try:
+        compiler = go.find((1, 21, 0), cache_directory(), print)
+    except go.GoError as error:
+        unavailable(str(error))
+    program = str(directory / "render")
+    ran(str(compiler), "build", "-o", program, str(RENDERER))
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    release = {"Name": "tollbar", "Namespace": "tollbar-system", "Service": "Helm"}
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    files = [str(path) for path in sorted((CHART / "templates").glob("*.yaml"))]
+
+    def templated(values: Values) -> Objects:
+        data = {
+            "Values": merged(defaults, values),
+            "Release": release,
+            "Chart": {"AppVersion": chart["appVersion"]},
+        }
+        return by_name(ran(program, *files, given=data))
+
+    return templated
+
+
+def ran(*command: str, given: Values | None = None) -> str:
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def merged(values: Values, others: Values) -> Values:
+    both = {key: merged(values.get(key) or {}, other) for key, other in others.items() if isinstance(other, dict)}
+    return {**values, **others, **both}
+
+
+def by_name(text: str) -> Objects:
+    return alike(filter(None, yaml.safe_load_all(text)))
+
+
+def alike(objects: Iterable[dict[str, Any]]) -> Objects:
+    """Without what Helm does its own way: the Namespace, who manages the objects, and whether definitions are kept."""
+    found = {}
+    for obj in objects:
+        metadata = obj["metadata"]
+        pods = [obj["spec"]["template"]["metadata"]] if obj["kind"] == "Deployment" else []
+        for each in (metadata, *pods):
+            each["labels"].pop("app.kubernetes.io/managed-by")
+        if obj["kind"] == "CustomResourceDefinition":
+            metadata.pop("annotations", None)
+        if obj["kind"] != "Namespace":
+            found[f"{obj['kind']} {metadata['name']}"] = obj
+    return found
+
+
+SAME: dict[str, tuple[str, Values]] = {
+    "the default": ("resources: [../default]", {}),
+    "tolerations only, one replica": (
+        "resources: [../minimal]",
+        {"claims": "Disabled", "webhook": {"replicas": 1}, "controllers": {"replicas": 1}},
+    ),
+    "no webhook": ("resources: [../policy-only]", {"policyOnly": True}),
+    "no webhook, with monitoring": (
+        "{resources: [../default], components: [../../components/monitoring, ../../components/admission-policy]}",
+        {"policyOnly": True, "monitoring": True},
+    ),
+    "Tollbar's claim controller": (
+        "{resources: [../default], components: [../../components/claims-replace]}",
+        {"claims": "Replace"},
+    ),
+    "everything at once": (
+        "resources: [../default]\ncomponents:\n"
+        + "".join(
+            f"- ../../components/{name}\n"
+            for name in ("ceiling", "monitoring", "network-policy", "pod-rules", "protective-gates")
+        ),
+        {
+            "ceiling": True,
+            "monitoring": True,
+            "networkPolicy": {"enabled": True, "apiServerCIDRs": ["192.0.2.0/32"]},
+            "podRules": True,
+            "protectiveGates": True,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("kustomization", "values"), SAME.values(), ids=SAME)
+def test_values_make_what_an_overlay_makes(
+    render: Render, template: Template, kustomization: str, values: Values
+) -> None:
+    rendered = alike(render(kustomization))
+    rendered.pop("ConfigMap tollbar-dashboard", None)  # it is imported by hand
+    assert template(values) == rendered
+
+
+def test_what_is_not_in_the_manifests(template: Template) -> None:
+    places = [{"key": "dedicated", "operator": "Exists"}]
+    found = template(
+        {
+            "image": {"repository": "registry.example.com/tollbar", "tag": "dev", "pullPolicy": "Always"},
+            "imagePullSecrets": [{"name": "registry"}],
+            "webhook": {
+                "extraArgs": ["--v=4"],
+                "tolerations": places,
+                "affinity": {"nodeAffinity": {}},
+                "resources": {"limits": {"memory": "1Gi"}},
+            },
+        }
+    )
+    pods = found["Deployment tollbar-webhook"]["spec"]["template"]["spec"]
+    (container,) = pods["containers"]
+    assert (
+        container["image"],
+        container["imagePullPolicy"],
+        container["args"][-1],
+        container["resources"]["limits"],
+        pods["imagePullSecrets"],
+        pods["tolerations"],
+        pods["affinity"],
+    ) == (
+        "registry.example.com/tollbar:dev",
+        "Always",
+        "--v=4",
+        {"memory": "1Gi"},
+        [{"name": "registry"}],
+        places,
+        {"nodeAffinity": {}},
+    )
+
+
+def test_definitions_are_kept_unless_one_says_otherwise(template: Template) -> None:
+    written = [path.read_text() for path in (CHART / "templates").glob("crds.yaml")]
+    without = template({"crds": {"enabled": False}})
+    assert (written[0].count("helm.sh/resource-policy: keep"), [name for name in without if "Definition" in name]) == (
+        3,
+        [],
+    )
+
+
+def test_every_value_has_a_schema_and_the_version_is_ours() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (values.keys() - schema["properties"].keys(), chart["version"], chart["appVersion"]) == (
+        set(),
+        tollbar.__version__,
+        tollbar.__version__,
+    )
