@@ -27,6 +27,7 @@ COMPONENTS: Final = {
     "admission-policy": ".Values.policyOnly",
     "ceiling": ".Values.ceiling",
     "claims-replace": 'eq .Values.claims "Replace"',
+    "evict-unjustified": ".Values.evictUnjustified",
     "monitoring": ".Values.monitoring",
     "network-policy": ".Values.networkPolicy.enabled",
     "protective-gates": ".Values.protectiveGates",
@@ -39,6 +40,9 @@ ARGUMENTS: Final = {
 {{- end }}
 {{- if .Values.policyOnly }}
 - --no-manage-certificates
+{{- end }}
+{{- if .Values.evictUnjustified }}
+- --on-unjustified-toleration=Evict
 {{- end }}
 """,
     "webhook": "",

@@ -112,10 +112,18 @@ SAME: dict[str, tuple[str, Values]] = {
         "resources: [../default]\ncomponents:\n"
         + "".join(
             f"- ../../components/{name}\n"
-            for name in ("ceiling", "monitoring", "network-policy", "pod-rules", "protective-gates")
+            for name in (
+                "ceiling",
+                "evict-unjustified",
+                "monitoring",
+                "network-policy",
+                "pod-rules",
+                "protective-gates",
+            )
         ),
         {
             "ceiling": True,
+            "evictUnjustified": True,
             "monitoring": True,
             "networkPolicy": {"enabled": True, "apiServerCIDRs": ["192.0.2.0/32"]},
             "podRules": True,
