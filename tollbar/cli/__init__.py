@@ -27,7 +27,11 @@ SUBCOMMANDS: Final = {
     "demo": Subcommand("tollbar.cli.demo:command", "See Tollbar at work, explained step by step."),
     "dev": Subcommand("tollbar.cli.dev:command", "Run webhook and controllers from here against a cluster."),
     "drain": Subcommand("tollbar.cli.drain:command", "Stop gating and release every Pod that waits."),
+    "diff-rules": Subcommand(
+        "tollbar.cli.diffrules:command", "Say which Pods other rules would give other tolerations."
+    ),
     "dump": Subcommand("tollbar.cli.dump:command", "Write a copy of a cluster for the commands that need none."),
+    "drift": Subcommand("tollbar.cli.drift:command", "Find tolerations that no rule justifies any more."),
     "eval": Subcommand("tollbar.cli.eval:command", "Evaluate expressions on JSON lines."),
     "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),

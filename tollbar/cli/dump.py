@@ -51,9 +51,9 @@ async def _served(client: Client, kind: Kind) -> Resource | None:
     return await kind.locate(client) if kind.locate is not None else kind.resource
 
 
-def warn(items: Iterable[Object]) -> None:
+def warn(objects: Iterable[Object]) -> None:
     """Name the rules in force whose verdicts on a dump may be other ones than in the cluster."""
-    compiled = (compile_rule(each, cel.engine()) for each in items if each["kind"] == "TolerationRule")
+    compiled = (compile_rule(each, cel.engine()) for each in objects if each["kind"] == "TolerationRule")
     in_force = [rule for rule in compiled if isinstance(rule, Rule) and rule.mode != "Disabled"]
     for name, path in unreliable(in_force):
         console.say(f"warning: rule {name} reads {path}, which a dump does not have: what it says there may be wrong")

@@ -1,0 +1,210 @@
+"""`tollbar drift`: Pods that have tolerations of Tollbar's which no rule justifies any more.
+
+The API never lets a toleration be taken from a Pod, so only another Pod in its place can be without it.  What is
+justified is `tollbar.decide.pods.justification`.  A Pod that waits can be deleted by this command if a controller makes
+another one; Pods that run are for their owners.
+
+Hazard: a Pod's record of what was added is as trustworthy as whoever may write the Pod.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+
+from tollbar import wellknown
+from tollbar.cli import console, copies
+from tollbar.cli.manifests import Unreadable
+from tollbar.decide.pods import justification
+from tollbar.decide.pods.justification import Given, Standing
+from tollbar.model import pods, tolerations
+from tollbar.model.objects import Object, annotations_of, key_of, uid_of
+from tollbar.model.resources import PODS, TOLERATION_RULES
+from tollbar.offline import Cluster
+from tollbar.runtime.client import Client
+from tollbar.runtime.errors import ApiError, Conflict, NotFound
+from tollbar.runtime.retry import READ
+
+FOUND: Final = 1
+_UNJUSTIFIED: Final = (Standing.RULE_CHANGED, Standing.UNTRUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """A Pod with what it has without justification; `owner` is the workload that makes its like, empty without one."""
+
+    pod: Object
+    owner: str
+    given: tuple[Given, ...]
+    why: tuple[str, ...]
+    """For each of `given`, for a person."""
+
+    @property
+    def is_pending(self) -> bool:
+        return not pods.is_bound(self.pod)
+
+    @property
+    def may_be_deleted(self) -> bool:
+        """Whether it waits, and somebody makes another one."""
+        return self.is_pending and bool(self.owner) and not pods.is_daemon(self.pod)
+
+    @property
+    def action(self) -> str:
+        """What to do about it."""
+        if self.may_be_deleted:
+            return f"delete it: {self.owner} makes another one"
+        if self.owner:
+            return f"restart {self.owner} when that suits, or evict the Pod"
+        return "delete it, and create it again: no controller does"
+
+
+def drifted(cluster: Cluster) -> Iterator[Drifted]:
+    """The Pods of the copy, in the order of their keys, that are not ending."""
+    ruleset = cluster.gatherer.ruleset
+    for pod in cluster.objects(PODS):
+        is_ending = pods.is_terminal(pod) or pods.is_deleting(pod)
+        if is_ending or wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod):
+            continue
+        judged = justification.judge(cluster.package(pod), ruleset.rules, ruleset.engine, ruleset.selector)
+        found = tuple(each for each in judged if each.standing in _UNJUSTIFIED)
+        if found:
+            yield Drifted(pod, copies.owner_of(pod, cluster), found, tuple(_why(each, cluster) for each in found))
+
+
+def _why(given: Given, cluster: Cluster) -> str:
+    rule = cluster.get(TOLERATION_RULES, given.rule)
+    if rule is None:
+        return "the rule is gone"
+    if given.standing is Standing.UNTRUE:
+        return "the rule is not true for it any more"
+    return "the rule has changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What became of one Pod: `evicted`, `meanwhile` when it was gone or had a Node, or the API server's refusal."""
+
+    pod: str
+    result: Literal["evicted", "meanwhile"] | str
+
+
+async def delete(client: Client, found: Sequence[Drifted]) -> list[Deleted]:
+    """Evict these Pods, one after the other, as they were when they were decided about."""
+    return [Deleted(str(key_of(each.pod)), await _delete(client, each.pod)) for each in found]
+
+
+async def _delete(client: Client, pod: Object) -> Literal["evicted", "meanwhile"] | str:
+    """By the eviction API, which honours PodDisruptionBudgets, with the uid as a precondition."""
+    key = key_of(pod)
+    try:
+        now: Object = await READ(client.get, PODS, key.name, key.namespace)
+        if uid_of(now) != uid_of(pod) or pods.is_bound(now) or pods.is_deleting(now):
+            return "meanwhile"
+        await client.evict(now)
+    except (NotFound, Conflict):
+        return "meanwhile"
+    except ApiError as error:
+        return error.excerpt
+    return "evicted"
+
+
+@click.command("drift")
+@click.option("--cluster", "base", type=click.Path(path_type=Path), metavar="DUMP", help="A copy from `tollbar dump`.")
+@console.cluster_options
+@click.option(
+    "--delete-pending",
+    is_flag=True,
+    help="Evict those that wait for a Node, if a controller makes others; first only say which.",
+)
+@click.option("--dry-run/--no-dry-run", default=True, show_default=True, help="Whether --delete-pending only says so.")
+@click.option("--yes", is_flag=True, help="Do not ask before anything is deleted.")
+@console.output_option
+def command(
+    base: Path | None,
+    cluster: console.Cluster,
+    delete_pending: bool,
+    dry_run: bool,
+    yes: bool,
+    output: console.Output,
+) -> None:
+    """Find Pods whose tolerations their rules no longer justify, with owner and what to do.
+
+    Tollbar never takes a toleration away: the API forbids it. So Pods keep what a rule gave them that is gone, was
+    changed, or is not true for them any more. Looks at the cluster, or at a dump of it.
+
+    With --delete-pending --no-dry-run those that have no Node are evicted, if a controller makes others in their place;
+    it asks before. Pods that run are left alone.
+
+    Exit code 0: nothing found, or all of it deleted, 1: Pods are left, 2: something cannot be read.
+    """
+    if delete_pending and base is not None:
+        raise click.UsageError("--delete-pending needs the cluster itself, not a dump")
+    try:
+        found = copies.of_dump(base) if base is not None else console.run(copies.of_live(cluster, "drift"))
+    except Unreadable as error:
+        console.say(f"Error: {error}")
+        raise click.exceptions.Exit(2) from None
+    copies.say_unknown(found)
+    if not found.knows(TOLERATION_RULES, PODS):
+        raise click.ClickException("without rules and Pods nothing can be said")
+    left = list(drifted(found))
+    console.emit([row for each in left for row in _rows(each)], {"pods": [_data(each) for each in left]}, output)
+    counts = Counter("pending" if each.is_pending else "running" for each in left)
+    console.say(f"{len(left)} found: {counts['pending']} pending, {counts['running']} running")
+    if delete_pending:
+        left = _deleted(cluster, left, dry_run=dry_run, yes=yes)
+    if left:
+        raise click.exceptions.Exit(FOUND)
+
+
+def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: bool, yes: bool) -> list[Drifted]:
+    """Those that are left."""
+    wanted = [each for each in found if each.may_be_deleted]
+    for each in wanted:
+        console.say(f"would evict {key_of(each.pod)}" if dry_run else f"to be evicted: {key_of(each.pod)}")
+    if dry_run or not wanted:
+        return list(found)
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("nobody is there to be asked: give --yes")
+    if not yes and not click.confirm(f"Evict {len(wanted)} Pods?", err=True):
+        return list(found)
+    results = {each.pod: each.result for each in console.run(_delete_all(cluster, wanted))}
+    for name, result in results.items():
+        console.say(f"{name}: {result}")
+    return [each for each in found if results.get(str(key_of(each.pod))) not in ("evicted", "meanwhile")]
+
+
+async def _delete_all(cluster: console.Cluster, found: Sequence[Drifted]) -> list[Deleted]:
+    async with console.connected(cluster, "drift") as client:
+        console.say(f"cluster {client.cluster}")
+        return await delete(client, found)
+
+
+def _rows(found: Drifted) -> Iterator[dict[str, str]]:
+    for given, why in zip(found.given, found.why, strict=True):
+        yield {
+            "pod": str(key_of(found.pod)),
+            "state": "pending" if found.is_pending else "running",
+            "toleration": tolerations.text(given.toleration),
+            "rule": given.rule,
+            "why": why,
+            "owner": found.owner or "-",
+            "action": found.action,
+        }
+
+
+def _data(found: Drifted) -> dict[str, Any]:
+    return {
+        **key_of(found.pod)._asdict(),
+        "pending": found.is_pending,
+        "owner": found.owner or None,
+        "action": found.action,
+        "unjustified": [
+            {"toleration": given.toleration, "rule": given.rule, "generation": given.generation, "why": why}
+            for given, why in zip(found.given, found.why, strict=True)
+        ],
+    }
