@@ -31,6 +31,7 @@ COMPONENTS: Final = {
     "monitoring": ".Values.monitoring",
     "network-policy": ".Values.networkPolicy.enabled",
     "protective-gates": ".Values.protectiveGates",
+    "reserved-keys": ".Values.reservedKeys",
 }
 """The directories below manifests/components whose objects the chart has, and when."""
 ARGUMENTS: Final = {
@@ -74,6 +75,8 @@ SOURCES: Final = """\
     cidr: {{ . }}
 {{- end }}
 """
+KEYS: Final = """\
+'[{{ range $place, $key := .Values.reservedKeys }}{{ if $place }}, {{ end }}"{{ $key }}"{{ end }}]'"""
 _LATER: Final = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?:'@@': )?'?@(?P<number>\d+)@'?\n", re.MULTILINE)
 
 
@@ -115,6 +118,10 @@ def templated(obj: dict[str, Any], condition: str | None) -> str:
             unless = "{{- if not .Values.podRules }}\n" + _dump([devices]) + "{{- end }}\n"
             webhook = {**webhook, "matchConditions": [*always, later(_escaped(unless, keep="{{- "))]}
             obj = {**obj, "webhooks": [webhook]}
+        case "ValidatingAdmissionPolicy" if obj["spec"].get("variables", [{}])[0].get("name") == "keys":
+            keys, *others = obj["spec"]["variables"]
+            keys = {**keys, "expression": later(KEYS)}
+            obj = {**obj, "spec": {**obj["spec"], "variables": [keys, *others]}}
         case "NetworkPolicy" if metadata["name"] == "tollbar-webhook":
             (rule,) = obj["spec"]["ingress"]
             obj = {**obj, "spec": {**obj["spec"], "ingress": [{**rule, "from": [later(SOURCES)]}]}}

@@ -16,11 +16,11 @@ def said(kubectl: Kubectl, *arguments: str, stdin: str | None = None) -> str:
     return ""
 
 
-def until_said(kubectl: Kubectl, text: str, *arguments: str) -> None:
+def until_said(kubectl: Kubectl, text: str, *arguments: str, stdin: str | None = None) -> None:
     """A policy or its parameters are in force some time after they were written."""
 
     def is_said() -> bool:
-        answer = said(kubectl, *arguments)
+        answer = said(kubectl, *arguments, stdin=stdin)
         return text in answer and bool(answer) == bool(text)
 
     eventually(is_said, what=f"kubectl {' '.join(arguments)}: {text or 'no refusal'}")

@@ -4,11 +4,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
-from stack import eventually
+from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
+from planes import since
+from policies import said, until_said
+from stack import ROOT, Stack, eventually
 
 from tollbar.devplane.kubectl import KubectlError
 from tollbar.model.objects import Object
+from tollbar.wellknown import ANNOTATION_PROVENANCE, LABEL_SKIP
 
 KEY = RESERVED["key"]
 WORDS = "this key is not for everybody"
@@ -86,3 +89,50 @@ def is_refused(cluster: Cluster) -> bool:
     except KubectlError as error:
         return WORDS in error.stderr
     return False
+
+
+@since("1.36", "no MutatingAdmissionPolicy")
+def test_a_reserved_key_comes_by_a_rule_at_admission_with_the_gate_and_late_and_no_other_way(
+    cluster: Cluster, stack: Stack
+) -> None:
+    gpu, late = cluster.class_(), cluster.unique("late")
+    a_ready_rule(cluster, gpu_rule(gpu), gpu_rule(late))
+    cluster.create(cluster.template("mine", gpu), cluster.template("later", late))
+    with reserved_keys(cluster) as tenant:
+        cluster.create(cluster.pod("held").templates("later"))
+        assert cluster.held() == {"held"}
+        cluster.create_known(cluster.pod("asks").templates("mine"))
+        cluster.class_("late")
+        record = cluster.get("asks")["metadata"]["annotations"]
+        forged = as_written(cluster.pod("forges").tolerating(RESERVED), annotations=record)
+        assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
+        stack.running["webhook"].stop()
+        assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
+        cluster.create(cluster.pod("missed").templates("mine"))
+        names = ("asks", "held", "missed")
+        assert {name: cluster.bound_to(name) for name in names} == dict.fromkeys(names, "gpu-1")
+        ways = {name: [entry["via"] for entry in provenance(cluster.get(name))] for name in names}
+        assert ways == {"asks": ["admission"], "held": ["gate"], "missed": ["late"]}
+        stack.webhook()
+
+
+@contextmanager
+def reserved_keys(cluster: Cluster) -> Iterator[list[str]]:
+    """The component of that name in force, and how a tenant of the namespace creates a Pod."""
+    kubectl, folder = cluster.kubectl, ROOT / "manifests/components/reserved-keys"
+    files = [f"--filename={folder}/{name}.yaml" for name in ("rights", "pods", "record", "workloads")]
+    tenant = f"system:serviceaccount:{cluster.namespace}:a"
+    binding = ("tenants", f"--user={tenant}", "-n", cluster.namespace)
+    kubectl("create", "rolebinding", *binding, "--clusterrole=edit")
+    creates = ["create", "--dry-run=server", f"--as={tenant}", "-f", "-"]
+    kubectl("apply", "--server-side", *files)
+    forbidden = json.dumps(as_written(cluster.pod("tried").tolerating(RESERVED)))
+    recorded = cluster.pod("tried").annotated({ANNOTATION_PROVENANCE: "[]"}).labelled({LABEL_SKIP: "true"})
+    try:
+        until_said(kubectl, "only a TolerationRule gives", *creates, stdin=forbidden)
+        dry = [*creates, "-o", "yaml"]  # Tollbar's webhook is not asked about a Pod with this label
+        eventually(lambda: ANNOTATION_PROVENANCE not in kubectl(*dry, stdin=json.dumps(as_written(recorded))))
+        yield creates
+    finally:
+        kubectl("delete", *files)
+        until_said(kubectl, "", *creates, stdin=forbidden)

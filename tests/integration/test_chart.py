@@ -119,6 +119,7 @@ SAME: dict[str, tuple[str, Values]] = {
                 "network-policy",
                 "pod-rules",
                 "protective-gates",
+                "reserved-keys",
             )
         ),
         {
@@ -128,6 +129,7 @@ SAME: dict[str, tuple[str, Values]] = {
             "networkPolicy": {"enabled": True, "apiServerCIDRs": ["192.0.2.0/32"]},
             "podRules": True,
             "protectiveGates": True,
+            "reservedKeys": ["example.com/gpu"],
         },
     ),
 }
