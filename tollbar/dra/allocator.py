@@ -71,22 +71,20 @@ class Allocation:
         allocator = self._allocator
         parsed = []
         for index, claim in enumerate(claims):
-            parsed.append(allocator.parsed(index, claim))
-            yield
+            parsed.append((yield from allocator.parsed(index, claim)))
         pools = []
         for pool in allocator.inventory.pools(node):
             if allocator.may_use(pool):
                 pools.append(pool)
             yield
         pools.sort(key=_ORDER)
-        search = Search(allocator.setting, node, parsed, pools)
+        search = Search(allocator.setting, node, parsed, pools, allocator.tries_max)
         try:
-            for _ in search.progress():
-                if search.tries > allocator.tries_max:
-                    limit = f"no solution within {allocator.tries_max} tries"
-                    self.result = Failed(f"filter operation aborted: {limit}", timed_out=True)
-                    return
-                yield
+            yield from search.progress()
+            if search.has_given_up:
+                limit = f"no solution within {allocator.tries_max} tries"
+                self.result = Failed(f"filter operation aborted: {limit}", timed_out=True)
+                return
             if search.solution is not None:
                 self.result = [
                     results.allocation(claim, chosen, node, allocator.inventory.features, allocator.share_id)
@@ -133,7 +131,8 @@ class Allocator:
         self.share_id = share_id
         self.may_use = may_use
         self.steps = 0
-        examiner = Examiner(state, inventory.features, selectors or Selectors())
+        self._selectors = selectors or Selectors()
+        examiner = Examiner(state, inventory.features, self._selectors)
         self.setting = Setting(state, inventory.features, examiner, FreeCounters(state))
         self._classes = classes
         self._parsed: dict[tuple[int, int], Claim] = {}
@@ -152,9 +151,15 @@ class Allocator:
         """The same in pieces: call `run` of the Allocation until it returns true."""
         return Allocation(self, node, claims)
 
-    def parsed(self, index: int, claim: Object) -> Claim:
-        """The claim as the search reads it; `index` is its place among the claims of the Pod."""
+    def parsed(self, index: int, claim: Object) -> Generator[None, None, Claim]:
+        """The claim as the search reads it, with compiled selectors; `index` is its place among those of the Pod."""
         known = (index, id(claim))
-        if known not in self._parsed:
-            self._parsed[known] = requests.parse(index, claim, self._classes.get, self.inventory.features)
-        return self._parsed[known]
+        found = self._parsed.get(known)
+        if found is None:
+            found = requests.parse(index, claim, self._classes.get, self.inventory.features)
+            yield
+            for selector in found.selectors:
+                if self._selectors.compile(selector.expression):
+                    yield
+            self._parsed[known] = found
+        return found

@@ -1,8 +1,8 @@
 """Which devices a request may get, whatever else is chosen: examined once for all Nodes that see the same pool."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tollbar import cel
 from tollbar.cel import CelError
@@ -11,13 +11,14 @@ from tollbar.dra.features import Features
 from tollbar.dra.inventory import Pool
 from tollbar.dra.requests import Request
 from tollbar.dra.selectors import Selectors, explained
-from tollbar.dra.slices import Content, Device
+from tollbar.dra.slices import Device
 from tollbar.dra.state import AllocatedState
 from tollbar.model.objects import Object
 from tollbar.model.tolerations import untolerated
 
 PAUSE: Final = 64
 """A search can pause after so many devices at the latest."""
+_NO_MATCH: Final = object()
 
 
 class Candidate(NamedTuple):
@@ -48,7 +49,8 @@ class Candidates:
             if candidate is None:
                 return False
             self.found.append(candidate)
-            self.has_errors |= bool(candidate.error)
+            if candidate.error:
+                self.has_errors = True
             return True
         self.is_complete = True
         return True
@@ -58,19 +60,45 @@ class Examiner:
     """Examines the devices of pools for the requests of one scheduling cycle."""
 
     def __init__(self, state: AllocatedState, features: Features, selectors: Selectors) -> None:
-        self._state = state
         self._features = features
         self._selectors = selectors
+        self._held = state.devices if features.consumable_capacity else state
+        """Devices of which there is nothing left."""
         self._known: dict[tuple[Request, Pool], Candidates] = {}
 
-    def candidates(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
-        """The candidates of a pool; None is a pause, after a device that took time to examine."""
-        if pool.is_local or pool.is_per_device:
-            yield from self._examined(request, pool, node)
-            return
+    def candidates(self, request: Request, pools: Iterable[Pool], node: Object) -> Iterator[Candidate | None]:
+        """The matching devices of these pools that are free and allowed; None is a pause, after some that took time."""
+        for pool in pools:
+            if pool.is_local or pool.is_per_device:
+                yield from self._available(request, pool, node)
+            else:
+                yield from self._shared(request, pool, node)
+
+    def matching(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
+        """The devices that are what the request asks for, free or not; None is a pause."""
+        for number, device in enumerate(pool.devices, 1):
+            evaluations = self._selectors.evaluations
+            candidate = self._candidate(request, pool, device, node)
+            if candidate is not None:
+                yield candidate
+            if self._selectors.evaluations > evaluations or not number % PAUSE:
+                yield None
+
+    def is_free(self, request: Request, device: Device) -> bool:
+        """Whether no allocated claim holds the whole device, or the request may use it all the same."""
+        return request.admin_access or device.id not in self._held
+
+    def is_allowed(self, request: Request, device: Device) -> bool:
+        """Whether the request tolerates its taints, and its counters are understood."""
+        if device.consumes and not self._features.partitionable_devices:
+            return False
+        return not (self._features.device_taints and device.taints and untolerated(device.taints, request.tolerations))
+
+    def _shared(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
+        """Those of a pool that several Nodes see, which are the same for all of these."""
         known = self._known.get((request, pool))
         if known is None:
-            known = self._known[request, pool] = Candidates(self._examined(request, pool, node))
+            known = self._known[request, pool] = Candidates(self._available(request, pool, node))
         place = 0
         while place < len(known.found) or not known.is_complete:
             if place < len(known.found):
@@ -85,67 +113,46 @@ class Examiner:
                 if not is_further:
                     yield None
 
-    def compile(self, request: Request) -> Iterator[None]:
-        """Compile the selectors of the request; each value is a pause.  Errors are told when a device is examined."""
-        for selector in request.selectors:
-            if self._selectors.compile(selector.expression):
-                yield
+    def _available(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
+        """The matching devices that are free and allowed."""
+        held = () if request.admin_access else self._held
+        for number, device in enumerate(pool.devices, 1):
+            if device.id in held:
+                continue
+            evaluations = self._selectors.evaluations
+            candidate = self._candidate(request, pool, device, node)
+            if candidate is not None and (candidate.error or self.is_allowed(request, device)):
+                yield candidate
+            elif self._selectors.evaluations > evaluations or not number % PAUSE:
+                yield None
 
-    def candidate(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
-        """The device as a candidate, if it is what the request asks for; nothing is said about its being free."""
+    def _candidate(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
+        """The device, if it is what the request asks for.  Answers are kept, but for errors, which name the device."""
         if device.binding_conditions and not self._features.binding_conditions:
             return None
         content = device.content
         is_share = content.shared and self._features.consumable_capacity
+        known = None if pool.is_per_device else content.memo.get(request.question)
+        if known is not None:
+            return None if known is _NO_MATCH else Candidate(device, pool, known, is_share)
         for selector in request.selectors:
             verdict = self._selectors.verdict(selector.expression, content)
             if isinstance(verdict, CelError):
                 on_device = "" if verdict.kind == cel.COMPILE else f" on device {device.id}"
                 return Candidate(device, pool, {}, is_share, f"{selector.origin}{on_device}: {explained(verdict)}")
             if not verdict:
+                content.remember(request.question, _NO_MATCH)
                 return None
         if pool.is_per_device and not device.reach.includes(node):
             return None
-        if not self._features.consumable_capacity or not (content.capacities or request.capacity):
-            return Candidate(device, pool, {}, is_share)
-        consumed = self._consumption(request, content)
-        if isinstance(consumed, str):
-            name = device.id.device if request.count is None else device.id
-            problem = f"{request.label}: checking capacity for device {name}: {consumed}"
-            return Candidate(device, pool, {}, is_share, problem)
-        return None if consumed is None else Candidate(device, pool, consumed, is_share)
-
-    def _consumption(self, request: Request, content: Content) -> Consumption | str | None:
-        """What the request takes of such a device, None if it cannot have it, or what is wrong with the request."""
-        fractional = self._features.fractional_capacity_range
-        question = (request.capacity, fractional)
-        if question not in content.memo:
+        consumed: Consumption | None = {}
+        if self._features.consumable_capacity and (content.capacities or request.capacity):
+            fractional = self._features.fractional_capacity_range
             try:
-                answer: Any = consumption(dict(request.capacity), content.capacities, fractional=fractional)
+                consumed = consumption(dict(request.capacity), content.capacities, fractional=fractional)
             except CapacityError as error:
-                answer = str(error)
-            content.remember(question, answer)
-        found: Consumption | str | None = content.memo[question]
-        return found
-
-    def is_free(self, request: Request, device: Device) -> bool:
-        """Whether no allocated claim holds the whole device, or the request may use it all the same."""
-        held = self._state.devices if self._features.consumable_capacity else self._state
-        return request.admin_access or device.id not in held
-
-    def is_allowed(self, request: Request, device: Device) -> bool:
-        """Whether the request tolerates its taints, and its counters are understood."""
-        if device.consumes and not self._features.partitionable_devices:
-            return False
-        return not (self._features.device_taints and device.taints and untolerated(device.taints, request.tolerations))
-
-    def _examined(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
-        for number, device in enumerate(pool.devices, 1):
-            if not self.is_free(request, device):
-                continue
-            evaluations = self._selectors.evaluations
-            candidate = self.candidate(request, pool, device, node)
-            if candidate is not None and (candidate.error or self.is_allowed(request, device)):
-                yield candidate
-            elif self._selectors.evaluations > evaluations or not number % PAUSE:
-                yield None
+                name = device.id.device if request.count is None else device.id
+                problem = f"{request.label}: checking capacity for device {name}: {error}"
+                return Candidate(device, pool, {}, is_share, problem)
+        content.remember(request.question, _NO_MATCH if consumed is None else consumed)
+        return None if consumed is None else Candidate(device, pool, consumed, is_share)

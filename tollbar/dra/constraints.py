@@ -33,13 +33,13 @@ class MatchAttribute:
     """All devices have the attribute, with one value in common."""
 
     def __init__(self, name: str, *, lists: bool) -> None:
-        self._name = name
+        self._attribute = (name, lists)
         self._lists = lists
         self._common: list[Values] = []
         """What is common to the devices so far, after each of them."""
 
     def add(self, content: Content) -> bool:
-        values = _values(content, self._name, self._lists)
+        values = _values(content, self._attribute)
         if values is None:
             return False
         if not self._common:
@@ -60,18 +60,19 @@ class DistinctAttribute:
     """All devices have the attribute, and no two of them have a value in common."""
 
     def __init__(self, name: str, *, lists: bool) -> None:
-        self._name = name
+        self._attribute = (name, lists)
         self._lists = lists
         self._values: list[Values] = []
 
     def add(self, content: Content) -> bool:
-        values = _values(content, self._name, self._lists)
+        values = _values(content, self._attribute)
         if values is None:
             return False
         if not values and (self._lists or self._values):
             return False
-        if any(not values.isdisjoint(each) for each in self._values):
-            return False
+        for each in self._values:
+            if not values.isdisjoint(each):
+                return False
         self._values.append(values)
         return True
 
@@ -96,13 +97,14 @@ def make(given: Object, *, lists: bool) -> Constraint | None:
     return None
 
 
-def _values(content: Content, name: str, lists: bool) -> Values | None:
-    """None if the device does not have the attribute."""
-    question = (name, lists)
-    if question not in content.memo:
+def _values(content: Content, asked: tuple[str, bool]) -> Values | None:
+    """The values of the attribute of this name, with those of lists or without; None if the device has no such one."""
+    found: Values | None = content.memo.get(asked)
+    if found is None and asked not in content.memo:
+        name, lists = asked
         attribute = content.attribute(name)
-        content.remember(question, None if attribute is None else _typed(attribute, lists))
-    found: Values | None = content.memo[question]
+        found = None if attribute is None else _typed(attribute, lists)
+        content.remember(asked, found)
     return found
 
 

@@ -3,7 +3,7 @@
 Problems of a request are kept with it and not raised: which of them is told depends on what comes before it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from tollbar.dra.constraints import applies
@@ -36,6 +36,8 @@ class Request:
     label: str
     device_class: Object
     selectors: tuple[Selector, ...]
+    question: Hashable
+    """What it asks about a device by its selectors and capacity: equal for requests that ask the same."""
     count: int | None
     admin_access: bool
     tolerations: tuple[Object, ...]
@@ -51,16 +53,21 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claim:
-    """A ResourceClaim.  Each entry of `requests` has the alternatives of one request: one, or a prioritized list.
-
-    `feature_problems` are problems that come before those of the request of the same index.
-    """
+    """A ResourceClaim.  Each entry of `requests` has the alternatives of one request: one, or a prioritized list."""
 
     obj: Object
     label: str
     requests: tuple[tuple[Request, ...], ...]
-    feature_problems: tuple[str, ...]
     constraints: tuple[Object, ...]
+    has_config: bool
+    """Whether it has configs for drivers, or one of its classes."""
+
+    @property
+    def selectors(self) -> Iterator[Selector]:
+        """Those of all its requests.  Whether they compile is told when a device is examined."""
+        return (
+            selector for alternatives in self.requests for request in alternatives for selector in request.selectors
+        )
 
 
 def parse(index: int, claim: Object, device_class: Callable[[str], Object | None], features: Features) -> Claim:
@@ -71,30 +78,11 @@ def parse(index: int, claim: Object, device_class: Callable[[str], Object | None
     label = str(key_of(claim))
     constraints = tuple((spec(claim).get("devices") or {}).get("constraints") or ())
     reader = _Reader(index, label, constraints, device_class, features)
-    given = requests_of(claim)
-    return Claim(
-        obj=claim,
-        label=label,
-        requests=tuple(tuple(reader.alternatives(number, each)) for number, each in enumerate(given)),
-        feature_problems=tuple(_feature_problem(label, each, features) for each in given),
-        constraints=constraints,
+    found = tuple(tuple(reader.alternatives(number, each)) for number, each in enumerate(requests_of(claim)))
+    has_config = bool((spec(claim).get("devices") or {}).get("config")) or any(
+        spec(each.device_class).get("config") for alternatives in found for each in alternatives
     )
-
-
-def _feature_problem(label: str, request: Object, features: Features) -> str:
-    alternatives = request.get("firstAvailable") or ()
-    if alternatives and not features.prioritized_list:
-        return (
-            f"claim {label}, request {request['name']}: has subrequests, but the DRAPrioritizedList feature is disabled"
-        )
-    if not features.consumable_capacity:
-        disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
-        if (request.get("exactly") or {}).get("capacity") is not None:
-            return f"claim {label}, request {request['name']}: {disabled}"
-        for each in alternatives:
-            if each.get("capacity") is not None:
-                return f"claim {label}, subrequest {each['name']}: {disabled}"
-    return ""
+    return Claim(obj=claim, label=label, requests=found, constraints=constraints, has_config=has_config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +94,23 @@ class _Reader:
     features: Features
 
     def alternatives(self, index: int, request: Object) -> Iterator[Request]:
+        problem, name = self._feature_problem(request), request["name"]
         if given := request.get("firstAvailable"):
             for each in given:
-                yield self._request(index, request["name"], f"{request['name']}/{each['name']}", each["name"], each)
+                yield self._request(index, name, f"{name}/{each['name']}", each["name"], each, problem)
         else:
-            yield self._request(index, request["name"], request["name"], request["name"], request.get("exactly") or {})
+            yield self._request(index, name, name, name, request.get("exactly") or {}, problem)
 
-    def _request(self, index: int, name: str, full_name: str, shown: str, given: Object) -> Request:
+    def _request(self, index: int, name: str, full_name: str, shown: str, given: Object, problem: str) -> Request:
         where = f"claim {self.label}, request {shown}"
         class_name = given.get("deviceClassName") or ""
         found = self.device_class(class_name) if class_name else None
-        selectors = given.get("selectors") or ()
-        asked = (given.get("capacity") or {}).get("requests") or {}
+        asked = ((given.get("capacity") or {}).get("requests") or {}).items()
+        capacity = tuple(sorted((key, amount(str(value))) for key, value in asked))
+        selectors = (
+            *_selectors(spec(found or {}).get("selectors") or (), f"class {class_name}"),
+            *_selectors(given.get("selectors") or (), f"claim {self.label}"),
+        )
         return Request(
             claim=self.claim,
             index=index,
@@ -125,21 +118,33 @@ class _Reader:
             full_name=full_name,
             label=where,
             device_class=found or {},
-            selectors=(
-                *_selectors((spec(found or {})).get("selectors") or (), f"class {class_name}"),
-                *_selectors(selectors, f"claim {self.label}"),
-            ),
+            selectors=selectors,
+            question=(tuple(each.expression for each in selectors), capacity),
             count=None if given.get("allocationMode") == "All" else given.get("count", 1),
             admin_access=bool(given.get("adminAccess")),
             tolerations=tuple(given.get("tolerations") or ()),
-            capacity=tuple(sorted((key, amount(str(value))) for key, value in asked.items())),
+            capacity=capacity,
             constraints=tuple(
                 number
                 for number, each in enumerate(self.constraints)
                 if applies(each.get("requests") or (), name, full_name)
             ),
-            problem=self._problem(where, given, found),
+            problem=problem or self._problem(where, given, found),
         )
+
+    def _feature_problem(self, request: Object) -> str:
+        alternatives = request.get("firstAvailable") or ()
+        where = f"claim {self.label}, request {request['name']}"
+        if alternatives and not self.features.prioritized_list:
+            return f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
+        if not self.features.consumable_capacity:
+            disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            if (request.get("exactly") or {}).get("capacity") is not None:
+                return f"{where}: {disabled}"
+            for each in alternatives:
+                if each.get("capacity") is not None:
+                    return f"claim {self.label}, subrequest {each['name']}: {disabled}"
+        return ""
 
     def _problem(self, where: str, given: Object, device_class: Object | None) -> str:
         if given.get("derivedAttributes"):

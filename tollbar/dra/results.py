@@ -18,16 +18,17 @@ def allocation(
     Raises Unsolvable for a device whose Nodes cannot be told in one term of a selector.
     """
     devices: Object = {"results": [_result(each, features, share_id) for each in chosen]}
-    config = _config(claim, chosen)
-    if config:
+    if claim.has_config and (config := _config(claim, chosen)):
         devices["config"] = config
     selector = _node_selector(claim, chosen, node)
     return {"devices": devices} if selector is None else {"devices": devices, "nodeSelector": selector}
 
 
 def _result(chosen: Chosen, features: Features, share_id: Callable[[], str]) -> Object:
-    request, device, consumed, _ = chosen
-    result: Object = {"request": request.full_name, **device.id._asdict()}
+    request, candidate, _ = chosen
+    device = candidate.device
+    driver, pool, name = device.id
+    result: Object = {"request": request.full_name, "driver": driver, "pool": pool, "device": name}
     if request.admin_access:
         result["adminAccess"] = True
     if request.tolerations:
@@ -37,10 +38,10 @@ def _result(chosen: Chosen, features: Features, share_id: Callable[[], str]) -> 
             result["bindingConditions"] = list(device.binding_conditions)
         if device.binding_failure_conditions:
             result["bindingFailureConditions"] = list(device.binding_failure_conditions)
-    if consumed is not None:
+    if candidate.is_share:
         result["shareID"] = share_id()
-        if consumed:
-            result["consumedCapacity"] = {name: str(amount) for name, amount in consumed.items()}
+        if candidate.consumed:
+            result["consumedCapacity"] = {name: str(amount) for name, amount in candidate.consumed.items()}
     return result
 
 
@@ -83,7 +84,8 @@ def _node_selector(claim: Claim, chosen: Sequence[Chosen], node: Object) -> Obje
     """Where the claim can be used: on this Node, where all devices can be reached, or (None) everywhere."""
     fields: list[Any] = []
     expressions: list[Any] = []
-    for _, device, _, _ in chosen:
+    for each in chosen:
+        device = each.candidate.device
         if device.reach.node or device.binds_to_node:
             name = {"key": "metadata.name", "operator": "In", "values": [key_of(node).name]}
             return {"nodeSelectorTerms": [{"matchFields": [name]}]}

@@ -4,11 +4,12 @@ The first solution counts.  Within one request only combinations are tried, no p
 later in the order of pools, slices and devices than the one before.  Source: allocateOne and allocateDevice in
 k8s.io/dynamic-resource-allocation/structured.
 
-The search is a stack of moves.  A move is an iterator over choices: it makes one, yields the next deeper move, and
-takes the choice back when it is asked for another.  So the search can pause anywhere, and no depth is too deep for it.
+The search is a stack of moves.  A move is an iterator over choices: it makes one, and yields the next deeper move.
+Devices that are chosen are on a trail; before a move makes another choice, all is taken back that came onto the trail
+since it began.  So the search can pause anywhere, and no depth is too deep for it.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -23,7 +24,6 @@ from tollbar.dra.inventory import Pool, PoolState
 from tollbar.dra.requests import Claim, Request
 from tollbar.dra.slices import CounterId, Device
 from tollbar.dra.state import AllocatedState
-from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object
 
 RESULTS_MAX: Final = 32
@@ -35,12 +35,11 @@ class Unsolvable(Exception):
 
 
 class Chosen(NamedTuple):
-    """A device for a request; `consumed` is what it takes of a shared device, None for a whole one."""
+    """A device for a request."""
 
     request: Request
-    device: Device
-    consumed: Consumption | None
-    has_counters: bool = False
+    candidate: Candidate
+    has_counters: bool
     """Whether the counters that it consumes are counted for it; a second share of a device adds none."""
 
 
@@ -53,11 +52,17 @@ class _Stop(Enum):
 @dataclass(slots=True, eq=False)
 class _Move:
     claim: int
-    choices: "Generator[_Next, None, None]"
-    is_alternatives: bool = False
-    """Whether it chooses between the alternatives of a prioritized list."""
-    is_too_many: bool = False
-    """Whether all alternatives that it tried led to more devices than a claim can get."""
+    choices: "Iterator[_Next]"
+    depth: int
+    """How long the trail was before its choice."""
+
+
+@dataclass(slots=True, eq=False)
+class _Alternatives(_Move):
+    """Chooses between the alternatives of a prioritized list."""
+
+    is_too_many: bool = True
+    """Whether all of them so far led to more devices than a claim can get."""
 
 
 _Next: TypeAlias = "_Move | _Stop | None"
@@ -77,31 +82,35 @@ class Setting:
 class Search:
     """One search for the devices of a Pod's claims on one Node.
 
-    `steps` are the moves so far, `tries` the devices that were tried for a request.  `solution` has the devices of each
-    claim, None if there is none.
+    `steps` are the moves so far.  `solution` has the devices of each claim, None if there is none.  With `has_given_up`
+    there may be one all the same: more than `tries_max` devices were tried for a request.
     """
 
-    def __init__(self, setting: Setting, node: Object, claims: Sequence[Claim], pools: Sequence[Pool]) -> None:
+    def __init__(
+        self, setting: Setting, node: Object, claims: Sequence[Claim], pools: Sequence[Pool], tries_max: int
+    ) -> None:
         self.steps = 0
-        self.tries = 0
+        self.has_given_up = False
+        self._tries_left = tries_max
         self.solution: list[list[Chosen]] | None = None
-        self._chosen: list[list[Chosen]] = [[] for _ in claims]
         self._setting = setting
-        self._features = setting.features
         self._state = setting.state
         self._examiner = setting.examiner
         self._node = node
         self._claims = claims
         self._pools = pools
         self._requests = [alternatives for claim in claims for alternatives in claim.requests]
-        self._constraints: list[list[Constraint]] = [[] for _ in claims]
+        self._constraints: dict[Request, list[Constraint]] = {}
+        """Those that apply to a request."""
         self._all: dict[Request, list[Candidate]] = {}
         """The devices of requests for all; no more than a claim can get, of those that are counted."""
         self._counts: dict[Request, int] = {}
         self._candidates: dict[Request, Candidates] = {}
-        self._taken: dict[DeviceId, list[int]] = {}
+        self._trail: list[Chosen] = []
+        """What is chosen, in the order of the moves."""
+        self._taken: dict[Device, list[int]] = {}
         """Whole devices that are chosen, each with the indexes of the claims that have it."""
-        self._shares: dict[DeviceId, list[Consumption]] = {}
+        self._shares: dict[Device, list[Consumption]] = {}
         """Shared devices that are chosen, each with what every share consumes."""
         self._consumed: dict[Pool, dict[CounterId, int]] = {}
         """What the chosen devices consume of the counters of their pools."""
@@ -119,27 +128,32 @@ class Search:
                 _back_to_alternatives(moves, moves[-1].claim)
             elif following is _Stop.EXHAUSTED:
                 ended = moves.pop()
-                if ended.is_too_many:
+                if isinstance(ended, _Alternatives) and ended.is_too_many:
                     _back_to_alternatives(moves, ended.claim)
-                elif moves:
+                elif moves and isinstance(moves[-1], _Alternatives):
                     moves[-1].is_too_many = False
             if not moves:
                 return
+            if self._tries_left < 0:
+                self.has_given_up = True
+                return
             yield
-            following = next(moves[-1].choices, _Stop.EXHAUSTED)
-        self.solution = [list(each) for each in self._chosen]  # closing the moves undoes them
+            move = moves[-1]
+            while len(self._trail) > move.depth:
+                self._give_back()
+            following = next(move.choices, _Stop.EXHAUSTED)
+        self.solution = [
+            [each for each in self._trail if each.request.claim == index] for index in range(len(self._claims))
+        ]
 
     def _prepare(self) -> Iterator[None]:
         """Check the claims in their order, and find the devices of requests for all."""
-        for index, claim in enumerate(self._claims):
+        for claim in self._claims:
             least = 0
-            for problem, alternatives in zip(claim.feature_problems, claim.requests, strict=True):
-                if problem:
-                    raise Unsolvable(problem)
+            for alternatives in claim.requests:
                 for request in alternatives:
                     if request.problem:
                         raise Unsolvable(request.problem)
-                    yield from self._examiner.compile(request)
                     if request.count is None:
                         yield from self._find_all(request)
                 least += min(map(self._count, alternatives))
@@ -147,13 +161,18 @@ class Search:
                 raise Unsolvable(
                     f"claim {claim.label}: number of requested devices {least} exceeds the claim limit of {RESULTS_MAX}"
                 )
-            for number, given in enumerate(claim.constraints):
-                made = constraints.make(given, lists=self._features.list_type_attributes)
-                if made is None:
-                    raise Unsolvable(
-                        f"claim {claim.label}, constraint #{number}: empty constraint (unsupported constraint type?)"
-                    )
-                self._constraints[index].append(made)
+            if claim.constraints:
+                made = [self._constraint(claim, number) for number in range(len(claim.constraints))]
+                for alternatives in claim.requests:
+                    self._constraints |= {each: [made[index] for index in each.constraints] for each in alternatives}
+
+    def _constraint(self, claim: Claim, number: int) -> Constraint:
+        made = constraints.make(claim.constraints[number], lists=self._setting.features.list_type_attributes)
+        if made is None:
+            raise Unsolvable(
+                f"claim {claim.label}, constraint #{number}: empty constraint (unsupported constraint type?)"
+            )
+        return made
 
     def _find_all(self, request: Request) -> Iterator[None]:
         found = self._all[request] = []
@@ -164,15 +183,15 @@ class Search:
                 raise Unsolvable(
                     f"{request.label}: asks for all devices, but resource pool {pool.id} is currently {what}"
                 )
-            for device in pool.devices:
-                candidate = self._examiner.candidate(request, pool, device, self._node)
-                if candidate is not None:
-                    if candidate.error:
-                        raise Unsolvable(candidate.error)
-                    self._counts[request] += 1
-                    if len(found) < RESULTS_MAX:
-                        found.append(candidate)
-                yield
+            for candidate in self._examiner.matching(request, pool, self._node):
+                if candidate is None:
+                    yield
+                    continue
+                if candidate.error:
+                    raise Unsolvable(candidate.error)
+                self._counts[request] += 1
+                if len(found) < RESULTS_MAX:
+                    found.append(candidate)
 
     def _count(self, request: Request) -> int:
         return self._counts[request] if request.count is None else request.count
@@ -186,13 +205,13 @@ class Search:
         if not first.is_alternative:
             return self._begin(first, position)
         choices = (self._begin(each, position) for each in alternatives)
-        return _Move(first.claim, choices, is_alternatives=True, is_too_many=True)
+        return _Alternatives(first.claim, choices, len(self._trail))
 
     def _begin(self, request: Request, position: int) -> _Next:
         count = self._count(request)
         if request.count is None and not count:
-            return _Move(request.claim, _nothing())
-        if len(self._chosen[request.claim]) + count > RESULTS_MAX:
+            return _Move(request.claim, iter(()), len(self._trail))
+        if sum(each.request.claim == request.claim for each in self._trail) + count > RESULTS_MAX:
             return _Stop.TOO_MANY
         return self._go_on(request, position, 0, 0)
 
@@ -201,14 +220,17 @@ class Search:
         if number == self._count(request):
             return self._open(position + 1)
         if request.count is None:
-            return _Move(request.claim, self._take_next_of_all(request, position, number))
-        return _Move(request.claim, self._take_any(request, position, number, start))
+            choices = self._take_next_of_all(request, position, number)
+        else:
+            choices = self._take_any(request, position, number, start)
+        return _Move(request.claim, choices, len(self._trail))
 
-    def _take_any(self, request: Request, position: int, number: int, start: int) -> Generator[_Next, None, None]:
+    def _take_any(self, request: Request, position: int, number: int, start: int) -> Iterator[_Next]:
         """Give the request one candidate after the other."""
         candidates = self._candidates.get(request)
         if candidates is None:
-            candidates = self._candidates[request] = Candidates(self._examined(request))
+            found = self._examiner.candidates(request, self._pools, self._node)
+            candidates = self._candidates[request] = Candidates(found)
         missing = (request.count or 0) - number
         place = start
         while True:
@@ -223,35 +245,24 @@ class Search:
             candidate = candidates.found[place]
             place += 1
             if self._take(request, candidate):
-                try:
-                    yield self._go_on(request, position, number + 1, place)
-                finally:
-                    self._give_back(request, candidate)
+                yield self._go_on(request, position, number + 1, place)
             elif not place % PAUSE:
                 yield None
 
-    def _take_next_of_all(self, request: Request, position: int, number: int) -> Generator[_Next, None, None]:
+    def _take_next_of_all(self, request: Request, position: int, number: int) -> Iterator[_Next]:
         """Give the request the next of its devices; without it there is no solution."""
         candidate = self._all[request][number]
         device = candidate.device
         if not (self._examiner.is_free(request, device) and self._examiner.is_allowed(request, device)):
             return
-        if not self._take(request, candidate, required=True):
-            return
-        try:
+        if self._take(request, candidate, required=True):
             yield self._go_on(request, position, number + 1, 0)
-        finally:
-            self._give_back(request, candidate)
-
-    def _examined(self, request: Request) -> Iterator[Candidate | None]:
-        for pool in self._pools:
-            yield from self._examiner.candidates(request, pool, self._node)
 
     def _take(self, request: Request, candidate: Candidate, *, required: bool = False) -> bool:
         """Choose the device, if it is free together with what is chosen already.  An error in its place is raised."""
-        self.tries += 1
+        self._tries_left -= 1
         device, pool, consumed, is_share, error = candidate
-        holders = self._taken.get(device.id)
+        holders = self._taken.get(device)
         if holders and (not request.admin_access or (not is_share and request.claim in holders)):
             return False
         if error:
@@ -259,7 +270,7 @@ class Search:
         needs_counters = bool(device.consumes) and self._needs_counters(candidate)
         if needs_counters and not self._has_counters(device, pool):
             return False
-        if request.constraints and not self._meets_constraints(request, device):
+        if request.constraints and not _meets(self._constraints[request], device):
             if required:
                 raise Unsolvable(
                     f"{request.label}: cannot add device {device.id} because a claim constraint would not be satisfied"
@@ -273,31 +284,30 @@ class Search:
             for counter, value in device.consumes:
                 used[counter] = used.get(counter, 0) + value
         if is_share:
-            self._shares.setdefault(device.id, []).append(consumed)
+            self._shares.setdefault(device, []).append(consumed)
         else:
-            self._taken.setdefault(device.id, []).append(request.claim)
-        self._chosen[request.claim].append(Chosen(request, device, consumed if is_share else None, needs_counters))
+            self._taken.setdefault(device, []).append(request.claim)
+        self._trail.append(Chosen(request, candidate, needs_counters))
         return True
 
-    def _give_back(self, request: Request, candidate: Candidate) -> None:
-        """Undo the last choice, which was this one."""
-        device = candidate.device
-        chosen = self._chosen[request.claim].pop()
-        held: dict[DeviceId, Any] = self._shares if candidate.is_share else self._taken
-        holders = held[device.id]
+    def _give_back(self) -> None:
+        """Take back the last choice."""
+        request, (device, pool, _, is_share, _), has_counters = self._trail.pop()
+        held: dict[Device, Any] = self._shares if is_share else self._taken
+        holders = held[device]
         holders.pop()
         if not holders:
-            del held[device.id]
-        if chosen.has_counters:
-            used = self._consumed[candidate.pool]
+            del held[device]
+        if has_counters:
+            used = self._consumed[pool]
             for counter, value in device.consumes:
                 used[counter] -= value
         self._leave_constraints(request)
 
     def _needs_counters(self, candidate: Candidate) -> bool:
         """Whether its counters are to be counted: those of a device with a share are counted already."""
-        device = candidate.device.id
-        return not (candidate.is_share and (device in self._state.shares or device in self._shares))
+        device = candidate.device
+        return not (candidate.is_share and (device.id in self._state.shares or device in self._shares))
 
     def _has_counters(self, device: Device, pool: Pool) -> bool:
         free = self._setting.counters.of(pool)
@@ -308,38 +318,37 @@ class Search:
 
     def _has_capacity(self, device: Device, consumed: Consumption) -> bool:
         """Whether that much is left of a device that has shares."""
-        held, chosen = self._state.capacity.get(device.id, {}), self._shares.get(device.id, ())
+        held, chosen = self._state.capacity.get(device.id, {}), self._shares.get(device, ())
         if not held and not chosen:
             return True
-        return all(
-            held.get(name, 0) + sum(each[name].nanos for each in chosen) + amount.nanos
-            <= device.content.capacities[name].value.nanos
-            for name, amount in consumed.items()
-        )
-
-    def _meets_constraints(self, request: Request, device: Device) -> bool:
-        of_claim = self._constraints[request.claim]
-        for number, index in enumerate(request.constraints):
-            if not of_claim[index].add(device.content):
-                for added in request.constraints[:number]:
-                    of_claim[added].remove()
+        for name, amount in consumed.items():
+            total = held.get(name, 0) + amount.nanos
+            for each in chosen:
+                total += each[name].nanos
+            if total > device.content.capacities[name].value.nanos:
                 return False
         return True
 
     def _leave_constraints(self, request: Request) -> None:
-        for index in request.constraints:
-            self._constraints[request.claim][index].remove()
+        if request.constraints:
+            for each in self._constraints[request]:
+                each.remove()
 
 
-def _nothing() -> Generator[_Next, None, None]:
-    """No choice at all."""
-    yield from ()
+def _meets(given: Sequence[Constraint], device: Device) -> bool:
+    """Add the device to these constraints, unless one of them refuses it."""
+    for number, constraint in enumerate(given):
+        if not constraint.add(device.content):
+            for added in given[:number]:
+                added.remove()
+            return False
+    return True
 
 
 def _back_to_alternatives(moves: list[_Move], claim: int) -> None:
-    """Undo the claim's choices up to the last one between alternatives, because other devices are not fewer devices.
+    """Drop the claim's moves up to the last one between alternatives, because other devices are not fewer devices.
 
     Without alternatives in the claim, the previous claim goes on.
     """
-    while moves and moves[-1].claim == claim and not moves[-1].is_alternatives:
-        moves.pop().choices.close()
+    while moves and moves[-1].claim == claim and not isinstance(moves[-1], _Alternatives):
+        moves.pop()
