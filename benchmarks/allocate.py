@@ -226,7 +226,7 @@ them. The figures are CPU time and steps of the search for one Node; steps of th
 peer is the allocator of kube-scheduler (k8s.io/dynamic-resource-allocation/structured), which keeps compiled selectors
 from one cycle to the next and evaluates them for every device and Node in every cycle; its garbage collection counts.
 Tollbar keeps parsed slices, compiled selectors and their answers as well; *cold* is a cycle that finds nothing of that,
-as the first one of a process.""",
+as the first one of a process. Its garbage is collected as in its processes.""",
     columns=COLUMNS,
     rows=tuple(row for rows in _ROWS.values() for row in rows),
     size=100,

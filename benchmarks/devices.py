@@ -17,6 +17,7 @@ from tollbar.dra.allocator import Allocator
 from tollbar.dra.manager import DraManager
 from tollbar.model.objects import Object
 from tollbar.model.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from tollbar.runtime import collector
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
 
@@ -244,4 +245,5 @@ rule has changed, its pools are made.""",
 )
 
 if __name__ == "__main__":
+    collector.tune()
     print(json.dumps(_main(int(sys.argv[1]))))

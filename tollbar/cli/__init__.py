@@ -63,4 +63,4 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="tollbar")
 def main() -> None:
     """Give Pods the tolerations their devices need, before they are scheduled."""
-    atexit.register(gc.freeze)  # as in `tollbar.runtime.process`
+    atexit.register(gc.freeze)  # as in `tollbar.runtime.collector`

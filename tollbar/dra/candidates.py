@@ -74,11 +74,42 @@ class Examiner:
             else:
                 yield from self._shared(request, pool, node)
 
+    def candidate(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
+        """The device, if it is what the request asks for.  Answers are kept, but for errors, which name the device."""
+        if device.binding_conditions and not self._features.binding_conditions:
+            return None
+        content = device.content
+        is_share = content.shared and self._features.consumable_capacity
+        known = None if pool.is_per_device else content.memo.get(request.question)
+        if known is not None:
+            return None if known is _NO_MATCH else Candidate(device, pool, known, is_share)
+        for selector in request.selectors:
+            verdict = self._selectors.verdict(selector.expression, content)
+            if isinstance(verdict, CelError):
+                on_device = "" if verdict.kind == cel.COMPILE else f" on device {device.id}"
+                return Candidate(device, pool, {}, is_share, f"{selector.origin}{on_device}: {explained(verdict)}")
+            if not verdict:
+                content.remember(request.question, _NO_MATCH)
+                return None
+        if pool.is_per_device and not device.reach.includes(node):
+            return None
+        consumed: Consumption | None = {}
+        if self._features.consumable_capacity and (content.capacities or request.capacity):
+            fractional = self._features.fractional_capacity_range
+            try:
+                consumed = consumption(dict(request.capacity), content.capacities, fractional=fractional)
+            except CapacityError as error:
+                name = device.id.device if request.count is None else device.id
+                problem = f"{request.label}: checking capacity for device {name}: {error}"
+                return Candidate(device, pool, {}, is_share, problem)
+        content.remember(request.question, _NO_MATCH if consumed is None else consumed)
+        return None if consumed is None else Candidate(device, pool, consumed, is_share)
+
     def matching(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
         """The devices that are what the request asks for, free or not; None is a pause."""
         for number, device in enumerate(pool.devices, 1):
             evaluations = self._selectors.evaluations
-            candidate = self._candidate(request, pool, device, node)
+            candidate = self.candidate(request, pool, device, node)
             if candidate is not None:
                 yield candidate
             if self._selectors.evaluations > evaluations or not number % PAUSE:
@@ -120,39 +151,8 @@ class Examiner:
             if device.id in held:
                 continue
             evaluations = self._selectors.evaluations
-            candidate = self._candidate(request, pool, device, node)
+            candidate = self.candidate(request, pool, device, node)
             if candidate is not None and (candidate.error or self.is_allowed(request, device)):
                 yield candidate
             elif self._selectors.evaluations > evaluations or not number % PAUSE:
                 yield None
-
-    def _candidate(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
-        """The device, if it is what the request asks for.  Answers are kept, but for errors, which name the device."""
-        if device.binding_conditions and not self._features.binding_conditions:
-            return None
-        content = device.content
-        is_share = content.shared and self._features.consumable_capacity
-        known = None if pool.is_per_device else content.memo.get(request.question)
-        if known is not None:
-            return None if known is _NO_MATCH else Candidate(device, pool, known, is_share)
-        for selector in request.selectors:
-            verdict = self._selectors.verdict(selector.expression, content)
-            if isinstance(verdict, CelError):
-                on_device = "" if verdict.kind == cel.COMPILE else f" on device {device.id}"
-                return Candidate(device, pool, {}, is_share, f"{selector.origin}{on_device}: {explained(verdict)}")
-            if not verdict:
-                content.remember(request.question, _NO_MATCH)
-                return None
-        if pool.is_per_device and not device.reach.includes(node):
-            return None
-        consumed: Consumption | None = {}
-        if self._features.consumable_capacity and (content.capacities or request.capacity):
-            fractional = self._features.fractional_capacity_range
-            try:
-                consumed = consumption(dict(request.capacity), content.capacities, fractional=fractional)
-            except CapacityError as error:
-                name = device.id.device if request.count is None else device.id
-                problem = f"{request.label}: checking capacity for device {name}: {error}"
-                return Candidate(device, pool, {}, is_share, problem)
-        content.remember(request.question, _NO_MATCH if consumed is None else consumed)
-        return None if consumed is None else Candidate(device, pool, consumed, is_share)

@@ -1,6 +1,7 @@
 """AllocationResults of resource.k8s.io/v1 for the devices that a search has chosen."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tollbar.dra.constraints import applies
@@ -8,6 +9,7 @@ from tollbar.dra.features import Features
 from tollbar.dra.requests import Claim, Request
 from tollbar.dra.search import Chosen, Unsolvable
 from tollbar.model.objects import Object, key_of, metadata, spec
+from tollbar.model.quantity import Amount
 
 
 def allocation(
@@ -25,7 +27,7 @@ def allocation(
 
 
 def _result(chosen: Chosen, features: Features, share_id: Callable[[], str]) -> Object:
-    request, candidate, _ = chosen
+    request, candidate = chosen
     device = candidate.device
     driver, pool, name = device.id
     result: Object = {"request": request.full_name, "driver": driver, "pool": pool, "device": name}
@@ -41,8 +43,13 @@ def _result(chosen: Chosen, features: Features, share_id: Callable[[], str]) -> 
     if candidate.is_share:
         result["shareID"] = share_id()
         if candidate.consumed:
-            result["consumedCapacity"] = {name: str(amount) for name, amount in candidate.consumed.items()}
+            result["consumedCapacity"] = {name: _text(amount) for name, amount in candidate.consumed.items()}
     return result
+
+
+@lru_cache(maxsize=1024)
+def _text(given: Amount) -> str:
+    return str(given)
 
 
 def _config(claim: Claim, chosen: Sequence[Chosen]) -> list[Object]:
@@ -76,7 +83,7 @@ def _entry(source: str, names: list[str], config: Object, used: Sequence[Request
 
 def _used(claim: Claim, chosen: Sequence[Chosen]) -> list[Request]:
     """For each request the one that was satisfied: of a prioritized list the chosen alternative."""
-    by_index = {each.request.index: each.request for each in chosen}
+    by_index = {request.index: request for request, _ in chosen}
     return [by_index.get(number, alternatives[0]) for number, alternatives in enumerate(claim.requests)]
 
 
@@ -84,8 +91,8 @@ def _node_selector(claim: Claim, chosen: Sequence[Chosen], node: Object) -> Obje
     """Where the claim can be used: on this Node, where all devices can be reached, or (None) everywhere."""
     fields: list[Any] = []
     expressions: list[Any] = []
-    for each in chosen:
-        device = each.candidate.device
+    for _, candidate in chosen:
+        device = candidate.device
         if device.reach.node or device.binds_to_node:
             name = {"key": "metadata.name", "operator": "In", "values": [key_of(node).name]}
             return {"nodeSelectorTerms": [{"matchFields": [name]}]}

@@ -12,7 +12,7 @@ since it began.  So the search can pause anywhere, and no depth is too deep for 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tollbar.dra import constraints
 from tollbar.dra.candidates import PAUSE, Candidate, Candidates, Examiner
@@ -34,13 +34,8 @@ class Unsolvable(Exception):
     """Something is wrong with the claims, so that no Node needs to be asked; the message is kube-scheduler's."""
 
 
-class Chosen(NamedTuple):
-    """A device for a request."""
-
-    request: Request
-    candidate: Candidate
-    has_counters: bool
-    """Whether the counters that it consumes are counted for it; a second share of a device adds none."""
+Chosen: TypeAlias = tuple[Request, Candidate]
+"""A device for a request."""
 
 
 class _Stop(Enum):
@@ -106,8 +101,9 @@ class Search:
         """The devices of requests for all; no more than a claim can get, of those that are counted."""
         self._counts: dict[Request, int] = {}
         self._candidates: dict[Request, Candidates] = {}
-        self._trail: list[Chosen] = []
-        """What is chosen, in the order of the moves."""
+        self._trail: list[tuple[Request, Candidate, bool]] = []
+        """What is chosen, in the order of the moves; true for a device whose counters are counted: a second share of a
+        device adds none."""
         self._taken: dict[Device, list[int]] = {}
         """Whole devices that are chosen, each with the indexes of the claims that have it."""
         self._shares: dict[Device, list[Consumption]] = {}
@@ -142,9 +138,9 @@ class Search:
             while len(self._trail) > move.depth:
                 self._give_back()
             following = next(move.choices, _Stop.EXHAUSTED)
-        self.solution = [
-            [each for each in self._trail if each.request.claim == index] for index in range(len(self._claims))
-        ]
+        self.solution = [[] for _ in self._claims]
+        for request, candidate, _ in self._trail:
+            self.solution[request.claim].append((request, candidate))
 
     def _prepare(self) -> Iterator[None]:
         """Check the claims in their order, and find the devices of requests for all."""
@@ -211,7 +207,7 @@ class Search:
         count = self._count(request)
         if request.count is None and not count:
             return _Move(request.claim, iter(()), len(self._trail))
-        if sum(each.request.claim == request.claim for each in self._trail) + count > RESULTS_MAX:
+        if sum(other.claim == request.claim for other, _, _ in self._trail) + count > RESULTS_MAX:
             return _Stop.TOO_MANY
         return self._go_on(request, position, 0, 0)
 
@@ -287,7 +283,7 @@ class Search:
             self._shares.setdefault(device, []).append(consumed)
         else:
             self._taken.setdefault(device, []).append(request.claim)
-        self._trail.append(Chosen(request, candidate, needs_counters))
+        self._trail.append((request, candidate, needs_counters))
         return True
 
     def _give_back(self) -> None:

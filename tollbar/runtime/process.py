@@ -5,15 +5,13 @@ line and exit code 1, without a stack trace.
 """
 
 import asyncio
-import atexit
-import gc
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Final, TypeAlias
 
 import tollbar
-from tollbar.runtime import chassis, log
+from tollbar.runtime import chassis, collector, log
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.config import Configuration
@@ -24,9 +22,6 @@ from tollbar.runtime.outage import Outage
 
 _log: Final = logging.getLogger(__name__)
 
-_GC_THRESHOLDS: Final = (50_000, 50, 1_000)
-"""Caches are large and long-lived: with the default thresholds the collector takes most of the time of a first list."""
-
 Setup: TypeAlias = Callable[[Manager], Awaitable[None]]
 """Declares the stores that the process reads, and registers what it runs."""
 
@@ -34,8 +29,7 @@ Setup: TypeAlias = Callable[[Manager], Awaitable[None]]
 def run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str | None) -> int:
     """Run the process `name` until SIGTERM or SIGINT; 0 then, 1 when something failed or could not start."""
     log.configure(configuration.log.format, configuration.log.verbosity)
-    gc.set_threshold(*_GC_THRESHOLDS)
-    atexit.register(gc.freeze)  # or the collections at exit take a fifth of a second
+    collector.tune()
     try:
         return asyncio.run(_run(name, setup, configuration, kubeconfig))
     except (KubeconfigError, ApiError) as error:

@@ -6,10 +6,8 @@ that file.
 
 import argparse
 import asyncio
-import atexit
 import contextlib
 import csv
-import gc
 import signal
 import ssl
 import sys
@@ -35,11 +33,10 @@ from tollbar.devplane.embedded.storage import Storage
 from tollbar.devplane.layout import Layout
 from tollbar.devplane.ports import HOST
 from tollbar.model.objects import Key
-from tollbar.runtime import certs, log
+from tollbar.runtime import certs, collector, log
 from tollbar.runtime.clock import SystemClock
 
 _FOREVER: Final = float("inf")
-_GC_THRESHOLDS: Final = (50_000, 50, 1_000)
 _SHUTDOWN_SECONDS: Final = 0.5
 
 
@@ -51,8 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-claims", action="store_true", help="no claim is made from a template")
     parsed = parser.parse_args(arguments)
     log.configure("text", 0)
-    gc.set_threshold(*_GC_THRESHOLDS)
-    atexit.register(gc.freeze)  # as in `tollbar.runtime.process`
+    collector.tune()
     asyncio.run(_serve(Layout(parsed.dir.resolve()), parsed))
     return 0
 
