@@ -5,7 +5,6 @@ scheduler.  Errors are values with upstream's texts; docs/reference/allocator.md
 """
 
 import time
-import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -28,8 +27,9 @@ TRIES_MAX: Final = 1_000_000
 
 
 def _share_id() -> str:
-    """A random UUID.  No secret: what asks the operating system for random bytes takes twice as long."""
-    return str(uuid.UUID(int=getrandbits(128), version=4))
+    """A random UUID (version 4 of RFC 9562); `uuid.uuid4` takes six times as long.  It is no secret."""
+    first, second, third, node = getrandbits(32), getrandbits(16), getrandbits(12), getrandbits(48)
+    return f"{first:08x}-{second:04x}-4{third:03x}-{0x8000 | getrandbits(14):04x}-{node:012x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,8 @@ class Inventory:
     Every change has a new `revision`, and for the Nodes that it can concern a new `version_of`.
 
     A change of a slice costs that slice, and the next question its pool; a question costs the pools of one Node.  A
-    change of a DeviceTaintRule costs a look at every pool, unless it selects one; the pools that it selects are made
-    anew when they are asked for.
+    change of a DeviceTaintRule costs nothing by itself: the pools that it can select are made anew when they are asked
+    for, which is every pool unless it selects one.
     """
 
     def __init__(
@@ -83,6 +83,8 @@ class Inventory:
         self._versions: Counter[str] = Counter()
         """How often pools with a slice for just this Node have changed, by its name."""
         self._shared_version = 0
+        self._wide_rules_version = 0
+        """How often DeviceTaintRules have changed that do not select a single pool."""
         for each in slices:
             self.apply(each)
         for each in taint_rules:
@@ -116,8 +118,9 @@ class Inventory:
         A pool whose newest generation has no slice for the Node yet is left out, as if it had gone.  Do not change the
         inventory before the end.
         """
-        for pool_id in {**self._local.get(key_of(node).name, {}), **self._shared}:
-            pool = self._pools[pool_id].seen_from(node)
+        name = key_of(node).name
+        for pool_id in {**self._local.get(name, {}), **self._shared}:
+            pool = self._pools[pool_id].seen_from(node, name, self._wide_rules_version)
             if pool is not None:
                 yield pool
 
@@ -128,9 +131,9 @@ class Inventory:
             self._versions.update(slices.local_nodes)
             self._shared_version += slices.has_shared
 
-    def version_of(self, node_name: str) -> tuple[int, int]:
+    def version_of(self, node_name: str) -> tuple[int, int, int]:
         """Stays the same while nothing has changed that this Node can use."""
-        return self._versions[node_name], self._shared_version
+        return self._versions[node_name], self._shared_version, self._wide_rules_version
 
     def apply_taint_rule(self, obj: Object) -> None:
         """Add or replace a DeviceTaintRule.  ValueError or KeyError for one that the API server would refuse."""
@@ -149,17 +152,11 @@ class Inventory:
         """Forget what Nodes have seen of the pools in these scopes."""
         for driver, pool, _ in scopes:
             self.revision += 1
-            if driver is not None and pool is not None:
-                touched = [found] if (found := self._pools.get(PoolId(driver, pool))) is not None else []
-            else:
-                touched = [
-                    found
-                    for pool_id, found in self._pools.items()
-                    if driver in (None, pool_id.driver) and pool in (None, pool_id.name)
-                ]
-            for each in touched:
-                each.forget_seen()
-                self.touch(each.id)
+            if driver is None or pool is None:
+                self._wide_rules_version += 1
+            elif (selected := self._pools.get(PoolId(driver, pool))) is not None:
+                selected.forget_seen()
+                self.touch(selected.id)
 
     def _index(self, pool_id: PoolId, changed: Slice) -> None:
         """Find this pool for the Nodes of the slice, and only while there are such slices."""
@@ -199,6 +196,8 @@ class _Slices:
         """How many slices each generation has that are understood."""
         self._generations: Counter[int] = Counter()
         self._seen: dict[tuple[str, ...], Pool | None] = {}
+        self._wide_rules_version = 0
+        """Of the rules whose taints the pools have that were seen."""
         self._by_id: dict[DeviceId, Device] | None = None
 
     def __len__(self) -> int:
@@ -259,9 +258,12 @@ class _Slices:
             return self._local.setdefault(given.reach.node, {})
         return self._everywhere if given.reach.everywhere else self._selective
 
-    def seen_from(self, node: Object) -> Pool | None:
+    def seen_from(self, node: Object, node_name: str, wide_rules_version: int) -> Pool | None:
         """The pool for this Node; None if the Node has no part in it, or the driver is replacing what it has."""
-        local = self._local.get(key_of(node).name, {})
+        if self._wide_rules_version != wide_rules_version:
+            self._wide_rules_version = wide_rules_version
+            self.forget_seen()
+        local = self._local.get(node_name, {})
         selected = {name: each for name, each in self._selective.items() if each.reaches(node)}
         if not (local or selected or self._everywhere):
             return None

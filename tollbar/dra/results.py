@@ -94,7 +94,7 @@ def _node_selector(claim: Claim, chosen: Sequence[Chosen], node: Object) -> Obje
     for _, candidate in chosen:
         device = candidate.device
         if device.reach.node or device.binds_to_node:
-            name = {"key": "metadata.name", "operator": "In", "values": [key_of(node).name]}
+            name = {"key": "metadata.name", "operator": "In", "values": [device.reach.node or key_of(node).name]}
             return {"nodeSelectorTerms": [{"matchFields": [name]}]}
         terms = (device.reach.selector or {}).get("nodeSelectorTerms") or ()
         if len(terms) > 1:

@@ -207,8 +207,10 @@ class Search:
         count = self._count(request)
         if request.count is None and not count:
             return _Move(request.claim, iter(()), len(self._trail))
-        if sum(other.claim == request.claim for other, _, _ in self._trail) + count > RESULTS_MAX:
-            return _Stop.TOO_MANY
+        if len(self._trail) + count > RESULTS_MAX:
+            of_claim = sum(other.claim == request.claim for other, _, _ in self._trail)
+            if of_claim + count > RESULTS_MAX:
+                return _Stop.TOO_MANY
         return self._go_on(request, position, 0, 0)
 
     def _go_on(self, request: Request, position: int, number: int, start: int) -> _Next:
@@ -230,14 +232,13 @@ class Search:
         missing = (request.count or 0) - number
         place = start
         while True:
+            while place == len(candidates.found) and not candidates.is_complete:
+                if not candidates.examine():
+                    yield None
             if candidates.is_complete:
                 left = len(candidates.found) - place
                 if not left or (left < missing and not candidates.has_errors):
                     return
-            elif place == len(candidates.found):
-                if not candidates.examine():
-                    yield None
-                continue
             candidate = candidates.found[place]
             place += 1
             if self._take(request, candidate):

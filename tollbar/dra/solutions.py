@@ -27,7 +27,7 @@ class _Solution:
     allocations: Allocations
     devices: frozenset[DeviceId]
     """What has to be free for it."""
-    version: tuple[int, int]
+    version: tuple[int, int, int]
     labels: Mapping[str, str]
 
 

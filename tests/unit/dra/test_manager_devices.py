@@ -85,7 +85,7 @@ def test_a_changed_rule_leaves_the_devices_that_it_selected_before() -> None:
     assert tainted(manager) == {"g0": [], "g1": []}
 
 
-def test_only_the_pools_that_a_changed_rule_selects_are_made_anew() -> None:
+def test_only_the_pool_that_a_changed_rule_selects_is_made_anew_else_all_are() -> None:
     manager = following(
         published("s1", "g0", node="n1"),
         published("s2", "g0", node="n1", pool="other"),
@@ -98,11 +98,13 @@ def test_only_the_pools_that_a_changed_rule_selects_are_made_anew() -> None:
         rules.apply(rule)
         return sorted(str(pool.id) for pool in manager.inventory.pools(NODE) if pool is not before[str(pool.id)])
 
+    everything = ["gpu.example.com/n1", "gpu.example.com/other", "nic.example.com/n1"]
     assert made_anew(taint_rule("a", driver="gpu.example.com", pool="n1")) == ["gpu.example.com/n1"]
-    assert made_anew(taint_rule("b", pool="n1")) == ["gpu.example.com/n1", "nic.example.com/n1"]
+    assert made_anew(taint_rule("b", pool="n1")) == everything
     assert made_anew(taint_rule("b", pool="n1").but("metadata.labels", {"a": "b"})) == []
-    assert made_anew(taint_rule("b", driver="nic.example.com")) == ["gpu.example.com/n1", "nic.example.com/n1"]
-    assert made_anew(taint_rule("c")) == ["gpu.example.com/n1", "gpu.example.com/other", "nic.example.com/n1"]
+    assert made_anew(taint_rule("b", driver="gpu.example.com", pool="other")) == everything
+    assert made_anew(taint_rule("b", driver="gpu.example.com", pool="other", device="g0")) == ["gpu.example.com/other"]
+    assert made_anew(taint_rule("c")) == everything
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["one way", "the other way"])
