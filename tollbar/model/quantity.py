@@ -11,6 +11,7 @@ So that parsing is cheap for any text, a quantity has at most `MAX_LENGTH` chara
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 NANO: Final = 10**9
@@ -91,10 +92,11 @@ def nanos(text: str) -> int:
     return read(text).nanos
 
 
+@lru_cache(maxsize=4096)
 def read(text: str) -> Quantity:
     """The quantity; ValueError if the text is none.  Digits finer than nano are rounded away from zero.
 
-    A quantity with a binary suffix is capped at 2^63-1, silently, like in the API.
+    A quantity with a binary suffix is capped at 2^63-1, silently, like in the API.  A cluster has few different ones.
     """
     form = _FORM.fullmatch(text) if 0 < len(text) <= MAX_LENGTH else None
     if form is None:
