@@ -110,6 +110,7 @@ def _others(
 @click.option(
     "-f", "--filename", "names", multiple=True, metavar="FILE|DIRECTORY", help="Manifests with Pods.  Repeatable."
 )
+@inputs.namespace_option
 @click.option("--cluster", "base", type=click.Path(path_type=Path), metavar="DUMP", help="A copy from `tollbar dump`.")
 @click.option("--live", is_flag=True, help="The cluster of the kubeconfig, as it is now.")
 @console.cluster_options
@@ -117,6 +118,7 @@ def _others(
 def command(
     rules: tuple[str, ...],
     names: tuple[str, ...],
+    namespace: str,
     base: Path | None,
     live: bool,
     cluster: console.Cluster,
@@ -137,7 +139,7 @@ def command(
         raise click.UsageError("without OLD, the rules of a cluster are compared: give --live or --cluster")
     try:
         *olds, new = ([each.obj for each in inputs.read([name], sys.stdin)] for name in rules)
-        files = [each.obj for each in inputs.read(list(names), sys.stdin)]
+        files = [each.obj for each in inputs.read(list(names), sys.stdin, namespace)]
         found = copies.of_dump(base) if base is not None else Cluster()
     except Unreadable as error:
         console.say(f"Error: {error}")

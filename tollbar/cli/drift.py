@@ -62,12 +62,12 @@ class Drifted:
         return "delete it, and create it again: no controller does"
 
 
-def drifted(cluster: Cluster) -> Iterator[Drifted]:
-    """The Pods of the copy, in the order of their keys, that are not ending."""
+def drifted(cluster: Cluster, namespace: str = "") -> Iterator[Drifted]:
+    """The Pods of the copy, or of one namespace of it, in the order of their keys, that are not ending."""
     ruleset = cluster.gatherer.ruleset
     for pod in cluster.objects(PODS):
-        is_ending = pods.is_terminal(pod) or pods.is_deleting(pod)
-        if is_ending or wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod):
+        is_wanted = namespace in ("", key_of(pod).namespace) and wellknown.ANNOTATION_PROVENANCE in annotations_of(pod)
+        if not is_wanted or pods.is_terminal(pod) or pods.is_deleting(pod):
             continue
         judged = justification.judge(cluster.package(pod), ruleset.rules, ruleset.engine, ruleset.selector)
         found = tuple(each for each in judged if each.standing in _UNJUSTIFIED)
@@ -115,6 +115,7 @@ async def _delete(client: Client, pod: Object) -> Literal["evicted", "meanwhile"
 @click.command("drift")
 @click.option("--cluster", "base", type=click.Path(path_type=Path), metavar="DUMP", help="A copy from `tollbar dump`.")
 @console.cluster_options
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Only Pods of this namespace.")
 @click.option(
     "--delete-pending",
     is_flag=True,
@@ -126,6 +127,7 @@ async def _delete(client: Client, pod: Object) -> Literal["evicted", "meanwhile"
 def command(
     base: Path | None,
     cluster: console.Cluster,
+    namespace: str,
     delete_pending: bool,
     dry_run: bool,
     yes: bool,
@@ -151,7 +153,7 @@ def command(
     copies.say_unknown(found)
     if not found.knows(TOLERATION_RULES, PODS):
         raise click.ClickException("without rules and Pods nothing can be said")
-    left = list(drifted(found))
+    left = list(drifted(found, namespace))
     console.emit([row for each in left for row in _rows(each)], {"pods": [_data(each) for each in left]}, output)
     counts = Counter("pending" if each.is_pending else "running" for each in left)
     console.say(f"{len(left)} found: {counts['pending']} pending, {counts['running']} running")

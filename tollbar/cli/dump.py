@@ -39,7 +39,7 @@ async def take(client: Client, clock: Clock) -> ClusterDump:
         served = await _served(client, kind)
         if served is None:
             continue
-        found = await reading.list(served, project=kind.reduce)
+        found = await reading.list(served, keep=kind.keep, project=kind.reduce)
         if found is None:
             unread[name] = reading.unread[-1]
         items += ({**kind.resource.type_meta, **each} for each in found or ())

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import orjson
 
 from tollbar import cel, wellknown
@@ -24,6 +25,16 @@ from tollbar.model.fields import quoted
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.resources import Resource
 from tollbar.scheduler.cache.podinfo import Shapes
+
+DEFAULT_NAMESPACE: Final = "default"
+namespace_option: Final = click.option(
+    "-n",
+    "--namespace",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    metavar="NAME",
+    help="That of the objects in files that name none.",
+)
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _JOBS: Final = Resource("batch", "v1", "jobs", "Job", namespaced=True)
@@ -69,14 +80,16 @@ _COUNTS: Final = ("replicas", "parallelism", "completions")
 _MOST_PODS: Final = 100_000
 """Of one workload: a manifest of a few lines must not fill the memory."""
 _FIELD: Final = re.compile(r"field \"?([\w.\[\]-]+)\"?")
-_DEFAULT_NAMESPACE: Final = "default"
 
 
-def read(names: Sequence[str], stdin: Any) -> list[Located]:
-    """The objects in these files and directories, and of standard input for `-`, in their order.  Raises Unreadable."""
+def read(names: Sequence[str], stdin: Any, namespace: str = DEFAULT_NAMESPACE) -> list[Located]:
+    """The objects in these files and directories, and of standard input for `-`, in their order.
+
+    `namespace` is that of namespaced objects that name none.  Raises Unreadable.
+    """
     found = [located for name in names for file in _files(name) for located in manifests.read(file, stdin)]
     defined = {_defined(located.obj) for located in found if isinstance(located.obj, dict)}
-    checker = _Checker()
+    checker = _Checker(namespace)
     wanted = [located for located in found if _is_wanted(located, defined)]
     return [Located(each.file, checker.checked(each), each.node) for each in wanted]
 
@@ -123,7 +136,8 @@ def _is_wanted(located: Located, defined: Iterable[tuple[str, str]]) -> bool:
 class _Checker:
     """Checks objects, and gives them the defaults of the API server."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
         self._kinds = {(kind.resource.api_version, kind.resource.kind): kind for kind in Kinds()}
         self._shapes = Shapes()
         self._engine = cel.engine()
@@ -142,7 +156,7 @@ class _Checker:
         if not isinstance(name, str):
             raise _unreadable(located, "metadata", f"a {resource.kind} has metadata.name")
         if resource.namespaced:
-            meta["namespace"] = meta.get("namespace") or _DEFAULT_NAMESPACE
+            meta["namespace"] = meta.get("namespace") or self._namespace
         if resource.group == wellknown.GROUP:
             for finding in lint.check([located], self._engine):
                 said = f"{finding.field}: {finding.message}" if finding.field else finding.message

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from tollbar.cli import drain
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import resources
 from tollbar.model.objects import Object, metadata, spec
@@ -42,11 +43,15 @@ REMOVED_OF_PODS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of which a dump has every object; `locate` finds the version that is served of a kind that has several."""
+    """A kind of which a dump has every object that `keep` wants.
+
+    `locate` finds the version that is served of a kind that has several.
+    """
 
     resource: Resource
     reduce: Callable[[Object], Object]
     locate: Callable[[ListerWatcher], Awaitable[Resource | None]] | None = None
+    keep: Callable[[Object], bool] = lambda _obj: True
 
 
 def reduced_pod(pod: Object) -> Object:
@@ -114,6 +119,15 @@ def _attachment(attachment: Object) -> Object:
     return {"metadata": _metadata(attachment), "spec": spec(attachment), "status": status}
 
 
+def _webhooks(configuration: Object) -> Object:
+    """Which Pods the API server asks the webhook about, and not where that is."""
+    found = [
+        _picked(each, ("name", "namespaceSelector", "objectSelector", "matchConditions"))
+        for each in configuration.get("webhooks") or ()
+    ]
+    return {"metadata": _metadata(configuration), "webhooks": found}
+
+
 def _keep(obj: Object, *, members: Iterable[str] = (), of_spec: Iterable[str] | None = None) -> Object:
     """Metadata and these members; of the spec only `of_spec`, if given."""
     kept = _picked(obj, members)
@@ -153,6 +167,7 @@ def _kinds() -> Iterator[Kind]:
     yield Kind(resources.TOLERATION_RULES, whole)
     yield Kind(resources.SCHEDULING_GATES, whole)
     yield Kind(resources.WORKLOAD_CLAIMS, whole)
+    yield Kind(resources.MUTATING_WEBHOOK_CONFIGURATIONS, _webhooks, keep=drain.is_ours)
     yield Kind(resources.PRIORITY_CLASSES, partial(_keep, members=("value", "globalDefault", "preemptionPolicy")))
     yield Kind(resources.DEVICE_CLASSES, body)
     yield Kind(resources.DEVICE_TAINT_RULES, body, detection.device_taint_rules)

@@ -213,6 +213,7 @@ def _has_node(pod: Object) -> bool:
     metavar="FILE|DIRECTORY",
     help="Manifests of what would be created, with all that it needs; `-` is standard input.  Repeatable.",
 )
+@inputs.namespace_option
 @click.option(
     "--cluster", "base", type=click.Path(path_type=Path), metavar="DUMP", help="A cluster, from `tollbar dump`."
 )
@@ -259,6 +260,7 @@ def _has_node(pod: Object) -> bool:
 )
 def command(
     names: tuple[str, ...],
+    namespace: str,
     base: Path | None,
     live: bool,
     cluster: console.Cluster,
@@ -281,14 +283,14 @@ def command(
     if base is not None and live:
         raise click.UsageError("--cluster and --live are two clusters: give one")
     try:
-        files = inputs.read([*names, *rules], sys.stdin)
+        files = inputs.read([*names, *rules], sys.stdin, namespace)
         known = clusterdump.read(base) if base is not None else None
     except Unreadable as error:
         console.say(f"Error: {error}")
         raise click.exceptions.Exit(2) from None
     if live:
         known = console.run(_live(cluster))
-    start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now()
+    start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now() // 1
     wanted = plan(files, known, without, start)
     if not wanted.new:
         console.say(f"Error: {', '.join(names)}: no Pod, and no workload, which would make one")

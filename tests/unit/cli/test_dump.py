@@ -18,6 +18,7 @@ from builders import (
 )
 
 from tollbar import cel
+from tollbar.api import webhooks
 from tollbar.cli import clusterdump
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.dump import take
@@ -117,6 +118,19 @@ def test_a_rule_is_unreliable_if_it_reads_what_is_removed(expression: str, paths
     rule = compile_rule(toleration_rule("r").cel(expression), cel.engine())
     assert isinstance(rule, Rule)
     assert list(unreliable([rule])) == [("r", path) for path in paths]
+
+
+def webhooks_of(name: str) -> Object:
+    body = webhooks.pods_configuration(webhooks.at_url(f"https://{SECRET}", b""))
+    return {**body, "metadata": {"name": name, "labels": {"app.kubernetes.io/name": name}}}
+
+
+def test_of_webhooks_it_is_kept_which_pods_they_are_asked_about() -> None:
+    kind = KINDS["MutatingWebhookConfiguration"]
+    assert [kind.keep(webhooks_of(name)) for name in ("tollbar", "istio")] == [True, False]
+    (hook,) = kind.reduce(webhooks_of("tollbar"))["webhooks"]
+    assert hook["matchConditions"] == webhooks.pod_conditions()
+    assert SECRET not in json.dumps(hook)
 
 
 OBJECTS: list[Object] = [pod("b"), pod("a"), claim(), namespace(), toleration_rule(), device_class(), template()]

@@ -23,6 +23,7 @@ from builders import (
 )
 from click.testing import CliRunner, Result
 
+from tollbar.api import webhooks
 from tollbar.cli import clusterdump, main
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.simulate import Outcome, Plan, plan, play
@@ -68,6 +69,7 @@ def new(name: str = "web") -> Any:
 
 
 GPU_NODE = [node("gpu-1", TAINT), devices("gpu-1", 2)]
+POD_RULES = webhooks.pods_configuration(webhooks.at_service(), pod_rules=True)
 DRA = [namespace(), CLASS, TEMPLATE, RULE]
 
 
@@ -99,12 +101,22 @@ BECOMES: dict[str, tuple[list[Object], Object, tuple[Any, ...]]] = {
     "needs nothing special": (
         [*DRA, *GPU_NODE, node("plain")],
         new(),
-        ("ignored", [], "plain", [], ""),
+        ("not asked", [], "plain", [], ""),
+    ),
+    "falls under a rule about Pods alone, of which the webhook is not asked": (
+        [namespace(), toleration_rule("gpu").cel("true"), *GPU_NODE],
+        new(),
+        ("not asked", ["gpu"], "gpu-1", [], ""),
+    ),
+    "falls under a rule about Pods alone, where the component pod-rules is installed": (
+        [namespace(), toleration_rule("gpu").cel("true"), *GPU_NODE, POD_RULES],
+        new(),
+        ("tolerated", ["gpu"], "gpu-1", [], ""),
     ),
     "is not tolerated": (
         [*DRA, *GPU_NODE],
         new(),
-        ("ignored", [], "", [], "0/1 nodes are available: 1 node(s) had untolerated taint(s)."),
+        ("not asked", [], "", [], "0/1 nodes are available: 1 node(s) had untolerated taint(s)."),
     ),
     "is held for a class until maxHold, and has no Node then": (
         [namespace(), TEMPLATE, RULE, *GPU_NODE],
@@ -125,12 +137,12 @@ BECOMES: dict[str, tuple[list[Object], Object, tuple[Any, ...]]] = {
     "waits for somebody else's gate": (
         [*DRA, *GPU_NODE],
         new().gated("example.com/quota"),
-        ("ignored", [], "", [], "held by example.com/quota"),
+        ("not asked", [], "", [], "held by example.com/quota"),
     ),
     "asks for another scheduler": (
         [*DRA, node("plain")],
         new().but("spec.schedulerName", "volcano"),
-        ("ignored", [], "", [], "no scheduler volcano: it has no profile in the scheduler's configuration"),
+        ("not asked", [], "", [], "no scheduler volcano: it has no profile in the scheduler's configuration"),
     ),
     "names a priority class that is not there": (
         [*DRA, node("plain")],

@@ -12,16 +12,20 @@ import orjson
 from controllers import claims, gates
 from controllers.scheduler import profiles_of, setup
 from tollbar import wellknown
+from tollbar.api import webhooks
+from tollbar.cli import drain
 from tollbar.cli.simulation.api import SimulatedApi
 from tollbar.cli.simulation.loop import VirtualClock, VirtualLoop
 from tollbar.decide.pods import admission
 from tollbar.decide.pods.admission import AdmissionPlan
 from tollbar.devplane.embedded import defaults, patches
-from tollbar.devplane.embedded.admission import builtin
-from tollbar.model import conditions, pods
-from tollbar.model.objects import Key, Object, key_of, metadata, spec
+from tollbar.devplane.embedded.admission import builtin, matching
+from tollbar.devplane.embedded.kinds import Kinds
+from tollbar.devplane.embedded.requests import Write
+from tollbar.model import conditions, pods, selectors
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec
 from tollbar.model.plan import Event
-from tollbar.model.resources import PODS, PRIORITY_CLASSES
+from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, PODS, PRIORITY_CLASSES
 from tollbar.offline.scheduling import DEFAULT_PROFILE
 from tollbar.runtime import config
 from tollbar.runtime.client import Client
@@ -45,6 +49,7 @@ _LONGEST: Final = 3600.0
 """Seconds after which a cluster that does not settle is left as it is."""
 _EVENTS: Final = 10
 """The last Events that are kept of each Pod."""
+_SHIPPED: Final = webhooks.pods_configuration(webhooks.at_service())["webhooks"]
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The PriorityClasses that every cluster has (k8s.io/kubernetes/pkg/apis/scheduling)."""
 
@@ -53,7 +58,8 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 class Story:
     """What became of one Pod that was created in the simulation.  Times are in seconds since the simulation began.
 
-    `refused` has the API server's words when it does not take the Pod.
+    `admitted` is None when the API server does not ask the webhook about the Pod; `refused` has the API server's words
+    when it does not take it.
     """
 
     pod: Object
@@ -92,6 +98,7 @@ class SimulatedCluster:
         self._until = 0.0
         self._end: End = "settled"
         self._ended: asyncio.Future[End] | None = None
+        self._write = Write(Kinds().at(PODS), Key("", ""))
         manager = self._manager = _Manager(self.api, self._clock, self._on_event)
         self.gatherer = Gatherer(manager.caches.store, manager.configuration)
         self._pending = manager.caches.store(kinds.PENDING_PODS)
@@ -132,13 +139,29 @@ class SimulatedCluster:
             story.refused = problem
             return story
         builtin.default_tolerations(pod)
-        facts = self.gatherer.admission_facts(pod, self._manager.configuration.admission, releasing=True)
-        plan = story.admitted = admission.decide(facts)
-        pod = patches.json_patch(pod, list(plan.patch))
+        if self._is_asked_about(pod):
+            facts = self.gatherer.admission_facts(pod, self._manager.configuration.admission, releasing=True)
+            story.admitted = admission.decide(facts)
+            pod = patches.json_patch(pod, list(story.admitted.patch))
         defaults.new_pod(pod)
         pod["metadata"] = {**metadata(pod), "generation": 1}
         self.api.put(pod)
         return story
+
+    def _is_asked_about(self, pod: Object) -> bool:
+        """Whether the API server sends the Pod to the webhook.
+
+        By Tollbar's configuration in the cluster; without one, by that of the manifests.
+        """
+        found = filter(drain.is_ours, self.api.all(MUTATING_WEBHOOK_CONFIGURATIONS.kind))
+        hooks = [hook for each in found for hook in each.get("webhooks") or ()] or _SHIPPED
+        labels = labels_of(self.gatherer.lookup.namespace(key_of(pod).namespace) or {})
+        return any(
+            selectors.matches(hook.get("namespaceSelector") or {}, labels)
+            and selectors.matches(hook.get("objectSelector") or {}, labels_of(pod))
+            and matching.conditions_hold({**hook, "failurePolicy": "Ignore"}, self._write, {"object": pod})
+            for hook in hooks
+        )
 
     def _prioritize(self, pod: Object) -> str:
         """The admission plugin Priority; why it refuses the Pod."""

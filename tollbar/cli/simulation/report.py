@@ -13,6 +13,8 @@ from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.resources import RESOURCE_CLAIMS
 
 _POD_SCHEDULED: Final = "PodScheduled"
+_PREEMPTION: Final = " preemption: "
+"""Where the scheduler's message goes on with what PostFilter came to."""
 _ONE_BY_ONE: Final = 20
 """Pods that a table shows one by one; of more, those with equal outcomes share a row."""
 
@@ -86,7 +88,7 @@ def result(cluster: SimulatedCluster, story: Story, origin: str) -> Result:
     return Result(
         pod=key_of(pod),
         origin=origin,
-        decision=plan.decision if plan is not None else "refused",
+        decision=plan.decision if plan is not None else "refused" if story.refused else "not asked",
         because=tuple(map(str, plan.because)) if plan is not None else (),
         warnings=plan.warnings if plan is not None else (),
         added=tuple(
@@ -153,7 +155,8 @@ def _row(one: Result, name: str, node: str, devices: str, *, wide: bool) -> dict
     if wide:
         row["tolerations"] = ", ".join(toleration for toleration, _, _ in one.added) or "-"
         row["claims"] = ", ".join(name for _, name in one.claims) or "-"
-    return row | {"devices": devices or "-", "pending": one.pending or "-"}
+    pending = one.pending if wide else one.pending.partition(_PREEMPTION)[0]
+    return row | {"devices": devices or "-", "pending": pending or "-"}
 
 
 def _admission(one: Result) -> str:
