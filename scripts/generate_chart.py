@@ -28,10 +28,12 @@ COMPONENTS: Final = {
     "ceiling": ".Values.ceiling",
     "claims-replace": 'eq .Values.claims "Replace"',
     "evict-unjustified": ".Values.evictUnjustified",
+    "metrics-auth": ".Values.metricsAuth",
     "monitoring": ".Values.monitoring",
     "network-policy": ".Values.networkPolicy.enabled",
     "protective-gates": ".Values.protectiveGates",
     "reserved-keys": ".Values.reservedKeys",
+    "service-monitor": "and .Values.monitoring .Values.metricsAuth",
 }
 """The directories below manifests/components whose objects the chart has, and when."""
 ARGUMENTS: Final = {
@@ -50,6 +52,9 @@ ARGUMENTS: Final = {
 }
 """What follows the arguments that the manifests have, by process."""
 MORE_ARGUMENTS: Final = """\
+{{- if .Values.metricsAuth }}
+- --metrics-secure
+{{- end }}
 {{- with .Values.PROCESS.extraArgs }}
 {{- toYaml . | nindent 0 }}
 {{- end }}
@@ -110,6 +115,8 @@ def templated(obj: dict[str, Any], condition: str | None) -> str:
             obj = {**obj, "metadata": {**metadata, "@@": later(keep)}}
         case "Deployment":
             obj = _deployment(obj, later)
+        case "PodMonitor":
+            conditions.append("not .Values.metricsAuth")
         case "PodDisruptionBudget":
             conditions.append(f"gt (int .Values.{_process(obj)}.replicas) 1")
         case "MutatingWebhookConfiguration":

@@ -11,12 +11,8 @@ certificate stays in use; until there is a usable one, handshakes fail and the p
 
 import asyncio
 import logging
-import os
 import ssl
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -171,7 +167,7 @@ class SignedCertificate(Certificate):
         _log.info(done, extra={"hosts": self._hosts, "expires": timestamps.time(signed.ends)})
 
     def _load(self, signed: KeyPair) -> ssl.SSLContext:
-        with _file_of(signed) as path:
+        with certs.file_of(signed) as path:
             return self._loaded(Path(path))
 
     def _found(self, now: float) -> KeyPair | None:
@@ -185,26 +181,6 @@ class SignedCertificate(Certificate):
             said = "has no authority that can be used" if self._missed else "has an authority"
             _log.warning(f"the Secret {said}", extra={"object": str(self._key)})
         return usable
-
-
-@contextmanager
-def _file_of(pair: KeyPair) -> Iterator[str]:
-    """A path under which OpenSSL, which takes nothing else, can read the certificate and its key.
-
-    On Linux it is memory of this process; elsewhere a file that is there for the moment, for its owner alone.
-    """
-    content = (pair.pem + pair.key).encode()
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("certificate")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            yield f"/proc/self/fd/{descriptor}"
-    else:
-        with tempfile.NamedTemporaryFile() as named:
-            named.write(content)
-            named.flush()
-            yield named.name
 
 
 def _reason(error: Exception) -> str:

@@ -108,6 +108,11 @@ SAME: dict[str, tuple[str, Values]] = {
         "{resources: [../default], components: [../../components/claims-replace]}",
         {"claims": "Replace"},
     ),
+    "metrics with authentication": (
+        "resources: [../default]\ncomponents:\n"
+        + "".join(f"- ../../components/{name}\n" for name in ("monitoring", "metrics-auth", "service-monitor")),
+        {"monitoring": True, "metricsAuth": True},
+    ),
     "everything at once": (
         "resources: [../default]\ncomponents:\n"
         + "".join(

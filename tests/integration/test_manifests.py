@@ -629,6 +629,28 @@ def test_monitoring_is_of_the_installation_that_it_is_in(render: Render) -> None
     )
 
 
+def test_metrics_for_those_who_may_get_them_are_scraped_with_a_token(render: Render) -> None:
+    names = ("scheduler", "monitoring", "metrics-auth", "service-monitor")
+    objects = {
+        name_of(o): o
+        for o in render(ELSEWHERE + f"components: [{', '.join(f'../../components/{n}' for n in names)}]\n")
+    }
+    processes = [
+        each["spec"]["template"]["spec"] for name, each in objects.items() if name.startswith("Deployment acme-")
+    ]
+    secured = {each["serviceAccountName"] for each in processes if "--metrics-secure" in each["containers"][0]["args"]}
+    binding = objects["ClusterRoleBinding acme-tollbar-metrics-auth"]["subjects"]
+    monitor = objects["ServiceMonitor acme-tollbar"]["spec"]
+    service = objects["Service acme-tollbar-metrics"]
+    found = monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert (
+        {(each["name"], each["namespace"]) for each in binding},
+        [name for name in objects if name.startswith("PodMonitor")],
+        (found, monitor["endpoints"][0]["port"], monitor["endpoints"][0]["scheme"]),
+    ) == ({(each, "elsewhere") for each in secured}, [], (True, service["spec"]["ports"][0]["name"], "https"))
+    assert len(secured) == 3
+
+
 MONITORING = {"ConfigMap", "PodMonitor", "PrometheusRule"}
 
 
@@ -640,9 +662,13 @@ def test_without_a_webhook_there_are_no_alerts_about_it(render: Render) -> None:
 
 def test_the_overlay_with_monitoring_that_the_page_shows(render: Render) -> None:
     page = (ROOT / "docs/operations/monitoring.md").read_text()
-    overlay, patches, _ = map(textwrap.dedent, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
-    places = overlay.replace("../manifests/overlays/default", "../default").replace("../manifests/", "../../")
-    objects = [o for o in render(places + patches) if o["apiVersion"] == "monitoring.coreos.com/v1"]
+    blocks = [textwrap.dedent(each) for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    overlay, patches, _, secured = (
+        each.replace("../manifests/overlays/default", "../default").replace("../manifests/", "../../")
+        for each in blocks
+    )
+    assert "ServiceMonitor tollbar" in map(name_of, render(secured))
+    objects = [o for o in render(overlay + patches) if o["apiVersion"] == "monitoring.coreos.com/v1"]
     assert [(name_of(o), o["metadata"]["labels"]["release"]) for o in objects] == [
         ("PodMonitor tollbar", "prometheus"),
         ("PrometheusRule tollbar", "prometheus"),

@@ -12,7 +12,8 @@ Hazards: the clock of this machine must be right; validity starts five minutes e
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -85,6 +86,26 @@ def issue(authority: KeyPair, hosts: Sequence[str], now: float, lifetime: float)
     if ca is None:
         raise ValueError("the authority's key does not belong to its certificate")
     return _value(_new_leaf(ca, _subject_names(hosts), datetime.fromtimestamp(now, UTC), lifetime))
+
+
+@contextmanager
+def file_of(pair: KeyPair) -> Iterator[str]:
+    """A path under which OpenSSL, which takes nothing else, can read the certificate and its key.
+
+    On Linux it is memory of this process; elsewhere a file that is there for the moment, for its owner alone.
+    """
+    content = (pair.pem + pair.key).encode()
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("certificate")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{descriptor}"
+    else:
+        with tempfile.NamedTemporaryFile() as named:
+            named.write(content)
+            named.flush()
+            yield named.name
 
 
 def read_authority(certificate: bytes, key: bytes) -> KeyPair | None:

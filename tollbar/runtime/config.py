@@ -128,6 +128,9 @@ class MetricsEndpoint(_Section):
 
     bind_address: Listen = Address("", 8080)
     """Where; an empty host means every interface."""
+    secure: bool = False
+    """Whether /metrics is served over TLS, and only to those whom the API server lets `get` this path; needs the rights
+    of the component metrics-auth, and an address other than the probes'."""
 
 
 class Webhook(_Section):
@@ -232,7 +235,12 @@ def load(path: Path | str | None, overrides: Mapping[str, object]) -> Configurat
     except ValidationError as error:
         raise ConfigError(_explained(error)) from None
     election, certificates = configuration.leader_election, configuration.certificates
-    problems = (*_contradictions(election), *_unusable_files(configuration.webhook), *_unusable_periods(certificates))
+    problems = (
+        *_contradictions(election),
+        *_one_address(configuration),
+        *_unusable_files(configuration.webhook),
+        *_unusable_periods(certificates),
+    )
     if problems:
         raise ConfigError(problems)
     return configuration
@@ -279,6 +287,11 @@ def _contradictions(election: LeaderElection) -> tuple[tuple[str, str], ...]:
     if not 0 < election.retry_period < election.renew_deadline:
         found.append(("leaderElection.retryPeriod", "must be more than 0s and less than renewDeadline"))
     return tuple(found)
+
+
+def _one_address(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if configuration.metrics.secure and configuration.metrics.bind_address == configuration.health.bind_address:
+        yield "metrics.bindAddress", "must differ from health.bindAddress with metrics.secure: probes show no token"
 
 
 def _unusable_files(webhook: Webhook) -> Iterator[tuple[str, str]]:

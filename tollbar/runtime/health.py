@@ -10,14 +10,16 @@ reports it afterwards, so that repeated short blocks are noticed.
 import asyncio
 import logging
 import os
+import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from aiohttp import web
 
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.config import Address
+from tollbar.runtime.guard import Guard
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import Background, Service, ServiceError
 
@@ -39,6 +41,7 @@ class Health:
         self._alive: dict[str, Check] = {"ping": lambda: None}
         self._ready: dict[str, Check] = {"ping": lambda: None, "shutdown": self._shutting_down}
         self._serving = False
+        self._guard: Guard | None = None
         self.readiness: Service = Background("readiness", self._be_ready)
         """The process is ready only while this runs: put it in the last phase, so that it stops first."""
 
@@ -48,13 +51,17 @@ class Health:
     def ready(self, name: str, check: Check) -> None:
         self._ready[name] = check
 
-    def servers(self, probes: Address, metrics: Address) -> tuple["HttpServer", ...]:
-        """One server for the probes and one for /metrics, or one for both when the addresses are the same."""
+    def servers(self, probes: Address, metrics: Address, guard: Guard | None = None) -> tuple["HttpServer", ...]:
+        """One server for the probes and one for /metrics, or one for both when the addresses are the same.
+
+        With a `guard`, which needs two addresses, /metrics is served over TLS to those whom it lets in.
+        """
+        self._guard = guard
         if probes == metrics:
             return (HttpServer("probes and metrics", self._runner(probes=True, metrics=True), probes),)
         return (
             HttpServer("probes", self._runner(probes=True), probes),
-            HttpServer("metrics", self._runner(metrics=True), metrics),
+            HttpServer("metrics", self._runner(metrics=True), metrics, guard.context if guard else None),
         )
 
     def _runner(self, *, probes: bool = False, metrics: bool = False) -> web.AppRunner:
@@ -72,7 +79,11 @@ class Health:
     async def _readyz(self, request: web.Request) -> web.Response:
         return _report("readyz", self._ready, verbose="verbose" in request.query)
 
-    async def _scrape(self, _request: web.Request) -> web.Response:
+    async def _scrape(self, request: web.Request) -> web.Response:
+        if self._guard is not None:
+            verdict = await self._guard.verdict(request.headers.get("Authorization", ""), request.path)
+            if verdict.status != 200:
+                return web.Response(status=verdict.status, text=f"{verdict.text}\n")
         return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
 
     def _shutting_down(self) -> str | None:
@@ -110,13 +121,20 @@ class HttpServer:
     Raises ServiceError when it cannot listen, because the address is taken, say.
     """
 
-    def __init__(self, name: str, runner: web.BaseRunner, address: Address) -> None:
+    def __init__(
+        self,
+        name: str,
+        runner: web.BaseRunner,
+        address: Address,
+        tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None,
+    ) -> None:
         self.name = name
         self.address = address
         self.listening = asyncio.Event()
         self.port = address.port
         """The port in use once `listening` is set; differs from the address for port 0."""
         self._runner = runner
+        self._tls = tls
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then let running requests finish."""
@@ -136,7 +154,8 @@ class HttpServer:
 
     async def listen(self) -> int:
         """Begin to serve; the port.  Raises OSError."""
-        site = web.TCPSite(self._runner, self.address.host or None, self.address.port)
+        context = await self._tls() if self._tls else None
+        site = web.TCPSite(self._runner, self.address.host or None, self.address.port, ssl_context=context)
         await site.start()
         return site.port
 

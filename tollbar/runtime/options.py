@@ -58,6 +58,12 @@ COMMON: Final = (
     ),
     Flag("health.bindAddress", ("--health-probe-bind-address",), "Where /healthz and /readyz are.", metavar="ADDRESS"),
     Flag("metrics.bindAddress", ("--metrics-bind-address",), "Where /metrics is.", metavar="ADDRESS"),
+    Flag(
+        "metrics.secure",
+        ("--metrics-secure/--no-metrics-secure",),
+        "Whether /metrics is served over TLS, and only to those whom the API server lets get it.",
+        click.BOOL,
+    ),
     Flag("log.verbosity", ("-v", "--v", "verbosity"), "Verbosity of the log; 4 and more is debug.", click.INT),
     Flag("log.format", ("--log-format",), "Shape of the log lines.", click.Choice(["text", "json"])),
 )

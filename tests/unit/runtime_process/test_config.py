@@ -17,6 +17,10 @@ HEADER = "apiVersion: config.tollbar.dev/v1alpha1\nkind: Configuration\n"
 TYPE_MISSING = "must be set; a file starts with apiVersion: config.tollbar.dev/v1alpha1 and kind: Configuration"
 
 WRONG_FIELDS = {
+    "probes where tokens are asked for": (
+        {"metrics.secure": True, "metrics.bindAddress": ":8081"},
+        [("metrics.bindAddress", "must differ from health.bindAddress with metrics.secure: probes show no token")],
+    ),
     "an enum in the wrong case": ({"admission": "auto"}, [("admission", "must be 'Auto', 'Gate' or 'Never'")]),
     "a misspelt field near a known one": (
         {"leaderElection.leasName": "x"},
