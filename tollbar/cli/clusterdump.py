@@ -18,6 +18,10 @@ from tollbar.cli.manifests import Unreadable
 from tollbar.cli.reduction import KINDS
 from tollbar.model.fields import quoted
 from tollbar.model.objects import Object, key_of
+from tollbar.model.resources import NODES, PODS
+from tollbar.scheduler.cache import podinfo
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.cache.podinfo import Shapes
 
 GROUP: Final = "dump.tollbar.dev"
 API_VERSION: Final = f"{GROUP}/v1"
@@ -97,8 +101,9 @@ def decoded(shown: str, text: bytes) -> ClusterDump:
     items, unread = found.get("items"), found.get("unread") or {}
     if not isinstance(items, list) or not isinstance(unread, dict):
         raise Unreadable(f"{shown}:1: a dump has a list of items, and what is unread by kind")
+    shapes = Shapes()
     for number, item in enumerate(items):
-        if problem := _problem(item):
+        if problem := _problem(item, shapes):
             raise Unreadable(f"{shown}:{number + 2}: {problem}")
     return ClusterDump(str(found.get("taken") or ""), items, {str(kind): str(why) for kind, why in unread.items()})
 
@@ -109,7 +114,7 @@ def is_dump(text: bytes | str) -> bool:
     return GROUP in (start if isinstance(start, str) else start.decode(errors="replace"))
 
 
-def _problem(item: Any) -> str:
+def _problem(item: Any, shapes: Shapes) -> str:
     kind = item.get("kind") if isinstance(item, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         return f"the kind {quoted(kind)} is not one of a dump"
@@ -118,6 +123,13 @@ def _problem(item: Any) -> str:
         return f"a {kind} without metadata.name"
     if not all(isinstance(each, dict | None) for each in members):
         return f"spec and status of a {kind} are objects"
+    try:
+        if kind == PODS.kind:
+            shapes.pod_info(podinfo.projected(item))
+        elif kind == NODES.kind:
+            NodeInfo(key_of(item).name).set_node(item)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"{kind} {key_of(item)} is not valid: {error!r}"
     return ""
 
 

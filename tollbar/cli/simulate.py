@@ -5,6 +5,7 @@ no cluster.
 """
 
 import asyncio
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.expansion import expand
 from tollbar.cli.manifests import Located, Unreadable
 from tollbar.cli.simulation import report
-from tollbar.cli.simulation.cluster import End, SimulatedCluster
+from tollbar.cli.simulation.cluster import End, SimulatedCluster, Story
 from tollbar.cli.simulation.loop import VirtualLoop
 from tollbar.cli.simulation.report import Result
 from tollbar.decide.pods import justification, tolerations
@@ -74,12 +75,14 @@ class _Until(click.ParamType[float]):
 class Plan:
     """What a simulation begins with: `objects` that are there, and what is created then, each with what it is called.
 
-    `unread` has, by kind, why the cluster's objects of that kind are not known.
+    `moved` are Pods that were on Nodes which are gone, `new` are Pods and workloads of the files.  `unread` has, by
+    kind, why the cluster's objects of that kind are not known.
     """
 
     objects: list[Object]
     new: list[tuple[str, Object]]
     start: float
+    moved: list[tuple[str, Object]] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -98,7 +101,7 @@ class Outcome:
 def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[str], start: float) -> Plan:
     """What to simulate.  Raises UsageError for a Node that does not exist."""
     known = {(obj["kind"], key_of(obj)): obj for obj in (base.items if base is not None else ())}
-    made = Plan([], [], start, dict(base.unread) if base is not None else {})
+    made = Plan([], [], start, unread=dict(base.unread) if base is not None else {})
     for located in files:
         obj = located.obj
         if obj["kind"] == "DaemonSet":
@@ -109,9 +112,9 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
             known[obj["kind"], key_of(obj)] = obj
     gone = _without(known, without)
     made.objects = list(known.values())
-    made.new = [*((f"moved from {spec(pod)['nodeName']}", _again(pod)) for pod in gone), *made.new]
+    made.moved = [(f"moved from {spec(pod)['nodeName']}", _again(pod)) for pod in gone]
     namespaces = {key_of(obj).name for kind, obj in ((o["kind"], o) for o in made.objects) if kind == NAMESPACES.kind}
-    for name in sorted({key_of(obj).namespace for _, obj in made.new} - namespaces):
+    for name in sorted({key_of(obj).namespace for _, obj in (*made.new, *made.moved)} - namespaces):
         label = {"kubernetes.io/metadata.name": name}
         made.objects.append({**NAMESPACES.type_meta, "metadata": {"name": name, "labels": label}})
         if base is not None:
@@ -171,36 +174,36 @@ async def simulate(
     cluster.put(wanted.objects)
     origins: dict[Any, str] = {}
 
-    def create(count: int | None, first: int = 0) -> None:
-        for origin, obj in wanted.new:
+    def create(given: Sequence[tuple[str, Object]], count: int | None, first: int = 0) -> list[Story]:
+        stories = []
+        for origin, obj in given:
             made = expand(obj, count)
             if not first:
                 cluster.put(made.objects)
             for pod in made.pods[first:]:
                 origins[key_of(pod)] = origin
-                cluster.create(pod)
+                stories.append(cluster.create(pod))
+        return stories
 
     fit: int | None = None
     async with cluster.running():
+        create(wanted.moved, None)
         if replicas == 0:
+            copies: list[Story] = []
             done, batch = 0, 1
             while True:
-                create(done + batch, done)
+                copies += create(wanted.new, done + batch, done)
                 end = await cluster.settle(seconds)
                 done += batch
-                if done >= _MOST or not all(_has_node(story.pod) for story in cluster.stories.values()):
+                if done >= _MOST or not all(story.has_node for story in copies):
                     break
                 batch = min(2 * batch, _BATCH, _MOST - done)
-            fit = sum(_has_node(story.pod) and not story.is_gone for story in cluster.stories.values())
+            fit = sum(story.has_node for story in copies)
         else:
-            create(replicas)
+            create(wanted.new, replicas)
             end = await cluster.settle(seconds)
         found = tuple(report.result(cluster, story, origins[key]) for key, story in cluster.stories.items())
     return Outcome(found, tuple(cluster.victims), end, cluster.now, fit)
-
-
-def _has_node(pod: Object) -> bool:
-    return pods.is_bound(pod)
 
 
 @click.command("simulate")
@@ -292,7 +295,7 @@ def command(
         known = console.run(_live(cluster))
     start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now() // 1
     wanted = plan(files, known, without, start)
-    if not wanted.new:
+    if not wanted.new and not wanted.moved:
         console.say(f"Error: {', '.join(names)}: no Pod, and no workload, which would make one")
         raise click.exceptions.Exit(2)
     for line in wanted.notes:
@@ -326,6 +329,7 @@ def play(
     wanted: Plan, scheduler: SchedulerConfiguration, replicas: int | None = None, seconds: float | None = None
 ) -> Outcome:
     """The outcome of a simulation on a loop of its own."""
+    logging.disable(logging.WARNING)  # what controllers warn of is in the outcome
     loop = VirtualLoop()
     with console.terminable(), _progress() as progress, asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(simulate(loop, wanted, scheduler, replicas=replicas, seconds=seconds, progress=progress))

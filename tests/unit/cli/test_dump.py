@@ -194,6 +194,14 @@ BAD: dict[str, tuple[str, str]] = {
         text(items=[{"kind": "Pod", "metadata": {"name": "x"}, "spec": []}]),
         "FILE:2: spec and status of a Pod are objects",
     ),
+    "a Pod that no API server would store": (
+        text(items=[{"kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [{"resources": 7}]}}]),
+        "FILE:2: Pod x is not valid: AttributeError(\"'int' object has no attribute 'get'\")",
+    ),
+    "a Node that no API server would store": (
+        text(items=[{"kind": "Node", "metadata": {"name": "x"}, "spec": {"taints": 5}}]),
+        "FILE:2: Node x is not valid: TypeError(\"'int' object is not iterable\")",
+    ),
 }
 
 

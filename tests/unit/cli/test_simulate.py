@@ -215,6 +215,13 @@ def test_a_pod_that_is_done_gives_its_device_back() -> None:
     assert said(outcome(objects, new().templates("gpu")))["web"][3] == ["gpu-1/gpu-0"]
 
 
+def test_pods_that_move_are_not_copied() -> None:
+    wanted = Plan([*DRA, *GPU_NODE, node("plain", cpu="2")], [("Pod", new().wants({"cpu": "1"}))], 0.0)
+    wanted.moved = [("moved from old", new("moved").wants({"cpu": "1"}))]
+    found = play(wanted, registry.configuration(CONFIGURATION), replicas=0)
+    assert (found.fit, [each.pod.name for each in found.results if each.node]) == (1, ["moved", "web-1"])
+
+
 # The plan, and the command.
 
 
@@ -224,7 +231,7 @@ def test_without_a_node_its_pods_are_made_again() -> None:
     mine = mine.annotated({"tollbar.dev/tolerations": recorded}).tolerating({"key": "a", "operator": "Exists"})
     objects = [node("old-1"), node("new-1"), mine, pod("bare").but("spec.nodeName", "old-1"), devices("old-1", 1)]
     made = plan([], ClusterDump("", objects, {}), ["old-*"], 0.0)
-    ((origin, moved),) = made.new
+    ((origin, moved),) = made.moved
     assert (origin, moved["metadata"]["name"], moved["spec"].get("nodeName")) == ("moved from old-1", "mine", None)
     assert (moved["spec"].get("tolerations"), moved["metadata"]["annotations"]) == (None, {})
     assert {obj["kind"]: obj["metadata"]["name"] for obj in made.objects} == {"Node": "new-1", "Namespace": "ml"}
@@ -301,6 +308,11 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "broken YAML": (["-f", "-"], "a: [", "Error: stdin:1:5: "),
     "no Pod": (["-f", "-"], written(node("plain")), "Error: -: no Pod, and no workload, which would make one"),
     "a dump that is none": (["-f", "-", "--cluster", __file__], FILES, f"Error: {__file__}:1:3: not a dump"),
+    "containers that are a text": (
+        ["-f", "-"],
+        FILES + "---\n" + written(pod("x").bound().but("spec.containers", "none")),
+        "Error: stdin:",
+    ),
     "two clusters": (["-f", "-", "--cluster", "x", "--live"], FILES, "Error: --cluster and --live are two clusters"),
     "a Node that is not there": (["-f", "-", "--without-node", "x"], FILES, "Error: there is no Node x"),
     "a scheduler's configuration that is none": (

@@ -72,6 +72,10 @@ class Story:
     is_gone: bool = False
     events: list[Event] = field(default_factory=list)
 
+    @property
+    def has_node(self) -> bool:
+        return pods.is_bound(self.pod) and not self.is_gone
+
 
 class SimulatedCluster:
     """`start` is the time at which it begins, in epoch seconds; `scheduler` how its scheduler is configured.
