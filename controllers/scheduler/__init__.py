@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from controllers.scheduler import events
 from controllers.scheduler.calls import ApiCalls
-from controllers.scheduler.cycle import Scheduler
+from controllers.scheduler.cycle import Observe, Scheduler
 from controllers.scheduler.eventhandlers import EventHandlers
 from controllers.scheduler.metrics import FrameworkMetrics, SchedulerMetrics
 from controllers.scheduler.statuswriter import StatusWriter
@@ -63,7 +63,9 @@ def profiles_of(configuration: SchedulerConfiguration, available: Registry) -> S
     ]
 
 
-def setup(manager: "Manager", profiles: Sequence[SchedulerProfile], settings: Settings) -> Scheduler:
+def setup(
+    manager: "Manager", profiles: Sequence[SchedulerProfile], settings: Settings, observe: Observe | None = None
+) -> Scheduler:
     """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules."""
     scheduler = assemble(
         profiles,
@@ -74,6 +76,7 @@ def setup(manager: "Manager", profiles: Sequence[SchedulerProfile], settings: Se
         clock=manager.clock,
         rng=manager.rng,
         metrics=manager.metrics,
+        observe=observe,
     )
 
     async def run() -> None:
@@ -94,6 +97,7 @@ def assemble(
     clock: Clock,
     rng: Random,
     metrics: Metrics,
+    observe: Observe | None = None,
 ) -> Scheduler:
     """A scheduler that follows the stores it declares with `store`.  Its `run` wants them to have been listed."""
     pods, nodes = store(scheduling.SCHEDULABLE_PODS), store(scheduling.NODES)
@@ -150,6 +154,7 @@ def assemble(
         clock=clock,
         rng=rng,
         metrics=measured,
+        observe=observe,
     )
     return scheduler
 

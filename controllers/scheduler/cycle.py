@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from controllers.scheduler import events
 from controllers.scheduler.metrics import SchedulerMetrics
@@ -77,6 +77,10 @@ class Attempt:
         return self.queued.pod
 
 
+Observe: TypeAlias = Callable[[Attempt, Scheduled | FitError | Status], None]
+"""Told what every attempt has found, before anything comes of it; it may not change the attempt."""
+
+
 class Scheduler:
     """`profiles` are by name of the scheduler.  `current` finds a Pod as the watch showed it last.
 
@@ -97,6 +101,7 @@ class Scheduler:
         clock: Clock,
         rng: Random,
         metrics: SchedulerMetrics,
+        observe: Observe | None = None,
     ) -> None:
         self._profiles = profiles
         self._cache = cache
@@ -109,6 +114,7 @@ class Scheduler:
         self._clock = clock
         self._rng = rng
         self._metrics = metrics
+        self._observe = observe
         self._next_start = 0
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
@@ -195,6 +201,8 @@ class Scheduler:
         found = await self._in_turns(steps)
         self._next_start = found.next_start
         self._metrics.algorithm(self._clock.monotonic() - attempt.started)
+        if self._observe is not None:
+            self._observe(attempt, found.result)
         # 3. None fits: plugins may make room.
         if isinstance(found.result, FitError):
             return await self._post_filter(attempt, found.result)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cluster import Cluster, is_compiled
+from cluster import Cluster, as_written, is_compiled
 from stack import Stack, eventually
 from transcripts import Terminal, steps
 
@@ -72,6 +72,14 @@ def test_the_simulation_of_an_example_is_what_becomes_of_it(cluster: Cluster, tm
     pods = {each: eventually(lambda each=each: decided(cluster, each), what=f"{each} is decided") for each in simulated}
 
     assert {each: real(cluster, pod) for each, pod in pods.items()} == simulated
+
+
+def test_a_live_cluster_is_copied_for_the_simulation(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(json.dumps(as_written(cluster.pod("web"))))
+    done = tollbar("simulate", "-f", str(file), "--live", "-o", "json", cluster=cluster)
+    (found,) = json.loads(done.stdout)["pods"]
+    assert (done.returncode, found["node"], cluster.pods()) == (0, "plain", [])
 
 
 def decided(cluster: Cluster, name: str) -> Object | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import click
+import orjson
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tollbar import wellknown
@@ -26,6 +27,7 @@ from tollbar.cli.manifests import Located, Unreadable
 from tollbar.cli.simulation import report
 from tollbar.cli.simulation.cluster import End, SimulatedCluster, Story
 from tollbar.cli.simulation.loop import VirtualLoop
+from tollbar.cli.simulation.records import Records
 from tollbar.cli.simulation.report import Result
 from tollbar.decide.pods import justification, tolerations
 from tollbar.model import pods, timestamps
@@ -89,13 +91,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`fit` is how many copies fit, if that was asked; `is_most` if no more were tried."""
+    """`fit` is how many copies fit, if that was asked; `snapshot` is what was tried, if that was recorded."""
 
     results: tuple[Result, ...]
     victims: tuple[Object, ...]
     end: End
     seconds: float
     fit: int | None = None
+    snapshot: Object | None = None
 
 
 def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[str], start: float) -> Plan:
@@ -109,7 +112,7 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
         elif obj["kind"] in inputs.WORKLOADS or (obj["kind"] == PODS.kind and not pods.is_bound(obj)):
             made.new.append((f"{obj['kind']} {key_of(obj)}".rstrip("/"), obj))
         else:
-            known[obj["kind"], key_of(obj)] = obj
+            known[obj["kind"], key_of(obj)] = {**obj, "metadata": {"generation": 1, **metadata(obj)}}
     gone = _without(known, without)
     made.objects = list(known.values())
     made.moved = [(f"moved from {spec(pod)['nodeName']}", _again(pod)) for pod in gone]
@@ -162,6 +165,7 @@ async def simulate(
     replicas: int | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
+    records: Records | None = None,
 ) -> Outcome:
     """Play it on this loop, which runs.  `replicas` of 0 is as many as fit; `seconds` of None until it is settled."""
     task = progress.add_task("Pods with a Node", total=None) if progress is not None else None
@@ -170,7 +174,7 @@ async def simulate(
         if progress is not None and task is not None:
             progress.update(task, advance=1, total=len(cluster.stories))
 
-    cluster = SimulatedCluster(loop, start=wanted.start, scheduler=scheduler, on_progress=on_progress)
+    cluster = SimulatedCluster(loop, start=wanted.start, scheduler=scheduler, on_progress=on_progress, observe=records)
     cluster.put(wanted.objects)
     origins: dict[Any, str] = {}
 
@@ -203,7 +207,8 @@ async def simulate(
             create(wanted.new, replicas)
             end = await cluster.settle(seconds)
         found = tuple(report.result(cluster, story, origins[key]) for key, story in cluster.stories.items())
-    return Outcome(found, tuple(cluster.victims), end, cluster.now, fit)
+    snapshot = records.snapshot(cluster.api.all) if records is not None else None
+    return Outcome(found, tuple(cluster.victims), end, cluster.now, fit, snapshot)
 
 
 @click.command("simulate")
@@ -254,6 +259,13 @@ async def simulate(
     help="When to look: once nothing is left to happen, or after this time, which nobody has to wait for.",
 )
 @click.option(
+    "--explain",
+    "record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write what the scheduler has tried to this file, as kube-scheduler-simulator's web page imports it.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "wide", "json", "yaml"]),
@@ -272,6 +284,7 @@ def command(
     rules: tuple[str, ...],
     scheduler_config: Path | None,
     until: float,
+    record: Path | None,
     output: Literal["table", "wide", "json", "yaml"],
 ) -> None:
     """Say what would become of the Pods in these files: tolerations, claims, Node and devices.
@@ -304,7 +317,10 @@ def command(
         console.say(f"not read: {why}")
     if known is not None:
         dump.warn(wanted.objects)
-    outcome = play(wanted, _configured(scheduler_config), replicas, None if until < 0 else until)
+    records = Records() if record is not None else None
+    outcome = play(wanted, _configured(scheduler_config), replicas, None if until < 0 else until, records)
+    if record is not None:
+        _write(record, outcome.snapshot)
     _print(outcome, wanted, output)
     if replicas != 0 and any(each.pending for each in outcome.results):
         raise click.exceptions.Exit(1)
@@ -325,14 +341,28 @@ def _configured(path: Path | None) -> SchedulerConfiguration:
     raise click.exceptions.Exit(2)
 
 
+def _write(target: Path, snapshot: Object | None) -> None:
+    try:
+        target.write_bytes(orjson.dumps(snapshot))
+    except OSError as error:
+        raise click.ClickException(f"cannot write {target}: {error.strerror}") from error
+
+
 def play(
-    wanted: Plan, scheduler: SchedulerConfiguration, replicas: int | None = None, seconds: float | None = None
+    wanted: Plan,
+    scheduler: SchedulerConfiguration,
+    replicas: int | None = None,
+    seconds: float | None = None,
+    records: Records | None = None,
 ) -> Outcome:
     """The outcome of a simulation on a loop of its own."""
     logging.disable(logging.WARNING)  # what controllers warn of is in the outcome
     loop = VirtualLoop()
     with console.terminable(), _progress() as progress, asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(simulate(loop, wanted, scheduler, replicas=replicas, seconds=seconds, progress=progress))
+        playing = simulate(
+            loop, wanted, scheduler, replicas=replicas, seconds=seconds, progress=progress, records=records
+        )
+        return runner.run(playing)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import orjson
 
 from controllers import claims, gates
 from controllers.scheduler import profiles_of, setup
+from controllers.scheduler.cycle import Observe
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.cli import drain
@@ -80,7 +81,7 @@ class Story:
 class SimulatedCluster:
     """`start` is the time at which it begins, in epoch seconds; `scheduler` how its scheduler is configured.
 
-    `on_progress` is called whenever one more of the created Pods has a Node.
+    `on_progress` is called whenever one more of the created Pods has a Node; `observe` is told of attempts.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class SimulatedCluster:
         start: float,
         scheduler: SchedulerConfiguration,
         on_progress: Callable[[], None] = lambda: None,
+        observe: Observe | None = None,
     ) -> None:
         self._loop = loop
         self._clock = VirtualClock(loop, start)
@@ -114,7 +116,7 @@ class SimulatedCluster:
             initial_backoff=scheduler.pod_initial_backoff_seconds, max_backoff=scheduler.pod_max_backoff_seconds
         )
         self._names = frozenset(each.scheduler_name for each in scheduler.profiles)
-        self._scheduler = setup(manager, profiles_of(scheduler, registry.registry()), settings)
+        self._scheduler = setup(manager, profiles_of(scheduler, registry.registry()), settings, observe)
         self.api.follow(manager.caches.stores.values())
         for store in manager.caches.stores.values():
             store.synced.set()

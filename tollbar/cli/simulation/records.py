@@ -1,0 +1,162 @@
+"""What the scheduler has tried, in the annotations that the web page of kube-scheduler-simulator shows.
+
+The format is that of https://sigs.k8s.io/kube-scheduler-simulator: for each extension point an annotation whose value
+is JSON, by Node and plugin or by plugin, and the attempts so far in `result-history`.  Of an attempt it is recorded
+what Filter says of each Node, also where the scheduler itself looked no further, and what the Score plugins gave.  The
+Nodes that a PreFilter plugin leaves are not recorded (`prefilter-result`).
+
+The record of a Pod is bounded: so many Nodes of each attempt, those with the best scores first, the last attempts, and
+no more bytes than the API server takes in annotations.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from controllers.scheduler.cycle import Attempt
+from tollbar.model import pods
+from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata
+from tollbar.scheduler.algorithm import Scheduled
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.framework.diagnosis import FitError
+from tollbar.scheduler.framework.interface import Plugin
+from tollbar.scheduler.framework.status import Status
+
+PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
+NODES: Final = 100
+ATTEMPTS: Final = 10
+_BYTES: Final = 200 * 1024
+"""Of all annotations of a Pod; the API server takes 256 KiB."""
+_PASSED: Final = "passed"
+_SUCCESS: Final = "success"
+_VICTIM: Final = "preemption victim"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """An attempt: `results` by the last part of an annotation's name, `binding` those of a Pod that gets its Node."""
+
+    results: dict[str, Any]
+    binding: dict[str, dict[str, str]]
+
+    def annotations(self, *, is_bound: bool = False, nominated: str = "") -> dict[str, str]:
+        after = self.binding if is_bound else {name: {} for name in self.binding}
+        made_room = {nominated: {"DefaultPreemption": _VICTIM}} if nominated else {}
+        given = {**self.results, **after, "postfilter-result": made_room}
+        return {
+            f"{PREFIX}{name}": value if isinstance(value, str) else _json(value)
+            for name, value in sorted(given.items())
+        }
+
+
+class Records:
+    """Is told of attempts (`controllers.scheduler.cycle.Observe`)."""
+
+    def __init__(self) -> None:
+        self._tried: defaultdict[Key, list[_Tried]] = defaultdict(list)
+
+    def __call__(self, attempt: Attempt, result: Scheduled | FitError | Status) -> None:
+        found = self._tried[attempt.pod.key]
+        found.append(_recorded(attempt, result))
+        del found[:-ATTEMPTS]
+
+    def annotated(self, pod: Object) -> Object:
+        """The Pod, as it is when nothing is left to happen, with the annotations about its attempts."""
+        if key_of(pod) not in self._tried:
+            return pod
+        *earlier, last = self._tried[key_of(pod)]
+        nominated = (pod.get("status") or {}).get("nominatedNodeName") or ""
+        latest = last.annotations(is_bound=pods.is_bound(pod), nominated=nominated)
+        history = [*(each.annotations() for each in earlier), latest]
+        while len(history) > 1 and len(_json(history)) + len(_json(latest)) > _BYTES:
+            del history[0]
+        notes = {**annotations_of(pod), **latest, f"{PREFIX}result-history": _json(history)}
+        return {**pod, "metadata": {**metadata(pod), "annotations": notes}}
+
+    def snapshot(self, objects: Callable[[str], list[Object]]) -> Object:
+        """What the web page imports, with the objects of each kind."""
+        return {
+            "pods": [self.annotated(pod) for pod in objects("Pod")],
+            "nodes": objects("Node"),
+            "pvs": objects("PersistentVolume"),
+            "pvcs": objects("PersistentVolumeClaim"),
+            "storageClasses": objects("StorageClass"),
+            "priorityClasses": objects("PriorityClass"),
+            "namespaces": objects("Namespace"),
+            "schedulerConfig": None,
+        }
+
+
+def _recorded(attempt: Attempt, result: Scheduled | FitError | Status) -> _Tried:
+    state, plugins = attempt.state, attempt.framework.plugins
+    scheduled = result if isinstance(result, Scheduled) else None
+    scores = scheduled.scores if scheduled is not None else None
+    shown = list(_shown(attempt, result))
+    rows = {node.name: row for row, node in enumerate(scores.nodes)} if scores is not None else {}
+    given = scores.by_plugin if scores is not None else {}
+    scored = [node.name for node in shown if node.name in rows]
+    results = {
+        "prefilter-result": {},
+        "prefilter-result-status": _status(plugins.pre_filter, state.skip_filter),
+        "filter-result": {node.name: _filtered(attempt, node) for node in shown},
+        "prescore-result": _status(plugins.pre_score, state.skip_score) if scores is not None else {},
+        "score-result": {
+            name: {plugin: str(each.raw[rows[name]]) for plugin, each in given.items()} for name in scored
+        },
+        "finalscore-result": {
+            name: {plugin: str(each.normalized[rows[name]] * each.weight) for plugin, each in given.items()}
+            for name in scored
+        },
+        "permit-result": _status(plugins.permit) if scheduled is not None else {},
+        "permit-result-timeout": {},
+        "selected-node": scheduled.node_name if scheduled is not None else "",
+    }
+    binding = {"reserve-result": plugins.reserve, "prebind-result": plugins.pre_bind, "bind-result": plugins.bind[:1]}
+    return _Tried(results, {name: _status(each) for name, each in binding.items()})
+
+
+def _status(plugins: Iterable[Plugin], skipped: Collection[str] = ()) -> dict[str, str]:
+    """By plugin; one that was skipped has nothing to say."""
+    return {each.name: "" if each.name in skipped else _SUCCESS for each in plugins}
+
+
+def _shown(attempt: Attempt, result: Scheduled | FitError | Status) -> Iterator[NodeInfo]:
+    """The Nodes that are recorded; none where Filter was not called."""
+    if isinstance(result, Status) or (isinstance(result, FitError) and result.diagnosis.pre_filter_message):
+        return
+    first: list[NodeInfo] = []
+    if isinstance(result, Scheduled) and result.scores is not None:
+        best = result.scores.totals.argsort(kind="stable")[::-1][:NODES]
+        first = [result.scores.nodes[place] for place in best.tolist()]
+    known = {node.name for node in first}
+    yield from first
+    others = (node for node in attempt.framework.handle.snapshot if node.name not in known)
+    for _, node in zip(range(NODES - len(first)), others, strict=False):
+        yield node
+
+
+def _filtered(attempt: Attempt, node: NodeInfo) -> dict[str, str]:
+    """By plugin, up to the first that rejects the Node."""
+    state, framework = attempt.state.clone(), attempt.framework
+    steps = framework.filter_with_nominated_pods(state, attempt.pod, node)
+    status: Status | None = None
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            status = end.value
+            break
+    found: dict[str, str] = {}
+    for plugin in framework.filters(state):
+        if status is not None and plugin.name == status.plugin:
+            found[plugin.name] = status.message
+            break
+        found[plugin.name] = _PASSED
+    return found
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
