@@ -4,7 +4,7 @@ Source: pkg/scheduler/metrics/metrics.go.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from tollbar.model.objects import Object
@@ -19,17 +19,24 @@ _ATTEMPTS_SHOWN: Final = 15
 
 
 class SchedulerMetrics:
-    """What concerns all profiles; it also is the queue's QueueMetrics.  All times are in seconds."""
+    """What concerns all profiles; it also is the queue's QueueMetrics.  All times are in seconds.
+
+    Series of every cycle are looked up once (`cache`): the look-up by labels costs more than to count.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._attempts = metrics.counter("scheduler_schedule_attempts_total")
-        self._latency = metrics.histogram("scheduler_scheduling_attempt_duration_seconds")
+        attempts = metrics.counter("scheduler_schedule_attempts_total")
+        latency = metrics.histogram("scheduler_scheduling_attempt_duration_seconds")
+        self._attempts = cache(lambda result, profile: attempts.labels(result, profile).inc)
+        self._latency = cache(lambda result, profile: latency.labels(result, profile).observe)
         self._algorithm = metrics.histogram("scheduler_scheduling_algorithm_duration_seconds")
-        self._sli = metrics.histogram("scheduler_pod_scheduling_sli_duration_seconds")
+        sli = metrics.histogram("scheduler_pod_scheduling_sli_duration_seconds")
+        self._sli = cache(lambda attempts: sli.labels(attempts).observe)
         self._tries = metrics.histogram("scheduler_pod_scheduling_attempts")
         self._after_flush = metrics.counter("scheduler_pod_scheduled_after_flush_total")
-        self._incoming = metrics.counter("scheduler_queue_incoming_pods_total")
+        incoming = metrics.counter("scheduler_queue_incoming_pods_total")
+        self._incoming = cache(lambda queue, event: incoming.labels(queue, event).inc)
         self._rejected = metrics.gauge("scheduler_unschedulable_pods")
         self._preemptions = metrics.counter("scheduler_preemption_attempts_total")
         self._victims = metrics.histogram("scheduler_preemption_victims")
@@ -56,7 +63,7 @@ class SchedulerMetrics:
         self._tries.observe(queued.attempts)
         if queued.initial_attempt is not None:
             shown = f"{_ATTEMPTS_SHOWN}+" if queued.attempts >= _ATTEMPTS_SHOWN else str(queued.attempts)
-            self._sli.labels(shown).observe(now - queued.initial_attempt)
+            self._sli(shown)(now - queued.initial_attempt)
         if queued.was_flushed:
             self._after_flush.inc()
 
@@ -65,7 +72,7 @@ class SchedulerMetrics:
         self._attempt("unschedulable" if rejected else "error", profile, now - started)
 
     def incoming(self, queue: str, event: str) -> None:
-        self._incoming.labels(queue, event).inc()
+        self._incoming(queue, event)()
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         self._rejected.labels(plugin, profile).inc(change)
@@ -89,8 +96,8 @@ class SchedulerMetrics:
                 self._devices.labels(*labels).inc()
 
     def _attempt(self, result: str, profile: str, seconds: float) -> None:
-        self._attempts.labels(result, profile).inc()
-        self._latency.labels(result, profile).observe(seconds)
+        self._attempts(result, profile)()
+        self._latency(result, profile)(seconds)
 
 
 def _entry(counts: Callable[[], Mapping[str, int]], name: str) -> float:
@@ -101,20 +108,23 @@ class FrameworkMetrics:
     """What concerns the plugins of one profile (`tollbar.scheduler.framework.points.Metrics`)."""
 
     def __init__(self, metrics: Metrics, profile: str) -> None:
-        self._profile = profile
-        self._points = metrics.histogram("scheduler_framework_extension_point_duration_seconds")
-        self._plugins = metrics.histogram("scheduler_plugin_execution_duration_seconds")
-        self._evaluated = metrics.counter("scheduler_plugin_evaluation_total")
-        self._permit = metrics.histogram("scheduler_permit_wait_duration_seconds")
+        points = metrics.histogram("scheduler_framework_extension_point_duration_seconds")
+        plugins = metrics.histogram("scheduler_plugin_execution_duration_seconds")
+        evaluated = metrics.counter("scheduler_plugin_evaluation_total")
+        permit = metrics.histogram("scheduler_permit_wait_duration_seconds")
+        self._point = cache(lambda point, code: points.labels(point.value, code.value, profile).observe)
+        self._plugin = cache(lambda point, plugin, code: plugins.labels(plugin, point.value, code.value).observe)
+        self._evaluated = cache(lambda point, plugin: evaluated.labels(plugin, point.value, profile).inc)
+        self._permit = cache(lambda code: permit.labels(code.value).observe)
 
     def point(self, point: Point, code: Code, seconds: float) -> None:
-        self._points.labels(point.value, code.value, self._profile).observe(seconds)
+        self._point(point, code)(seconds)
 
     def plugin(self, point: Point, plugin: str, code: Code, seconds: float) -> None:
-        self._plugins.labels(plugin, point.value, code.value).observe(seconds)
+        self._plugin(point, plugin, code)(seconds)
 
     def evaluated(self, point: Point, plugin: str, times: int) -> None:
-        self._evaluated.labels(plugin, point.value, self._profile).inc(times)
+        self._evaluated(point, plugin)(times)
 
     def permit_wait(self, code: Code, seconds: float) -> None:
-        self._permit.labels(code.value).observe(seconds)
+        self._permit(code)(seconds)

@@ -1,6 +1,7 @@
 """What plugins answer, made sure of: one that raises, or returns what it must not, has failed."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
+from types import GeneratorType
 
 from tollbar.scheduler.framework.status import Code, Status, Steps, failed
 
@@ -15,7 +16,7 @@ def ask(call: Callable[..., object], *args: object) -> object:
 
 def finished(answer: object) -> Steps[object]:
     """The answer itself, or what it returns if it is work that can be paused."""
-    if not isinstance(answer, Generator):
+    if not isinstance(answer, GeneratorType):
         return answer
     try:
         return (yield from answer)

@@ -30,6 +30,9 @@ class Point(Enum):
     BIND = "Bind"
     POST_BIND = "PostBind"
 
+    __hash__ = object.__hash__
+    """As that of Code."""
+
 
 INTERFACES: Final[Mapping[str, type]] = {
     "pre_enqueue": interface.PreEnqueue,

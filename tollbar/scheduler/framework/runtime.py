@@ -8,6 +8,7 @@ Source: pkg/scheduler/framework/runtime/framework.go.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
@@ -150,8 +151,9 @@ class Framework:
         names: frozenset[str] | None = None
         plugins: set[str] = set()
         for plugin in self.plugins.pre_filter:
-            call = plugin.pre_filter
-            answer = yield from self._ask_in_steps(Point.PRE_FILTER, plugin.name, state, call, state, pod, nodes)
+            answer = self._ask(Point.PRE_FILTER, plugin.name, state, plugin.pre_filter, state, pod, nodes)
+            if isinstance(answer, GeneratorType):
+                answer = yield from finished(answer)
             self.metrics.evaluated(Point.PRE_FILTER, plugin.name, 1)
             if isinstance(answer, PreFilterResult) and isinstance(answer.node_names, Set):
                 plugins.add(plugin.name)
@@ -211,13 +213,10 @@ class Framework:
         for plugin in self.filters(state):
             if plugin.name in passed:
                 continue
-            started = self.clock() if state.record_metrics else 0.0
-            answer = ask(plugin.filter, state, pod, node)
-            if answer is not None:
+            answer = self._ask(Point.FILTER, plugin.name, state, plugin.filter, state, pod, node)
+            if isinstance(answer, GeneratorType):
                 answer = yield from finished(answer)
             self.metrics.evaluated(Point.FILTER, plugin.name, 1)
-            if state.record_metrics:
-                self.metrics.plugin(Point.FILTER, plugin.name, _code(answer), self.clock() - started)
             if answer is not None and (status := status_of(answer)) is not None:
                 if not status.is_rejected:
                     status = as_error(f'running "{plugin.name}" filter plugin', status)
@@ -320,12 +319,11 @@ class Framework:
         skipped: set[str] = set()
         failure: Status | None = None
         for plugin in self.plugins.pre_score:
-            call = plugin.pre_score
-            status = status_of(
-                (yield from self._ask_in_steps(Point.PRE_SCORE, plugin.name, state, call, state, pod, nodes))
-            )
+            answer = self._ask(Point.PRE_SCORE, plugin.name, state, plugin.pre_score, state, pod, nodes)
+            if isinstance(answer, GeneratorType):
+                answer = yield from finished(answer)
             self.metrics.evaluated(Point.PRE_SCORE, plugin.name, 1)
-            if status is None:
+            if (status := status_of(answer)) is None:
                 continue
             if status.code is not Code.SKIP:
                 failure = as_error(f'running PreScore plugin "{plugin.name}"', status)
@@ -581,20 +579,19 @@ class Framework:
     # One plugin.
 
     def _ask(self, point: Point, plugin: str, state: CycleState, call: Callable[..., object], *args: object) -> object:
+        """The answer of a plugin, or a generator that works it out; an Error if the plugin raises."""
         if not state.record_metrics:
             return ask(call, *args)
         started = self.clock()
         answer = ask(call, *args)
+        if isinstance(answer, GeneratorType):
+            return self._measured(answer, point, plugin, started)
         self.metrics.plugin(point, plugin, _code(answer), self.clock() - started)
         return answer
 
-    def _ask_in_steps(
-        self, point: Point, plugin: str, state: CycleState, call: Callable[..., object], *args: object
-    ) -> Steps[object]:
-        started = self.clock() if state.record_metrics else 0.0
-        answer = yield from finished(ask(call, *args))
-        if state.record_metrics:
-            self.metrics.plugin(point, plugin, _code(answer), self.clock() - started)
+    def _measured(self, steps: Steps[object], point: Point, plugin: str, started: float) -> Steps[object]:
+        answer = yield from finished(steps)
+        self.metrics.plugin(point, plugin, _code(answer), self.clock() - started)
         return answer
 
     async def _await(

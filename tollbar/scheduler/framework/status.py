@@ -32,6 +32,9 @@ class Code(Enum):
     PENDING = "Pending"
     """Rejected until something outside the scheduler happens; tried again without back-off when a hint says so."""
 
+    __hash__ = object.__hash__
+    """There is one object for each code; the hash of an Enum is a call of Python code."""
+
 
 REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 
