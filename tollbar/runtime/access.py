@@ -29,6 +29,7 @@ from kubernetes.aio.config.kube_config import KubeConfigLoader
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.connector import Connector
 from tollbar.runtime.errors import KubeconfigError
+from tollbar.runtime.exchange import Connections
 
 _log: Final = logging.getLogger(__name__)
 
@@ -92,6 +93,8 @@ class Access:
         self._reload_at = clock.monotonic() + _RELOAD_SECONDS
         self._lock = asyncio.Lock()
         self.host: str = rest.configuration.host.rstrip("/")
+        self.connections = _connections(rest)
+        """For calls; None if they go through a proxy, as only the session can."""
         self.options: dict[str, Any] = {}
         if rest.configuration.tls_server_name:
             self.options["server_hostname"] = rest.configuration.tls_server_name
@@ -157,6 +160,8 @@ class Access:
             self._modified = modified
 
     async def close(self) -> None:
+        if self.connections is not None:
+            await self.connections.close()
         await self._rest.close()
 
 
@@ -173,6 +178,16 @@ class _Rest(RESTClientObject):
         if self.pool_manager is None:
             self.pool_manager = self._create_pool_manager()
         return self.pool_manager
+
+
+def _connections(rest: _Rest) -> Connections | None:
+    configuration: Configuration = rest.configuration
+    if configuration.proxy:
+        return None
+    server = urlsplit(configuration.host)
+    context = rest.ssl_context if server.scheme == "https" else None
+    port = server.port or (80 if context is None else 443)
+    return Connections(server.hostname or "", port, context, configuration.tls_server_name)
 
 
 def _modified(configuration: Configuration) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""The API client: objects are plain dicts, sent and received over the aiohttp session of `kubernetes.aio`.
+"""The API client: objects are plain dicts; calls are sent over connections of their own (`exchange`), watches over the
+aiohttp session of `kubernetes.aio`.
 
 Server, credentials and session come from `access`; encoding, deadlines, rate limits and errors are implemented here,
 because the library's typed calls cost ten times as much CPU.
@@ -12,7 +13,7 @@ Hazard: while the API server is down every call raises `Unreachable`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from enum import Enum
@@ -36,6 +37,7 @@ from tollbar.runtime.errors import (
     error_from_answer,
     error_from_status,
 )
+from tollbar.runtime.exchange import Answer, ExchangeError, NotConnectedError, request_of
 from tollbar.runtime.limits import Pause, Slots, TokenBucket
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.outage import Outage
@@ -51,6 +53,7 @@ LONGEST_PAUSE: Final = 60.0
 """Seconds for which a Retry-After pauses all calls, at most."""
 
 _FAILURES: Final = (aiohttp.ClientError, OSError)
+_UNSENT: Final = (NotConnectedError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class PatchType(Enum):
@@ -94,7 +97,8 @@ class Client:
         self._outage = outage
         self._may_write: Callable[[], bool] | None = None
         self._requests = metrics.counter("rest_client_requests_total")
-        self._host = urlsplit(access.host).netloc
+        server = urlsplit(access.host)
+        self._host, self._base_path = server.netloc, server.path
         # Not compressed: decompression would cost the one core of this process more than the network does.
         self._headers = {"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"}
 
@@ -304,19 +308,44 @@ class Client:
             await self._turn()
             sent = self._clock.monotonic()
             try:
-                async with asyncio.timeout(timeout if self._request_timeout is None else self._request_timeout):
-                    async with await self._send(method, path, query, body, content_type, accept) as response:
-                        answer = await response.read()
+                answer = await self._exchange(
+                    method,
+                    _target(path, query),
+                    self._headers_of(body, content_type, accept),
+                    body,
+                    timeout if self._request_timeout is None else self._request_timeout,
+                )
+            except NotLeading as error:
+                raise NotLeading(method=method) from error
             except _FAILURES as error:
                 if isinstance(error.__cause__, NotLeading):
                     raise NotLeading(method=method) from error
                 unreachable = self._unreachable(method, error, sent)
                 unreachable.final = self._request_timeout is not None and isinstance(error, TimeoutError)
                 raise unreachable from error
-        self._count(method, response.status)
-        if response.status >= 300:
-            raise self._refusal(method, response, answer)
-        return answer
+        self._count(method, answer.status)
+        if answer.status >= 300:
+            raise self._refusal(method, answer)
+        return answer.body
+
+    async def _exchange(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> Answer:
+        """Raises one of _FAILURES, and NotLeading if the body must not be sent."""
+        connections = self._access.connections
+        if connections is not None:
+            request = request_of(method, f"{self._base_path}{target}", self._host, headers, body)
+            is_guarded = body is not None and self._may_write is not None
+            return await connections.exchange(
+                request, timeout=timeout, is_read=method == "GET", before=self._check_leading if is_guarded else None
+            )
+        async with asyncio.timeout(timeout), await self._send(method, target, headers, body) as response:
+            return Answer(response.status, response.headers.get("Retry-After"), await response.read())
+
+    def _check_leading(self) -> None:
+        """A call may have waited for its turn, for a connection, or with the whole process."""
+        if self._may_write is not None and not self._may_write():
+            raise NotLeading
 
     async def _turn(self) -> None:
         """Wait for the end of a 429's pause and for the rate limit, and refresh credentials older than a minute."""
@@ -325,23 +354,20 @@ class Client:
             await self._bucket.take()
         await self._access.refresh()
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: dict[str, str] | None,
-        body: bytes | None = None,
-        content_type: str = "",
-        accept: str = "",
-    ) -> aiohttp.ClientResponse:
+    def _headers_of(self, body: bytes | None, content_type: str, accept: str) -> dict[str, str]:
         headers = self._headers | self._access.headers()
         if accept:
             headers["Accept"] = accept
         if body is not None:
             headers["Content-Type"] = content_type
-        data = _Body(body, self._may_write) if body is not None else None
-        text = urlencode([pair for pair in query.items() if pair[1]]) if query else ""
-        url = URL(f"{self._access.host}{path}?{text}" if text else f"{self._access.host}{path}", encoded=True)
+        return headers
+
+    async def _send(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> aiohttp.ClientResponse:
+        """Over the session: watches, and calls through a proxy."""
+        data = _Body(body, self._check_leading) if body is not None else None
+        url = URL(f"{self._access.host}{target}", encoded=True)
         return await self._access.session().request(
             method, url, data=data, headers=headers, allow_redirects=False, **self._access.options
         )
@@ -352,11 +378,11 @@ class Client:
         heard = self._clock.monotonic()
         try:
             async with asyncio.timeout(inactivity):
-                response = await self._send("GET", path, query)
+                response = await self._send("GET", _target(path, query), self._headers_of(None, "", ""))
                 refused = await response.read() if response.status != 200 else None
             self._count("GET", response.status)
             if refused is not None:
-                raise self._refusal("GET", response, refused)
+                raise self._refusal("GET", Answer(response.status, response.headers.get("Retry-After"), refused))
             tail = b""
             while True:
                 async with asyncio.timeout(inactivity):
@@ -386,39 +412,39 @@ class Client:
     ) -> Unreachable:
         if not counted:
             self._requests.labels("<error>", method, self._host).inc()
-        sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-        why = f"{type(error).__name__}: {str(error) or 'no answer in time'}"
+        sent = not isinstance(error, _UNSENT)
+        why = str(error) if isinstance(error, ExchangeError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, TimeoutError):
+            why = "no answer in time"
         unreachable = Unreachable(why, method=method, sent=sent)
         unreachable.in_outage = self._outage is not None and self._outage.failed(why, since)
         return unreachable
 
-    def _refusal(self, method: str, response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-        asked = _seconds(response.headers.get("Retry-After"))
-        error = error_from_answer(response.status, body, method=method, retry_after=asked)
+    def _refusal(self, method: str, answer: Answer) -> ApiError:
+        asked = _seconds(answer.retry_after)
+        error = error_from_answer(answer.status, answer.body, method=method, retry_after=asked)
         if isinstance(error, TooManyRequests) and asked is not None and not error.by_disruption_budget:
             self._pause.extend(min(asked, LONGEST_PAUSE))
         if isinstance(error, Unauthorized):
             self._access.reload_soon()
-        if response.status >= 500 and self._outage is not None:
+        if answer.status >= 500 and self._outage is not None:
             error.in_outage = self._outage.failed(str(error), None)
         return error
 
 
 class _Body(aiohttp.BytesPayload):
-    """A body that asks once more before it is written: until then the call may have waited for its turn, for a
-    connection, or with the whole process.  Headers without their body have no effect.
+    """A body that asks once more before it is written: headers without their body have no effect.
 
     It is written once.  Of PUT and DELETE aiohttp would repeat what a reset connection had taken, and the answer would
     be about the second request alone.
     """
 
-    def __init__(self, body: bytes, may_write: Callable[[], bool] | None) -> None:
+    def __init__(self, body: bytes, before: Callable[[], None]) -> None:
         super().__init__(body)
-        self._may_write = may_write
+        self._before = before
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        if self._may_write is not None and not self._may_write():
-            raise NotLeading
+        self._before()
         self._consumed = True
         await super().write_with_length(writer, content_length)
 
@@ -437,6 +463,11 @@ def _decode(method: str, body: bytes) -> Object:
     except orjson.JSONDecodeError as error:
         raise Unreachable(f"the answer is not JSON: {error}", method=method) from error
     return decoded
+
+
+def _target(path: str, query: Mapping[str, str] | None) -> str:
+    text = urlencode([pair for pair in query.items() if pair[1]]) if query else ""
+    return f"{path}?{text}" if text else path
 
 
 def _seconds(header: str | None) -> float | None:

@@ -146,4 +146,4 @@ def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     )
 
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert done.stderr.startswith("Error: the API server does not answer: ClientConnectorError: ")
+    assert done.stderr.startswith("Error: the API server does not answer: cannot connect to ")

@@ -1,0 +1,284 @@
+"""Exchanges with a server that does, byte by byte, whatever HTTP allows it, and what it does not."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tollbar.runtime import exchange
+from tollbar.runtime.exchange import Answer, Connections, DisconnectedError, NotConnectedError, request_of
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+GOOD = Answer(200, None, b"{}")
+CLOSE = None
+"""The server closes the connection."""
+
+
+@dataclass
+class Server:
+    """Answers the requests of its connections, in their order, with what `script` has: parts, each written at once.
+
+    When the script is at its end, nothing is answered.
+    """
+
+    script: list[tuple[bytes | None, ...]] = field(default_factory=list)
+    connections: int = 0
+    requests: list[bytes] = field(default_factory=list)
+    open: set[asyncio.StreamWriter] = field(default_factory=set)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """The client has ended a connection."""
+    port: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open.add(writer)
+        try:
+            while request := await reader.read(2**20):
+                self.requests.append(request)
+                self.asked.set()
+                for part in self.script.pop(0) if self.script else ():
+                    if part is CLOSE:
+                        return
+                    writer.write(part)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+            self.ended.set()
+        except ConnectionError:
+            self.ended.set()
+        finally:
+            self.open.discard(writer)
+            writer.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    scripted = Server()
+    listening = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
+    scripted.port = listening.sockets[0].getsockname()[1]
+    yield scripted
+    listening.close()
+    for writer in list(scripted.open):
+        writer.transport.abort()
+
+
+@pytest.fixture
+async def connections(server: Server) -> AsyncIterator[Connections]:
+    made = Connections("127.0.0.1", server.port, None, None)
+    yield made
+    await made.close()
+
+
+async def send(
+    connections: Connections,
+    method: str = "POST",
+    timeout: float = 30.0,
+    before: Callable[[], None] | None = None,
+) -> Answer:
+    request = request_of(method, "/x", "server", {"User-Agent": "t"}, b"{}" if method == "POST" else None)
+    return await connections.exchange(request, timeout=timeout, is_read=method == "GET", before=before)
+
+
+ANSWERS: dict[str, tuple[tuple[bytes | None, ...], Answer, int]] = {
+    "a length": ((OK,), GOOD, 1),
+    "byte by byte": (tuple(OK[i : i + 1] for i in range(len(OK))), GOOD, 1),
+    "chunks": (
+        (b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"1\r\n}\r\n0\r\n\r\n"),
+        Answer(201, None, b"{}"),
+        1,
+    ),
+    "no body": ((b"HTTP/1.1 204 No Content\r\n\r\n",), Answer(204, None, b""), 1),
+    "a body until the connection ends": ((b"HTTP/1.1 200 OK\r\n\r\n{", b"}", CLOSE), GOOD, 2),
+    "HTTP/1.0": ((b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",), GOOD, 2),
+    "an interim answer before it": ((b"HTTP/1.1 100 Continue\r\n\r\n", OK), GOOD, 1),
+    "Retry-After in any case": (
+        (b"HTTP/1.1 429 Too Many Requests\r\nretry-AFTER: 7\r\nContent-Length: 0\r\n\r\n",),
+        Answer(429, "7", b""),
+        1,
+    ),
+    "the server wants to end the connection": (
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",),
+        GOOD,
+        2,
+    ),
+    "more than one answer": ((OK + OK,), GOOD, 2),
+}
+
+
+@pytest.mark.parametrize(("parts", "want", "connections_in_all"), ANSWERS.values(), ids=ANSWERS)
+async def test_an_answer_and_whether_its_connection_is_used_again(
+    parts: tuple[bytes | None, ...], want: Answer, connections_in_all: int, server: Server, connections: Connections
+) -> None:
+    server.script += [parts, (OK,)]
+    got = [await send(connections), await send(connections)]
+    assert (got, server.connections) == ([want, GOOD], connections_in_all)
+
+
+async def test_a_request_is_one_write(server: Server, connections: Connections) -> None:
+    server.script.append((OK,))
+    await send(connections)
+    assert server.requests == [b"POST /x HTTP/1.1\r\nHost: server\r\nUser-Agent: t\r\nContent-Length: 2\r\n\r\n{}"]
+
+
+FAILURES: dict[str, tuple[bytes | None, ...]] = {
+    "nothing": (CLOSE,),
+    "half of the head": (OK[:20], CLOSE),
+    "half of the body": (OK[:-1], CLOSE),
+    "chunks without an end": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", CLOSE),
+    "no HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n",),
+    "another protocol": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n",),
+    "two lengths": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",),
+}
+
+
+@pytest.mark.parametrize("parts", FAILURES.values(), ids=FAILURES)
+async def test_what_is_no_answer(parts: tuple[bytes | None, ...], server: Server, connections: Connections) -> None:
+    server.script += [parts, (OK,)]
+    with pytest.raises(DisconnectedError):
+        await send(connections)
+    assert (await send(connections), server.connections) == (GOOD, 2)
+
+
+ENDED: dict[str, tuple[str, tuple[bytes | None, ...], int | None]] = {
+    "a read that has no answer is sent again": ("GET", (CLOSE,), 3),
+    "a read that has a part of its answer is not": ("GET", (OK[:9], CLOSE), None),
+    "a write is not": ("POST", (CLOSE,), None),
+}
+
+
+@pytest.mark.parametrize(("method", "parts", "requests"), ENDED.values(), ids=ENDED)
+async def test_a_connection_that_has_rested_and_ends(
+    method: str, parts: tuple[bytes | None, ...], requests: int | None, server: Server, connections: Connections
+) -> None:
+    server.script += [(OK,), parts, (OK,)]
+    await send(connections)
+    if requests is None:
+        with pytest.raises(DisconnectedError):
+            await send(connections, method)
+        assert len(server.requests) == 2
+    else:
+        assert (await send(connections, method), len(server.requests)) == (GOOD, requests)
+
+
+async def test_a_read_on_a_new_connection_is_not_sent_again(server: Server, connections: Connections) -> None:
+    server.script += [(CLOSE,), (OK,)]
+    with pytest.raises(DisconnectedError):
+        await send(connections, "GET")
+    assert len(server.requests) == 1
+
+
+RESTING: dict[str, Callable[[asyncio.StreamWriter], Any]] = {
+    "the server closes it": lambda writer: writer.close(),
+    "the server resets it": lambda writer: writer.transport.abort(),
+    "the server says something nobody asked for": lambda writer: writer.write(b"HTTP/1.1 408 Request Timeout\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("event", RESTING.values(), ids=RESTING)
+async def test_what_happens_to_a_connection_that_rests(
+    event: Callable[[asyncio.StreamWriter], Any], server: Server, connections: Connections
+) -> None:
+    server.script += [(OK,), (OK,)]
+    await send(connections)
+    (resting,) = connections._all
+    event(next(iter(server.open)))
+    await resting.ended
+    assert (await send(connections), server.connections) == (GOOD, 2)
+
+
+async def test_a_connection_that_has_rested_for_too_long_is_ended(
+    server: Server, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.script += [(OK,), (OK,)]
+    await send(connections)
+    monkeypatch.setattr(exchange, "IDLE_SECONDS", -1.0)
+    await send(connections)
+    await server.ended.wait()
+    assert server.connections == 2
+
+
+async def test_exchanges_at_one_time_have_connections_of_their_own_and_the_last_one_is_used_next(
+    server: Server, connections: Connections
+) -> None:
+    server.script += [(OK,)] * 4
+    await asyncio.gather(send(connections), send(connections), send(connections))
+    await send(connections)
+    assert (server.connections, len(connections._all)) == (3, 3)
+
+
+async def test_no_answer_in_time_ends_the_connection(server: Server, connections: Connections) -> None:
+    with pytest.raises(TimeoutError) as raised:
+        await send(connections, timeout=0.05)
+    await server.ended.wait()
+    assert (type(raised.value), len(server.requests)) == (TimeoutError, 1)
+
+
+async def test_an_exchange_that_is_given_up_ends_its_connection(server: Server, connections: Connections) -> None:
+    task = asyncio.create_task(send(connections))
+    await server.asked.wait()
+    task.cancel()
+    await server.ended.wait()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_what_must_not_be_sent_costs_no_connection(server: Server, connections: Connections) -> None:
+    server.script.append((OK,))
+
+    def no() -> None:
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        await send(connections, before=no)
+    assert (await send(connections), server.connections, len(server.requests)) == (GOOD, 1, 1)
+
+
+async def test_nobody_listens() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        refused = Connections("127.0.0.1", taken.getsockname()[1], None, None)
+        with pytest.raises(NotConnectedError, match=r"cannot connect to 127\.0\.0\.1:"):
+            await send(refused)
+
+
+async def test_a_server_that_does_not_shake_hands_was_sent_nothing(server: Server) -> None:
+
+    silent = Connections("127.0.0.1", server.port, ssl.create_default_context(), None)
+    with pytest.raises(NotConnectedError, match="in time"):
+        await send(silent, timeout=0.05)
+    await server.ended.wait()
+
+
+async def closed_while_it_rests(connections: Connections, server: Server) -> None:
+    server.script.append((OK,))
+    await send(connections)
+    await connections.close()
+
+
+async def closed_while_it_is_used(connections: Connections, server: Server) -> None:
+    task = asyncio.create_task(send(connections))
+    await server.asked.wait()
+    await connections.close()
+    with pytest.raises(DisconnectedError):
+        await task
+
+
+@pytest.mark.parametrize("closing", [closed_while_it_rests, closed_while_it_is_used])
+async def test_after_closing_there_is_no_connection(
+    closing: Callable[[Connections, Server], Awaitable[None]], server: Server, connections: Connections
+) -> None:
+    await closing(connections, server)
+    await server.ended.wait()
+    with pytest.raises(NotConnectedError, match="closed"):
+        await send(connections)
+    assert not connections._all
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\r\nX: y", "a\r"])
+def test_a_header_of_several_lines_is_not_sent(value: str) -> None:
+    with pytest.raises(NotConnectedError, match="line break"):
+        request_of("GET", "/", "server", {"Authorization": value}, None)

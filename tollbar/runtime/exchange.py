@@ -1,0 +1,248 @@
+"""HTTP/1.1 as calls of the API server need it: a request, its whole answer, and a connection that is used again.
+
+The session of `kubernetes.aio` can do much more, and a call over it costs more CPU than the decision that it is made
+for (docs/decisions/0014).  Answers are parsed by httptools, which is llhttp, the parser of Node.js.
+
+Invariants: a connection carries one exchange at a time, and is used again only after a complete answer that allows it;
+a request is written at once and never twice, except a GET whose connection had rested and ended without an answer, as
+net/http does; an exchange that fails or is given up ends its connection; after `close` there is no connection left.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import httptools
+
+IDLE_SECONDS: Final = 75.0
+"""For how long a connection may rest: the API server ends it after 90."""
+_INTERIM: Final = range(100, 200)
+
+
+class ExchangeError(OSError):
+    """There was no answer; the text says why."""
+
+
+class NotConnectedError(ExchangeError):
+    """There is no connection: nothing was sent."""
+
+
+class DisconnectedError(ExchangeError):
+    """The connection ended, or made no sense, before the answer was complete."""
+
+
+class Answer(NamedTuple):
+    """The status, the header Retry-After if there is one, and the body."""
+
+    status: int
+    retry_after: str | None
+    body: bytes
+
+
+def request_of(method: str, target: str, host: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """A request as it is sent.  Raises NotConnectedError for a header of more than one line, such as a broken token."""
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    head = "\r\n".join(lines)
+    if head.count("\n") + head.count("\r") != 2 * (len(lines) - 1):
+        raise NotConnectedError("not sent: a header, such as the token of the credentials, has a line break")
+    return f"{head}\r\n\r\n".encode("latin-1") + (body or b"")
+
+
+class Connections:
+    """The connections to one server: as many as there are exchanges at one time.
+
+    `context` is that of https, None for http; `server_name` is the name that the certificate has to be for.
+    """
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, server_name: str | None) -> None:
+        self._host = host
+        self._port = port
+        self._context = context
+        self._server_name = (server_name or host) if context is not None else None
+        self._resting: list[_Connection] = []
+        """Those that are used next are at the end."""
+        self._all: set[_Connection] = set()
+        self._is_closed = False
+
+    async def exchange(
+        self, request: bytes, *, timeout: float, is_read: bool, before: Callable[[], None] | None = None
+    ) -> Answer:
+        """Send a request (its head and its body), and wait for the whole answer, both within `timeout` seconds.
+
+        `before` is called when nothing is left to be waited for; the request is not sent if it raises.  A read may be
+        sent again.  Raises NotConnectedError, DisconnectedError, and TimeoutError if the request has been sent by then.
+        """
+        connection: _Connection | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    connection = self._rested() or await self._connect()
+                    if before is not None:
+                        before()
+                    try:
+                        return await connection.exchange(request)
+                    except DisconnectedError:
+                        if not is_read or not connection.is_used or connection.has_answered:
+                            raise
+                    connection = None
+        except TimeoutError:
+            if connection is None:
+                raise NotConnectedError(f"no connection to {self._address} in time") from None
+            raise
+        finally:
+            if connection is not None:
+                self._give_back(connection)
+
+    async def close(self) -> None:
+        """End all connections, also those of exchanges that are under way, which fail."""
+        self._is_closed = True
+        ending = list(self._all)
+        for each in ending:
+            each.end()
+        if ending:
+            await asyncio.wait([each.ended for each in ending])
+
+    @property
+    def _address(self) -> str:
+        return f"{self._host}:{self._port}"
+
+    def _rested(self) -> "_Connection | None":
+        """One that can be used again.  Those that have rested for too long are ended."""
+        since = asyncio.get_running_loop().time() - IDLE_SECONDS
+        while self._resting and self._resting[0].rested_at < since:
+            self._resting.pop(0).end()
+        return self._resting.pop() if self._resting else None
+
+    def _give_back(self, connection: "_Connection") -> None:
+        if connection.may_stay and not self._is_closed:
+            connection.is_used = True
+            connection.rested_at = asyncio.get_running_loop().time()
+            self._resting.append(connection)
+        else:
+            connection.end()
+
+    async def _connect(self) -> "_Connection":
+        if self._is_closed:
+            raise NotConnectedError("the client is closed")
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await loop.create_connection(
+                lambda: _Connection(self._forget),
+                self._host,
+                self._port,
+                ssl=self._context,
+                server_hostname=self._server_name,
+                happy_eyeballs_delay=0.25,
+            )
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise NotConnectedError(f"cannot connect to {self._address}: {error}") from error
+        self._all.add(connection)
+        return connection
+
+    def _forget(self, connection: "_Connection") -> None:
+        self._all.discard(connection)
+        if connection in self._resting:
+            self._resting.remove(connection)
+
+
+class _Connection(asyncio.Protocol):
+    """`is_used` says that it has rested, `has_answered` that something of the present answer has come.
+
+    `may_stay` is true while it can begin another exchange.
+    """
+
+    def __init__(self, forget: Callable[["_Connection"], None]) -> None:
+        self.is_used = False
+        self.has_answered = False
+        self.may_stay = True
+        self.rested_at = 0.0
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._forget = forget
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiting: asyncio.Future[Answer] | None = None
+        self._status = 0
+        self._headers: dict[bytes, bytes] = {}
+        self._body: list[bytes] = []
+
+    async def exchange(self, request: bytes) -> Answer:
+        assert self._transport is not None  # noqa: S101
+        self.has_answered = self.may_stay = False
+        if self._transport.is_closing():
+            raise DisconnectedError("the server has closed the connection")
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        try:
+            return await self._waiting
+        finally:
+            self._waiting = None
+
+    def end(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiting is None or self._waiting.done():
+            self.end()  # nobody has asked for this
+            return
+        self.has_answered = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self.may_stay = False
+            self._fail(f"the answer is not HTTP: {error}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.may_stay = False
+        if error is None and self._lasts_until_end():
+            self.on_message_complete()
+        self._fail(f"the connection ended: {error or 'the server has closed it'}")
+        self._forget(self)
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        self._status = 0
+        self._headers = {}
+        self._body = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+
+    def on_body(self, part: bytes) -> None:
+        self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        if self._status in _INTERIM or self._waiting is None:
+            return
+        if self._waiting.done():
+            self.may_stay = False  # more than one answer to one request
+            return
+        self.may_stay = self._parser.should_keep_alive()
+        asked = self._headers.get(b"retry-after")
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._waiting.set_result(Answer(self._status, None if asked is None else asked.decode("latin-1"), body))
+
+    def _lasts_until_end(self) -> bool:
+        """Whether the answer that has begun is one whose length only the end of the connection tells."""
+        return bool(self._status) and not self._headers.keys() & {b"content-length", b"transfer-encoding"}
+
+    def _fail(self, why: str) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(DisconnectedError(why))
