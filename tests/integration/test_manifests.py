@@ -134,6 +134,24 @@ def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kub
 
 
 @pytest.mark.usefixtures("installed")
+def test_applying_everything_at_once_costs_no_create(kubectl: Kubectl, namespace: str) -> None:
+    """The webhook is registered and nobody listens: Pods are created as they are, those with devices, too."""
+    device = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"containers": [{"name": "main", "image": "example.com/app", "resources": resources}]},
+        }
+        for name, resources in (("plain", {}), ("with-a-device", device))
+    ]
+    said = kubectl("create", "-f", "-", "-o", "name", stdin=yaml.safe_dump_all(pods)).split()
+    gates = [kubectl.json("get", name, "-n", namespace)["spec"].get("schedulingGates") for name in said]
+    assert (said, gates) == (["pod/plain", "pod/with-a-device"], [None, None])
+
+
+@pytest.mark.usefixtures("installed")
 def test_the_default_webhook_configuration_sorts_last(kubectl: Kubectl) -> None:
     names = kubectl("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "name").split()
     assert [name.split("/")[1] for name in names if "tollbar" in name] == ["zz-tollbar-pods", "zz-tollbar-rules"]
