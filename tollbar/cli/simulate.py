@@ -102,7 +102,8 @@ class Outcome:
 
 
 def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[str], start: float) -> Plan:
-    """What to simulate.  Raises UsageError for a Node that does not exist."""
+    """What to simulate.  Raises UsageError for a Node that does not exist, Unreadable for what is there twice."""
+    once = set()
     known = {(obj["kind"], key_of(obj)): obj for obj in (base.items if base is not None else ())}
     made = Plan([], [], start, unread=dict(base.unread) if base is not None else {})
     for located in files:
@@ -110,7 +111,11 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
         if obj["kind"] == "DaemonSet":
             made.notes.append(f"DaemonSet {key_of(obj)}: passed over; Tollbar leaves its Pods alone")
         elif obj["kind"] in inputs.WORKLOADS or (obj["kind"] == PODS.kind and not pods.is_bound(obj)):
-            made.new.append((f"{obj['kind']} {key_of(obj)}".rstrip("/"), obj))
+            title = f"{obj['kind']} {key_of(obj)}".rstrip("/")
+            if key_of(obj).name and title in once:
+                raise Unreadable(f"{located.file}:{located.line('')}: {title}: is in the files twice")
+            once.add(title)
+            made.new.append((title, obj))
         else:
             known[obj["kind"], key_of(obj)] = {**obj, "metadata": {"generation": 1, **metadata(obj)}}
     gone = _without(known, without)
@@ -300,14 +305,12 @@ def command(
         raise click.UsageError("--cluster and --live are two clusters: give one")
     try:
         files = inputs.read([*names, *rules], sys.stdin, namespace)
-        known = clusterdump.read(base) if base is not None else None
+        known = clusterdump.read(base) if base is not None else console.run(_live(cluster)) if live else None
+        start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now() // 1
+        wanted = plan(files, known, without, start)
     except Unreadable as error:
         console.say(f"Error: {error}")
         raise click.exceptions.Exit(2) from None
-    if live:
-        known = console.run(_live(cluster))
-    start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now() // 1
-    wanted = plan(files, known, without, start)
     if not wanted.new and not wanted.moved:
         console.say(f"Error: {', '.join(names)}: no Pod, and no workload, which would make one")
         raise click.exceptions.Exit(2)

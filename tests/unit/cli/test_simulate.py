@@ -113,6 +113,11 @@ BECOMES: dict[str, tuple[list[Object], Object, tuple[Any, ...]]] = {
         new(),
         ("tolerated", ["gpu"], "gpu-1", [], ""),
     ),
+    "is there already": (
+        [*DRA, node("plain"), pod()],
+        new(),
+        ("refused", [], "", [], 'refused: pods "web" already exists'),
+    ),
     "is not tolerated": (
         [*DRA, *GPU_NODE],
         new(),
@@ -245,6 +250,7 @@ def written(*objects: Any) -> str:
     return yaml.safe_dump_all([json.loads(json.dumps(obj)) for obj in objects], sort_keys=False)
 
 
+MAIN = {"name": "main", "image": "x"}
 FILES = written(*DRA[1:], *GPU_NODE, new().templates("gpu").but("spec.containers", [{"name": "main", "image": "x"}]))
 
 
@@ -296,6 +302,15 @@ def test_a_dump_is_a_cluster(tmp_path: Path) -> None:
     assert simulate("-f", "-", "--cluster", str(file), "--without-node", "gpu-1", stdin=given).exit_code == 1
 
 
+def test_an_earlier_moment_is_looked_at() -> None:
+    given = written(namespace(), RULE, node("plain"), new().claims("mine").but("spec.containers", [MAIN]))
+    found = json.loads(simulate("-f", "-", "--until", "30s", "-o", "json", stdin=given).stdout)
+    assert (found["end"], found["pods"][0]["pending"]) == (
+        "time is over",
+        "held by tollbar.dev/tolerations: waits for ResourceClaim mine",
+    )
+
+
 def test_a_rule_is_tried_before_it_is_real(tmp_path: Path) -> None:
     file = tmp_path / "rule.yaml"
     file.write_text(written(toleration_rule("new").cel("true").giving({**TAINT, "operator": "Exists"})))
@@ -312,6 +327,11 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
         ["-f", "-"],
         FILES + "---\n" + written(pod("x").bound().but("spec.containers", "none")),
         "Error: stdin:",
+    ),
+    "a Pod that is there twice": (
+        ["-f", "-"],
+        FILES + "---\n" + written(new().but("spec.containers", [{"name": "main", "image": "x"}])),
+        "Error: stdin:86: Pod ml/web: is in the files twice",
     ),
     "two clusters": (["-f", "-", "--cluster", "x", "--live"], FILES, "Error: --cluster and --live are two clusters"),
     "a Node that is not there": (["-f", "-", "--without-node", "x"], FILES, "Error: there is no Node x"),

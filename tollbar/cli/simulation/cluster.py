@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal, TypeAlias, cast
 
@@ -48,8 +48,6 @@ _QUIET: Final = 15.0
 """Seconds without a change after which nothing is under way any more: longer than any back-off of a controller."""
 _LONGEST: Final = 3600.0
 """Seconds after which a cluster that does not settle is left as it is."""
-_EVENTS: Final = 10
-"""The last Events that are kept of each Pod."""
 _SHIPPED: Final = webhooks.pods_configuration(webhooks.at_service())["webhooks"]
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The PriorityClasses that every cluster has (k8s.io/kubernetes/pkg/apis/scheduling)."""
@@ -71,7 +69,6 @@ class Story:
     released: float | None = None
     bound: float | None = None
     is_gone: bool = False
-    events: list[Event] = field(default_factory=list)
 
     @property
     def has_node(self) -> bool:
@@ -105,7 +102,7 @@ class SimulatedCluster:
         self._end: End = "settled"
         self._ended: asyncio.Future[End] | None = None
         self._write = Write(Kinds().at(PODS), Key("", ""))
-        manager = self._manager = _Manager(self.api, self._clock, self._on_event)
+        manager = self._manager = _Manager(self.api, self._clock)
         self.gatherer = Gatherer(manager.caches.store, manager.configuration)
         self._pending = manager.caches.store(kinds.PENDING_PODS)
         self._gates = gates.setup(manager, self.gatherer, Matches(self._pending))
@@ -141,6 +138,9 @@ class SimulatedCluster:
         pod = orjson.loads(orjson.dumps(pod))
         story = self.stories[key_of(pod)] = Story(pod, self.now)
         defaults.pod(pod)
+        if self.api.find(PODS.kind, key_of(pod)) is not None:
+            story.refused = f'pods "{key_of(pod).name}" already exists'
+            return story
         if problem := self._prioritize(pod):
             story.refused = problem
             return story
@@ -228,7 +228,7 @@ class SimulatedCluster:
         if kind != PODS.kind:
             return
         story = self.stories.get(key_of(new or old or {}))
-        if story is None:
+        if story is None or story.refused:
             if (
                 new is None
                 and old is not None
@@ -246,27 +246,21 @@ class SimulatedCluster:
             story.bound = self.now
             self._on_progress()
 
-    def _on_event(self, regarding: Object, event: Event) -> None:
-        story = self.stories.get(key_of(regarding))
-        if story is not None:
-            story.events = [*story.events[1 - _EVENTS :], event]
-
 
 class _Manager(Manager):
-    """The manager of a process that has a SimulatedApi for a client, and keeps Events to itself."""
+    """The manager of a process that has a SimulatedApi for a client, and reports no Events."""
 
-    def __init__(self, api: SimulatedApi, clock: VirtualClock, told: Callable[[Object, Event], None]) -> None:
+    def __init__(self, api: SimulatedApi, clock: VirtualClock) -> None:
         configuration = config.load(None, {"claims": "Replace"})
         super().__init__(configuration, cast("Client", api), Metrics(), clock=clock, rng=Random(0))
-        self._told = told
 
     def recorder(self, controller: str) -> Recorder:  # noqa: ARG002
-        return _Teller(self._told)
+        return _Silent()
 
 
-class _Teller(Recorder):
-    def __init__(self, told: Callable[[Object, Event], None]) -> None:
-        self._told = told
+class _Silent(Recorder):
+    def __init__(self) -> None:
+        pass
 
-    def emit(self, regarding: Object, event: Event, related: Object | None = None) -> None:  # noqa: ARG002
-        self._told(regarding, event)
+    def emit(self, regarding: Object, event: Event, related: Object | None = None) -> None:
+        pass
