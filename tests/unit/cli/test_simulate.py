@@ -197,6 +197,25 @@ def test_so_many_copies() -> None:
     assert sorted(each.node for each in found.results) == ["", "gpu-1", "gpu-1"]
 
 
+def test_the_claim_of_a_workload_claim_is_made() -> None:
+    kept = Built(
+        apiVersion="tollbar.dev/v1alpha1",
+        kind="WorkloadClaim",
+        metadata={"name": "kept", "namespace": "ml", "uid": "kept"},
+        spec={
+            "workloadRef": {"apiGroup": "apps", "resource": "deployments", "name": "web"},
+            "resourceClaimTemplateName": "gpu",
+        },
+    )
+    assert said(outcome([*DRA, *GPU_NODE, kept], new().claims("kept")))["web"] == (
+        "gated",
+        ["gpu"],
+        "gpu-1",
+        ["gpu-1/gpu-0"],
+        "",
+    )
+
+
 def test_a_pod_of_higher_priority_takes_the_place_of_another() -> None:
     def of_priority(name: str, value: int) -> Object:
         return Built(apiVersion="scheduling.k8s.io/v1", kind="PriorityClass", metadata={"name": name}, value=value)

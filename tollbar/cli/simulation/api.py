@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import orjson
 
+from tollbar import wellknown
 from tollbar.devplane.embedded import bindings, patches
 from tollbar.devplane.embedded.errors import Refused
-from tollbar.devplane.embedded.shapes import described
+from tollbar.devplane.embedded.shapes import ANY, described
 from tollbar.model import pods, timestamps
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
@@ -138,8 +139,9 @@ class SimulatedApi:
         plain = orjson.loads(orjson.dumps(body))
         if isinstance(plain, dict):
             _check(old, metadata(plain))
+        shape = ANY if res.group == wellknown.GROUP else described(res.group, res.version, res.kind)
         try:
-            new = patches.apply(media, old, plain, described(res.group, res.version, res.kind))
+            new = patches.apply(media, old, plain, shape)
         except Refused as refused:
             raise error_from_status(refused.status()) from refused
         return self._commit(new)

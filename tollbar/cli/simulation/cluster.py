@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 import orjson
 
-from controllers import claims, gates
+from controllers import claims, gates, reservations
 from controllers.scheduler import profiles_of, setup
 from controllers.scheduler.cycle import Observe
 from tollbar import wellknown
@@ -40,6 +40,8 @@ from tollbar.scheduler.queue import Settings
 from tollbar.views import kinds
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
+from tollbar.views.oscillations import Oscillations
+from tollbar.views.reservations import States
 from tollbar.views.takeover import Takeover
 
 End: TypeAlias = Literal["settled", "time is over", "not settled"]
@@ -109,6 +111,9 @@ class SimulatedCluster:
         takeover = Takeover()
         self._claims = claims.setup(manager, takeover)
         takeover.found(None)
+        oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), self._clock)
+        kept = reservations.setup(manager, takeover, States(manager.metrics), oscillations)
+        self._workload_claims = kept.workload_claims
         settings = Settings(
             initial_backoff=scheduler.pod_initial_backoff_seconds, max_backoff=scheduler.pod_max_backoff_seconds
         )
@@ -188,8 +193,8 @@ class SimulatedCluster:
         """Controllers and scheduler work, as often as somebody lets time pass by `settle`."""
         await self._claims.unseen.begin()
         async with asyncio.TaskGroup() as tasks:
-            works = (self._gates.run(), self._claims.controller.run(), self._scheduler.run())
-            running = [tasks.create_task(each) for each in works]
+            controllers = (self._gates, self._claims.controller, self._workload_claims, self._scheduler)
+            running = [tasks.create_task(each.run()) for each in controllers]
             yield
             for each in running:
                 each.cancel()
