@@ -1,7 +1,8 @@
-"""Watchdog: reports in each SchedulingGate how many Pods its gate holds, for how long, and how many are overdue.
+"""Watchdog: reports how many Pods each declared gate holds, for how long, and which are overdue, in the status of the
+SchedulingGate, in metrics, and for the gates of others by an Event on the Pod.
 
-It only reports: releasing an overdue Pod is the gates controller's decision.  The one SchedulingGate that it creates is
-Tollbar's own, at start (`declare`).  Hazard: down, the numbers are old.
+It only reports: releasing an overdue Pod is the gates controller's decision, which tells of it, too.  The one
+SchedulingGate that it creates is Tollbar's own, at start (`declare`).  Hazard: down, the numbers are old.
 """
 
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from controllers.status import COUNTING, STATUS_WORKERS, StatusWriter
 from controllers.watchdog.declare import declare
 from controllers.watchdog.reconcile import Deps, reconcile
 from tollbar import wellknown
+from tollbar.decide.pods import overdue
 from tollbar.model import pods
 from tollbar.model.objects import Key, key_of, spec
 from tollbar.runtime.builder import Builder
@@ -19,6 +21,8 @@ from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Delta, itself
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
+from tollbar.views.gatherer import policy_of
+from tollbar.views.held import HeldPods
 
 
 def setup(manager: Manager, user: str) -> Controller[Key]:
@@ -27,9 +31,12 @@ def setup(manager: Manager, user: str) -> Controller[Key]:
     `user` is the name that the API server knows this process by.
     """
     gates, held = manager.caches.store(kinds.GATES), manager.caches.store(kinds.PENDING_PODS)
-    status = StatusWriter(manager, gates, "gates")
+    status, counts = StatusWriter(manager, gates, "gates"), HeldPods(held)
+    _expose(manager, gates, counts)
     manager.health.ready("gate-owner", partial(_owner_problem, gates, user))
     manager.leads("declare the gate", partial(declare, manager.client, gates, user, manager.clock))
+
+    deps = Deps(gates, held, counts, manager.clock, status, manager.recorder("gates"), user)
 
     def gates_of_pod(delta: Delta) -> Iterable[Key]:
         for name in {name for pod in delta.objects for name in pods.gate_names(pod)}:
@@ -39,8 +46,29 @@ def setup(manager: Manager, user: str) -> Controller[Key]:
         Builder[Key](manager, "watchdog")
         .watches(gates, itself, initial=True)
         .watches(held, gates_of_pod, predicate=_gates_changed, delay=COUNTING)
-        .complete(partial(reconcile, deps=Deps(gates, held, manager.clock, status, user)), workers=STATUS_WORKERS)
+        .complete(partial(reconcile, deps=deps), workers=STATUS_WORKERS)
     )
+
+
+def _expose(manager: Manager, gates: Store, counts: HeldPods) -> None:
+    """The metrics of every gate that is declared; on every replica, from its own cache."""
+    metrics = manager.metrics
+
+    def overdue_pods(name: str) -> int:
+        declaring = min(gates.by_index("gate-name", name), key=lambda gate: key_of(gate).name, default=None)
+        if declaring is None:
+            return 0
+        return overdue.count(counts.since(name), policy_of(declaring), manager.clock.now())
+
+    def on_delta(delta: Delta) -> None:
+        for name in {str(spec(gate).get("gateName")) for gate in delta.objects}:
+            if not gates.by_index("gate-name", name):
+                metrics.forget("gate", name)
+            elif delta.old is None:
+                metrics.gauge("tollbar_gate_held_pods").labels(name).set_function(partial(counts.count, name))
+                metrics.gauge("tollbar_gate_overdue_pods").labels(name).set_function(partial(overdue_pods, name))
+
+    gates.subscribe(on_delta)
 
 
 def _gates_changed(delta: Delta) -> bool:

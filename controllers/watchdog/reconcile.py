@@ -1,45 +1,79 @@
-"""Reconciles one SchedulingGate: counts the Pods that its gate holds and writes its status, once in a period."""
+"""Reconciles one SchedulingGate, once in a period: writes in its status how many Pods its gate holds, and emits Events
+about those that are overdue if the gate is somebody else's."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from controllers.status import StatusWriter
 from tollbar import wellknown
+from tollbar.decide.pods import events, overdue
+from tollbar.decide.pods.scope import GatePolicy
 from tollbar.decide.rules import gatestatus
 from tollbar.decide.rules.gatestatus import GateStatusFacts
-from tollbar.model import timestamps
-from tollbar.model.objects import Key, metadata, spec
+from tollbar.model.objects import Key, Object, spec
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.clock import Clock
+from tollbar.runtime.events import Recorder
 from tollbar.runtime.store import Store
 from tollbar.views.gatherer import policy_of
+from tollbar.views.held import HeldPods
+
+TOLD_AT_ONCE: Final = 100
+"""Pods of one gate that are told of in one period: whoever creates Pods can let many be overdue at one time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """`identity` is the user name that the API server knows this process by (SelfSubjectReview)."""
+    """`identity` is the user name that the API server knows this process by (SelfSubjectReview).
+
+    `told`: Pods of a gate that were created until then have been told of.
+    """
 
     gates: Store
     pods: Store
+    held: HeldPods
     clock: Clock
     status: StatusWriter
+    recorder: Recorder
     identity: str
+    told: dict[Key, str] = field(default_factory=dict)
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
     gate = deps.gates.get(key)
     if gate is None:
         deps.status.forget(key)
+        deps.told.pop(key, None)
         return DONE
     now, written = deps.clock.now(), deps.status.written(key)
     if wait := gatestatus.numbers_due_in(gate, written, now):
         return RetryAfter(wait)
-    name = spec(gate).get("gateName")
+    name, policy = str(spec(gate).get("gateName")), policy_of(gate)
+    held = deps.held.since(name)
+    if name != wellknown.GATE:
+        _tell(key, gate, held, policy, deps)
     facts = GateStatusFacts(
         gate=gate,
-        policy=policy_of(gate),
-        held_since=[timestamps.parse(metadata(pod)["creationTimestamp"]) for pod in deps.pods.by_index("gate", name)],
+        policy=policy,
+        held_since=held,
         owned=deps.identity in (spec(gate).get("owners") or ()) if name == wellknown.GATE else None,
         identity=deps.identity,
         written=written,
     )
     return await deps.status.write(gate, gatestatus.decide(facts, now))
+
+
+def _tell(key: Key, gate: Object, held: Mapping[str, int], policy: GatePolicy, deps: Deps) -> None:
+    """Emit an Event on each Pod that has become overdue since the last look; on the oldest ones if they are many.
+
+    The Pods are gone through only when there is one.
+    """
+    after, until = deps.told.get(key, ""), overdue.latest(policy, deps.clock.now())
+    deps.told[key] = max(after, until)
+    if policy.max_hold is None or not any(after < created <= until for created in held):
+        return
+    name, owners = str(spec(gate).get("gateName")), spec(gate).get("owners") or ()
+    event = events.others_gate_overdue(name, policy.max_hold, owners)
+    for pod in overdue.between(deps.pods.by_index("gate", name), after, until)[:TOLD_AT_ONCE]:
+        deps.recorder.emit(pod, event)

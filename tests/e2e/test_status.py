@@ -16,6 +16,7 @@ from tollbar.api import webhooks
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
+from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.runtime import certs
 
@@ -146,6 +147,30 @@ def test_a_pod_is_held_for_too_long(stack: Stack, namespace: str) -> None:
         cluster.create(cluster.template("mine", late), cluster.pod().templates("mine"))
         why = f"Pod {namespace}/web is held by tollbar.dev/tolerations for "
         eventually(lambda: status(stack)[1][0].startswith(why) if status(stack)[1] else False, what=why)
+    cluster.clear()
+
+
+def test_a_gate_of_others_holds_a_pod_for_too_long(stack: Stack, namespace: str) -> None:
+    """kubectl, an Event on the Pod and a metric tell of it as well."""
+    cluster = Cluster(stack.plane.kubectl, namespace)
+    name = f"{namespace}.dev/quota"
+    cluster.create(cluster.pod().but("spec.schedulingGates", [{"name": name}]))
+    declared = {
+        "apiVersion": "tollbar.dev/v1alpha1",
+        "kind": "SchedulingGate",
+        "metadata": {"name": namespace},
+        "spec": {"gateName": name, "maxHold": "1s", "owners": ["quota-controller"]},
+    }
+    created = timestamps.parse(cluster.get()["metadata"]["creationTimestamp"])
+    eventually(lambda: time.time() > created + 1, what="overdue when it is first looked at")
+    stack.plane.kubectl.apply(declared)
+    said = eventually(lambda: dict(cluster.events("web")).get("GateOverdue"), what="GateOverdue")
+    assert said == f"held by {name} for more than 1s; its owners are quota-controller"
+    shown = ("get", "schedulinggate", namespace)
+    eventually(lambda: stack.plane.kubectl(*shown).splitlines()[1].split()[3:6:2] == ["1", "1"], what="counted")
+    assert stack.plane.kubectl(*shown).split()[:6] == ["NAME", "GATE", "MAXHOLD", "HELD", "OLDEST", "OVERDUE"]
+    assert stack.running["controllers"].metrics()["tollbar_gate_overdue_pods"][f'gate="{name}"'] == 1
+    stack.plane.kubectl("delete", "schedulinggate", namespace)
     cluster.clear()
 
 

@@ -44,6 +44,7 @@ def all_crds() -> list[Object]:
                 ("MaxHold", "string", ".spec.maxHold"),
                 ("Held", "integer", ".status.heldPods"),
                 ("Oldest", "integer", ".status.oldestHeldSeconds"),
+                ("Overdue", "integer", ".status.overdue"),
                 ("Age", "date", ".metadata.creationTimestamp"),
             ),
             selectable=(".spec.gateName",),

@@ -302,7 +302,8 @@ class SchedulingGateSpec(ApiType):
     max_hold: Duration | None = None
     """How long a Pod may be held, from its creation, such as 60s or 1m30s.  Absent means no deadline."""
     on_expiry: Literal["Report", "Release"] = "Report"
-    """After maxHold: Report the Pod, or Release it with what is known.  Release is for gates of tollbar.dev only."""
+    """After maxHold: Report the Pod, by an Event, in the status and in metrics, or Release it with what is known.
+    Release is for gates of tollbar.dev only."""
 
     @property
     def max_hold_seconds(self) -> float | None:

@@ -233,6 +233,18 @@ TABLE: Final[tuple[Metric, ...]] = (
     ),
     Metric("tollbar_gated_pods", "gauge", "Pods that carry the gate, computed from the cache."),
     Metric(
+        "tollbar_gate_held_pods",
+        "gauge",
+        "Pods that carry a gate, Tollbar's or of others, which a SchedulingGate declares.",
+        ("gate",),
+    ),
+    Metric(
+        "tollbar_gate_overdue_pods",
+        "gauge",
+        "Those that carry it for longer than maxHold of that SchedulingGate.",
+        ("gate",),
+    ),
+    Metric(
         "tollbar_overdue_namespaces",
         "gauge",
         "Namespaces with Pods that carry the gate for longer than maxHold and should have been released.",

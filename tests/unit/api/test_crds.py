@@ -77,6 +77,7 @@ def test_columns_show_what_the_status_has() -> None:
             "MaxHold": ".spec.maxHold",
             "Held": ".status.heldPods",
             "Oldest": ".status.oldestHeldSeconds",
+            "Overdue": ".status.overdue",
             "Age": ".metadata.creationTimestamp",
         },
         "WorkloadClaim": {

@@ -31,7 +31,8 @@ class PodEvent(Code):
         "GateOverdue",
         """Warning: held for longer than `maxHold`; the note says what for, with the text of other admission if that is
         why. Released all the same, or still held if the SchedulingGate says `onExpiry: Report`. Create what is
-        missing, or fix what refuses: the tolerations are added then, late or with the release.""",
+        missing, or fix what refuses: the tolerations are added then, late or with the release. Of a gate of others that
+        a SchedulingGate declares: ask the gate's owners, which the note names.""",
     )
     RELEASE_REFUSED = (
         "ReleaseRefused",
@@ -90,6 +91,12 @@ def released_overdue(max_hold: float, waiting_for: str, refused: Sequence[Additi
 
 def held_overdue(max_hold: float, waiting_for: str) -> Event:
     return _held_overdue(max_hold, f", waiting for {waiting_for}")
+
+
+def others_gate_overdue(gate: str, max_hold: float, owners: Sequence[str]) -> Event:
+    """Held by a gate that is not ours."""
+    whose = f"; its owners are {', '.join(owners)}" if owners else ""
+    return Event("Warning", PodEvent.GATE_OVERDUE, f"held by {gate} for more than {max_hold:g}s{whose}", "Hold")
 
 
 def refused_overdue(max_hold: float, why: str) -> Event:

@@ -1,13 +1,15 @@
 """What the status of a SchedulingGate should say: whether we may release its Pods, how many it holds, how long."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tollbar import wellknown
 from tollbar.api.reasons import GateReason
 from tollbar.decide import status
+from tollbar.decide.pods import overdue
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.decide.status import PERIOD, StatusPlan
+from tollbar.model import timestamps
 from tollbar.model.conditions import Condition
 from tollbar.model.objects import Object, metadata
 from tollbar.model.plan import DONE, RetryAfter
@@ -15,7 +17,7 @@ from tollbar.model.plan import DONE, RetryAfter
 
 @dataclass(frozen=True, slots=True)
 class GateStatusFacts:
-    """`held_since` are the creation times (epoch seconds) of the Pods that carry this gate.
+    """`held_since` is how many Pods that carry this gate were created at which time, as the API writes it.
 
     `owned` tells, for our own gate, whether this process may remove it according to `spec.owners`; None for others.
     `written` is when this process last wrote the status (epoch seconds), None if it did not.
@@ -23,7 +25,7 @@ class GateStatusFacts:
 
     gate: Object
     policy: GatePolicy
-    held_since: Sequence[float]
+    held_since: Mapping[str, int]
     owned: bool | None
     identity: str
     written: float | None
@@ -32,7 +34,7 @@ class GateStatusFacts:
 def numbers_due_in(gate: Object, written: float | None, now: float) -> float:
     """Seconds until it is worth counting again; 0 also when the status is not about the current specification.
 
-    Every release of a Pod gives cause to count, and counting goes over all Pods that are held.
+    Every release of a Pod gives cause to count.
     """
     reported = (gate.get("status") or {}).get("observedGeneration")
     if written is None or reported != metadata(gate).get("generation"):
@@ -42,16 +44,15 @@ def numbers_due_in(gate: Object, written: float | None, now: float) -> float:
 
 def decide(facts: GateStatusFacts, now: float) -> StatusPlan:
     """`now` in epoch seconds."""
-    ages = [max(0.0, now - since) for since in facts.held_since]
-    limit = facts.policy.max_hold
+    held = facts.held_since
     numbers = {
-        "heldPods": len(ages),
-        "oldestHeldSeconds": int(max(ages, default=0.0)),
-        "overdue": sum(1 for age in ages if limit is not None and age >= limit),
+        "heldPods": sum(held.values()),
+        "oldestHeldSeconds": int(max(0.0, now - timestamps.parse(min(held)))) if held else 0,
+        "overdue": overdue.count(held, facts.policy, now),
     }
     wanted = status.with_condition(facts.gate, wellknown.CONDITION_READY, _ready(facts), numbers, now)
     plan = status.write(facts.gate, wanted, facts.written, now)
-    if ages and plan.outcome == DONE:
+    if held and plan.outcome == DONE:
         return replace(plan, outcome=RetryAfter(PERIOD))  # the oldest grows older without any event
     return plan
 

@@ -1,5 +1,6 @@
 """What the status of a SchedulingGate says, and when it is worth counting again."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +11,23 @@ from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.decide.rules import gatestatus
 from tollbar.decide.rules.gatestatus import GateStatusFacts
 from tollbar.decide.status import StatusPlan
+from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.model.plan import RetryAfter
 
 NOW = CREATED + 100.0
 
 
+def since(*ages: float) -> dict[str, int]:
+    """Pods of these ages."""
+    return dict(Counter(timestamps.time(NOW - age) for age in ages))
+
+
 def facts(**changes: Any) -> GateStatusFacts:
     given = GateStatusFacts(
         gate=scheduling_gate().but("metadata.generation", 1),
         policy=SHIPPED_GATE_POLICY,
-        held_since=(),
+        held_since={},
         owned=True,
         identity="system:serviceaccount:tollbar-system:tollbar-controllers",
         written=None,
@@ -42,25 +49,25 @@ GATES: dict[str, tuple[GateStatusFacts, StatusPlan]] = {
         StatusPlan(),
     ),
     "Pods are held": (
-        facts(held_since=(NOW - 5, NOW - 60.9, NOW - 59)),
+        facts(held_since=since(5, 60, 59)),
         StatusPlan(ready_status("True", "Owned", **held(3, 60, 1)), outcome=RetryAfter(30.0)),
     ),
     "without a deadline nobody is overdue": (
-        facts(held_since=(NOW - 5, NOW - 3600), policy=GatePolicy(max_hold=None)),
+        facts(held_since=since(5, 3600), policy=GatePolicy(max_hold=None)),
         StatusPlan(ready_status("True", "Owned", **held(2, 3600, 0)), outcome=RetryAfter(30.0)),
     ),
     "a Pod from a clock that is ahead": (
-        facts(held_since=(NOW + 5,)),
+        facts(held_since=since(-5)),
         StatusPlan(ready_status("True", "Owned", **held(1, 0, 0)), outcome=RetryAfter(30.0)),
     ),
     "numbers are not written soon after a write": (
-        facts(gate=facts().gate.but("status", EMPTY), held_since=(NOW - 5,), written=NOW - 1),
+        facts(gate=facts().gate.but("status", EMPTY), held_since=since(5), written=NOW - 1),
         StatusPlan(outcome=RetryAfter(29.0)),
     ),
     "a gate that holds Pods is looked at again, since their age grows": (
         facts(
             gate=facts().gate.but("status", ready_status("True", "Owned", since=CREATED, **held(1, 5, 0))),
-            held_since=(NOW - 5,),
+            held_since=since(5),
         ),
         StatusPlan(outcome=RetryAfter(30.0)),
     ),
