@@ -122,8 +122,8 @@ def templated(obj: dict[str, Any], condition: str | None) -> str:
         case "MutatingWebhookConfiguration":
             (webhook,) = obj["webhooks"]
             *always, devices = webhook["matchConditions"]
-            unless = "{{- if not .Values.podRules }}\n" + _dump([devices]) + "{{- end }}\n"
-            webhook = {**webhook, "matchConditions": [*always, later(_escaped(unless, keep="{{- "))]}
+            unless = "{{- if not .Values.podRules }}\n" + _escaped(_dump([devices])) + "{{- end }}\n"
+            webhook = {**webhook, "matchConditions": [*always, later(unless)]}
             obj = {**obj, "webhooks": [webhook]}
         case "ValidatingAdmissionPolicy" if obj["spec"].get("variables", [{}])[0].get("name") == "keys":
             keys, *others = obj["spec"]["variables"]
@@ -158,7 +158,11 @@ def _deployment(obj: dict[str, Any], later: "_Later") -> dict[str, Any]:
 
 
 class _Later:
-    """Marks in an object, for parts of templates that are no values of YAML; they are filled in when it is text."""
+    """Marks in an object, for parts of templates that are no values of YAML; `filled` puts them in when it is text.
+
+    A mark is a value, or, with the key `@@` or as a member of a list, a line, whose place the lines of the part take.
+    The part of a value that begins with a new line comes below its key.
+    """
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -184,10 +188,9 @@ def _indented(part: str, spaces: int) -> str:
     return "".join(f"{' ' * spaces}{line}\n" for line in deeper.splitlines())
 
 
-def _escaped(text: str, keep: str = "") -> str:
-    """Text that a template renders as it is; actions that begin with `keep` stay actions."""
-    pattern = r"\{\{" + (f"(?!{re.escape(keep.removeprefix('{{'))})" if keep else "")
-    return re.sub(pattern, '{{ "{{" }}', text)
+def _escaped(text: str) -> str:
+    """Text that a template renders as it is."""
+    return text.replace("{{", '{{ "{{" }}')
 
 
 def _ours(text: str) -> str:

@@ -2,11 +2,14 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from stack import CONTROLLERS, Stack, eventually
 
+from tollbar import wellknown
 from tollbar.decide.pods.gates import QUIET_HOLD
 from tollbar.devplane.audit import Record
 from tollbar.devplane.real.launcher import RealPlane
@@ -54,6 +57,39 @@ def test_every_gated_pod_is_patched_exactly_once(cluster: Cluster, own_plane: Re
     assert Counter((r.name, r.verb, r.subresource, r.code) for r in patches) == Counter(
         (name, "patch", "", 200) for name in names
     )
+
+
+KUBELET = "tollbar-fake-kubelet"
+WRITTEN = {"metadata.annotations.tollbar.dev/tolerations", "metadata.labels.tollbar.dev/gate", "spec.tolerations"}
+
+
+def test_on_objects_of_users_nothing_is_left_but_what_the_job_needs(cluster: Cluster) -> None:
+    """No finalizer and no annotation of a framework, on Pods or on what they refer to: the API server has a record."""
+    late = cluster.unique("late")
+    a_ready_rule(cluster, gpu_rule(late))
+    cluster.create(cluster.template("mine", late))
+    cluster.create(cluster.pod().templates("mine"))
+    assert cluster.is_held()
+    cluster.class_("late")
+    cluster.bound_to()
+    kinds = "pods,resourceclaims,resourceclaimtemplates,deviceclasses"
+    found = cluster.kubectl.json("get", kinds, "-n", cluster.namespace, "--show-managed-fields")["items"]
+    paths = {
+        (each["kind"], path)
+        for each in found
+        for entry in each["metadata"]["managedFields"]
+        if entry["manager"].startswith(wellknown.FIELD_MANAGER_PREFIX) and entry["manager"] != KUBELET
+        for path in leaves(entry["fieldsV1"])
+    }
+    assert {each["kind"] for each in found} == {"Pod", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass"}
+    assert paths == {("Pod", path) for path in WRITTEN}
+
+
+def leaves(fields: dict[str, Any], *path: str) -> Iterator[str]:
+    """Paths of the fields that an entry of managedFields owns."""
+    below = {name.removeprefix("f:"): value for name, value in fields.items() if name != "."}
+    for name, value in below.items():
+        yield from leaves(value, *path, name) if value else (".".join((*path, name)),)
 
 
 @pytest.mark.timeout(300)
