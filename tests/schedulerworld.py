@@ -19,6 +19,7 @@ from recording import Change
 from controllers.scheduler import SchedulerProfile, setup
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Conflict, NotFound, ServerError, Unreachable
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.plugins import registry
@@ -228,9 +229,10 @@ class World:
         plugins: registry.Registry | None = None,
         settings: Settings | None = None,
         configuration: str = CONFIGURATION,
+        clock: Clock | None = None,
     ) -> None:
         self.api = api
-        self.manager = Managed(api)
+        self.manager = Managed(api, clock=clock)
         self.handle: Any = None
         """What the plugins have."""
         self.scheduler = setup(self.manager, self._profiles(configuration, plugins or {}), settings or Settings())

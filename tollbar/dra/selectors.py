@@ -1,5 +1,6 @@
 """Device selectors: each expression is compiled once, and asked once of each device content."""
 
+from functools import lru_cache
 from typing import Final
 
 from tollbar import cel
@@ -11,6 +12,10 @@ _HINT: Final = (
     "fields"
 )
 
+_RECENT: Final = 256
+"""Of so many device contents the inputs are kept, each of which takes a kilobyte: a device is asked all selectors of a
+request in a row, and none of them a second time."""
+
 
 class Selectors:
     """The compiled selectors of many claims and DeviceClasses; share one between allocators.
@@ -21,6 +26,7 @@ class Selectors:
     def __init__(self, engine: CelEngine | None = None) -> None:
         self._engine = engine or cel.engine()
         self._programs = cel.ProgramCache(self._compile)
+        self._inputs = lru_cache(maxsize=_RECENT)(_inputs)
         self.evaluations = 0
         """Evaluations so far, each of which may take milliseconds."""
 
@@ -44,9 +50,8 @@ class Selectors:
         program = self._programs.get(expression)
         if isinstance(program, CelError):
             return program
-        if content.inputs is None:
-            content.inputs = _inputs(content)
-        return content.inputs if isinstance(content.inputs, CelError) else program.evaluate(content.inputs)
+        inputs = self._inputs(content)
+        return inputs if isinstance(inputs, CelError) else program.evaluate(inputs)
 
     def _compile(self, expression: str) -> Program | CelError:
         try:

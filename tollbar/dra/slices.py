@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from tollbar.cel import CelError, Inputs
 from tollbar.model import nodeaffinity
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object, key_of, spec
@@ -48,8 +47,7 @@ class Capacity:
 class Content:
     """What device selectors, constraints and requests for capacity see of a device; equal devices share one.
 
-    `inputs` is what selectors evaluate, worked out when first needed.  `memo` keeps answers about the device: verdicts
-    of selectors, values of attributes, what requests consume.
+    `memo` keeps answers about the device: verdicts of selectors, values of attributes, what requests consume.
     """
 
     driver: str
@@ -58,7 +56,6 @@ class Content:
     shared: bool
     """Whether several claims may hold the device at once: `allowMultipleAllocations`."""
     capacities: Mapping[str, Capacity] = field(init=False)
-    inputs: Inputs | CelError | None = None
     memo: dict[Hashable, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -4,11 +4,21 @@ import atexit
 import gc
 from typing import Final
 
-_THRESHOLDS: Final = (50_000, 50, 1_000)
-"""With the default ones the collector takes most of the time of a first list."""
+_FILLING: Final = (50_000, 1_000, 1_000)
+"""While caches are filled nothing but them becomes old, and a look at all that there is would take a second or more."""
+_FILLED: Final = (50_000, 5, 1_000)
 
 
 def tune() -> None:
-    """Collect more rarely, and not at the end of the process, which would take a fifth of a second."""
-    gc.set_threshold(*_THRESHOLDS)
+    """Collect what is young alone, and more rarely; at the end of the process nothing, because that takes its time."""
+    gc.set_threshold(*_FILLING)
     atexit.register(gc.freeze)
+
+
+def leave_alone() -> None:
+    """Never look again at the objects that there are now, which are the caches, and then collect as usual.
+
+    Those among them that are replaced are freed as ever, unless they refer to one another in a circle.
+    """
+    gc.freeze()
+    gc.set_threshold(*_FILLED)

@@ -18,7 +18,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from tollbar.model.objects import Object
-from tollbar.runtime.caches import Caches
+from tollbar.runtime import collector
+from tollbar.runtime.caches import Caches, listed
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration
@@ -117,11 +118,17 @@ class Manager:
         return (
             lease,
             (*self.health.servers(*addresses, guard), Background("event loop lag", lag.run)),
-            (Background("reflectors", self.caches.run),),
+            (Background("reflectors", self._reflect),),
             self._background,
             (*self._serving, *work),
             (self.health.readiness,),
         )
+
+    async def _reflect(self) -> None:
+        async with asyncio.TaskGroup() as running:
+            running.create_task(self.caches.run())
+            await listed(self.caches.stores.values())
+            collector.leave_alone()
 
     def _elected(self, client: Client | None) -> tuple[Sequence[Service], Sequence[Service]]:
         """The services that hold the lease, and those that do the leader's work."""

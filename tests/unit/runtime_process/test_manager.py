@@ -13,6 +13,7 @@ from managing import turns
 from tollbar.model.objects import Object
 from tollbar.model.plan import Event
 from tollbar.model.resources import LEASES, Resource
+from tollbar.runtime import collector
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import load
 from tollbar.runtime.errors import NotFound
@@ -301,3 +302,23 @@ async def test_an_outage_of_the_api_server_is_no_reason_to_start_the_process_aga
         "event-loop",
         "ping",
     ]
+
+
+async def test_the_collector_leaves_the_caches_alone_once_all_of_them_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = asyncio.Event()
+    monkeypatch.setattr(collector, "leave_alone", said.set)
+    manager = managing()
+    stores = [manager.caches.store(each) for each in (kinds.CLASSES, kinds.NAMESPACES)]
+    (reflectors,) = manager.phases()[2]
+    stop = asyncio.Event()
+    running = asyncio.create_task(reflectors.run(stop))
+    stores[0].synced.set()
+    await turns()
+    assert not said.is_set()
+    stores[1].synced.set()
+    await turns()
+    assert said.is_set()
+    stop.set()
+    await running

@@ -174,7 +174,10 @@ def projected(pod: Object) -> Object:
     kept = _picked(status, _STATUS)
     if conditions := [each for each in status.get("conditions") or () if each.get("type") in _CONDITIONS]:
         kept["conditions"] = conditions
+    meta = _picked(metadata(pod), _METADATA)
     body = {**_scheduling_fields(pod, names=by_status), **_picked(spec(pod), ("nodeName", "resourceClaims"))}
+    for given, names in ((meta, ("namespace",)), (body, ("nodeName", "preemptionPolicy", "schedulerName"))):
+        given.update((name, intern(given[name])) for name in names if isinstance(given.get(name), str))
     if by_status:
         kept |= _picked(status, ("allocatedResources", "resources"))
         for name in ("containerStatuses", "initContainerStatuses"):
@@ -183,7 +186,7 @@ def projected(pod: Object) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _picked(metadata(pod), _METADATA),
+        "metadata": meta,
         "spec": body,
         "status": kept,
     }

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 from weakref import ref
 
+import orjson
 import pytest
 
 from tollbar.model.objects import Object
@@ -157,3 +158,11 @@ def test_all_of_a_pod_that_waits_is_kept_but_managed_fields() -> None:
     given = pod(schedulingGates=[{"name": "example.com/wait"}])
     meta = {name: value for name, value in given["metadata"].items() if name != "managedFields"}
     assert projected(given) == {**given, "metadata": meta}
+
+
+def test_names_that_many_pods_have_are_kept_once() -> None:
+    written = orjson.dumps(pod(nodeName="n1", schedulerName="default-scheduler", preemptionPolicy="Never"))
+    one, other = (projected(orjson.loads(written)) for _ in range(2))
+    assert one["metadata"]["namespace"] is other["metadata"]["namespace"]
+    for name in ("nodeName", "schedulerName", "preemptionPolicy"):
+        assert one["spec"][name] is other["spec"][name]
