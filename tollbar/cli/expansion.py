@@ -6,13 +6,14 @@ are drawn by chance are drawn from the name of the workload.
 Source: pkg/controller/{deployment,replicaset,statefulset,job} of k8s.io/kubernetes.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tollbar.cli.simulation.api import suffix
 from tollbar.model import resources
-from tollbar.model.objects import Object, key_of, labels_of, metadata, spec
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec
 
 _HASH: Final = 10
 _CONTROLLED: Final = {"controller": True, "blockOwnerDeletion": True}
@@ -83,8 +84,19 @@ def _deployment(workload: Object, replicas: int | None) -> Expansion:
 
 
 def _copies(owner: Object, count: int) -> Iterator[Object]:
-    for number in range(count):
-        yield _pod(owner, f"{key_of(owner).name}-{suffix(f'{key_of(owner)} {number}')}")
+    for drawn in _suffixes(key_of(owner), count):
+        yield _pod(owner, f"{key_of(owner).name}-{drawn}")
+
+
+def _suffixes(owner: Key, count: int) -> Iterator[str]:
+    """So many different ones, always the same for the same owner.  Of ten thousand, two are likely to be alike."""
+    drawn: set[str] = set()
+    numbers = itertools.count()
+    while len(drawn) < count:
+        one = suffix(f"{owner} {next(numbers)}")
+        if one not in drawn:
+            drawn.add(one)
+            yield one
 
 
 def _stateful_set(workload: Object, replicas: int | None) -> Expansion:
@@ -118,11 +130,11 @@ def _job(workload: Object, replicas: int | None) -> Expansion:
     count = replicas if replicas is not None else count
     labels = {"batch.kubernetes.io/job-name": key.name, "job-name": key.name}
     pods = []
-    for number in range(count):
-        name = f"{key.name}-{suffix(f'{key} {number}')}"
+    for number, drawn in enumerate(_suffixes(key, count)):
+        name = f"{key.name}-{drawn}"
         index: dict[str, str] = {}
         if body.get("completionMode") == "Indexed":
-            name = f"{key.name}-{number}-{suffix(f'{key} {number}')}"
+            name = f"{key.name}-{number}-{drawn}"
             index = {"batch.kubernetes.io/job-completion-index": str(number)}
         pod = _pod(workload, name, {**labels, **index})
         meta = {**metadata(pod), "annotations": {**(metadata(pod).get("annotations") or {}), **index}}

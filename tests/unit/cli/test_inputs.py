@@ -185,6 +185,12 @@ def test_a_workload_stands_for_its_pods(obj: Object, count: int) -> None:
         assert len(expand(obj, 7).pods) == 7
 
 
+def test_no_two_pods_of_many_have_one_name() -> None:
+    names = [each["metadata"]["name"] for each in expand(workload("ReplicaSet", replicas=20_000)).pods]
+    assert len(set(names)) == 20_000
+    assert names[:10] == [each["metadata"]["name"] for each in expand(workload("ReplicaSet", replicas=10)).pods]
+
+
 def test_the_pods_of_a_deployment_are_those_of_its_replica_set() -> None:
     expansion = expand(workload("Deployment", replicas=1, selector={"matchLabels": {"app": "web"}}))
     _, replica_set = expansion.objects
