@@ -14,6 +14,8 @@ from tollbar.decide.claims.events import ClaimEvent
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.rules.events import RuleEvent
+from tollbar.dra.exclusions import Exclusion
+from tollbar.explain.causes import Cause
 from tollbar.model.plan import Code
 from tollbar.runtime import config
 from tollbar.runtime.metrics import TABLE
@@ -29,6 +31,8 @@ CODES: Final[tuple[type[Code], ...]] = (
     ModeReason,
     PodReason,
     SchedulerEvent,
+    Cause,
+    Exclusion,
 )
 _SCOPES: Final = {"Cluster": "Cluster-scoped", "Namespaced": "Namespaced"}
 

@@ -33,6 +33,9 @@ SUBCOMMANDS: Final = {
     "dump": Subcommand("tollbar.cli.dump:command", "Write a copy of a cluster for the commands that need none."),
     "drift": Subcommand("tollbar.cli.drift:command", "Find tolerations that no rule justifies any more."),
     "eval": Subcommand("tollbar.cli.eval:command", "Evaluate expressions on JSON lines."),
+    "explain": Subcommand(
+        "tollbar.cli.explain:command", "Say why a Pod waits, or how a claim, a rule or a Node stands."
+    ),
     "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
     "scheduler": Subcommand("controllers.scheduler.__main__:command", "Run the scheduler."),

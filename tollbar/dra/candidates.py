@@ -9,7 +9,7 @@ from tollbar.cel import CelError
 from tollbar.dra.capacity import CapacityError, Consumption, consumption
 from tollbar.dra.features import Features
 from tollbar.dra.inventory import Pool
-from tollbar.dra.requests import Request
+from tollbar.dra.requests import Request, Selector
 from tollbar.dra.selectors import Selectors, explained
 from tollbar.dra.slices import Device
 from tollbar.dra.state import AllocatedState
@@ -104,6 +104,11 @@ class Examiner:
                 return Candidate(device, pool, {}, is_share, problem)
         content.remember(request.question, _NO_MATCH if consumed is None else consumed)
         return None if consumed is None else Candidate(device, pool, consumed, is_share)
+
+    def refusing(self, request: Request, device: Device) -> Selector | None:
+        """The first selector of the request that is false for the device."""
+        content = device.content
+        return next((s for s in request.selectors if self._selectors.verdict(s.expression, content) is False), None)
 
     def matching(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
         """The devices that are what the request asks for, free or not; None is a pause."""

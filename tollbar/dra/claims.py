@@ -120,6 +120,10 @@ class Claims:
         found = self._holders.get(uid)
         return found.allocation if found is not None else None
 
+    def holders(self, device: DeviceId) -> tuple[Holder, ...]:
+        """The claims that hold this device, or a share of it."""
+        return tuple(self._by_device.get(device, {}).values())
+
     def signal(self, claim: Object) -> Object | Refused:
         """Make `status.allocation` of this claim pending, or share the one that is pending already.
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -66,6 +65,8 @@ class Cluster:
         engine: CelEngine | None = None,
     ) -> None:
         self.unknown = dict(unknown or {})
+        self.read_in: dict[str, str] = {}
+        """Of kinds that are `unknown`, the only namespace in which they were read."""
         self.now = SystemClock().now() if now is None else now
         self.configuration = configuration or config.load(None, {})
         self.left_out: list[Object] = []
@@ -109,9 +110,11 @@ class Cluster:
         """The object as it was given."""
         return self._objects.get(((resource.group, resource.kind), Key(namespace, name)))
 
-    def knows(self, *resources: Resource) -> bool:
-        """Whether all of these kinds could be read."""
-        return not any(each.kind in self.unknown for each in resources)
+    def knows(self, *resources: Resource, namespace: str = "") -> bool:
+        """Whether all of these kinds could be read; in this namespace at least, if one is given."""
+        return all(
+            each.kind not in self.unknown or self.read_in.get(each.kind, "") == namespace != "" for each in resources
+        )
 
     def put(self, obj: Object) -> Object:
         """Add or replace an object; the answer is the object as it is kept: with namespace and uid, which files lack.
@@ -161,7 +164,7 @@ class Cluster:
 
     # What Tollbar decides.
 
-    @cached_property
+    @property
     def rules(self) -> Mapping[str, Rule]:
         """The rules that compile and are not disabled, by name."""
         return {rule.name: rule for rule in self.gatherer.ruleset.rules}
@@ -190,10 +193,18 @@ class Cluster:
 
         A rule that is not here does not compile, is disabled, or its `namespaceSelector` leaves the Pod out.
         """
+        return {name: verdict for name, (verdict, _) in self.judged(pod).items()}
+
+    def judged(self, pod: Object) -> Mapping[str, tuple[Verdict, int]]:
+        """The verdicts, each with the steps that it took: what costs are limited by (`matching.CostLimits`)."""
         ruleset, package = self.gatherer.ruleset, self.package(pod)
         evaluator = Evaluator(package, ruleset.engine, ruleset.selector, matching.IN_THE_CONTROLLER)
-        in_order = sorted(ruleset.rules, key=lambda rule: (rule.mode != "Enforce", rule.name))
-        return {rule.name: evaluator.verdict(rule) for rule in in_order if rule.in_scope(package.namespace)}
+        found = {}
+        for rule in sorted(ruleset.rules, key=lambda rule: (rule.mode != "Enforce", rule.name)):
+            if rule.in_scope(package.namespace):
+                before = evaluator.spent
+                found[rule.name] = evaluator.verdict(rule), evaluator.spent - before
+        return found
 
 
 def _kind_of(obj: Object) -> tuple[_GroupKind, str]:

@@ -40,7 +40,7 @@ async def load(
     now = (clock or SystemClock()).now()
     cluster = Cluster(configuration=configuration, scheduler_configuration=scheduler_configuration, now=now)
     for resource, declared in cluster.declared.items():
-        objects = await _listed(client, resource, declared, namespace, cluster.unknown)
+        objects = await _listed(client, resource, declared, namespace, cluster)
         progress(resource.kind, len(objects))
         for obj in objects:
             cluster.put(obj)
@@ -48,7 +48,7 @@ async def load(
 
 
 async def _listed(
-    client: Client, resource: Resource, declared: Sequence[Cached], namespace: str, unknown: dict[str, str]
+    client: Client, resource: Resource, declared: Sequence[Cached], namespace: str, cluster: Cluster
 ) -> list[Object]:
     """The objects of this kind; what of them is unknown is noted."""
     first = declared[0]
@@ -61,14 +61,15 @@ async def _listed(
     try:
         return await _all(client, resource, where, selector)
     except Forbidden as error:
-        unknown[resource.kind] = error.excerpt
+        cluster.unknown[resource.kind] = error.excerpt
     if not (resource.namespaced and namespace and not where):
         return []
     try:
         objects = await _all(client, resource, namespace, selector)
     except Forbidden:
         return []
-    unknown[resource.kind] += f"; read in namespace {namespace} alone"
+    cluster.unknown[resource.kind] += f"; read in namespace {namespace} alone"
+    cluster.read_in[resource.kind] = namespace
     return objects
 
 

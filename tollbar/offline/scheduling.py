@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NoReturn, TypeVar
 
+from tollbar.dra.allocator import Allocator
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.clock import SystemClock
@@ -132,7 +133,7 @@ class OfflineScheduler:
         Of several best Nodes the first is taken.  KeyError, TypeError or ValueError for a Pod that the API server would
         refuse.
         """
-        info, name = self._info(pod), self.profile_of(pod)
+        info, name = self.info(pod), self.profile_of(pod)
         framework = self._frameworks[name]
         held = next(filter(None, (_asked(each, info) for each in framework.plugins.pre_enqueue)), None)
         self.snapshot.update(self._cache)
@@ -143,9 +144,13 @@ class OfflineScheduler:
             preemption = self._preempt(name, info)
         return Attempt(info, name, held, result, _allocations(state, result), preemption)
 
+    def allocator(self) -> Allocator:
+        """For the devices and claims as they are at this moment."""
+        return Allocator(self.dra.inventory, self.dra.claims.state, self.dra.classes)
+
     def survey(self, pod: Object) -> dict[str, Status | None]:
         """What Filter says of every Node, also where others fit: None for one that fits, else the first rejection."""
-        info, framework = self._info(pod), self._frameworks[self.profile_of(pod)]
+        info, framework = self.info(pod), self._frameworks[self.profile_of(pod)]
         self.snapshot.update(self._cache)
         state = CycleState()
         before = _finished(framework.pre_filter(state, info, self.snapshot))
@@ -195,7 +200,8 @@ class OfflineScheduler:
             percentage_of_nodes_to_score=self._percentage if percentage is None else percentage,
         )
 
-    def _info(self, pod: Object) -> PodInfo:
+    def info(self, pod: Object) -> PodInfo:
+        """The Pod as the scheduler reads it."""
         return self._shapes.pod_info(projected(pod))
 
     def _on_node(self, delta: Delta) -> None:

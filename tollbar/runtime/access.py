@@ -84,7 +84,7 @@ class Access:
     """
 
     def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, modified: dict[str, int], clock: Clock) -> None:
-        self.context, self.cluster = _names(loader)
+        self.context, self.cluster, self.namespace = _names(loader)
         self._rest = rest
         self._configuration: Configuration = rest.configuration
         self._loader = loader
@@ -238,12 +238,12 @@ async def _read(configuration: Configuration, paths: str | None, context: str | 
         raise
 
 
-def _names(loader: KubeConfigLoader | None) -> tuple[str, str]:
-    """The names of the context and of its cluster; empty for the service account of the Pod we run in."""
+def _names(loader: KubeConfigLoader | None) -> tuple[str, str, str]:
+    """The names of the context, of its cluster and namespace; empty for the service account of the Pod we run in."""
     if loader is None:
-        return "", ""
+        return "", "", ""
     used = loader.current_context
-    return str(used["name"]), str(used["context"]["cluster"])
+    return str(used["name"]), str(used["context"]["cluster"]), str(used["context"].get("namespace") or "")
 
 
 @contextmanager

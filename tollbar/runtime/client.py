@@ -159,6 +159,11 @@ class Client:
         context, cluster = self._access.context, self._access.cluster
         return f"{cluster} at {self.host} (context {context})" if context else f"of this Pod at {self.host}"
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the kubeconfig's context; `default` if it has none."""
+        return self._access.namespace or "default"
+
     async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
         return _decode("GET", await self.raw("GET", res.path(namespace, name)))
 

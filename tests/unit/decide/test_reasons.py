@@ -11,6 +11,7 @@ import pytest
 import controllers.scheduler
 import tollbar.api
 import tollbar.decide
+import tollbar.explain
 from tollbar.decide.pods.reasons import PodReason
 from tollbar.model.plan import Code, Reason
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "reference" / "reasons.md").read_text()
 SECTIONS = {section.partition("\n")[0]: section for section in PAGE.split("\n## ")[1:]}
 
-for package in (tollbar.api, tollbar.decide, controllers.scheduler):
+for package in (tollbar.api, tollbar.decide, tollbar.explain, controllers.scheduler):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
 CODES = {codes.__name__: codes for codes in Code.__subclasses__()}

@@ -80,7 +80,8 @@ async def test_what_may_be_read_in_a_namespace() -> None:
         "Pod": "cannot list pods; read in namespace ml alone",
         "ResourceClaim": "cannot list resourceclaims",
     }
-    assert not given.knows(RESOURCE_CLAIMS)
+    known = [given.knows(PODS), given.knows(PODS, namespace="b"), given.knows(PODS, namespace="ml")]
+    assert (known, given.knows(RESOURCE_CLAIMS, namespace="ml")) == ([False, False, True], False)
 
 
 async def test_kinds_that_are_not_served_are_empty() -> None:

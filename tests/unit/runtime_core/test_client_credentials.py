@@ -111,6 +111,19 @@ CONTEXTS: dict[str, tuple[list[Any], str | None, str]] = {
 }
 
 
+@pytest.mark.parametrize(("namespace", "want"), [("ml", "ml"), (None, "default")])
+async def test_the_namespace_is_that_of_the_context(
+    namespace: str | None, want: str, tmp_path: Path, metrics: Metrics
+) -> None:
+    blue, *others = TWO_CLUSTERS["contexts"]
+    content = {**TWO_CLUSTERS, "contexts": [{**blue, "context": {**blue["context"], "namespace": namespace}}, *others]}
+    path = tmp_path / "config"
+    await asyncio.to_thread(path.write_text, json.dumps(content))
+    client = await Client.connect(kubeconfig=str(path), metrics=metrics, user_agent="t")
+    assert client.namespace == want
+    await client.close()
+
+
 @pytest.mark.parametrize(("files", "context", "want"), CONTEXTS.values(), ids=CONTEXTS)
 async def test_the_cluster_is_that_of_the_context(
     files: list[Any], context: str | None, want: str, tmp_path: Path, metrics: Metrics

@@ -151,6 +151,11 @@ class Evaluator:
         self._selected: dict[tuple[str, int], bool] = {}
         self._missing: dict[tuple[bool, bool], str] = {}
 
+    @property
+    def spent(self) -> int:
+        """The steps of evaluation so far."""
+        return self._limits.steps - self._budget.steps
+
     def verdict(self, rule: Rule) -> Verdict:
         """What this rule says of the package.  Total; the rule's mode and scope are the caller's business.
 

@@ -1,0 +1,615 @@
+"""`tollbar explain` beside kube-scheduler: planted situations, whose true cause it names first.
+
+Each situation has Nodes and names of its own, so that one control plane has them all at once.  What kube-scheduler says
+of a Pod has to be what the scheduler core finds on the copy; and what would change it is done, and then true.
+"""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from builders import claim, device_class, scheduling_gate, template, toleration_rule
+from cluster import a_pod, as_written
+from devices import consuming, device, exactly, published, selecting, shared
+from stack import eventually
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.kubectl import Kubectl
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.components import Options
+from tollbar.devplane.real.launcher import RealPlane
+from tollbar.explain import pods
+from tollbar.explain.causes import Cause
+from tollbar.explain.values import PodExplanation
+from tollbar.model import conditions
+from tollbar.model.objects import Object
+from tollbar.model.resources import PODS
+from tollbar.offline import Cluster, loading
+from tollbar.runtime.client import Client
+from tollbar.runtime.metrics import Metrics
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.real]
+
+NS: Final = "explained"
+DRIVER: Final = "gpu.example.com"
+BASE: Final = Path(__file__).parents[2] / "manifests" / "base"
+TAINT: Final = {"key": "example.com/reserved", "value": "true", "effect": "NoSchedule"}
+BROKEN: Final = {"key": "example.com/broken", "effect": "NoSchedule"}
+MODEL: Final = f'device.attributes["{DRIVER}"].model'
+
+
+@dataclass
+class Planted:
+    """The Pod of the situation `name` on the Node of the same name, with what has to be there.
+
+    `before` are Pods that run first.  `then` is what the remedy that helps says, and `does` carries it out.
+    `said` is a part of what kube-scheduler says; empty where it does not look at the Pod.  The explanation is made
+    `later`, in seconds after the copy.
+    """
+
+    name: str
+    cause: Cause
+    pod: Any
+    said: str = ""
+    objects: list[Any] = field(default_factory=list)
+    before: list[Any] = field(default_factory=list)
+    nodes: list[NodeSpec] = field(default_factory=list)
+    then: str = ""
+    does: Callable[[Kubectl], object] | None = None
+    later: float = 0.0
+
+
+def node(name: str, *taints: Object, **labels: str) -> NodeSpec:
+    return NodeSpec(name, taints=taints, capacity={"cpu": "4"}, labels=labels)
+
+
+def on(name: str, suffix: str = "") -> Any:
+    return a_pod(f"{name}{suffix}", NS).but("spec.nodeSelector", {"kubernetes.io/hostname": name})
+
+
+def asking(name: str, cpu: str, suffix: str = "") -> Any:
+    requests = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]
+    return on(name, suffix).but("spec.containers", requests)
+
+
+def a_claim(name: str, *requests: Object, suffix: str = "", **devices: Any) -> Any:
+    wanted = list(requests) or [exactly("r0", cls=name)]
+    return claim(f"{name}{suffix}", NS).but("spec.devices", {"requests": wanted, **devices})
+
+
+def a_class(name: str) -> Any:
+    return device_class(name).selecting(f'device.driver == "{DRIVER}"')
+
+
+def a_slice(name: str, *devices: Any) -> Any:
+    return published(name, *devices, node=name).but("metadata.resourceVersion", None)
+
+
+def claiming(name: str, suffix: str = "") -> Any:
+    return on(name, suffix).claims(f"{name}{suffix}")
+
+
+def with_devices(name: str, *devices: Any) -> list[Any]:
+    return [a_class(name), a_claim(name), a_slice(name, *devices)]
+
+
+def a_rule(name: str) -> Any:
+    expression = f'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "{name}"))'
+    return toleration_rule(name).cel(expression).giving({**TAINT})
+
+
+def wants(rule: Any) -> str:
+    return str(rule.at("spec.match.cel.expression"))
+
+
+def patching(name: str, patch: list[Object]) -> Callable[[Kubectl], object]:
+    return lambda kubectl: kubectl("patch", "pod", name, "-n", NS, "--type=json", "-p", json.dumps(patch))
+
+
+def deleting(name: str) -> Callable[[Kubectl], object]:
+    return lambda kubectl: kubectl("delete", "pod", name, "-n", NS, "--now", "--wait=false")
+
+
+def applying(*objects: Any) -> Callable[[Kubectl], object]:
+    return lambda kubectl: kubectl.apply(*map(as_written, objects))
+
+
+def tolerating(name: str) -> Callable[[Kubectl], object]:
+    added = {"key": TAINT["key"], "operator": "Exists", "effect": TAINT["effect"]}
+    return patching(name, [{"op": "add", "path": "/spec/tolerations/-", "value": added}])
+
+
+def ungating(name: str) -> Callable[[Kubectl], object]:
+    return patching(name, [{"op": "remove", "path": "/spec/schedulingGates/0"}])
+
+
+def _port(pod: Any) -> Any:
+    return pod.but(
+        "spec.containers", [{"name": "c", "image": "none", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+    )
+
+
+def _apart(pod: Any, app: str) -> Any:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return pod.labelled(app=app).but("spec.affinity", {"podAntiAffinity": required})
+
+
+def _spread(name: str, suffix: str = "") -> Any:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "rack",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": name}},
+    }
+    pod = a_pod(f"{name}{suffix}", NS).labelled(app=name).but("spec.nodeSelector", {"set": name})
+    return pod.but("spec.topologySpreadConstraints", [constraint])
+
+
+def _of_two(obj: Any) -> Any:
+    return obj.but("spec.pool.resourceSliceCount", 2)
+
+
+def situations() -> Iterator[Planted]:
+    s = "class-missing"
+    yield Planted(
+        s,
+        Cause.CLASS_MISSING,
+        claiming(s).gated(),
+        objects=[a_claim(s), a_rule(s)],
+        nodes=[node(s)],
+        then=f"DeviceClass {s} exists",
+    )
+    s = "class-missing-ungated"
+    yield Planted(
+        s,
+        Cause.CLASS_MISSING,
+        claiming(s),
+        f"device class {s} does not exist",
+        [a_claim(s), a_slice(s, "d1")],
+        nodes=[node(s)],
+        does=applying(a_class(s)),
+    )
+    s = "claim-missing"
+    yield Planted(
+        s,
+        Cause.CLAIM_MISSING,
+        claiming(s),
+        "",
+        [a_class(s), a_slice(s, "d1")],
+        nodes=[node(s)],
+        does=applying(a_claim(s)),
+    )
+    s = "template-missing"
+    yield Planted(
+        s,
+        Cause.TEMPLATE_MISSING,
+        on(s).templates(s),
+        "",
+        [a_class(s), a_slice(s, "d1")],
+        nodes=[node(s)],
+        does=applying(template(s, NS).request(s)),
+    )
+    s = "foreign-gate"
+    gate = f"{s}.example.com/quota"
+    yield Planted(
+        s,
+        Cause.FOREIGN_GATE,
+        on(s).gated(gate),
+        objects=[scheduling_gate(s, gate).but("spec.owners", ["quota"])],
+        nodes=[node(s)],
+        does=ungating(s),
+    )
+    s = "gate-due-without-controller"
+    yield Planted(s, Cause.NO_CONTROLLER, on(s).gated(), nodes=[node(s)], does=ungating(s))
+    s = "untolerated-taint"
+    yield Planted(
+        s,
+        Cause.UNTOLERATED_TAINT,
+        on(s),
+        "untolerated taint",
+        nodes=[node(s, TAINT)],
+        then="the Pod tolerates example.com/reserved=true:NoSchedule",
+        does=tolerating(s),
+    )
+    for s, cause, change in (
+        ("rule-in-audit", Cause.RULE_IN_AUDIT, lambda rule: rule.mode("Audit")),
+        ("rule-disabled", Cause.RULE_NOT_IN_FORCE, lambda rule: rule.mode("Disabled")),
+        ("rule-out-of-scope", Cause.RULE_OUT_OF_SCOPE, lambda rule: rule.in_namespaces(team="a")),
+        ("rule-fails", Cause.RULE_FAILED, lambda rule: rule.cel(f'{wants(rule)} && pod.metadata.labels["a"] == "b"')),
+        ("webhook-down", Cause.RULE_NOT_APPLIED, lambda rule: rule),
+    ):
+        yield Planted(
+            s,
+            cause,
+            claiming(s),
+            "untolerated taint",
+            [*with_devices(s, "d1"), change(a_rule(s))],
+            nodes=[node(s, TAINT)],
+            does=tolerating(s),
+        )
+    s = "no-match"
+    yield Planted(
+        s,
+        Cause.NO_DEVICE_MATCHES,
+        claiming(s),
+        "cannot allocate all claims",
+        [
+            a_class(s),
+            a_claim(s, exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))),
+            a_slice(s, device("d1", model="a100")),
+        ],
+        nodes=[node(s)],
+        then=f"claim {NS}/{s}, request r0 has no selectors of its own",
+        does=applying(a_slice(s, device("d1", model="h100"))),
+    )
+    s = "selector-fails"
+    yield Planted(
+        s,
+        Cause.SELECTOR_FAILED,
+        claiming(s),
+        "",
+        [a_class(s), a_claim(s, exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))), a_slice(s, "d1")],
+        nodes=[node(s)],
+    )
+    s = "no-devices"
+    yield Planted(
+        s,
+        Cause.NO_DEVICES,
+        claiming(s),
+        "cannot allocate all claims",
+        [a_class(s), a_claim(s)],
+        nodes=[node(s)],
+        does=applying(a_slice(s, "d1")),
+    )
+    s = "device-taken"
+    yield Planted(
+        s,
+        Cause.DEVICE_TAKEN,
+        claiming(s),
+        "cannot allocate all claims",
+        [*with_devices(s, "d1"), a_claim(s, suffix="-holder")],
+        [claiming(s, "-holder")],
+        [node(s)],
+        f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
+        deleting(f"{s}-holder"),
+    )
+    s = "device-tainted"
+    yield Planted(
+        s,
+        Cause.DEVICE_TAINTED,
+        claiming(s),
+        "cannot allocate all claims",
+        with_devices(s, {"name": "d1", "taints": [BROKEN]}),
+        nodes=[node(s)],
+        then="the driver takes the taint from device d1",
+        does=applying(a_slice(s, "d1")),
+    )
+    s = "counters-exhausted"
+    counters = {"name": "shared", "counters": {"memory": {"value": "10"}}}
+    counting = published(f"{s}-counters", node=s, sharedCounters=[counters]).but("metadata.resourceVersion", None)
+    yield Planted(
+        s,
+        Cause.COUNTERS_EXHAUSTED,
+        claiming(s),
+        "cannot allocate all claims",
+        [
+            a_class(s),
+            a_claim(s),
+            a_claim(s, suffix="-holder"),
+            _of_two(a_slice(s, consuming(device("d1"), memory="8"), consuming(device("d2"), memory="8"))),
+            _of_two(counting).but("spec.devices", None),
+        ],
+        [claiming(s, "-holder")],
+        [node(s)],
+        f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
+        deleting(f"{s}-holder"),
+    )
+    s = "capacity-exhausted"
+    wanted = exactly("r0", cls=s, capacity={"requests": {"memory": "6"}})
+    yield Planted(
+        s,
+        Cause.CAPACITY_EXHAUSTED,
+        claiming(s),
+        "cannot allocate all claims",
+        [a_class(s), a_claim(s, wanted), a_claim(s, wanted, suffix="-holder"), a_slice(s, shared("d1", memory="10"))],
+        [claiming(s, "-holder")],
+        [node(s)],
+        f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
+        deleting(f"{s}-holder"),
+    )
+    s = "constraint"
+    yield Planted(
+        s,
+        Cause.CONSTRAINT,
+        claiming(s),
+        "cannot allocate all claims",
+        [
+            a_class(s),
+            a_claim(s, exactly("r0", 2, cls=s), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
+            a_slice(s, device("d1", numa=1), device("d2", numa=2)),
+        ],
+        nodes=[node(s)],
+        does=applying(a_slice(s, device("d1", numa=1), device("d2", numa=1))),
+    )
+    s = "pool-incomplete"
+    yield Planted(
+        s,
+        Cause.POOL_INCOMPLETE,
+        claiming(s),
+        "cannot allocate all claims",
+        [a_class(s), a_claim(s), _of_two(a_slice(s, "d1"))],
+        nodes=[node(s)],
+        then=f"what is published of pool {DRIVER}/{s} is all of it",
+        does=applying(a_slice(s, "d1")),
+    )
+    s = "claim-elsewhere"
+    yield Planted(
+        s,
+        Cause.NODE_FULL,
+        asking(s, "3").claims(s),
+        "Insufficient cpu",
+        with_devices(s, "d1"),
+        [asking(s, "2", "-first").claims(s)],
+        [node(s), node(f"{s}-other")],
+        f"Pod {NS}/{s}-first on node {s} ends",
+        deleting(f"{s}-first"),
+    )
+    s = "too-small"
+    yield Planted(
+        s,
+        Cause.NODE_TOO_SMALL,
+        asking(s, "8"),
+        "Insufficient cpu",
+        nodes=[node(s)],
+        then="the Pod asks for 4 cpu",
+    )
+    s = "full"
+    yield Planted(
+        s,
+        Cause.NODE_FULL,
+        asking(s, "2"),
+        "Insufficient cpu",
+        [],
+        [asking(s, "3", "-there")],
+        [node(s)],
+        f"Pod {NS}/{s}-there on node {s} ends",
+        deleting(f"{s}-there"),
+    )
+    s = "cordoned"
+    yield Planted(
+        s,
+        Cause.NODE_CORDONED,
+        on(s),
+        "unschedulable",
+        nodes=[node(s)],
+        then=f"node {s} is uncordoned",
+        does=lambda kubectl: kubectl("uncordon", "cordoned"),
+    )
+    s = "no-label"
+    yield Planted(
+        s,
+        Cause.NODE_AFFINITY,
+        a_pod(s, NS).but("spec.nodeSelector", {"disk": s}),
+        "node affinity/selector",
+        nodes=[node(s)],
+        does=lambda kubectl: kubectl("label", "node", "no-label", "disk=no-label"),
+    )
+    s = "host-port"
+    yield Planted(
+        s,
+        Cause.HOST_PORTS,
+        _port(on(s)),
+        "free ports",
+        [],
+        [_port(on(s, "-there"))],
+        [node(s)],
+        f"Pod {NS}/{s}-there on node {s} ends",
+        deleting(f"{s}-there"),
+    )
+    s = "anti-affinity"
+    yield Planted(
+        s,
+        Cause.POD_AFFINITY,
+        _apart(on(s), s),
+        "anti-affinity rules",
+        [],
+        [_apart(on(s, "-there"), s)],
+        [node(s)],
+        f"Pod {NS}/{s}-there on node {s} ends",
+        deleting(f"{s}-there"),
+    )
+    s = "spread"
+    yield Planted(
+        s,
+        Cause.TOPOLOGY_SPREAD,
+        _spread(s),
+        "topology spread constraints",
+        [],
+        [_spread(s, "-there")],
+        [NodeSpec(s, labels={"set": s, "rack": "a"}), NodeSpec(f"{s}-cordoned", labels={"set": s, "rack": "b"})],
+        "the Pod's topology spread constraints say ScheduleAnyway",
+        deleting(f"{s}-there"),
+    )
+    s = "volume-missing"
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": s}}
+    yield Planted(s, Cause.VOLUMES, on(s).but("spec.volumes", [volume]), "not found", nodes=[node(s)])
+    s = "no-scheduler"
+    yield Planted(s, Cause.NO_SCHEDULER, on(s).but("spec.schedulerName", "mine"), nodes=[node(s)], later=60.0)
+    s = "gate-overdue"
+    missing = [a_claim(s), a_rule(s)]
+    yield Planted(s, Cause.NO_CONTROLLER, claiming(s).gated(), objects=missing, nodes=[node(s)], later=90.0)
+    s = "two-causes"
+    yield Planted(
+        s,
+        Cause.UNTOLERATED_TAINT,
+        claiming(s),
+        "untolerated taint",
+        [*with_devices(s, "d1"), a_claim(s, suffix="-holder")],
+        [claiming(s, "-holder").tolerating({**TAINT, "operator": "Equal"})],
+        [node(s, TAINT)],
+        f"the Pod tolerates example.com/reserved=true:NoSchedule, and ResourceClaim {NS}/{s}-holder"
+        f" (used by {s}-holder) gives up its devices",
+        lambda kubectl: (tolerating("two-causes")(kubectl), deleting("two-causes-holder")(kubectl)),
+    )
+
+
+PLANTED: Final[Mapping[str, Planted]] = {each.name: each for each in situations()}
+CORDONED: Final = ("cordoned", "spread-cordoned")
+
+
+@pytest.fixture(scope="module")
+def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlane]:
+    """One of its own: the Nodes of other tests would fit, too."""
+    with RealPlane(binaries, tmp_path_factory.mktemp("plane"), Options()) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def planted(plane: RealPlane) -> Iterator[Kubectl]:
+    """All situations, once kube-scheduler has said what it says."""
+    kubectl = plane.kubectl
+    files = [*sorted((BASE / "crds").glob("tollbar.dev_*.yaml")), BASE / "rbac" / "users.yaml"]
+    kubectl("apply", "--server-side", *(f"--filename={each}" for each in files))
+    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    kubectl("create", "namespace", NS)
+    with BackgroundKubelet(plane.kubeconfig) as kubelet:
+        for each in PLANTED.values():
+            for spec in each.nodes:
+                kubelet.add_node(spec)
+        kubectl("cordon", *CORDONED)
+        eventually(lambda: kubectl("get", "serviceaccount", "default", "-n", NS), what="the account of the Pods")
+        kubectl.apply(*(as_written(obj) for each in PLANTED.values() for obj in each.objects))
+        before = [pod for each in PLANTED.values() for pod in each.before]
+        kubectl.apply(*map(as_written, before))
+        eventually(lambda: all(_pods(kubectl)[pod["metadata"]["name"]]["spec"].get("nodeName") for pod in before))
+        kubectl.apply(*(as_written(each.pod) for each in PLANTED.values()))
+        eventually(lambda: all(each.said in _said(kubectl, each.name) for each in PLANTED.values() if each.said))
+        yield kubectl
+
+
+def _pods(kubectl: Kubectl) -> dict[str, Object]:
+    return {each["metadata"]["name"]: each for each in kubectl.json("get", "pods", "-n", NS)["items"]}
+
+
+def _said(kubectl: Kubectl, name: str) -> str:
+    """What kube-scheduler says of the Pod."""
+    return str(conditions.of(_pods(kubectl)[name], "PodScheduled").get("message") or "")
+
+
+async def _copied(plane: RealPlane) -> Cluster:
+    client = await Client.connect(kubeconfig=str(plane.kubeconfig), metrics=Metrics(), user_agent="test")
+    try:
+        return await loading.load(client)
+    finally:
+        await client.close()
+
+
+@pytest.fixture(scope="module")
+def explanations(plane: RealPlane, planted: Kubectl) -> dict[str, PodExplanation]:
+    """Of one copy."""
+    cluster = asyncio.run(_copied(plane))
+    found, moment = {}, cluster.now
+    for name, each in PLANTED.items():
+        cluster.now = moment + each.later
+        found[name] = pods.explain(cluster, cluster.get(PODS, name, NS) or {})
+    return found
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_true_cause_comes_first(name: str, explanations: dict[str, PodExplanation]) -> None:
+    given, found = PLANTED[name], explanations[name]
+    assert found.findings[0].cause == given.cause, found
+    if given.then:
+        assert given.then in [each.change for each in found.remedies if each.helps], found.remedies
+
+
+@pytest.mark.parametrize("name", [each.name for each in PLANTED.values() if each.said])
+def test_the_copy_finds_what_kube_scheduler_says(name: str, explanations: dict[str, PodExplanation]) -> None:
+    seen = explanations[name].scheduling
+    assert seen is not None
+    assert seen.said.startswith(seen.message.rstrip(".")), "but for preemption, which kube-scheduler adds"
+
+
+def test_an_account_with_the_shipped_role_reads_all(plane: RealPlane, planted: Kubectl) -> None:
+    planted("create", "serviceaccount", "reader", "-n", NS)
+    account = f"--serviceaccount={NS}:reader"
+    planted("create", "clusterrolebinding", "reader", "--clusterrole=tollbar-explain", account)
+    said = eventually(lambda: _complete(_tollbar(plane, "reader", "pod", "full")), what="RBAC is in force")
+    first = ["Why", "  NodeFull: node full: the Pod asks for 2 cpu, at most 1 of 4 is free"]
+    assert said.splitlines()[2:4] == first, said
+
+
+def test_what_an_account_may_not_read_is_said(plane: RealPlane, planted: Kubectl) -> None:
+    planted("create", "serviceaccount", "tenant", "-n", NS)
+    readable = "--resource=pods,resourceclaims.resource.k8s.io,resourceclaimtemplates.resource.k8s.io"
+    planted("create", "role", "tenant", "-n", NS, "--verb=get,list", readable)
+    planted("create", "rolebinding", "tenant", "-n", NS, "--role=tenant", f"--serviceaccount={NS}:tenant")
+    said = eventually(lambda: _read(_tollbar(plane, "tenant", "pod", "claim-missing")), what="RBAC is in force")
+    assert "  ClaimMissing: ResourceClaim claim-missing does not exist" in said
+    assert re.search(r"^  Node: .*nodes is forbidden", said, re.MULTILINE)
+    said = _tollbar(plane, "tenant", "pod", "full").stdout
+    assert "  Unknown: Node, Pod may not be read everywhere, so that what a scheduler finds is not known" in said
+
+
+def _complete(done: "subprocess.CompletedProcess[str]") -> str:
+    """What it says, if it could read everything."""
+    return "" if done.returncode or "Not read" in done.stdout else done.stdout
+
+
+def _read(done: "subprocess.CompletedProcess[str]") -> str:
+    return "" if done.returncode else done.stdout
+
+
+def _tollbar(plane: RealPlane, account: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    kubeconfig = plane.service_account_kubeconfig(NS, account)
+    command = [sys.executable, "-m", "tollbar.cli", "explain", *arguments, "-n", NS, "--kubeconfig", str(kubeconfig)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_quota_that_keeps_pods_from_being_made(plane: RealPlane, planted: Kubectl) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    planted("create", "namespace", "quota")
+    planted("apply", "-n", "quota", "-f", "-", stdin=json.dumps(quota))
+    planted("create", "deployment", "web", "-n", "quota", "--image=none")
+
+    def said() -> str:
+        command = [sys.executable, "-m", "tollbar.cli", "explain", "pod", "web", "-n", "quota"]
+        done = subprocess.run(
+            [*command, "--kubeconfig", str(plane.kubeconfig)], capture_output=True, text=True, check=False
+        )
+        return done.stderr if done.returncode == 1 and "exceeded quota" in done.stderr else ""
+
+    assert eventually(said, what="the quota is named").startswith("Error: there is no Pod web; ReplicaSet web-")
+
+
+def test_what_would_change_it_is_done_and_then_true(planted: Kubectl, explanations: dict[str, PodExplanation]) -> None:
+    """The last one: it ends the situations."""
+    done = {name: each for name, each in PLANTED.items() if each.does is not None}
+    for each in done.values():
+        assert each.does is not None
+        each.does(planted)
+    waiting = dict(done)
+
+    def all_have_nodes() -> bool:
+        for name in [name for name, pod in _pods(planted).items() if pod["spec"].get("nodeName")]:
+            waiting.pop(name, None)
+        return not waiting
+
+    eventually(all_have_nodes, what="the Pods have Nodes")
+    bound = {name: pod["spec"]["nodeName"] for name, pod in _pods(planted).items() if name in done}
+    promised = {
+        name: f"the Pod fits on node {bound[name]}"
+        in [each.result for each in explanations[name].remedies if each.helps]
+        for name, each in done.items()
+        if each.then
+    }
+    assert all(promised.values()), promised

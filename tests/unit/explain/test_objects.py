@@ -1,0 +1,99 @@
+"""How a claim, a rule and a Node stand."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from builders import namespace, pod
+from devices import allocation, published
+from schedulerworld import node
+from situations import GPU, HELD, NOW, TAINTED, claiming, rule, wanting
+
+from tollbar.explain import objects, text
+from tollbar.explain.values import Explanation
+from tollbar.model.objects import Object
+from tollbar.offline import Cluster
+
+USED = wanting().but("status.allocation", allocation("d1"))
+CLAIMS: Mapping[str, tuple[list[Object], Object, str]] = {
+    "nobody uses it": ([], wanting(), "pending: no Pod that waits for a Node uses it"),
+    "a Pod waits": (
+        [node("n1"), claiming()],
+        wanting(),
+        "pending: it is allocated with the first Pod that gets a Node",
+    ),
+    "its class is missing": ([], GPU[1], "pending: DeviceClass gpu does not exist"),
+    "it is allocated": ([], USED, "allocated for every Node; nobody uses it"),
+    "it is reserved": (
+        [],
+        USED.reserved({"resource": "pods", "name": "web", "uid": "u"}),
+        "allocated for every Node; reserved for consumer web",
+    ),
+    "it is being deleted": (
+        [],
+        USED.reserved({"resource": "pods", "name": "web", "uid": "u"}).deleting(),
+        "being deleted since 2026-01-01T00:00:01Z: it waits for consumer web",
+    ),
+}
+RULES: Mapping[str, tuple[Object, str]] = {
+    "in force": (rule(), "in force"),
+    "in Audit": (rule().mode("Audit"), "in Audit: it is looked at, and adds nothing"),
+    "disabled": (rule().mode("Disabled"), "not in force: spec.mode is Disabled"),
+    "not valid": (rule().cel("claims.exists("), "not in force: InvalidExpression"),
+}
+
+
+def copied(*given: Object) -> Cluster:
+    return Cluster([namespace(), *given], now=NOW)
+
+
+def rows(found: Explanation, title: str) -> list[tuple[str, ...]]:
+    json.dumps(text.data(found))
+    assert text.of_object(found)
+    return next(list(each.rows) for each in found.sections if each.title == title)
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_how_a_claim_stands(case: str) -> None:
+    others, given, said = CLAIMS[case]
+    cluster = copied(*others)
+    assert objects.claim(cluster, cluster.put(given)).summary[0] == said
+
+
+def test_a_claim_tells_why_its_pods_wait() -> None:
+    cluster = copied(node("n1"), *GPU, claiming(), pod("runs").claims("c").but("spec.nodeName", "n1"))
+    found = objects.claim(cluster, cluster.put(GPU[1]))
+    asks = "claim ml/c, request r0 asks for 1 device of class gpu; there are none"
+    assert rows(found, "Pods that use it") == [
+        ("ml/runs", "n1", "-"),
+        ("ml/web", "-", f"NoDevices: node n1: {asks}"),
+    ]
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_how_a_rule_stands(case: str) -> None:
+    given, said = RULES[case]
+    cluster = copied()
+    assert objects.rule(cluster, cluster.put(given)).summary[0].startswith(said)
+
+
+def test_a_rule_tells_its_pods_and_nodes() -> None:
+    cluster = copied(TAINTED, node("n2"), *GPU, claiming(), pod("plain"), pod("early").claims("nothing"), rule())
+    found = objects.rule(cluster, rule())
+    assert found.summary == (
+        "in force",
+        "of 3 Pods that wait for a Node: 1 false, 1 true, 1 unknown",
+        "it opens node n1",
+    )
+    assert rows(found, "Pods that wait") == [("true", "ml/web", "-"), ("unknown", "ml/early", "ResourceClaim nothing")]
+    assert rows(found, "Taints that it tolerates") == [("n1", "example.com/gpu=true:NoSchedule")]
+
+
+def test_a_node_tells_who_is_rejected() -> None:
+    cluster = copied(TAINTED, *GPU, published("s", "d1", "d2"), HELD, claiming(), pod("plain"), rule())
+    found = objects.node(cluster, TAINTED)
+    assert found.summary == ("0 Pods on it, taint example.com/gpu=true:NoSchedule",)
+    assert rows(found, "Taints") == [("example.com/gpu=true:NoSchedule", "gpu")]
+    assert rows(found, "Devices") == [("gpu.example.com/n1", "2", "1", "0", "usable")]
+    waiting = "Pods that wait, and what rejects them here"
+    assert rows(found, waiting) == [("2", "TaintToleration", "node(s) had untolerated taint(s)", "ml/plain, ml/web")]

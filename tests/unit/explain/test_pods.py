@@ -1,0 +1,60 @@
+"""Each planted situation has its true cause first, and remedies that the engine has tried."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from builders import namespace
+from situations import NOW, SITUATIONS, Situation
+
+from tollbar.explain import pods, text
+from tollbar.explain.causes import Cause
+from tollbar.explain.values import PodExplanation
+from tollbar.offline import Cluster
+
+
+def explained(given: Situation) -> PodExplanation:
+    cluster = Cluster([namespace(), *given.objects], now=NOW)
+    before = json.dumps(cluster.objects())
+    found = pods.explain(cluster, cluster.put(given.pod), given.events)
+    cluster.remove(given.pod)
+    assert json.dumps(cluster.objects()) == before, "trials leave nothing behind"
+    return found
+
+
+@pytest.mark.parametrize("case", SITUATIONS)
+def test_the_true_cause_comes_first(case: str) -> None:
+    given = SITUATIONS[case]()
+    found = explained(given)
+    lines = "\n".join(text.of_pod(found, wide=True))
+    assert [each.cause for each in found.findings] == [given.cause, *given.then], lines
+    helpful = [each.change for each in found.remedies if each.helps]
+    assert given.helps in helpful if given.helps else not helpful, lines
+    json.dumps(text.data(found))
+
+
+UNREAD: Mapping[str, tuple[str, tuple[str, ...], str]] = {
+    "Nodes": ("the Node is too small", ("Node",), "Node may not be read everywhere"),
+    "Pods of other namespaces": ("the Node is full", ("Pod",), "Pod may not be read everywhere"),
+    "classes, where our gate holds": (
+        "the class is missing, our gate holds",
+        ("DeviceClass",),
+        "DeviceClass gpu may not be read; Tollbar's gate holds the Pod: rule gpu waits for DeviceClass gpu",
+    ),
+    "rules, where our gate holds": (
+        "our gate is due, and a controller runs",
+        ("TolerationRule",),
+        "Tollbar's gate holds the Pod, and TolerationRules may not be read",
+    ),
+    "slices": ("there are no devices", ("ResourceSlice",), "ResourceSlice may not be read everywhere"),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_what_may_not_be_read_is_not_taken_for_missing(case: str) -> None:
+    name, kinds, said = UNREAD[case]
+    given = SITUATIONS[name]()
+    cluster = Cluster([namespace(), *given.objects], now=NOW, unknown=dict.fromkeys(kinds, "forbidden"))
+    found = pods.explain(cluster, cluster.put(given.pod))
+    assert (found.findings[0].cause, found.findings[0].what[: len(said)]) == (Cause.UNKNOWN, said)
+    assert found.unknown == tuple(f"{kind}: forbidden" for kind in kinds)

@@ -1,0 +1,169 @@
+"""`tollbar explain`: why a Pod waits, and what would change it.
+
+It lists what the decisions read, with read-only permissions (ClusterRole `tollbar-explain`), and writes nothing.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import click
+import yaml
+
+from tollbar.cli import console
+from tollbar.cli.reading import Reading
+from tollbar.explain import objects, pods, text
+from tollbar.explain.values import PodExplanation
+from tollbar.model import names
+from tollbar.model.fields import printable
+from tollbar.model.objects import Object
+from tollbar.model.resources import EVENTS, PODS
+from tollbar.offline import loading
+from tollbar.runtime.client import Client
+from tollbar.runtime.errors import ApiError, NotFound
+from tollbar.runtime.retry import READ
+
+Output: TypeAlias = Literal["table", "wide", "json", "yaml"]
+
+_AGAIN: Final = 5.0
+"""Seconds between two looks at the cluster with --watch."""
+
+
+@click.group("explain")
+def command() -> None:
+    """Say why something waits, and what would change it."""
+
+
+class _Name(click.ParamType[str]):
+    """The name of an object."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if problems := names.dns_subdomain(str(value)):
+            self.fail(f"{value!r} is not the name of an object: {problems[0]}", param, ctx)
+        return str(value)
+
+
+_output: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print the answer; wide leaves nothing out.",
+)
+_namespace: Final = click.option(
+    "--namespace", "-n", type=_Name(), metavar="NAME", help="Where it is.  Default: the namespace of the context."
+)
+
+
+@command.command("pod")
+@click.argument("name", type=_Name())
+@_namespace
+@_output
+@click.option("--watch", "-w", is_flag=True, help="Answer anew whenever the answer changes, until the Pod has a Node.")
+@console.cluster_options
+def pod(name: str, namespace: str | None, output: Output, watch: bool, cluster: console.Cluster) -> None:
+    """Say why a Pod waits: what holds it, since when, who has to do what, and what would change it.
+
+    The true cause comes first.  What would change it was tried on a copy of the cluster, with Tollbar's decisions and
+    its scheduler, which decides as kube-scheduler does.  What may not be read is said; ClusterRole tollbar-explain
+    grants all that is read.
+    """
+    console.run(_pod(cluster, namespace, name, output, watch=watch))
+
+
+async def _pod(cluster: console.Cluster, namespace: str | None, name: str, output: Output, *, watch: bool) -> None:
+    async with console.connected(cluster, "explain") as client:
+        said: object = None
+        while True:
+            found = await explained(client, namespace or client.namespace, name)
+            told = [(each.cause, each.what) for each in found.findings], found.remedies
+            if told != said:
+                show(text.of_pod(found, wide=output == "wide"), text.data(found), output)
+            if not watch or found.node:
+                return
+            said = told
+            await asyncio.sleep(_AGAIN)
+
+
+@command.command("claim")
+@click.argument("name", type=_Name())
+@_namespace
+@_output
+@console.cluster_options
+def claim(name: str, namespace: str | None, output: Output, cluster: console.Cluster) -> None:
+    """Say how a ResourceClaim stands: its devices, who uses it, and why they wait."""
+    console.run(_object(cluster, "claim", name, namespace, output))
+
+
+@command.command("rule")
+@click.argument("name", type=_Name())
+@_output
+@console.cluster_options
+def rule(name: str, output: Output, cluster: console.Cluster) -> None:
+    """Say what a TolerationRule does: whether it is in force, for which waiting Pods, and which Nodes it opens."""
+    console.run(_object(cluster, "rule", name, None, output))
+
+
+@command.command("node")
+@click.argument("name", type=_Name())
+@_output
+@console.cluster_options
+def node(name: str, output: Output, cluster: console.Cluster) -> None:
+    """Say why Pods that wait are not on this Node: what rejects each of them there, its taints, its devices."""
+    console.run(_object(cluster, "node", name, None, output))
+
+
+async def _object(cluster: console.Cluster, kind: str, name: str, namespace: str | None, output: Output) -> None:
+    resource, explain = objects.FINDERS[kind]
+    async with console.connected(cluster, "explain") as client:
+        where = (namespace or client.namespace) if resource.namespaced else ""
+        copy = await loading.load(client, namespace=where)
+    found = copy.get(resource, name, where)
+    if found is None:
+        if not copy.knows(resource):
+            raise click.ClickException(f"{resource.plural} may not be read: {copy.unknown[resource.kind]}")
+        raise click.ClickException(f'{resource.plural} "{name}" not found')
+    answer = explain(copy, found)
+    show(text.of_object(answer, wide=output == "wide"), text.data(answer), output)
+
+
+async def explained(client: Client, namespace: str, name: str) -> PodExplanation:
+    """Raises ApiError, and ClickException for a Pod that was not created."""
+    try:
+        found: Object = await READ(client.get, PODS, name, namespace)
+    except NotFound as error:
+        raise await _not_created(client, namespace, name, error) from error
+    reading = Reading(client)
+    about = await reading.list(EVENTS, namespace, field_selector=f"regarding.name={name}")
+    copy = await loading.load(client, namespace=namespace)
+    if about is None:
+        copy.unknown["Event"] = reading.unread[0]
+    kept = copy.put({**PODS.type_meta, **found})
+    return pods.explain(copy, kept, about or ())
+
+
+async def _not_created(client: Client, namespace: str, name: str, error: ApiError) -> click.ClickException:
+    """A controller that could not make Pods of such a name says so in an Event."""
+    failed = await Reading(client).list(EVENTS, namespace, field_selector="reason=FailedCreate") or ()
+    for each in failed:
+        regarding = each.get("regarding") or {}
+        kind, owner = regarding.get("kind"), str(regarding.get("name"))
+        if name.startswith(owner) or owner.startswith(name):
+            return click.ClickException(
+                f"there is no Pod {name}; {kind} {owner} cannot make its Pods: {each.get('note')}"
+            )
+    return click.ClickException(str(error.message))
+
+
+def show(lines: Sequence[str], data: object, output: Output) -> None:
+    """Print an answer."""
+    if output == "json":
+        click.echo(json.dumps(data, indent=2))
+    elif output == "yaml":
+        click.echo(yaml.safe_dump(data, sort_keys=False, width=120).rstrip())
+    else:
+        click.echo("\n".join(map(printable, lines)))

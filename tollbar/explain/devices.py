@@ -1,0 +1,414 @@
+"""Nodes that have no devices for the claims of a Pod: which devices each request cannot get, and why."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tollbar.dra.allocator import Allocator
+from tollbar.dra.exclusions import Excluded, Exclusion, exclusions, parsed, unusable_pools
+from tollbar.dra.inventory import PoolState
+from tollbar.dra.requests import Request
+from tollbar.explain.causes import Cause
+from tollbar.explain.changes import MOST, Change, Group, Rejection, named
+from tollbar.explain.values import DeviceGroup
+from tollbar.model import claims, nodeaffinity
+from tollbar.model.devices import DeviceId
+from tollbar.model.objects import Key, Object, key_of, spec
+from tollbar.model.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tollbar.offline import Cluster
+from tollbar.scheduler.plugins.dynamic_resources import UNAVAILABLE
+from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
+
+_NODES: Final = 50
+"""Of so many Nodes the devices are looked at."""
+_STAGES: Final = (
+    Exclusion.SELECTOR_FAILED,
+    Exclusion.NOT_SUPPORTED,
+    Exclusion.OTHER_NODE,
+    Exclusion.SELECTOR,
+    Exclusion.CAPACITY,
+    Exclusion.TAINT,
+    Exclusion.TAKEN,
+    Exclusion.COUNTERS,
+    Exclusion.CAPACITY_TAKEN,
+    Exclusion.FREE,
+)
+"""The later, the less is missing."""
+_CAUSES: Final = {
+    Exclusion.SELECTOR_FAILED: Cause.SELECTOR_FAILED,
+    Exclusion.NOT_SUPPORTED: Cause.NO_DEVICE_MATCHES,
+    Exclusion.OTHER_NODE: Cause.NO_DEVICES,
+    Exclusion.SELECTOR: Cause.NO_DEVICE_MATCHES,
+    Exclusion.CAPACITY: Cause.NO_DEVICE_MATCHES,
+    Exclusion.TAINT: Cause.DEVICE_TAINTED,
+    Exclusion.TAKEN: Cause.DEVICE_TAKEN,
+    Exclusion.COUNTERS: Cause.COUNTERS_EXHAUSTED,
+    Exclusion.CAPACITY_TAKEN: Cause.CAPACITY_EXHAUSTED,
+}
+_WORDS: Final = {
+    Exclusion.FREE: "free",
+    Exclusion.SELECTOR: "not selected",
+    Exclusion.SELECTOR_FAILED: "whose selector fails",
+    Exclusion.CAPACITY: "without the capacity",
+    Exclusion.OTHER_NODE: "for other Nodes",
+    Exclusion.TAINT: "tainted",
+    Exclusion.TAKEN: "taken",
+    Exclusion.COUNTERS: "without counters left",
+    Exclusion.CAPACITY_TAKEN: "without capacity left",
+    Exclusion.NOT_SUPPORTED: "not supported",
+}
+_ACTIONS: Final = {
+    Cause.SELECTOR_FAILED: ("the author of the class or the claim", "guard the field in the selector with has()"),
+    Cause.NO_DEVICE_MATCHES: ("the author of the claim", "ask for what the devices have: see the devices below"),
+    Cause.NO_DEVICES: (
+        "who runs the Nodes and the drivers",
+        "see whether the driver runs on the Nodes that have devices",
+    ),
+    Cause.DEVICE_TAINTED: (
+        "who set the taint",
+        "remove the DeviceTaintRule or repair the device; claims may tolerate it",
+    ),
+    Cause.DEVICE_TAKEN: ("who uses the devices", "wait until one of the holders ends, or add devices"),
+    Cause.COUNTERS_EXHAUSTED: (
+        "who uses the devices",
+        "wait until one of the holders ends, or ask for a smaller partition",
+    ),
+    Cause.CAPACITY_EXHAUSTED: ("who uses the devices", "wait until one of the holders ends, or ask for less capacity"),
+    Cause.POOL_INCOMPLETE: (
+        "the driver of the devices",
+        "publish all ResourceSlices of the pool; see the driver's log",
+    ),
+    Cause.POOL_INVALID: ("the driver of the devices", "publish ResourceSlices that do not contradict each other"),
+    Cause.CONSTRAINT: ("the author of the claim", "loosen the constraint, or ask for fewer devices"),
+}
+
+
+@dataclass(slots=True)
+class _OnNode:
+    """One Node: the devices of each request that is not satisfied there by itself."""
+
+    name: str
+    short: list[tuple[Request, list[Excluded]]] = field(default_factory=list)
+    stage: int = len(_STAGES)
+    """The least of the requests: how near the Node is to having enough."""
+
+
+def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
+    """Of claims that have no allocation the nearest Nodes tell the cause; and allocated claims that are elsewhere."""
+    if group.reason == UNAVAILABLE:
+        yield from _elsewhere(cluster, pod, group)
+        return
+    allocator = cluster.scheduler.allocator()
+    asked = list(_requests(allocator, _to_allocate(cluster, pod)))
+    nodes = [_look(allocator, asked, cluster.get(NODES, name) or {}) for name in group.nodes[:_NODES]]
+    nearest = max((each.stage for each in nodes), default=0)
+    best = [each for each in nodes if each.stage == nearest]
+    unusable = {
+        pool: state for each in nodes for pool, state in unusable_pools(allocator, cluster.get(NODES, each.name) or {})
+    }
+    incomplete = [str(pool) for pool, state in unusable.items() if state is PoolState.INCOMPLETE]
+    invalid = [str(pool) for pool, state in unusable.items() if state is PoolState.INVALID]
+    if invalid:
+        yield _rejection(
+            Cause.POOL_INVALID, f"{group.on}: the ResourceSlices of {named('pool', invalid)} contradict each other"
+        )
+    if incomplete:
+        what = (
+            f"{group.on}: some ResourceSlices of {named('pool', incomplete)} are missing, so that it gives no devices"
+        )
+        yield _rejection(Cause.POOL_INCOMPLETE, what, _completed(cluster, unusable))
+    if not asked:
+        yield Rejection(Cause.OTHER_PLUGIN, f"{group.on}: {group.plugin}: {group.reason}", "", "see the text")
+    elif best and not best[0].short:
+        yield _rejection(Cause.CONSTRAINT, f"{_on(best)}: {_wanted(asked)}: enough devices are free, but not together")
+    elif best and not (nearest < 0 and (incomplete or invalid)):
+        yield _short(cluster, best)
+
+
+def groups(cluster: Cluster, pod: Object, nodes: Sequence[str]) -> tuple[DeviceGroup, ...]:
+    """The devices of these Nodes by request and reason."""
+    allocator = cluster.scheduler.allocator()
+    found: dict[tuple[str, Exclusion, str], dict[DeviceId, None]] = {}
+    for request in _requests(allocator, _to_allocate(cluster, pod)):
+        for name in nodes[:_NODES]:
+            for each in exclusions(allocator, request, cluster.get(NODES, name) or {}):
+                found.setdefault((request.label, each.why, each.detail), {})[each.device] = None
+    return tuple(
+        DeviceGroup(
+            request=request,
+            why=str(why),
+            detail=detail,
+            count=len(devices),
+            devices=tuple(map(str, list(devices)[:MOST])),
+            holders=tuple(dict.fromkeys(str(key) for key in _holders(cluster, devices)))[:MOST],
+        )
+        for (request, why, detail), devices in found.items()
+    )
+
+
+def _to_allocate(cluster: Cluster, pod: Object) -> list[Object]:
+    """The claims of the Pod that have no allocation; that for extended resources as it would be."""
+    found = []
+    for claim in cluster.package(pod).claims:
+        key = key_of(claim)
+        if key.name == EXTENDED_RESOURCES_CLAIM:
+            found.append(claim)
+        elif (known := cluster.scheduler.dra.claims.get(key)) is not None and claims.allocation(known) is None:
+            found.append(known)
+    return found
+
+
+def _requests(allocator: Allocator, to_allocate: Sequence[Object]) -> Iterator[Request]:
+    """Of a prioritized list every alternative."""
+    for place, claim in enumerate(to_allocate):
+        for alternatives in parsed(allocator, place, claim).requests:
+            yield from alternatives
+
+
+def _look(allocator: Allocator, asked: Sequence[Request], node: Object) -> _OnNode:
+    found = _OnNode(key_of(node).name)
+    by_request: dict[tuple[int, int], list[tuple[Request, list[Excluded]]]] = {}
+    for request in asked:
+        devices = list(exclusions(allocator, request, node))
+        by_request.setdefault((request.claim, request.index), []).append((request, devices))
+    for alternatives in by_request.values():
+        stages = [_stage(request, devices) for request, devices in alternatives]
+        if max(stages) < len(_STAGES):
+            found.short.append(alternatives[stages.index(max(stages))])
+            found.stage = min(found.stage, max(stages))
+    return found
+
+
+def _stage(request: Request, devices: Sequence[Excluded]) -> int:
+    """The number of stages if enough devices are free, -1 if there are not enough whatever becomes of them."""
+    free = sum(each.why is Exclusion.FREE for each in devices)
+    if request.count is None:
+        others = [_STAGES.index(each.why) for each in devices if each.why in (Exclusion.TAINT, Exclusion.TAKEN)]
+        return max(others, default=len(_STAGES) if free else -1)
+    if free >= request.count:
+        return len(_STAGES)
+    return max((_STAGES.index(each.why) for each in devices if each.why is not Exclusion.FREE), default=-1)
+
+
+def _short(cluster: Cluster, nodes: Sequence[_OnNode]) -> Rejection:
+    stage = nodes[0].stage
+    request, _ = min(nodes[0].short, key=lambda pair: _stage(*pair))
+    devices = {each.device: each for node in nodes for asked, found in node.short for each in found if asked is request}
+    counts = Counter(each.why for each in devices.values())
+    words = ", ".join(f"{counts[why]} {_WORDS[why]}" for why in reversed(_STAGES) if counts[why])
+    what = f"{_on(nodes)}: {_asks(request)}; {words or 'there are none'}"
+    cause = _CAUSES[_STAGES[stage]] if stage >= 0 else Cause.NO_DEVICES
+    details = [each for each in devices.values() if each.why is _STAGES[stage]] if stage >= 0 else []
+    if cause in (Cause.NO_DEVICE_MATCHES, Cause.DEVICE_TAINTED, Cause.COUNTERS_EXHAUSTED, Cause.CAPACITY_EXHAUSTED):
+        texts = list(dict.fromkeys(each.detail for each in details if each.detail))
+        what += f" ({'; '.join(texts[:MOST])})" if texts else ""
+    if cause in (Cause.DEVICE_TAKEN, Cause.CAPACITY_EXHAUSTED):
+        holders = list(dict.fromkeys(str(key) for key in _holders(cluster, [each.device for each in details])))
+        what += f", held by {named('ResourceClaim', holders)}" if holders else ""
+    return _rejection(cause, what, tuple(_changes(cluster, cause, request, details, counts)))
+
+
+def _rejection(cause: Cause, what: str, changes: tuple[Change, ...] = ()) -> Rejection:
+    who, action = _ACTIONS[cause]
+    return Rejection(cause, what, who, action, changes)
+
+
+def _on(nodes: Sequence[_OnNode]) -> str:
+    return named("node", [each.name for each in nodes])
+
+
+def _asks(request: Request) -> str:
+    count = "all devices" if request.count is None else f"{request.count} device{'' if request.count == 1 else 's'}"
+    return f"{request.label} asks for {count} of class {key_of(request.device_class).name}"
+
+
+def _wanted(asked: Sequence[Request]) -> str:
+    return "; ".join(map(_asks, asked[:MOST]))
+
+
+def _holders(cluster: Cluster, devices: Iterable[DeviceId]) -> Iterator[Key]:
+    for device in devices:
+        for holder in cluster.scheduler.dra.claims.holders(device):
+            yield holder.claim
+
+
+# What may help.
+
+
+def _changes(
+    cluster: Cluster, cause: Cause, request: Request, details: Sequence[Excluded], counts: Counter[Exclusion]
+) -> Iterator[Change]:
+    match cause:
+        case Cause.DEVICE_TAKEN | Cause.CAPACITY_EXHAUSTED:
+            yield from _given_up(cluster, cause, _holders(cluster, (each.device for each in details)))
+        case Cause.COUNTERS_EXHAUSTED:
+            yield from _given_up(cluster, cause, _of_pools(cluster, details))
+        case Cause.DEVICE_TAINTED:
+            yield from _untainted(cluster, request, details)
+        case Cause.NO_DEVICE_MATCHES:
+            yield from _unselective(cluster, request)
+    free = counts[Exclusion.FREE]
+    if request.count is not None and 0 < free < request.count:
+        text = f"{request.label} asks for {free} instead of {request.count}"
+        yield Change(cause, text, put=_with_request(cluster, request, count=free))
+
+
+def _given_up(cluster: Cluster, cause: Cause, holders: Iterable[Key]) -> Iterator[Change]:
+    """Each holder without its devices."""
+    for key in list(dict.fromkeys(holders))[:MOST]:
+        claim = cluster.get(RESOURCE_CLAIMS, key.name, key.namespace)
+        if claim is not None:
+            users = [str(each.get("name")) for each in claims.reserved_for(claim)]
+            by = f" (used by {', '.join(users[:MOST])})" if users else ""
+            yield Change(cause, f"ResourceClaim {key}{by} gives up its devices", put=(deallocated(claim),))
+
+
+def deallocated(claim: Object) -> Object:
+    status = {
+        name: value
+        for name, value in (claim.get("status") or {}).items()
+        if name not in ("allocation", "devices", "reservedFor")
+    }
+    return {**claim, "status": status}
+
+
+def _of_pools(cluster: Cluster, details: Sequence[Excluded]) -> Iterator[Key]:
+    """The claims that hold devices of these pools."""
+    pools = {(each.device.driver, each.device.pool) for each in details}
+    for claim in cluster.objects(RESOURCE_CLAIMS):
+        results = ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
+        if any((each.get("driver"), each.get("pool")) in pools for each in results):
+            yield key_of(claim)
+
+
+def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) -> Iterator[Change]:
+    """Without each DeviceTaintRule that has such a taint; without the taint in the slice; with a toleration."""
+    texts = {each.detail for each in details}
+    for rule in cluster.objects(DEVICE_TAINT_RULES):
+        taint = spec(rule).get("taint") or {}
+        if f"{taint.get('key')}" in {text.partition(":")[0].partition("=")[0] for text in texts}:
+            text = f"DeviceTaintRule {key_of(rule).name} is gone"
+            yield Change(Cause.DEVICE_TAINTED, text, without=(rule,))
+    tainted = {each.device for each in details}
+    for obj in cluster.objects(RESOURCE_SLICES):
+        body = spec(obj)
+        pool = (body.get("pool") or {}).get("name")
+        named_here = [
+            each["name"]
+            for each in body.get("devices") or ()
+            if each.get("taints") and DeviceId(str(body.get("driver")), str(pool), each["name"]) in tainted
+        ]
+        if named_here:
+            clean = [
+                {key: value for key, value in each.items() if key != "taints" or each["name"] not in named_here}
+                for each in body["devices"]
+            ]
+            put = {**obj, "spec": {**body, "devices": clean}}
+            text = f"the driver takes the taint from {named('device', named_here)}"
+            yield Change(Cause.DEVICE_TAINTED, text, put=(put,))
+    tolerating = [*request.tolerations, {"operator": "Exists"}]
+    yield Change(
+        Cause.DEVICE_TAINTED,
+        f"{request.label} tolerates {', '.join(sorted(texts)[:MOST])}",
+        put=_with_request(cluster, request, tolerations=tolerating),
+    )
+
+
+def _unselective(cluster: Cluster, request: Request) -> Iterator[Change]:
+    """A request without its own selectors, and without those of its class."""
+    own = [each for each in request.selectors if each.origin.startswith("claim ")]
+    if own:
+        text = f"{request.label} has no selectors of its own"
+        yield Change(Cause.NO_DEVICE_MATCHES, text, put=_with_request(cluster, request, selectors=[]))
+    if len(own) < len(request.selectors):
+        name = key_of(request.device_class).name
+        from_class = {**request.device_class, "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
+        put = {**from_class, "spec": {**spec(request.device_class), "selectors": []}}
+        yield Change(Cause.NO_DEVICE_MATCHES, f"DeviceClass {name} selects every device", put=(put,))
+    if request.capacity:
+        text = f"{request.label} asks for no capacity"
+        yield Change(Cause.NO_DEVICE_MATCHES, text, put=_with_request(cluster, request, capacity=None))
+
+
+def _with_request(cluster: Cluster, request: Request, **fields: object) -> tuple[Object, ...]:
+    """The claim with other fields in this request; claims are immutable, so it takes a new one."""
+    namespace, _, name = request.label.removeprefix("claim ").partition(",")[0].partition("/")
+    claim = cluster.get(RESOURCE_CLAIMS, name, namespace)
+    if claim is None:
+        return ()
+    changed = [_changed(each, request, fields) for each in claims.requests_of(claim)]
+    body = spec(claim)
+    return ({**claim, "spec": {**body, "devices": {**body["devices"], "requests": changed}}},)
+
+
+def _changed(given: Object, request: Request, fields: dict[str, object]) -> Object:
+    if given.get("name") != request.name:
+        return given
+    if not request.is_alternative:
+        return {**given, "exactly": {**(given.get("exactly") or {}), **fields}}
+    alternatives = [
+        {**each, **fields} if f"{request.name}/{each['name']}" == request.full_name else each
+        for each in given["firstAvailable"]
+    ]
+    return {**given, "firstAvailable": alternatives}
+
+
+def _completed(cluster: Cluster, unusable: Iterable[object]) -> tuple[Change, ...]:
+    """The slices that are there are all of the pool."""
+    pools = set(unusable)
+    by_pool: dict[tuple[str, str], list[Object]] = {}
+    for obj in cluster.objects(RESOURCE_SLICES):
+        body = spec(obj)
+        pool = (str(body.get("driver")), str((body.get("pool") or {}).get("name")))
+        if pool in pools:
+            by_pool.setdefault(pool, []).append(obj)
+    put = [
+        {**obj, "spec": {**spec(obj), "pool": {**spec(obj)["pool"], "resourceSliceCount": len(slices)}}}
+        for slices in by_pool.values()
+        for obj in slices
+    ]
+    pools_text = named("pool", ["/".join(pool) for pool in by_pool])
+    return (Change(Cause.POOL_INCOMPLETE, f"what is published of {pools_text} is all of it", put=tuple(put)),)
+
+
+def _elsewhere(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
+    """Claims that are allocated for other Nodes."""
+    for claim in cluster.package(pod).claims:
+        key = key_of(claim)
+        known = cluster.get(RESOURCE_CLAIMS, key.name, key.namespace)
+        allocation = claims.allocation(known or {})
+        selector = (allocation or {}).get("nodeSelector")
+        if known is None or selector is None:
+            continue
+        nodes = [each for each in group.nodes if not nodeaffinity.selects(selector, cluster.get(NODES, each) or {})]
+        if not nodes:
+            continue
+        keepers = [each for each in claims.reserved_for(known) if not claims.is_upstream_entry(each)]
+        where = nodes_of(cluster, selector)
+        what = f"{named('node', nodes)}: ResourceClaim {key} is allocated for {where}"
+        change = Change(
+            Cause.CLAIM_ON_OTHER_NODE, f"ResourceClaim {key} gives up its devices", put=(deallocated(known),)
+        )
+        if keepers:
+            owners = ", ".join(f"{each.get('resource')}/{each.get('name')}" for each in keepers[:MOST])
+            what, who = f"{what}, and {owners} keeps it there", f"the owner of {owners}"
+            action = f"make room on {where}, or give the reservation up"
+            yield Rejection(
+                Cause.RESERVATION_PINNED,
+                what,
+                who,
+                action,
+                (Change(Cause.RESERVATION_PINNED, change.text, put=change.put),),
+            )
+        else:
+            users = [str(each.get("name")) for each in claims.reserved_for(known)]
+            what += f", where {', '.join(users[:MOST])} uses it" if users else ""
+            who, action = "who uses the claim", f"make room on {where}, or wait until the claim is free"
+            yield Rejection(Cause.CLAIM_ON_OTHER_NODE, what, who, action, (change,))
+
+
+def nodes_of(cluster: Cluster, selector: Object) -> str:
+    """The Nodes that an allocation can be used on."""
+    names = [key_of(each).name for each in cluster.objects(NODES) if nodeaffinity.selects(selector, each)]
+    return named("node", names) if names else "a Node that is gone"

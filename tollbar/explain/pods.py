@@ -1,0 +1,336 @@
+"""Why a Pod waits: gates, then claims, then the scheduler's view, each with what stands in the way now."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.api import durations
+from tollbar.decide.pods.events import PodEvent
+from tollbar.decide.pods.matching import Truth
+from tollbar.decide.pods.package import Missing
+from tollbar.explain import remedies, sections
+from tollbar.explain.case import Case
+from tollbar.explain.causes import Cause
+from tollbar.explain.changes import with_spec
+from tollbar.explain.values import (
+    Finding,
+    PodExplanation,
+    Remedy,
+    Scheduling,
+)
+from tollbar.model import claims, conditions, pods
+from tollbar.model.claims import Unresolved
+from tollbar.model.objects import Object, key_of, metadata, spec
+from tollbar.model.resources import (
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    TOLERATION_RULES,
+)
+from tollbar.offline import Attempt, Cluster
+
+_SETTLED: Final = 10.0
+"""Seconds after its creation in which a Pod may wait for nothing but that it is somebody's turn."""
+_MISSING: Final = {
+    "ResourceClaim": Cause.CLAIM_MISSING,
+    "ResourceClaimTemplate": Cause.TEMPLATE_MISSING,
+    "DeviceClass": Cause.CLASS_MISSING,
+    "Namespace": Cause.NAMESPACE_UNKNOWN,
+}
+_KINDS: Final = {each.kind: each for each in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, NAMESPACES)}
+_AUTHORS: Final = {
+    Cause.CLAIM_MISSING: "the author of the Pod",
+    Cause.TEMPLATE_MISSING: "the author of the Pod",
+    Cause.CLASS_MISSING: "who runs the devices",
+    Cause.NAMESPACE_UNKNOWN: "who runs the cluster",
+}
+
+
+def explain(cluster: Cluster, pod: Object, events: Sequence[Object] = ()) -> PodExplanation:
+    """Of a Pod of the cluster, or of one that is not in it.  `events` are those about the Pod (events.k8s.io/v1)."""
+    case = Case(cluster, pod, events)
+    findings, tried, scheduling = _findings(case)
+    return PodExplanation(
+        namespace=key_of(pod).namespace,
+        name=key_of(pod).name,
+        phase=str((pod.get("status") or {}).get("phase") or "Pending"),
+        node=str(spec(pod).get("nodeName") or ""),
+        age=case.age,
+        findings=tuple(findings),
+        gates=tuple(sections.gates_of(case)),
+        claims=tuple(sections.claims_of(case)),
+        rules=tuple(sections.rules_of(case)),
+        tolerations=tuple(sections.tolerations_of(pod)),
+        scheduling=scheduling,
+        remedies=tuple(tried),
+        unknown=tuple(f"{kind}: {why}" for kind, why in sorted(cluster.unknown.items())),
+    )
+
+
+def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | None]:
+    if (over := _over(case)) is not None:
+        return [over], [], None
+    held = [*_our_gate(case), *_foreign_gates(case), *_not_ready(case), *_full(case)]
+    ungated = with_spec(case.pod, schedulingGates=None)
+    attempt = case.cluster.scheduler.attempt(ungated, preempt=True)
+    scheduling = sections.scheduling_of(case, ungated, attempt)
+    released = list(_released(case))
+    if blind := _unread(case):
+        return held or [blind], released, scheduling
+    if any(each.cause in _UNREADY for each in held):
+        return held, released, scheduling  # the scheduler says the same of each Node
+    if attempt.node_name:
+        return held or [_fits(case, attempt)], released, scheduling
+    found, tried = remedies.tried(case.cluster, ungated, remedies.rejections(case.cluster, ungated, attempt))
+    since = _since(case)
+    rejected = [Finding(each.cause, each.what, since, each.who, each.action) for each in found]
+    return [*held, *rejected], [*released, *tried], scheduling
+
+
+_UNREADY: Final = frozenset(
+    {
+        Cause.CLAIM_MISSING,
+        Cause.TEMPLATE_MISSING,
+        Cause.CLASS_MISSING,
+        Cause.CLAIM_NOT_GENERATED,
+        Cause.OWNER_MISMATCH,
+        Cause.CLAIM_DELETING,
+    }
+)
+"""Nothing can be said about Nodes before these have gone."""
+
+
+def _unread(case: Case) -> Finding | None:
+    """That what the scheduler core would find is not known."""
+    kinds = [NODES, PODS]
+    if pods.uses_claims(case.pod) or any(pods.extended_resources(case.pod)):
+        kinds += [RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES]
+    unread = [each.kind for each in kinds if not case.cluster.knows(each)]
+    if not unread:
+        return None
+    message = conditions.of(case.pod, "PodScheduled").get("message")
+    said = f"; the scheduler says: {message}" if message else ""
+    what = f"{', '.join(unread)} may not be read everywhere, so that what a scheduler finds is not known{said}"
+    return Finding(Cause.UNKNOWN, what, _since(case), "you", "ask for the ClusterRole tollbar-explain")
+
+
+def _over(case: Case) -> Finding | None:
+    if pods.is_terminal(case.pod) or pods.is_deleting(case.pod):
+        why = "is being deleted" if pods.is_deleting(case.pod) else "has finished"
+        return Finding(Cause.ENDED, f"the Pod {why}", str(metadata(case.pod).get("deletionTimestamp") or ""))
+    if node := spec(case.pod).get("nodeName"):
+        found = conditions.of(case.pod, "PodScheduled")
+        what = f"the Pod has node {node}; what it waits for now is the kubelet's: see its conditions and Events"
+        return Finding(Cause.RUNNING, what, str(found.get("lastTransitionTime") or ""))
+    return None
+
+
+# Gates.
+
+
+def _our_gate(case: Case) -> Iterator[Finding]:
+    if not pods.is_gated(case.pod):
+        return
+    cluster, since = case.cluster, case.created
+    plan = cluster.gate_plan(case.pod)
+    refused = case.event(PodEvent.RELEASE_REFUSED)
+    if not cluster.knows(TOLERATION_RULES):
+        held = case.event(PodEvent.SCHEDULING_HELD)
+        told = f"; its Event says: {held.get('note')}" if held is not None else ""
+        what = f"Tollbar's gate holds the Pod, and TolerationRules may not be read{told}"
+        yield Finding(Cause.UNKNOWN, what, since, "you", "ask for the ClusterRole tollbar-explain")
+    elif refused is not None:
+        who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
+        yield Finding(Cause.RELEASE_REFUSED, str(refused.get("note")), since, who, action)
+    elif not plan.released:
+        overdue = " for longer than maxHold, which says onExpiry Report" if _is_overdue(case) else ""
+        waiting = ", ".join(f"rule {name} waits for {why}" for name, why in _undecided(case))
+        tail = f"Tollbar's gate holds the Pod{overdue}: {waiting or 'the rules are not known'}"
+        package = cluster.package(case.pod)
+        for each in package.missing:
+            cause = _MISSING[each.kind]
+            if not cluster.knows(_KINDS[each.kind], namespace=case.key.namespace):
+                yield Finding(Cause.UNKNOWN, f"{each.kind} {each.name} may not be read; {tail}", since)
+                continue
+            what = f"{each.kind} {each.name} does not exist; {tail}"
+            yield Finding(cause, what, since, _AUTHORS[cause], f"create {each.kind} {each.name}")
+        for pending in package.pending if not package.missing else ():
+            yield _not_generated(case, f"{pending}; {tail}")
+        if not (package.missing or package.pending):
+            yield Finding(Cause.WAITING_FOR_RULE, tail, since, "who makes what is missing", "see the rules below")
+    elif case.controllers is False:
+        what = "nothing holds the Pod any more, and no controller renews the Lease to release it"
+        yield Finding(Cause.NO_CONTROLLER, what, since, "who runs Tollbar", "start the controllers, or `tollbar drain`")
+    else:
+        what = "everything is known that rules need: the controllers release the Pod"
+        yield Finding(
+            Cause.RELEASE_DUE, what, since, "Tollbar's controllers", "nothing; if it lasts, see `tollbar status`"
+        )
+
+
+def _undecided(case: Case) -> Iterator[tuple[str, str]]:
+    for name, verdict in case.cluster.verdicts(case.pod).items():
+        if verdict.truth is Truth.UNKNOWN and case.cluster.rules[name].mode == "Enforce":
+            yield name, verdict.why
+
+
+def _is_overdue(case: Case) -> bool:
+    most = case.cluster.gatherer.gate_policy().max_hold
+    return most is not None and case.age >= most
+
+
+def _released(case: Case) -> Iterator[Remedy]:
+    """What would release a Pod that our gate holds: what is missing is there, empty as it may be."""
+    cluster = case.cluster
+    if not pods.is_gated(case.pod) or cluster.gate_plan(case.pod).released:
+        return
+    missing = cluster.package(case.pod).missing
+    if not all(cluster.knows(_KINDS[each.kind], namespace=case.key.namespace) for each in missing):
+        return
+    put = [obj for each in missing if (obj := _stub(case, each)) is not None]
+    if not put:
+        return
+    with cluster.changed(put=put):
+        released = cluster.gate_plan(case.pod).released
+    names = ", ".join(map(str, missing))
+    result = "Tollbar releases the Pod" if released else "still held"
+    yield Remedy(_MISSING[missing[0].kind], f"{names} exist{'s' if len(missing) == 1 else ''}", result, released)
+
+
+def _stub(case: Case, missing: Missing) -> Object | None:
+    meta: Object = {"name": missing.name}
+    match missing.kind:
+        case "DeviceClass":
+            return {**DEVICE_CLASSES.type_meta, "metadata": meta, "spec": {}}
+        case "ResourceClaim":
+            inside: Object = {"devices": {"requests": []}}
+            return {**RESOURCE_CLAIMS.type_meta, "metadata": {**meta, "namespace": case.key.namespace}, "spec": inside}
+        case "ResourceClaimTemplate":
+            body: Object = {"spec": {"devices": {"requests": []}}}
+            return {
+                **RESOURCE_CLAIM_TEMPLATES.type_meta,
+                "metadata": {**meta, "namespace": case.key.namespace},
+                "spec": body,
+            }
+    return None
+
+
+def _foreign_gates(case: Case) -> Iterator[Finding]:
+    for name in pods.gate_names(case.pod):
+        if name == wellknown.GATE:
+            continue
+        declared = case.declared(name)
+        owners = ", ".join(map(str, spec(declared or {}).get("owners") or ()))
+        limit = spec(declared or {}).get("maxHold")
+        overdue = ""
+        if limit and case.age > durations.parse(str(limit)):
+            overdue = f", for longer than its maxHold {limit}"
+        who = owners or f"the controller that the gate is named after ({name.partition('/')[0]})"
+        what = f"scheduling gate {name} holds the Pod{overdue}"
+        yield Finding(Cause.FOREIGN_GATE, what, case.created, who, f"remove the gate {name} when it is due")
+
+
+# Claims.
+
+
+def _not_ready(case: Case) -> Iterator[Finding]:
+    """Claims for which the scheduler does not try the Pod."""
+    if pods.is_gated(case.pod) and not case.cluster.gate_plan(case.pod).released:
+        return  # said with the gate
+    cluster, since = case.cluster, _since(case)
+    for reference, name in claims.resolved(case.pod):
+        template = str(reference.get("resourceClaimTemplateName") or "")
+        if name is Unresolved.NOT_CREATED:
+            if cluster.get(RESOURCE_CLAIM_TEMPLATES, template, case.key.namespace) is None:
+                if not cluster.knows(RESOURCE_CLAIM_TEMPLATES, namespace=case.key.namespace):
+                    yield Finding(Cause.UNKNOWN, f"ResourceClaimTemplate {template} may not be read", since)
+                    continue
+                what = f"ResourceClaimTemplate {template} does not exist"
+                yield Finding(
+                    Cause.TEMPLATE_MISSING,
+                    what,
+                    since,
+                    "the author of the Pod",
+                    f"create {what.rpartition(' does')[0]}",
+                )
+            else:
+                yield _not_generated(case, f"ResourceClaim from template {template}")
+        if not isinstance(name, str):
+            continue
+        claim = cluster.get(RESOURCE_CLAIMS, name, case.key.namespace)
+        if claim is None:
+            if cluster.knows(RESOURCE_CLAIMS, namespace=case.key.namespace):
+                what = f"ResourceClaim {name} does not exist"
+                yield Finding(Cause.CLAIM_MISSING, what, since, "the author of the Pod", f"create ResourceClaim {name}")
+        elif metadata(claim).get("deletionTimestamp"):
+            users = ", ".join(str(each.get("name")) for each in claims.reserved_for(claim)) or "finalizers"
+            what = f"ResourceClaim {name} is being deleted, and waits for {users}"
+            yield Finding(
+                Cause.CLAIM_DELETING, what, str(metadata(claim)["deletionTimestamp"]), users, "end, or let it go"
+            )
+        elif template and not claims.owned_by_pod(claim, case.pod):
+            what = f"ResourceClaim {name} was not made for this Pod: its owner is another object"
+            action = f"delete ResourceClaim {name}, or the Pod"
+            yield Finding(Cause.OWNER_MISMATCH, what, since, "the author of the Pod", action)
+    for claim in cluster.package(case.pod).claims:
+        known = cluster.get(RESOURCE_CLAIMS, key_of(claim).name, key_of(claim).namespace)
+        if claims.allocation(known or {}) is not None:
+            continue
+        for name in dict.fromkeys(claims.device_classes(claim)):
+            if cluster.get(DEVICE_CLASSES, name) is None and cluster.knows(DEVICE_CLASSES):
+                what = f"DeviceClass {name} does not exist; ResourceClaim {key_of(claim)} names it"
+                yield Finding(Cause.CLASS_MISSING, what, since, "who runs the devices", f"create DeviceClass {name}")
+
+
+def _not_generated(case: Case, what: str) -> Finding:
+    failed = case.event("FailedResourceClaimCreation")
+    why = f": {failed.get('note')}" if failed is not None else ""
+    return Finding(
+        Cause.CLAIM_NOT_GENERATED,
+        f"nobody has made {what}{why}",
+        case.created,
+        "kube-controller-manager, or Tollbar with `claims: Replace`",
+        "see whether its ResourceClaim controller runs, and what quota and admission say",
+    )
+
+
+def _full(case: Case) -> Iterator[Finding]:
+    for _, name in claims.resolved(case.pod):
+        claim = case.cluster.get(RESOURCE_CLAIMS, str(name), case.key.namespace)
+        reserved = claims.reserved_for(claim or {})
+        if (
+            claim is not None
+            and len(reserved) >= claims.RESERVED_FOR_MAX
+            and not claims.is_reserved_for(claim, case.pod)
+        ):
+            what = f"ResourceClaim {name} is reserved for {len(reserved)} consumers, and there may be no more"
+            action = "wait until one of them ends, or share the claim less"
+            yield Finding(Cause.RESERVATION_FULL, what, _since(case), "the author of the Pod", action)
+
+
+# The scheduler.
+
+
+def _since(case: Case) -> str:
+    """Since when the scheduler rejects the Pod, as far as its condition tells."""
+    found = conditions.of(case.pod, "PodScheduled")
+    if found.get("reason") == "Unschedulable":
+        return str(found.get("lastTransitionTime") or case.created)
+    return case.created
+
+
+def _fits(case: Case, attempt: Attempt) -> Finding:
+    condition = conditions.of(case.pod, "PodScheduled")
+    name = str(spec(case.pod).get("schedulerName") or "default-scheduler")
+    if condition.get("reason") == "Unschedulable" or case.age < _SETTLED:
+        said = f"; {name} said before: {condition.get('message')}" if condition.get("message") else ""
+        what = f"node {attempt.node_name} fits now{said}"
+        action = "nothing; if it lasts, compare with what the scheduler says"
+        return Finding(Cause.SCHEDULER_BEHIND, what, _since(case), f"the scheduler {name}", action)
+    what = f"node {attempt.node_name} fits, and no scheduler named {name} has looked at the Pod"
+    action = f"see whether {name} runs, or correct spec.schedulerName"
+    return Finding(Cause.NO_SCHEDULER, what, case.created, "who runs the schedulers", action)
