@@ -6,7 +6,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import admission, allocate, cel, claims, devices, report, ungate, wakeup
+from benchmarks import admission, allocate, cache, cel, claims, devices, report, ungate, wakeup
 from benchmarks.run import run
 from benchmarks.schedulerperf import command as schedulerperf
 from benchmarks.schedulerperf.report import section
@@ -22,6 +22,7 @@ WORKLOADS = {
         ungate.WORKLOAD,
         admission.WORKLOAD,
         wakeup.WORKLOAD,
+        cache.WORKLOAD,
         claims.WORKLOAD,
         cel.WORKLOAD,
         allocate.WORKLOAD,

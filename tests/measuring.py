@@ -34,5 +34,14 @@ def measure(program: Program, inputs: Mapping[str, Any]) -> Measured:
 
 def most_memory(pid: int) -> int:
     """The largest resident set of a process so far, in bytes (proc_pid_status(5))."""
+    return _status(pid, "VmHWM")
+
+
+def memory(pid: int) -> int:
+    """The resident set of a process, in bytes (proc_pid_status(5))."""
+    return _status(pid, "VmRSS")
+
+
+def _status(pid: int, field: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
-    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith(field)).split()[1])

@@ -172,8 +172,10 @@ class Stack:
         served = [each for each in rendered if each["kind"] not in _RUNNING]
         self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(served))
 
-    def start(self, name: str, module: str, *, ready: bool = True, **overrides: object) -> Process:
-        """Run `python -m module` under the ServiceAccount of its Deployment."""
+    def start(
+        self, name: str, module: str, *, ready: bool = True, kubeconfig: Path | None = None, **overrides: object
+    ) -> Process:
+        """Run `python -m module`, under the ServiceAccount of its Deployment unless a kubeconfig is given."""
         probes, metrics = free_ports(2)
         account = "tollbar-webhook" if module == "webhooks" else "tollbar-controllers"
         settings: dict[str, object] = {
@@ -189,7 +191,7 @@ class Stack:
         }
         file = self.directory / f"{name}.yaml"
         file.write_text(config.dump(config.load(None, settings)))
-        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, account)
+        kubeconfig = kubeconfig or self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, account)
         argv = ["-m", module, "--config", str(file), "--kubeconfig", str(kubeconfig)]
         return self._spawn(name, argv, probes, metrics, ready=ready)
 

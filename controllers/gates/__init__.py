@@ -48,9 +48,10 @@ def _expose(manager: Manager, pods: Store, gatherer: Gatherer) -> None:
     metrics = manager.metrics
 
     def overdue_namespaces() -> int:
-        held = pods.by_index("gate", wellknown.GATE)
-        return len(overdue.namespaces(held, gatherer.gate_policy(), manager.clock.now()))
+        held_in = pods.values_of_index("held-in")
+        since = {namespace: map(pods.created, pods.keys_by_index("held-in", namespace)) for namespace in held_in}
+        return len(overdue.namespaces(since, gatherer.gate_policy(), manager.clock.now()))
 
-    metrics.gauge("tollbar_gated_pods").set_function(lambda: len(pods.by_index("gate", wellknown.GATE)))
+    metrics.gauge("tollbar_gated_pods").set_function(lambda: len(pods.keys_by_index("gate", wellknown.GATE)))
     metrics.gauge("tollbar_overdue_namespaces").set_function(overdue_namespaces)
     metrics.histogram("tollbar_gate_hold_seconds")

@@ -43,11 +43,11 @@ class PodsOf:
                 f"{wellknown.IMPLICIT_EXTENDED_RESOURCE_PREFIX}{name}",
                 claims.extended_resource_of(device_class),
             ):
-                yield from map(key_of, self.pods.by_index("extended-resource", resource))
+                yield from self.pods.keys_by_index("extended-resource", resource)
 
     def namespace(self, delta: Delta) -> Iterable[Key]:
         for namespace in delta.objects:
-            yield from map(key_of, self.pods.by_index("namespace", key_of(namespace).name))
+            yield from self.pods.keys_by_index("namespace", key_of(namespace).name)
 
     def rule(self, delta: Delta) -> Iterable[Key]:
         """Every Pod in the managed namespaces that the rule selects, or selected before the change.
@@ -55,8 +55,8 @@ class PodsOf:
         Pods of a namespace that is not in the cache yet are included.
         """
         wanted = [spec(rule).get("namespaceSelector") or {} for rule in delta.objects]
-        for pod in self.pods.values():
-            key = key_of(pod)
+        keys = self.pods.keys()
+        for key in keys:
             namespace = self.gatherer.lookup.namespace(key.namespace)
             if namespace is None or (
                 self.gatherer.is_managed(key.namespace)
@@ -67,10 +67,10 @@ class PodsOf:
     def gate(self, delta: Delta) -> Iterable[Key]:
         """A change of maxHold or onExpiry affects the Pods that are held now."""
         if any(spec(gate).get("gateName") == wellknown.GATE for gate in delta.objects):
-            yield from map(key_of, self.pods.by_index("gate", wellknown.GATE))
+            yield from self.pods.keys_by_index("gate", wellknown.GATE)
 
     def _with_claim(self, claim: Object) -> Iterable[Key]:
-        return map(key_of, self.pods.by_index("claim", key_of(claim)))
+        return self.pods.keys_by_index("claim", key_of(claim))
 
     def _with_template(self, template: Object) -> Iterable[Key]:
-        return map(key_of, self.pods.by_index("template", key_of(template)))
+        return self.pods.keys_by_index("template", key_of(template))

@@ -11,9 +11,8 @@ from tollbar import wellknown
 from tollbar.api.reasons import ReservedReason
 from tollbar.decide.claims import modes
 from tollbar.decide.claims.modes import ModeFacts
-from tollbar.model import claims, conditions, managers, pods, timestamps
-from tollbar.model.claims import Unresolved
-from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.model import claims, conditions, managers
+from tollbar.model.objects import Key, metadata
 from tollbar.runtime.caches import listed
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
@@ -119,16 +118,7 @@ def waiting(pending: Store, templates: Store, now: float) -> int:
 
     A Pod with a missing template does not count: kube-controller-manager cannot finish it either.
     """
-    return sum(1 for pod in pending.values() if _waits(pod, templates) and _age(pod, now) > WAITED)
-
-
-def _waits(pod: Object, templates: Store) -> bool:
-    missing = [reference for reference, name in claims.resolved(pod) if name is Unresolved.NOT_CREATED]
-    if not missing or pods.scheduling_group(pod) or pods.is_terminal(pod) or pods.is_deleting(pod):
-        return False
-    return all(Key(key_of(pod).namespace, str(each.get("resourceClaimTemplateName"))) in templates for each in missing)
-
-
-def _age(pod: Object, now: float) -> float:
-    created = metadata(pod).get("creationTimestamp")
-    return now - timestamps.parse(str(created)) if created else 0.0
+    waits: dict[bool, set[Key]] = {True: set(), False: set()}
+    for template in pending.values_of_index("ungenerated"):
+        waits[template in templates].update(pending.keys_by_index("ungenerated", template))
+    return sum(1 for key in waits[True] - waits[False] if now - pending.created(key) > WAITED)

@@ -1,6 +1,7 @@
 """Reconciles one SchedulingGate, once in a period: writes in its status how many Pods its gate holds, and emits Events
 about those that are overdue if the gate is somebody else's."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,6 +12,7 @@ from tollbar.decide.pods import events, overdue
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.decide.rules import gatestatus
 from tollbar.decide.rules.gatestatus import GateStatusFacts
+from tollbar.model import timestamps
 from tollbar.model.objects import Key, Object, spec
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.clock import Clock
@@ -67,7 +69,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
 def _tell(key: Key, gate: Object, held: Mapping[str, int], policy: GatePolicy, deps: Deps) -> None:
     """Emit an Event on each Pod that has become overdue since the last look; on the oldest ones if they are many.
 
-    The Pods are gone through only when there is one.
+    The Pods are gone through only when there is one, and only those are decoded.
     """
     after, until = deps.told.get(key, ""), overdue.latest(policy, deps.clock.now())
     deps.told[key] = max(after, until)
@@ -75,5 +77,9 @@ def _tell(key: Key, gate: Object, held: Mapping[str, int], policy: GatePolicy, d
         return
     name, owners = str(spec(gate).get("gateName")), spec(gate).get("owners") or ()
     event = events.others_gate_overdue(name, policy.max_hold, owners)
-    for pod in overdue.between(deps.pods.by_index("gate", name), after, until)[:TOLD_AT_ONCE]:
+    since, last = timestamps.parse(after) if after else -math.inf, timestamps.parse(until)
+    created = {key: deps.pods.created(key) for key in deps.pods.keys_by_index("gate", name)}
+    oldest = sorted((at, key) for key, at in created.items() if since < at <= last)[:TOLD_AT_ONCE]
+    told = [pod for _, key in oldest if (pod := deps.pods.get(key)) is not None]
+    for pod in overdue.between(told, after, until):
         deps.recorder.emit(pod, event)

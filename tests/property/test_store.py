@@ -2,21 +2,31 @@
 
 The server keeps objects, some of them inside the selector that the store's reflector uses; watch events are delivered
 late, answers to writes are assumed at any time, lists are taken and arrive later.  Changes are made in memory, too, and
-what was assumed is restored.
+what was assumed is restored.  Whether objects are packed makes no difference.
 """
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.runtime import packed as packing
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 
 NAMES = ("a", "b")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _decoded_anew() -> Iterator[None]:
+    """Nothing stays decoded: whatever is read of packed objects is another copy."""
+    with patch.object(packing, "RECENT_BYTES", 0):
+        yield
 
 
 def version_of(obj: Object) -> int:
@@ -67,9 +77,10 @@ class Server:
 class Follower:
     """A reflector without a network, a handler that folds what it hears, and answers not yet assumed."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, packed: bool) -> None:
         self.server = server
-        self.store = Store(resources.PODS, indexers={"value": lambda obj: [obj["value"]]})
+        alike = key_of if packed else None
+        self.store = Store(resources.PODS, indexers={"value": lambda obj: [obj["value"]]}, alike=alike)
         self.heard: dict[Key, Object] = {}
         self.answers: list[tuple[Object, bool]] = []
         """Each with whether it was the answer to a creation."""
@@ -193,9 +204,9 @@ def by_uid(objects: Any) -> dict[str, Object]:
 
 
 @settings(max_examples=300)
-@given(history=histories)
-def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...]]) -> None:
-    follower = Follower(Server())
+@given(history=histories, packed=st.booleans())
+def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...]], packed: bool) -> None:
+    follower = Follower(Server(), packed=packed)
     store = follower.store
     for step in history:
         play(follower, step)
@@ -210,10 +221,10 @@ def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...
 
 
 @settings(max_examples=300)
-@given(history=histories)
-def test_a_reader_never_sees_an_object_go_back_in_time(history: list[tuple[Any, ...]]) -> None:
+@given(history=histories, packed=st.booleans())
+def test_a_reader_never_sees_an_object_go_back_in_time(history: list[tuple[Any, ...]], packed: bool) -> None:
     """Unless somebody restores it."""
-    follower = Follower(Server())
+    follower = Follower(Server(), packed=packed)
     newest: dict[str, int] = {}
     for step in history:
         if step[0] == "restore" and (restored := follower.store.get(Key("n", step[1]))) is not None:
@@ -226,9 +237,9 @@ def test_a_reader_never_sees_an_object_go_back_in_time(history: list[tuple[Any, 
 
 
 @settings(max_examples=300)
-@given(history=histories)
-def test_what_is_restored_is_what_list_and_watch_showed_last(history: list[tuple[Any, ...]]) -> None:
-    follower = Follower(Server())
+@given(history=histories, packed=st.booleans())
+def test_what_is_restored_is_what_list_and_watch_showed_last(history: list[tuple[Any, ...]], packed: bool) -> None:
+    follower = Follower(Server(), packed=packed)
     for step in history:
         play(follower, step)
         if step[0] == "restore":

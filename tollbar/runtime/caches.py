@@ -10,7 +10,7 @@ stores stay as they are, and the age of the reflector grows.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -33,7 +33,8 @@ class Cached:
 
     `name` tells two stores of one resource apart.  The selectors and the namespace limit what the API server sends.
     `locate` finds the served version of a resource that has several.  `page` is how many objects are listed at once,
-    less for a kind whose objects anybody can make large: a page is in memory as a whole.
+    less for a kind whose objects anybody can make large: a page is in memory as a whole.  With `alike`, which
+    returns the same for objects that are much alike, they are kept as compressed text: for many that are rarely read.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Cached:
     namespace: str = ""
     locate: Callable[[ListerWatcher], Awaitable[Resource | None]] | None = None
     page: int = PAGE
+    alike: Callable[[Object], Hashable] | None = None
 
 
 async def listed(stores: Iterable[Store]) -> None:
@@ -66,7 +68,13 @@ class Caches:
         """The store for this declaration.  Two declarations of one name share a store that keeps what both need."""
         store = self._stores.get(cached.name)
         if store is None:
-            store = Store(cached.resource, project=cached.project, indexers=cached.indexers, accepts=cached.accepts)
+            store = Store(
+                cached.resource,
+                project=cached.project,
+                indexers=cached.indexers,
+                accepts=cached.accepts,
+                alike=cached.alike,
+            )
             self._declared[cached.name] = [cached]
             self._stores[cached.name] = store
         elif not any(cached is known for known in self._declared[cached.name]):

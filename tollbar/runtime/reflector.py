@@ -183,6 +183,7 @@ class Reflector:
     async def _list(self) -> bool:
         """One complete list into the store; False when the API is not served."""
         seen: set[Key] = set()
+        listed = 0
         token = ""
         while True:
             try:
@@ -191,12 +192,12 @@ class Reflector:
                 )
             except NotFound:
                 if await self._has_moved():
-                    seen, token = set(), ""
+                    seen, listed, token = set(), 0, ""
                     continue
                 await self._confirm_not_served()
                 return False
             self._heard = self._clock.monotonic()
-            await self._take(page, seen)
+            listed += await self._take(page, seen)
             meta = metadata(page)
             token = meta.get("continue") or ""
             if not token:
@@ -210,7 +211,7 @@ class Reflector:
         self.served = True
         self._not_found = 0
         self._relists.inc()
-        _log.info("listed", extra={"kind": self._resource.kind, "objects": len(seen)})
+        _log.info("listed", extra={"kind": self._resource.kind, "objects": listed})
         return True
 
     async def _has_moved(self) -> bool:
@@ -225,16 +226,21 @@ class Reflector:
             store.forget_assumed()
         return True
 
-    async def _take(self, page: Object, seen: set[Key]) -> None:
+    async def _take(self, page: Object, seen: set[Key]) -> int:
+        """Apply the objects of a page; how many there are.  Adds the keys of those that a store holds to `seen`."""
+        number = 0
         for number, obj in enumerate(page.get("items") or (), 1):
             # Items in lists of built-in kinds lack these two fields, objects in watch events have them.
             obj.setdefault("apiVersion", self._resource.api_version)
             obj.setdefault("kind", self._resource.kind)
-            seen.add(key_of(obj))
             for store in self._stores:
                 store.apply(obj, initial=True)
+            key = key_of(obj)
+            if any(key in store for store in self._stores):
+                seen.add(key)
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
+        return number
 
     async def _drop(self, store: Store, keys: list[Key]) -> None:
         for number, key in enumerate(keys, 1):

@@ -10,23 +10,26 @@ Invariants: stored objects are never mutated; events are applied in the order of
 newer than an assumed version; handlers are called once for each change, after store and indexes have it; an object of
 the same name with another uid is a deletion and an addition.
 
-Hazard: while its reflector is interrupted the store returns the last known state.
+Hazards: while its reflector is interrupted the store returns the last known state.  Where objects are packed
+(`tollbar.runtime.packed`), every object that is read is decoded: ask for keys where keys will do.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from tollbar.model import managers, resourceversion
 from tollbar.model.objects import STUB, Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime.packed import Packed, created_at
 from tollbar.runtime.sharing import Path, sharing
 from tollbar.runtime.source import Channel, Delta
 
 _MISSING: Final = object()
+_NO_KEYS: Final[dict[Key, None]] = {}
 _IDENTITY: Final = ("namespace", "name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
 Projection: TypeAlias = Callable[[Object], Object]
@@ -126,7 +129,8 @@ class Store:
     """Objects by key.
 
     `project` keeps of each object at least its identity and resourceVersion.  Only objects that `accepts` lets in are
-    stored; one that it no longer accepts is removed.
+    stored; one that it no longer accepts is removed.  With `alike` they are packed, and it is equal for those of which
+    the text is much alike.
     """
 
     def __init__(
@@ -136,6 +140,7 @@ class Store:
         project: Projection = drop_managed_fields,
         indexers: Mapping[str, Indexer] | None = None,
         accepts: Callable[[Object], bool] | None = None,
+        alike: Callable[[Object], Hashable] | None = None,
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()
@@ -144,7 +149,7 @@ class Store:
         self._project = project
         self._accepts = accepts
         self._indexers = dict(indexers or {})
-        self._objects: dict[Key, Object] = {}
+        self._objects: MutableMapping[Key, Object] = {} if alike is None else Packed(alike)
         self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in self._indexers}
         self._assumed: dict[Key, _Assumed] = {}
         self._changes: Channel[Delta] = Channel(resource.kind)
@@ -167,7 +172,20 @@ class Store:
 
     def by_index(self, name: str, value: Hashable) -> list[Object]:
         """The objects for which the indexer of this name yields the value.  KeyError for an unknown index."""
-        return [self._objects[key] for key in self._indexes[name].get(value, ())]
+        return [self._objects[key] for key in self.keys_by_index(name, value)]
+
+    def keys_by_index(self, name: str, value: Hashable) -> Set[Key]:
+        """Their keys.  Iterate over them without awaiting."""
+        return self._indexes[name].get(value, _NO_KEYS).keys()
+
+    def values_of_index(self, name: str) -> Set[Any]:
+        """What the indexer of this name yields for the stored objects.  Iterate over them without awaiting."""
+        return self._indexes[name].keys()
+
+    def created(self, key: Key) -> float:
+        """When the stored object was created, in epoch seconds; infinity where it does not say."""
+        objects = self._objects
+        return objects.created(key) if isinstance(objects, Packed) else created_at(objects[key])
 
     def widen(self, project: Projection, indexers: Mapping[str, Indexer]) -> None:
         """Also keep what this projection keeps, and add these indexes.
@@ -189,8 +207,8 @@ class Store:
 
     def replay(self, handler: Callable[[Delta], None]) -> None:
         """Call the handler with every stored object, as initial additions."""
-        for obj in self.values():
-            self._changes.call(handler, Delta(None, obj, initial=True))
+        for key in list(self._objects):
+            self._changes.call(handler, Delta(None, self._objects[key], initial=True))
 
     def apply(self, obj: Object, *, initial: bool = False) -> None:
         """Add or update an object from a list or a watch, unless it is not newer than an assumed version."""

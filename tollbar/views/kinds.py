@@ -20,7 +20,7 @@ MOST_BYTES: Final = 1024 * 1024
 """Of memory for a claim or a template.  All that the API server allows, 32 requests with eight alternatives each, with
 a selector of a hundred characters for each, takes less than half of it; what it stores may take ten times as much."""
 _PAGE: Final = 25
-"""Claims or templates that are listed at once: as large as the API server stores them, they take 40 MB."""
+"""Claims, templates or Pods that are listed at once: as large as the API server stores them, their text takes 40 MB."""
 
 _LONGEST_RECORD: Final = 2048
 """Bytes: some fifteen tolerations.  The Pod's author may write there what they like, up to 256 KiB."""
@@ -60,6 +60,13 @@ def _with_record(kept: Object, pod: Object, record: str) -> Object:
     return shared
 
 
+def alike(pod: Object) -> Hashable:
+    """Pods of one namespace that run the same images are mostly those of one workload."""
+    body = spec(pod)
+    containers = (*(body.get("initContainers") or ()), *(body.get("containers") or ()))
+    return key_of(pod).namespace, *(str(each.get("image")) for each in containers)
+
+
 def _is_pending(pod: Object) -> bool:
     return not pods.is_bound(pod)
 
@@ -88,6 +95,20 @@ def _extended_resources_of_pod(pod: Object) -> Iterable[str]:
 
 def _gates_of_pod(pod: Object) -> Iterable[str]:
     return set(pods.gate_names(pod))
+
+
+def _held_in(pod: Object) -> Iterable[str]:
+    if pods.is_gated(pod) and not pods.is_deleting(pod):
+        yield key_of(pod).namespace
+
+
+def _ungenerated(pod: Object) -> Iterable[Key]:
+    """The templates of claims that are yet to be generated, for a Pod for which somebody should generate them."""
+    if not pods.claim_references(pod) or pods.scheduling_group(pod) or pods.is_terminal(pod) or pods.is_deleting(pod):
+        return
+    for reference, name in claims.resolved(pod):
+        if name is claims.Unresolved.NOT_CREATED:
+            yield Key(key_of(pod).namespace, str(reference.get("resourceClaimTemplateName")))
 
 
 def _classes_of_claim(claim: Object) -> Iterable[str]:
@@ -149,11 +170,19 @@ PENDING_PODS: Final = Cached(
         "template": _if_gathered(_templates_of_pod),
         "extended-resource": _if_gathered(_extended_resources_of_pod),
         "gate": _gates_of_pod,
+        "held-in": _held_in,
+        "ungenerated": _if_gathered(_ungenerated),
     },
     accepts=_is_pending,
     field_selector="spec.nodeName=",
+    alike=alike,
+    page=_PAGE,
 )
-"""Whole Pods that have no node yet; a Pod that is bound leaves the store."""
+"""Whole Pods that have no node yet, packed; a Pod that is bound leaves the store.
+
+`held-in` is the namespace of Pods that Tollbar's gate holds and nobody deletes; `ungenerated` are the templates whose
+claims they wait for.
+"""
 
 CLAIM_CONSUMERS: Final = Cached(
     "claim consumers",

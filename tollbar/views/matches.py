@@ -6,26 +6,29 @@ because kube-scheduler was quicker, is kept as it was, so that what matched it i
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
 from typing import Final
 
 from tollbar.decide.rules.rule import Rule
 from tollbar.decide.rules.rulestatus import LastMatch
 from tollbar.model.objects import Key, Object, key_of
+from tollbar.runtime.packed import Packed
 from tollbar.runtime.source import Channel, Delta
 from tollbar.runtime.store import Store
+from tollbar.views import kinds
 
 KEPT: Final = 1_000
-"""Pods that are kept after they have left, at most: a standby decides about none of them."""
+"""Pods that are kept after they have left, at most, since a standby decides about none of them; and combinations of
+rules."""
 
 
 @dataclass(slots=True)
 class _Pod:
-    """Names of the rules that match now, and all rules that have matched, by name, as they were when they did."""
+    """The rules that match now, and all that have matched, each name once, as they were when they did."""
 
-    matching: frozenset[str] = frozenset()
-    matched: dict[str, Rule] = field(default_factory=dict)
+    matching: tuple[Rule, ...] = ()
+    matched: tuple[Rule, ...] = ()
 
 
 class Matches:
@@ -35,9 +38,11 @@ class Matches:
         self.changes: Channel[Key] = Channel("matches")
         self._store = pods
         self._pods: dict[Key, _Pod] = {}
-        self._departed: dict[Key, Object] = {}
+        self._departed = Packed(kinds.alike)
         self._complete = False
         self._counts: Counter[str] = Counter()
+        self._combinations: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+        """Of rules, by their names: most Pods are matched by the same few."""
         self._last: dict[str, tuple[Rule, LastMatch]] = {}
         pods.subscribe(self._on_delta)
 
@@ -71,23 +76,36 @@ class Matches:
         restarted = not self.complete
         counted = pod in self._store
         found = self._pods.setdefault(pod, _Pod()) if counted else _Pod()
-        matching = {rule.name: rule for rule in rules}
-        news = [rule for name, rule in matching.items() if found.matched.get(name) is not rule]
+        matching, known = self._once(rules), {id(rule) for rule in found.matched}
+        news = [rule for rule in matching if id(rule) not in known]
         for rule in news:
-            found.matched[rule.name] = rule
             self._last[rule.name] = rule, LastMatch(pod, now, restarted)
-        before, found.matching = found.matching, frozenset(matching) if counted else frozenset()
-        self._count(before, found.matching, {rule.name for rule in news})
+        if news:
+            found.matched = self._once((*found.matched, *news))
+        before, found.matching = found.matching, matching if counted else ()
+        self._count(_names(before), _names(found.matching), _names(news))
         self._note_completeness()
         return news
+
+    def _once(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+        """These rules, of one name the last, as a tuple that equal combinations share."""
+        by_name = {rule.name: rule for rule in rules}
+        names = tuple(by_name)
+        known = self._combinations.get(names, ())
+        if len(known) == len(names) and all(rule is by_name[rule.name] for rule in known):
+            return known
+        if len(self._combinations) >= KEPT:
+            self._combinations.clear()
+        self._combinations[names] = combination = tuple(by_name.values())
+        return combination
 
     def _note_completeness(self) -> None:
         self._complete = self._complete or len(self._pods) == len(self._store)
 
-    def _count(self, before: frozenset[str], after: frozenset[str], news: Iterable[str] = ()) -> None:
+    def _count(self, before: Set[str], after: Set[str], news: Iterable[str] = ()) -> None:
         self._counts.update(after - before)
         self._counts.subtract(before - after)
-        for rule in (before ^ after).union(news):
+        for rule in {*(before ^ after), *news}:
             self.changes.send(Key("", rule))
 
     def _on_delta(self, delta: Delta) -> None:
@@ -95,8 +113,12 @@ class Matches:
             key = key_of(delta.old)
             gone = self._pods.pop(key, None)
             if gone is not None:
-                self._count(gone.matching, frozenset())
+                self._count(_names(gone.matching), frozenset())
                 return
             self._departed[key] = delta.old
             if len(self._departed) > KEPT:
                 del self._departed[next(iter(self._departed))]
+
+
+def _names(rules: Iterable[Rule]) -> frozenset[str]:
+    return frozenset(rule.name for rule in rules)

@@ -142,6 +142,15 @@ INDEXED: dict[str, tuple[Cached, str, Any, list[Any]]] = {
     "a Pod whose package is too large not by its claims": (kinds.PENDING_PODS, "claim", LARGE, []),
     "nor by its templates": (kinds.PENDING_PODS, "template", LARGE, []),
     "nor by its extended resources": (kinds.PENDING_PODS, "extended-resource", LARGE, []),
+    "a Pod that is held by its namespace": (kinds.PENDING_PODS, "held-in", pod().gated(), ["ml"]),
+    "unless it is being deleted": (kinds.PENDING_PODS, "held-in", pod().gated().deleting(), []),
+    "or held by another gate": (kinds.PENDING_PODS, "held-in", pod().gated("example.com/wait"), []),
+    "a Pod by the templates of claims that nobody has generated": (
+        kinds.PENDING_PODS,
+        "ungenerated",
+        SMALL.templates("u").claims("c"),
+        [Key("ml", "u")],
+    ),
     "but by its gate": (kinds.PENDING_PODS, "gate", LARGE, ["tollbar.dev/tolerations"]),
     "and its claims have it as a user": (
         kinds.CLAIM_CONSUMERS,

@@ -225,7 +225,7 @@ class SimulatedCluster:
     def _is_settled(self) -> bool:
         policy = self.gatherer.gate_policy()
         will_expire = policy.release_on_expiry and policy.max_hold is not None
-        is_held = will_expire and bool(self._pending.by_index("gate", wellknown.GATE))
+        is_held = will_expire and bool(self._pending.keys_by_index("gate", wellknown.GATE))
         return self._scheduler.is_idle and not self.api.terminating and not is_held
 
     def _on_change(self, kind: str, old: Object | None, new: Object | None) -> None:

@@ -1,17 +1,20 @@
-"""Which Pods carry a gate for longer than its SchedulingGate allows.
+"""Which Pods carry a gate for longer than its SchedulingGate allows."""
 
-Times are compared as the API writes them: in order as texts, too, and parsing them costs more.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.model import pods, timestamps
-from tollbar.model.objects import Object, key_of, metadata
+from tollbar.model.objects import Object, metadata
+
+N = TypeVar("N", bound=Hashable)
 
 
 def latest(policy: GatePolicy, now: float) -> str:
-    """The creation of the youngest Pods that are overdue at `now` (epoch seconds); before all times without a limit."""
+    """The creation of the youngest Pods that are overdue at `now` (epoch seconds); before all times without a limit.
+
+    As the API writes it: times are in order as texts, too, and parsing them costs more.
+    """
     return "" if policy.max_hold is None else timestamps.time(now - policy.max_hold)
 
 
@@ -27,11 +30,13 @@ def between(held: Iterable[Object], after: str, until: str) -> list[Object]:
     return sorted(found, key=lambda pod: str(metadata(pod)["creationTimestamp"]))
 
 
-def namespaces(held: Iterable[Object], policy: GatePolicy, now: float) -> set[str]:
-    """The namespaces of the Pods that should have been released by `now` (epoch seconds).
+def namespaces(held_since: Mapping[N, Iterable[float]], policy: GatePolicy, now: float) -> set[N]:
+    """The namespaces with a Pod that should have been released by `now`.
 
-    None where the policy sets no limit or leaves overdue Pods held.  Pods that are being deleted are not released.
+    `held_since` is by namespace when its held Pods were created, in epoch seconds as `now`, without those that are
+    being deleted, which are not released.  None where the policy sets no limit or leaves overdue Pods held.
     """
-    if not policy.release_on_expiry:
+    if policy.max_hold is None or not policy.release_on_expiry:
         return set()
-    return {key_of(pod).namespace for pod in between(held, "", latest(policy, now))}
+    until = now - policy.max_hold
+    return {namespace for namespace, since in held_since.items() if any(each <= until for each in since)}

@@ -1,29 +1,26 @@
 """The namespaces whose Pods should have been released."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
-from builders import CREATED, pod
 
 from tollbar.decide.pods import overdue
 from tollbar.decide.pods.scope import GatePolicy
-from tollbar.model.objects import Object
 
 MINUTE = GatePolicy(max_hold=60)
-CASES: dict[str, tuple[list[Object], GatePolicy, float, set[str]]] = {
-    "no Pod is held": ([], MINUTE, 60, set()),
-    "a Pod may be held for longer": ([pod("a", "one")], MINUTE, 59, set()),
-    "a Pod has been held for maxHold": ([pod("a", "one")], MINUTE, 60, {"one"}),
-    "many Pods of a namespace count once": (
-        [pod("a", "one"), pod("b", "one"), pod("c", "two")],
-        MINUTE,
-        60,
-        {"one", "two"},
-    ),
-    "a Pod that is being deleted": ([pod("a", "one").deleting()], MINUTE, 60, set()),
-    "Pods that may be held without end": ([pod("a", "one")], GatePolicy(max_hold=None), 1e9, set()),
-    "overdue Pods are only reported": ([pod("a", "one")], GatePolicy(60, release_on_expiry=False), 1e9, set()),
+CASES: dict[str, tuple[Mapping[str, Sequence[float]], GatePolicy, float, set[str]]] = {
+    "no Pod is held": ({}, MINUTE, 60, set()),
+    "a Pod may be held for longer": ({"one": [0]}, MINUTE, 59.9, set()),
+    "a Pod has been held for maxHold": ({"one": [0]}, MINUTE, 60, {"one"}),
+    "many Pods of a namespace count once": ({"one": [0, 0], "two": [0], "three": [30]}, MINUTE, 60, {"one", "two"}),
+    "one Pod of many": ({"one": [30, 0, 40]}, MINUTE, 60, {"one"}),
+    "Pods that may be held without end": ({"one": [0]}, GatePolicy(max_hold=None), 1e9, set()),
+    "overdue Pods are only reported": ({"one": [0]}, GatePolicy(60, release_on_expiry=False), 1e9, set()),
 }
 
 
-@pytest.mark.parametrize(("held", "policy", "age", "want"), CASES.values(), ids=CASES)
-def test_overdue_namespaces(held: list[Object], policy: GatePolicy, age: float, want: set[str]) -> None:
-    assert overdue.namespaces(held, policy, CREATED + age) == want
+@pytest.mark.parametrize(("since", "policy", "now", "want"), CASES.values(), ids=CASES)
+def test_overdue_namespaces(
+    since: Mapping[str, Sequence[float]], policy: GatePolicy, now: float, want: set[str]
+) -> None:
+    assert overdue.namespaces(since, policy, now) == want

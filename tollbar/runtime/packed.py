@@ -1,0 +1,131 @@
+"""Objects in a tenth of the memory that they take decoded, as compressed JSON that is decoded when it is read.
+
+Objects that are much alike, such as the Pods of one Deployment, take less again: the first of them, the model, is the
+dictionary with which the others are compressed (RFC 1950, deflateSetDictionary).
+
+Invariants: what is read equals what was stored; every read may be another copy, so identity means nothing; the model of
+a stored object lives as long as the object.
+
+Hazard: text that nothing compresses, such as certificates, takes its full length.
+"""
+
+import zlib
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import orjson
+
+from tollbar.model import timestamps
+from tollbar.model.objects import Key, Object, metadata
+
+WINDOW: Final = 1 << zlib.MAX_WBITS
+"""Bytes that deflate looks back.  Longer texts are no models, and are not compressed with one."""
+ALIKE: Final = 4
+"""An object that is compressed with its model to more than this part of its length becomes the model of its kind."""
+MODELS: Final = 1024
+"""So many are known; then it starts anew, so that what never comes again does not stay."""
+RECENT: Final = 64
+"""Objects that stay decoded beside their text, none longer than `RECENT_BYTES`: what was read is soon written."""
+RECENT_BYTES: Final = 16 * 1024
+_RAW: Final = -zlib.MAX_WBITS
+
+
+class _Text(NamedTuple):
+    """`created` in epoch seconds; `model` is another object's text, which is compressed without a model."""
+
+    compressed: bytes
+    model: bytes | None
+    created: float
+
+
+class Packed(MutableMapping[Key, Object]):
+    """Objects by key; `alike` returns the same for objects that are much alike.
+
+    Raises TypeError for an object that is nested more deeply than 254 levels, which Pods cannot be.
+    """
+
+    def __init__(self, alike: Callable[[Object], Hashable]) -> None:
+        self._alike = alike
+        self._texts: dict[Key, _Text] = {}
+        self._models: dict[Hashable, bytes] = {}
+        self._recent: dict[Key, Object] = {}
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._texts)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._texts
+
+    def __getitem__(self, key: Key) -> Object:
+        recent = self._recent.get(key)
+        if recent is not None:
+            return recent
+        packed = self._texts[key]
+        text = _inflated(packed.compressed, packed.model)
+        obj: Object = orjson.loads(text)
+        self._remember(key, obj, len(text))
+        return obj
+
+    def __setitem__(self, key: Key, obj: Object) -> None:
+        text = orjson.dumps(obj)
+        self._texts[key] = _Text(*self._compressed(text, obj), created_at(obj))
+        self._recent.pop(key, None)
+        self._remember(key, obj, len(text))
+
+    def __delitem__(self, key: Key) -> None:
+        del self._texts[key]
+        self._recent.pop(key, None)
+
+    def created(self, key: Key) -> float:
+        """As `created_at`, without decoding the object."""
+        return self._texts[key].created
+
+    def _compressed(self, text: bytes, obj: Object) -> tuple[bytes, bytes | None]:
+        """The compressed text, and the model with which it was compressed."""
+        if len(text) > WINDOW:
+            return _deflated(text), None
+        kind = self._alike(obj)
+        model = self._models.get(kind)
+        if model is not None:
+            compressed = _deflated(text, _dictionary(model))
+            if len(compressed) * ALIKE <= len(text):
+                return compressed, model
+        compressed = _deflated(text)
+        if len(self._models) >= MODELS:
+            self._models.clear()
+        self._models[kind] = compressed
+        return compressed, None
+
+    def _remember(self, key: Key, obj: Object, length: int) -> None:
+        if length > RECENT_BYTES:
+            return
+        if len(self._recent) >= RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._recent[key] = obj
+
+
+def created_at(obj: Object) -> float:
+    """When it was created, in epoch seconds; infinity where it does not say."""
+    created = metadata(obj).get("creationTimestamp")
+    return timestamps.parse(str(created)) if created else float("inf")
+
+
+def _deflated(text: bytes, dictionary: bytes = b"") -> bytes:
+    stream = zlib.compressobj(zlib.Z_BEST_SPEED, zlib.DEFLATED, _RAW, zdict=dictionary)
+    return stream.compress(text) + stream.flush()
+
+
+def _inflated(compressed: bytes, model: bytes | None) -> bytes:
+    if model is None:
+        return zlib.decompress(compressed, _RAW)
+    return zlib.decompressobj(_RAW, zdict=_dictionary(model)).decompress(compressed)
+
+
+@lru_cache(maxsize=64)
+def _dictionary(model: bytes) -> bytes:
+    """The text of a model, not decompressed anew for each object: those that are alike are read together."""
+    return zlib.decompress(model, _RAW)
