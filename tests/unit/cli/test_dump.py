@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 from builders import (
     Built,
     claim,
@@ -31,6 +32,7 @@ from tollbar.model.resources import Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden
 
+ROOT = Path(__file__).parents[3]
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 SECRET = "hunter2"
 
@@ -232,6 +234,20 @@ async def test_a_kind_that_may_not_be_read_is_named_and_the_others_are_there() -
     assert taken.unread == {"Node": "nodes is forbidden"}
     assert [obj["metadata"]["name"] for obj in taken.items] == [obj["metadata"]["name"] for obj in DUMP.items]
     assert all({"apiVersion", "kind"} < obj.keys() for obj in taken.items)
+
+
+def test_the_role_of_readers_lets_them_list_every_kind_and_no_secret() -> None:
+    roles = yaml.safe_load_all((ROOT / "manifests/base/rbac/users.yaml").read_text())
+    (rules,) = (role["rules"] for role in roles if role["metadata"]["name"] == "tollbar-explain")
+    granted = {
+        (group, resource)
+        for rule in rules
+        if "list" in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert {(kind.resource.group, kind.resource.plural) for kind in KINDS.values()} <= granted
+    assert granted.isdisjoint({("", "secrets"), ("", "configmaps")})
 
 
 def test_an_empty_directory_and_a_missing_file_are_said(tmp_path: Path) -> None:
