@@ -12,13 +12,11 @@ import asyncio
 import base64
 import binascii
 import re
-import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
 
@@ -26,6 +24,7 @@ from tollbar.api import webhooks
 from tollbar.cli import console
 from tollbar.cli.drain import is_ours
 from tollbar.model import jsonpatch, timestamps
+from tollbar.model.certificates import AUTHORITY_LIFETIME, LEAF_LIFETIME
 from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import SECRETS, WEBHOOK_CONFIGURATIONS, Resource
@@ -33,6 +32,9 @@ from tollbar.runtime import certs
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import NotFound
 from tollbar.runtime.retry import READ, WRITE
+
+Files: TypeAlias = Mapping[str, bytes]
+"""A certificate, its key and its CAs as PEM, by the names of their files."""
 
 SECRET: Final = f"{webhooks.SERVICE_NAME}-tls"
 _MANAGER: Final = "tollbar-certs"
@@ -77,18 +79,15 @@ def command(
     """
     if not applying and (directory is None or not hosts):
         raise click.UsageError("needs --dir and --host, or --apply")
-    with ExitStack() as stack:
-        where = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tollbar-certs-")))
-        if applying:
-            hosts, applied = console.run(_apply(cluster, where, hosts))
-        else:
-            make(where, hosts)
-            applied = []
-        expires = timestamps.time(certs.expiry(where / certs.TLS_CERT))
+    if applying:
+        hosts, files, applied = console.run(_apply(cluster, directory, hosts))
+    else:
+        files, applied = issued(directory, hosts), []
+    (certificate, *_) = certs.read_bundle(files[certs.TLS_CERT])
     data = {
         "directory": str(directory) if directory else None,
         "hosts": list(hosts),
-        "expires": expires,
+        "expires": timestamps.time(certificate.ends),
         "applied": applied,
     }
     row = {**data, "directory": directory or "-", "hosts": ",".join(hosts), "applied": len(applied)}
@@ -106,20 +105,37 @@ def make(directory: Path, hosts: Sequence[str]) -> bytes:
         raise click.ClickException(str(error)) from error
 
 
-async def _apply(cluster: console.Cluster, directory: Path, hosts: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The certificate's hosts and what was written."""
+def issued(directory: Path | None, hosts: Sequence[str]) -> Files:
+    """A certificate for these hosts, from the directory, where it is made if need be, or never written to a file."""
+    if directory is not None:
+        make(directory, hosts)
+        return {name: (directory / name).read_bytes() for name in (certs.TLS_CERT, certs.TLS_KEY, certs.CA_CERT)}
+    now = time.time()
+    authority = certs.new_authority(now, AUTHORITY_LIFETIME)
+    try:
+        leaf = certs.issue(authority, hosts, now, LEAF_LIFETIME)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    pems = {certs.TLS_CERT: leaf.pem, certs.TLS_KEY: leaf.key, certs.CA_CERT: authority.pem}
+    return {name: pem.encode() for name, pem in pems.items()}
+
+
+async def _apply(
+    cluster: console.Cluster, directory: Path | None, hosts: Sequence[str]
+) -> tuple[tuple[str, ...], Files, list[str]]:
+    """The certificate's hosts, the certificate, and what was written."""
     async with console.connected(cluster, "certs") as client:
         target = await find(client)
         names = tuple(dict.fromkeys((*hosts, *target.hosts)))
-        authority = await asyncio.to_thread(make, directory, names)
+        files = await asyncio.to_thread(issued, directory, names)
         applied = []
         for resource, found in target.configurations:
-            await WRITE(client.patch, resource, metadata(found)["name"], trusting(found, authority))
+            await WRITE(client.patch, resource, metadata(found)["name"], trusting(found, files[certs.CA_CERT]))
             applied.append(f"{resource.kind} {metadata(found)['name']}")
-        await _write_secret(client, target.namespace, directory)
+        await _write_secret(client, target.namespace, files)
         applied.append(f"Secret {target.namespace}/{SECRET}")
     console.say("the webhook reads its certificate again when the kubelet has updated the volume, within two minutes")
-    return names, applied
+    return names, files, applied
 
 
 async def find(client: Client) -> Target:
@@ -169,10 +185,7 @@ def _bundle(authority: bytes, before: str) -> bytes:
     return b"".join([authority, *kept])
 
 
-async def _write_secret(client: Client, namespace: str, directory: Path) -> None:
-    files = await asyncio.to_thread(
-        lambda: {name: (directory / name).read_bytes() for name in (certs.TLS_CERT, certs.TLS_KEY, certs.CA_CERT)}
-    )
+async def _write_secret(client: Client, namespace: str, files: Files) -> None:
     secret = {
         **SECRETS.type_meta,
         "metadata": {"name": SECRET, "namespace": namespace, "labels": {"app.kubernetes.io/name": "tollbar"}},

@@ -2,16 +2,18 @@
 
 import base64
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from tollbar.api import webhooks
 from tollbar.cli import main
-from tollbar.cli.certs import trusting
+from tollbar.cli.certs import issued, trusting
 
 
 def invoke(*arguments: str) -> tuple[int, str, str]:
@@ -37,6 +39,15 @@ def test_a_ca_and_a_leaf_for_every_host(tmp_path: Path) -> None:
         "applied": [],
     }
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["ca.crt", "ca.key", "tls.crt", "tls.key"]
+
+
+def test_without_a_directory_no_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    files = issued(None, ["webhook.ns.svc"])
+    leaf, authority = (x509.load_pem_x509_certificate(files[name]) for name in ("tls.crt", "ca.crt"))
+    key = serialization.load_pem_private_key(files["tls.key"], None)
+    leaf.verify_directly_issued_by(authority)
+    assert (files.keys(), key.public_key()) == ({"tls.crt", "tls.key", "ca.crt"}, leaf.public_key())
 
 
 def test_what_is_fresh_is_kept(tmp_path: Path) -> None:
