@@ -187,13 +187,13 @@ class _Checker:
         kind = self._kinds.get((obj["apiVersion"], obj["kind"]))
         if kind is None:
             return
-        status = obj.pop("status", None)
         try:
             decoding.check_types(kind, obj)
         except Refused as error:
             path = _FIELD.search(error.message)
             said = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
             raise _unreadable(located, below + path[1] if path else "", said.removeprefix("json: ")) from None
+        status = obj.pop("status", None)  # of a cluster, and perhaps of a newer one
         for unknown in decoding.drop_unknown(kind, obj):
             raise _unreadable(located, below + unknown, f'unknown field "{below}{unknown}"')
         kind.strategy.default(obj)

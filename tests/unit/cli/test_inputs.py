@@ -54,6 +54,10 @@ def read(text: str) -> list[Object]:
 
 READ: dict[str, tuple[str, list[str]]] = {
     "a Pod": (POD, ["Pod"]),
+    "a Node with a status that is newer": (
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {fashion: new}\n",
+        ["Node"],
+    ),
     "several documents": (f"{POD}---\n{DEPLOYMENT}", ["Pod", "Deployment"]),
     "what nobody asks for": (f"{POD}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\n", ["Pod"]),
     "a custom resource with its definition": (f"{DEFINITION}---\n{POD}", ["Pod"]),
@@ -113,6 +117,10 @@ WRONG: dict[str, tuple[str, str]] = {
     "a quantity that is none": (
         POD + "    resources: {requests: {cpu: much}}\n",
         'stdin:8: Pod web: spec.containers[0].resources.requests[cpu]: Invalid value: "much": must be a quantity',
+    ),
+    "the status of a Node": (
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus:\n  allocatable: []\n",
+        "stdin:5: Node n: cannot unmarshal array into field status.allocatable of type object",
     ),
     "the template of a workload": (
         DEPLOYMENT + "        ports: 80\n",
