@@ -1,6 +1,6 @@
 """Device selectors: each expression is compiled once, and asked once of each device content."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from tollbar import cel
@@ -24,6 +24,7 @@ class Selectors:
     """
 
     def __init__(self, engine: CelEngine | None = None) -> None:
+        _load_compiler()
         self._engine = engine or cel.engine()
         self._programs = cel.ProgramCache(self._compile)
         self._inputs = lru_cache(maxsize=_RECENT)(_inputs)
@@ -58,6 +59,12 @@ class Selectors:
             return self._engine.compile(expression, cel.DEVICE_ENV)
         except CelError as error:
             return error
+
+
+@cache
+def _load_compiler() -> None:
+    """Load what compiling needs, which takes more than a tenth of a second: not when the first claim is there."""
+    cel.engine().compile("true", cel.DEVICE_ENV)
 
 
 def _inputs(content: Content) -> cel.Inputs | CelError:

@@ -19,7 +19,8 @@ from devices import (
     selecting,
 )
 
-from tollbar.dra import AllocatedState, Allocator, Failed, Features, Inventory
+from tollbar.cel.syntax import parser
+from tollbar.dra import AllocatedState, Allocator, Failed, Features, Inventory, Selectors, selectors
 from tollbar.model.objects import Object
 
 THREE = [resource_slice("a", devices("d1", "d2", "d3"))]
@@ -539,14 +540,21 @@ def test_what_all_devices_are_is_counted_beyond_what_a_claim_can_get() -> None:
 
 def test_each_selector_is_compiled_in_a_piece_of_its_own() -> None:
     times = iter(range(10**9))
-    selectors = [each for number in range(20) for each in selecting(f"{number} == {number}")]
+    written = [each for number in range(20) for each in selecting(f"{number} == {number}")]
     allocator = Allocator(Inventory(THREE), AllocatedState(), {"gpu": device_class()}, clock=lambda: float(next(times)))
-    allocation = allocator.begin(node(), [claiming(exactly(selectors=selectors))])
+    allocation = allocator.begin(node(), [claiming(exactly(selectors=written))])
     pieces = 0
     while not allocation.run(0):
         pieces += 1
-    assert pieces > len(selectors)
+    assert pieces > len(written)
     assert isinstance(allocation.result, list)
+
+
+def test_the_first_selectors_load_the_compiler_and_not_the_first_claim() -> None:
+    selectors._load_compiler.cache_clear()
+    parser._grammar.cache_clear()
+    Selectors()
+    assert parser._grammar.cache_info().currsize == 1
 
 
 def test_one_allocator_answers_for_every_node_as_if_it_were_alone() -> None:
