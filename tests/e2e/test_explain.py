@@ -591,8 +591,14 @@ def test_a_quota_that_keeps_pods_from_being_made(plane: RealPlane, planted: Kube
     assert eventually(said, what="the quota is named").startswith("Error: there is no Pod web; ReplicaSet web-")
 
 
-def test_what_would_change_it_is_done_and_then_true(planted: Kubectl, explanations: dict[str, PodExplanation]) -> None:
+def test_what_would_change_it_is_done_and_then_true(
+    plane: RealPlane, planted: Kubectl, explanations: dict[str, PodExplanation]
+) -> None:
     """The last one: it ends the situations."""
+    command = [sys.executable, "-m", "tollbar.cli", "explain", "pod", "full", "-n", NS, "--watch"]
+    watching = subprocess.Popen([*command, "--kubeconfig", str(plane.kubeconfig)], stdout=subprocess.PIPE, text=True)
+    assert watching.stdout is not None
+    assert watching.stdout.readline().startswith(f"Pod {NS}/full: Pending")
     done = {name: each for name, each in PLANTED.items() if each.does is not None}
     for each in done.values():
         assert each.does is not None
@@ -613,3 +619,6 @@ def test_what_would_change_it_is_done_and_then_true(planted: Kubectl, explanatio
         if each.then
     }
     assert all(promised.values()), promised
+    answers, _ = watching.communicate(timeout=60)
+    last = f"Pod {NS}/full: "
+    assert (watching.returncode, " on node full, " in answers.rpartition(last)[2].partition("\n")[0]) == (0, True)

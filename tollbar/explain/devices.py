@@ -121,9 +121,11 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
     if not asked:
         yield Rejection(Cause.OTHER_PLUGIN, f"{group.on}: {group.plugin}: {group.reason}", "", "see the text")
     elif best and not best[0].short:
-        yield _rejection(Cause.CONSTRAINT, f"{_on(best)}: {_wanted(asked)}: enough devices are free, but not together")
+        yield _rejection(
+            Cause.CONSTRAINT, f"{_on(best, group)}: {_wanted(asked)}: enough devices are free, but not together"
+        )
     elif best and not (nearest < 0 and (incomplete or invalid)):
-        yield _short(cluster, best)
+        yield _short(cluster, best, group)
 
 
 def groups(cluster: Cluster, pod: Object, nodes: Sequence[str]) -> tuple[DeviceGroup, ...]:
@@ -191,13 +193,13 @@ def _stage(request: Request, devices: Sequence[Excluded]) -> int:
     return max((_STAGES.index(each.why) for each in devices if each.why is not Exclusion.FREE), default=-1)
 
 
-def _short(cluster: Cluster, nodes: Sequence[_OnNode]) -> Rejection:
+def _short(cluster: Cluster, nodes: Sequence[_OnNode], group: Group) -> Rejection:
     stage = nodes[0].stage
     request, _ = min(nodes[0].short, key=lambda pair: _stage(*pair))
     devices = {each.device: each for node in nodes for asked, found in node.short for each in found if asked is request}
     counts = Counter(each.why for each in devices.values())
     words = ", ".join(f"{counts[why]} {_WORDS[why]}" for why in reversed(_STAGES) if counts[why])
-    what = f"{_on(nodes)}: {_asks(request)}; {words or 'there are none'}"
+    what = f"{_on(nodes, group)}: {_asks(request)}; {words or 'there are none'}"
     cause = _CAUSES[_STAGES[stage]] if stage >= 0 else Cause.NO_DEVICES
     details = [each for each in devices.values() if each.why is _STAGES[stage]] if stage >= 0 else []
     if cause in (Cause.NO_DEVICE_MATCHES, Cause.DEVICE_TAINTED, Cause.COUNTERS_EXHAUSTED, Cause.CAPACITY_EXHAUSTED):
@@ -214,8 +216,10 @@ def _rejection(cause: Cause, what: str, changes: tuple[Change, ...] = ()) -> Rej
     return Rejection(cause, what, who, action, changes)
 
 
-def _on(nodes: Sequence[_OnNode]) -> str:
-    return named("node", [each.name for each in nodes])
+def _on(nodes: Sequence[_OnNode], group: Group) -> str:
+    """The Nodes, and of how many that were not all looked at."""
+    more = f", of {len(group.nodes)} of which {_NODES} were looked at" if len(group.nodes) > _NODES else ""
+    return f"{named('node', [each.name for each in nodes])}{more}"
 
 
 def _asks(request: Request) -> str:

@@ -1,0 +1,51 @@
+"""`tollbar explain`: mistakes in its arguments, and the forms of an answer."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from builders import CREATED, namespace
+from click.testing import CliRunner
+from situations import NOW, SITUATIONS
+
+from tollbar import cli
+from tollbar.cli.explain import show
+from tollbar.explain import pods, text
+from tollbar.offline import Cluster
+
+WRONG: Mapping[str, tuple[list[str], str]] = {
+    "no name": (["pod"], "Missing argument 'NAME'"),
+    "no name of an object": (["pod", "Web_1"], "'Web_1' is not the name of an object"),
+    "two names": (["claim", "a", "b"], "Got unexpected extra argument (b)"),
+    "no namespace": (["pod", "web", "-n", "a/b"], "'a/b' is not the name of an object"),
+    "a kind that is not known": (["gate", "web"], "No such command 'gate'"),
+    "a form that is not known": (["rule", "web", "-o", "xml"], "'xml' is not one of"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_mistake_is_told_and_the_exit_code_is_2(case: str) -> None:
+    arguments, said = WRONG[case]
+    done = CliRunner().invoke(cli.main, ["explain", *arguments])
+    last = done.stderr.splitlines()[-1]
+    assert (done.exit_code, done.stdout, last.startswith("Error: "), said in last) == (2, "", True, True), last
+
+
+def test_a_kubeconfig_that_is_none_is_one_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli.main, ["explain", "pod", "web", "--kubeconfig", str(tmp_path / "nothing")])
+    assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
+
+
+def test_the_forms_of_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    given = SITUATIONS["a rule in Audit"]()
+    cluster = Cluster([namespace(), *given.objects], now=NOW)
+    found = pods.explain(cluster, cluster.put(given.pod))
+    show(text.of_pod(found), text.data(found), "json")
+    as_json = json.loads(capsys.readouterr().out)
+    show(text.of_pod(found), text.data(found), "yaml")
+    assert yaml.safe_load(capsys.readouterr().out) == as_json
+    assert (as_json["age"], as_json["findings"][0]["cause"]) == (NOW - CREATED, "RuleInAudit")
+    show(text.of_pod(found), text.data(found), "table")
+    assert capsys.readouterr().out.startswith("Pod ml/web: Pending, 30s old\n\nWhy\n  RuleInAudit: node n1: taint")
