@@ -116,6 +116,9 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     "our gate is due, and a controller runs": lambda: Situation(
         [node("n1"), *GPU, rule(), lease(NOW), published("s", "d1")], claiming().gated(), Cause.RELEASE_DUE
     ),
+    "our gate is due, and the toleration comes with the release": lambda: Situation(
+        [TAINTED, *GPU, rule(), lease(NOW), published("s", "d1")], claiming().gated(), Cause.RELEASE_DUE
+    ),
     "a policy refuses the release": lambda: Situation(
         [node("n1"), *GPU, rule(), lease(NOW), published("s", "d1")],
         claiming().gated(),

@@ -11,7 +11,7 @@ from tollbar.decide.pods.package import Missing
 from tollbar.explain import remedies, sections
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
-from tollbar.explain.changes import with_spec
+from tollbar.explain.changes import with_spec, with_tolerations
 from tollbar.explain.values import (
     Finding,
     PodExplanation,
@@ -75,7 +75,7 @@ def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | Non
     if (over := _over(case)) is not None:
         return [over], [], None
     held = [*_our_gate(case), *_foreign_gates(case), *_not_ready(case), *_full(case)]
-    ungated = with_spec(case.pod, schedulingGates=None)
+    ungated = _ungated(case)
     attempt = case.cluster.scheduler.attempt(ungated, preempt=True)
     scheduling = sections.scheduling_of(case, ungated, attempt)
     released = list(_released(case))
@@ -89,6 +89,13 @@ def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | Non
     since = _since(case)
     rejected = [Finding(each.cause, each.what, since, each.who, each.action) for each in found]
     return [*held, *rejected], [*released, *tried], scheduling
+
+
+def _ungated(case: Case) -> Object:
+    """The Pod without gates, with the tolerations that it gets when ours comes off."""
+    due = case.cluster.gate_plan(case.pod).additions if pods.is_gated(case.pod) else ()
+    added = [toleration for addition in due for toleration in addition.tolerations]
+    return with_tolerations(with_spec(case.pod, schedulingGates=None), added)
 
 
 _UNREADY: Final = frozenset(

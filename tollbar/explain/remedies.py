@@ -20,7 +20,7 @@ from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.status import Status
 from tollbar.scheduler.plugins.pod_claims import NAME as DYNAMIC_RESOURCES
 
-NODE_AFFINITY: Final = "NodeAffinity"
+_NODE_AFFINITY: Final = "NodeAffinity"
 _ORDER: Final = tuple(Cause)
 _DEPTH: Final = 3
 """So many changes are combined at most."""
@@ -57,20 +57,26 @@ def rejections(cluster: Cluster, pod: Object, attempt: Attempt) -> list[Rejectio
     """What stands in the way on the Nodes, and what might help."""
     if isinstance(attempt.result, Status):
         return [_failure(cluster, attempt.result)]
-    found = [each for group in groups(cluster, attempt) for each in _of(cluster, pod, _asked_for(cluster, pod, group))]
+    found = [each for group in _asked_for(cluster, pod, groups(cluster, attempt)) for each in _of(cluster, pod, group)]
     choices = [each for each in found if each.is_choice]
     return [*(each for each in found if not each.is_choice), *choices]
 
 
-def _asked_for(cluster: Cluster, pod: Object, group: Group) -> Group:
-    """Those Nodes of the group that the Pod asks for; all of a group of Nodes that it does not ask for.
+def _asked_for(cluster: Cluster, pod: Object, given: Sequence[Group]) -> Iterator[Group]:
+    """The groups with those Nodes that the Pod asks for; all others are one group that NodeAffinity rejects.
 
     Taints and cordons are looked at before labels, also those of Nodes that the Pod does not want.
     """
-    asked = [name for name in group.nodes if nodes.is_asked_for(pod, cluster.get(NODES, name) or {})]
-    if asked or group.plugin == NODE_AFFINITY:
-        return Group(group.plugin, group.reasons, asked or group.nodes)
-    return Group(NODE_AFFINITY, group.reasons, group.nodes)
+    others = Group(_NODE_AFFINITY, ())
+    for group in given:
+        asked: list[str] = []
+        for name in group.nodes:
+            is_asked_for = nodes.is_asked_for(pod, cluster.get(NODES, name) or {})
+            (asked if is_asked_for else others.nodes).append(name)
+        if asked:
+            yield Group(group.plugin, group.reasons, asked)
+    if others.nodes:
+        yield others
 
 
 def _of(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
