@@ -10,14 +10,17 @@ from tollbar.model.objects import Key, Object, spec, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import Conflict, ServerError, Unreachable
-from tollbar.runtime.retry import READ, UNTIL_KNOWN
+from tollbar.runtime.retry import READ, REFUSED, UNTIL_KNOWN
 from tollbar.scheduler.cache.podinfo import PodInfo
 
 _RESOURCES: Final[Mapping[str, Resource]] = {each.kind: each for each in (resources.PODS, resources.RESOURCE_CLAIMS)}
 
 
 class ApiCalls:
-    """Implements `tollbar.scheduler.framework.handle.Calls`.  No write is repeated: the Pod is tried again instead."""
+    """Implements `tollbar.scheduler.framework.handle.Calls`.
+
+    No write is repeated, except one that the API server was too busy for: the Pod is tried again instead.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -32,17 +35,18 @@ class ApiCalls:
             "target": {"kind": "Node", "name": node_name},
         }
         try:
-            await self._client.raw("POST", resources.PODS.path(namespace, name, "binding"), orjson.dumps(body))
+            await REFUSED(self._client.raw, "POST", resources.PODS.path(namespace, name, "binding"), orjson.dumps(body))
         except (Unreachable, ServerError, Conflict):
             found: Object = await UNTIL_KNOWN(self._client.get, resources.PODS, name, namespace)
             if uid_of(found) != pod.uid or spec(found).get("nodeName") != node_name:
                 raise
 
     async def delete_pod(self, pod: PodInfo) -> None:
-        await self._client.delete(resources.PODS, pod.key.name, pod.key.namespace, uid=pod.uid)
+        await REFUSED(self._client.delete, resources.PODS, pod.key.name, pod.key.namespace, uid=pod.uid)
 
     async def patch_pod_status(self, pod: PodInfo, patch: Object) -> Object:
-        return await self._client.patch(
+        patched: Object = await REFUSED(
+            self._client.patch,
             resources.PODS,
             pod.key.name,
             patch,
@@ -50,16 +54,19 @@ class ApiCalls:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+        return patched
 
     async def get(self, kind: str, key: Key) -> Object:
         found: Object = await READ(self._client.get, _RESOURCES[kind], key.name, key.namespace)
         return found
 
     async def create(self, kind: str, obj: Object) -> Object:
-        return await self._client.create(_RESOURCES[kind], obj)
+        created: Object = await REFUSED(self._client.create, _RESOURCES[kind], obj)
+        return created
 
     async def update(self, kind: str, obj: Object, *, subresource: str = "") -> Object:
-        return await self._client.replace(_RESOURCES[kind], obj, subresource)
+        updated: Object = await REFUSED(self._client.replace, _RESOURCES[kind], obj, subresource)
+        return updated
 
     async def delete(self, kind: str, key: Key, *, uid: str = "") -> None:
-        await self._client.delete(_RESOURCES[kind], key.name, key.namespace, uid=uid)
+        await REFUSED(self._client.delete, _RESOURCES[kind], key.name, key.namespace, uid=uid)

@@ -91,6 +91,11 @@ class Claims:
         self._malformed = malformed
         self._moved = moved
         self._pending: dict[str, _Pending] = {}
+        self._overridden: dict[str, _Pending] = {}
+        """What is pending for claims to which somebody else has given another allocation.
+
+        It does not count, but would again if the other allocation were taken back.
+        """
         self._holders: dict[str, Holder] = {}
         self._by_device: dict[DeviceId, dict[str, Holder]] = {}
         """Who holds each device, by uid."""
@@ -145,7 +150,7 @@ class Claims:
                 return allocation
         allocation = claims.allocation(claim) or {}
         held = holdings(allocation)
-        if collisions := self._collisions(uid, held, self._overridden()):
+        if collisions := self._collisions(uid, held, self._besides()):
             taken = ", ".join(map(str, collisions))
             return Refused(f"ResourceClaim {key} cannot be allocated, others hold what it needs: {taken}", collisions)
         self._pending[uid] = _Pending(key, allocation, held)
@@ -240,15 +245,11 @@ class Claims:
                 found.append(Collision(device, tuple(others)))
         return tuple(found)
 
-    def _overridden(self) -> list[tuple[Holder, Holding]]:
-        """What is pending for claims to which somebody else has given another allocation.
-
-        It does not count, but would again if the other allocation were taken back.
-        """
+    def _besides(self) -> list[tuple[Holder, Holding]]:
+        """What is overridden."""
         return [
             (Holder(uid, each.claim, each.allocation, each.held), holding)
-            for uid, each in self._pending.items()
-            if each.held != self._holders[uid].held
+            for uid, each in self._overridden.items()
             for holding in each.held
         ]
 
@@ -258,7 +259,15 @@ class Claims:
 
     def _settle(self, key: Key, uid: str) -> None:
         """Count what counts for this claim now instead of what counted before."""
-        cached, pending = self._store.get(key), self._pending.get(uid)
+        pending = self._pending.get(uid)
+        self._count(key, uid, pending)
+        if pending is not None and pending.held != self._holders[uid].held:
+            self._overridden[uid] = pending
+        else:
+            self._overridden.pop(uid, None)
+
+    def _count(self, key: Key, uid: str, pending: _Pending | None) -> None:
+        cached = self._store.get(key)
         allocation = claims.allocation(cached) if cached is not None and uid_of(cached) == uid else None
         if allocation is None and pending is not None:
             allocation = pending.allocation

@@ -430,6 +430,7 @@ class Client:
         error = error_from_answer(answer.status, answer.body, method=method, retry_after=asked)
         if isinstance(error, TooManyRequests) and asked is not None and not error.by_disruption_budget:
             self._pause.extend(min(asked, LONGEST_PAUSE))
+            self._slots.refused()
         if isinstance(error, Unauthorized):
             self._access.reload_soon()
         if answer.status >= 500 and self._outage is not None:

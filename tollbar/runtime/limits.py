@@ -10,8 +10,10 @@ from tollbar.runtime.clock import Clock
 
 FEW: Final = 64
 """Calls that may be under way at one time before any has to wait."""
-LOOK_EVERY: Final = 0.25
+LOOK_EVERY: Final = 1.0
 """Seconds between two looks at whether more are needed."""
+HANGING: Final = 4
+"""Calls hang if of so many of them fewer than one has ended since the last look."""
 
 
 class TokenBucket:
@@ -54,16 +56,19 @@ class Pause:
 class Slots:
     """At most `limit` calls under way at one time, and no more than it takes.
 
-    Each needs a connection of its own, whose TLS handshake costs the CPU of ten calls.  So a burst begins with FEW, and
-    the others wait.  While calls wait, twice as many may be under way as soon as a call takes longer than LOOK_EVERY on
-    average, so that calls that hang hold up no others.
+    Each needs a connection of its own, whose TLS handshake costs the CPU of many calls.  So a burst begins with FEW,
+    and the others wait.  While calls wait, twice as many may be under way as soon as those that are hang, so that they
+    hold up no others.  A server that is only slow does not get more: it would be slower still, and in the end refuse
+    them.
     """
 
     def __init__(self, limit: int) -> None:
         self.open = min(FEW, limit)
-        """How many calls may be under way now.  It only grows: connections that are not used any more are closed."""
+        """How many calls may be under way now."""
         self._limit = limit
         self._free = asyncio.Semaphore(self.open)
+        self._too_many = 0
+        """So many calls that are under way have to end before the next one begins."""
         self._ended = 0
         self._waiting = 0
         self._look: asyncio.TimerHandle | None = None
@@ -79,7 +84,16 @@ class Slots:
 
     async def __aexit__(self, *_: object) -> None:
         self._ended += 1
-        self._free.release()
+        if self._too_many:
+            self._too_many -= 1
+        else:
+            self._free.release()
+
+    def refused(self) -> None:
+        """The server is too busy: begin with FEW again."""
+        few = min(FEW, self._limit)
+        self._too_many += self.open - few
+        self.open = few
 
     def _look_later(self) -> None:
         self._ended = 0
@@ -89,9 +103,14 @@ class Slots:
         self._look = None
         if not self._waiting or self.open == self._limit:
             return
-        if self._ended < self.open:
-            more = min(self.open, self._limit - self.open)
-            self.open += more
-            for _ in range(more):
-                self._free.release()
+        if self._ended * HANGING < self.open:
+            self._open(min(self.open, self._limit - self.open))
         self._look_later()
+
+    def _open(self, more: int) -> None:
+        self.open += more
+        for _ in range(more):
+            if self._too_many:
+                self._too_many -= 1
+            else:
+                self._free.release()

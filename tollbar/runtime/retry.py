@@ -36,6 +36,10 @@ def _transient_and_safe(error: BaseException) -> bool:
     return _transient(error)
 
 
+def _refused(error: BaseException) -> bool:
+    return isinstance(error, TooManyRequests) and not error.by_disruption_budget
+
+
 def _wait(state: RetryCallState) -> float:
     """Seconds to wait: the server's Retry-After plus exponential jitter."""
     error = state.outcome.exception() if state.outcome else None
@@ -63,3 +67,8 @@ WRITE: Final = AsyncRetrying(
     retry=retry_if_exception(_transient_and_safe), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True
 )
 """For calls that change something."""
+
+REFUSED: Final = AsyncRetrying(
+    retry=retry_if_exception(_refused), wait=_wait, stop=stop_after_attempt(10), before_sleep=_report, reraise=True
+)
+"""For calls of which nothing is repeated but what the API server was too busy for (429), as often as client-go does."""

@@ -1,6 +1,6 @@
-"""The scheduler's calls: a binding whose answer does not say whether the Pod is bound."""
+"""The scheduler's calls: a binding whose answer does not say whether the Pod is bound, and a server that is busy."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[ApiError | None, list[ApiError | Object], ApiError | None
     "somebody else has bound it": (BOUND_ALREADY, [stored("m")], BOUND_ALREADY),
     "another Pod of its name is bound there": (LOST, [stored("n", "another")], LOST),
     "the Pod is gone": (LOST, [GONE], GONE),
-    "the server is busy": (BUSY, [], BUSY),
+    "the server is busy for a long time": (BUSY, [], BUSY),
     "nothing is answered for a long time": (LOST, [*[LOST, BROKEN, BUSY] * 10, stored("n")], None),
 }
 
@@ -64,3 +64,55 @@ async def test_whether_a_pod_is_bound(case: str) -> None:
     except ApiError as error:
         failure = error
     assert failure is expected
+
+
+CLAIM = {"metadata": {"name": "c", "namespace": "ml"}}
+WRITES: dict[str, Callable[[ApiCalls], Awaitable[Any]]] = {
+    "bind": lambda calls: calls.bind(POD, "n"),
+    "delete a Pod": lambda calls: calls.delete_pod(POD),
+    "patch the status of a Pod": lambda calls: calls.patch_pod_status(POD, {}),
+    "create": lambda calls: calls.create("ResourceClaim", CLAIM),
+    "update": lambda calls: calls.update("ResourceClaim", CLAIM, subresource="status"),
+    "delete": lambda calls: calls.delete("ResourceClaim", POD.key),
+}
+BUDGET = TooManyRequests(
+    429, "TooManyRequests", "not now", {"causes": [{"reason": "DisruptionBudget"}]}, retry_after=10.0
+)
+UNTIL = {
+    "a busy server does in the end what it has refused": ([BUSY, BUSY], 3, None),
+    "an error is not repeated: the write may have been done": ([BROKEN], 1, BROKEN),
+    "nor is a budget's refusal, which takes as long as it takes": ([BUDGET], 1, BUDGET),
+}
+
+
+class Refusing:
+    """Every call is answered with these errors first."""
+
+    def __init__(self, errors: Iterable[ApiError]) -> None:
+        self.calls = 0
+        self._errors = list(errors)
+
+    async def _call(self, *_: Any, **__: Any) -> Any:
+        self.calls += 1
+        if self._errors:
+            raise self._errors.pop(0)
+        return {}
+
+    raw = patch = create = replace = delete = _call
+
+    async def get(self, *_: Any) -> Object:
+        return stored()
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("until", UNTIL)
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_which_writes_are_repeated(write: Callable[[ApiCalls], Awaitable[Any]], until: str) -> None:
+    errors, calls, expected = UNTIL[until]
+    client: Any = Refusing(errors)
+    failure: ApiError | None = None
+    try:
+        await write(ApiCalls(client))
+    except ApiError as error:
+        failure = error
+    assert (client.calls, failure) == (calls, expected)
