@@ -64,7 +64,6 @@ def test_rights_of_the_processes() -> None:
         "tollbar-controllers": sorted(
             [
                 *watched,
-                "get core/pods",
                 "list core/pods",
                 "watch core/pods",
                 "patch core/pods",
@@ -98,6 +97,7 @@ def test_rights_for_reservations() -> None:
             "resource.k8s.io/resourceclaims": ["create", "patch"],
             "resource.k8s.io/resourceclaims/status": written,
             "resource.k8s.io/resourceclaims/binding": written,
+            "core/pods": ["get"],
             "tollbar.dev/workloadclaims": read,
             "tollbar.dev/workloadclaims/status": ["patch"],
         },
