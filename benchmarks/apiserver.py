@@ -6,7 +6,7 @@ version, discovery, lists page by page and watches in which nothing happens.  Ob
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import orjson
 from aiohttp import web
@@ -77,9 +77,11 @@ class Server:
         bookmark = {**resource.type_meta, "metadata": {"resourceVersion": _VERSION}}
         stream = web.StreamResponse(headers={"Content-Type": "application/json"})
         await stream.prepare(request)
-        while True:
-            await stream.write(orjson.dumps({"type": "BOOKMARK", "object": bookmark}) + b"\n")
-            await asyncio.sleep(_BOOKMARK_SECONDS)
+        with suppress(ConnectionResetError):  # the process has stopped
+            while True:
+                await stream.write(orjson.dumps({"type": "BOOKMARK", "object": bookmark}) + b"\n")
+                await asyncio.sleep(_BOOKMARK_SECONDS)
+        return stream
 
     def _review(self, review: Object) -> web.Response:
         """Of the user, of its rights; anything else that is created is answered as it came."""
