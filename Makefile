@@ -75,6 +75,8 @@ test-long: $(READY)
 	TOLLBAR_CLAIM_SCENARIOS=2000 $(BIN)/python -m pytest tests/parity
 	TOLLBAR_SCHEDULED_PODS=2000 $(BIN)/python -m pytest tests/faults/test_scheduler.py
 	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 TOLLBAR_CEL_SECONDS=3600 $(BIN)/python -m pytest tests/cel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'
+	$(BIN)/python scripts/mutate.py
 	TOLLBAR_DRA_PROBLEMS=50000 $(BIN)/python -m pytest tests/dra
 	TOLLBAR_SCHEDULER_HISTORIES=20000 $(BIN)/python -m pytest --hypothesis-profile=random tests/property tests/unit
 	TOLLBAR_SCHEDULER=tollbar $(BIN)/python -m pytest -m real tests/e2e --ignore tests/e2e/test_demo.py

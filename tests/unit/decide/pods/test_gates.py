@@ -546,6 +546,38 @@ def test_once_done_nothing_is_left_to_do(given: Given) -> None:
     assert (after.patch, after.released, after.additions) == ((), False, ())
 
 
+EXPECTED = {
+    title: given
+    for title, (given, want) in TABLE.items()
+    if want.patch and "refusal" not in given.facts and not any(rule.reads_tolerations for rule in given.rules)
+}
+
+
+@pytest.mark.parametrize("given", EXPECTED.values(), ids=EXPECTED)
+def test_the_expected_pod_is_what_the_patch_leaves_but_for_the_record(given: Given) -> None:
+    plan = given.decide()
+    expected = gates.expected(given.gather(), plan)
+    patched = patching.apply(given.pod, plan.patch)
+    assert expected is not None
+    assert without_record(expected) == without_record(patched)
+
+
+def without_record(obj: Object) -> Object:
+    """Also without what is empty, which the API server leaves out."""
+    annotations = {k: v for k, v in obj["metadata"].get("annotations", {}).items() if k != "tollbar.dev/tolerations"}
+    meta = {**obj["metadata"], "annotations": annotations}
+    return {**obj, "metadata": meta, "spec": {k: v for k, v in obj["spec"].items() if v != []}}
+
+
+def test_there_is_no_expected_pod_without_a_patch() -> None:
+    given = Given(HELD, cluster=EMPTY)
+    assert gates.expected(given.gather(), given.decide()) is None
+
+
+def test_a_pod_that_does_not_say_when_it_was_created_has_just_been() -> None:
+    assert Given(HELD.but("metadata.creationTimestamp", None), cluster=EMPTY).decide().outcome == RetryAfter(2.0)
+
+
 def test_what_a_rule_adds_for_the_tolerations_of_another_one_comes_after_the_release() -> None:
     given = Given(HELD, (CHAINED, GPU))
     plan = given.decide()
