@@ -26,6 +26,7 @@ EVICTIONS = ROOT / "manifests/components/evict-unjustified/rights.yaml"
 SECRET = ("secret", "tollbar-webhook-ca", "-n", SYSTEM_NAMESPACE)
 LEASE = ("lease", "tollbar-controllers", "-n", SYSTEM_NAMESPACE)
 SOON: dict[str, object] = {"certificates__prePublication": "3s"}
+RENEWAL = "update leases.coordination.k8s.io tollbar-controllers"
 BINDING = {f"{verb} resourceclaims/binding.resource.k8s.io" for verb in ("patch", "update")}
 """Never a request of its own: the API server asks for it when a status is written that reserves or allocates."""
 WORKLOADS = (
@@ -72,13 +73,14 @@ def test_tolerations_only(cluster: Cluster, stack: Stack, own_plane: RealPlane) 
     stack.controllers(leaderElection__enabled=True, claims="Disabled", **SOON)
     release(cluster)
     certify(stack)
+    eventually(lambda: RENEWAL in map(str, used_since(own_plane, since, CONTROLLERS)), what="the lease is renewed")
     uses, grants = (
         used_since(own_plane, since, CONTROLLERS),
         granted(manifests(stack, "minimal"), "tollbar-controllers"),
     )
-    assert (missing(grants, uses), unused(grants, uses)) == (set(), set())
     stack.unregister()
     stack.register()
+    assert (missing(grants, uses), unused(grants, uses)) == (set(), set())
 
 
 def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_plane: RealPlane) -> None:
@@ -96,7 +98,7 @@ def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_pla
     look_up(cluster)
     certify(stack)
     eventually(second.is_ready, what="the second webhook has a certificate")
-    look_ups = {f"watch {kind}" for kind in WORKLOADS}
+    look_ups = {RENEWAL, *(f"watch {kind}" for kind in WORKLOADS)}
     eventually(lambda: look_ups <= {str(use) for use in used_since(own_plane, since, CONTROLLERS)}, what="looked up")
     uses, asked = (used_since(own_plane, since, user) for user in (CONTROLLERS, WEBHOOK))
     everything = manifests(stack, "default", EVICTIONS)
