@@ -6,6 +6,7 @@ It lists what the decisions read, with read-only permissions (ClusterRole `tollb
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import click
@@ -17,7 +18,7 @@ from tollbar.explain import objects, pods, text
 from tollbar.explain.values import PodExplanation
 from tollbar.model import names
 from tollbar.model.fields import printable
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, uid_of
 from tollbar.model.resources import EVENTS, PODS
 from tollbar.offline import loading
 from tollbar.runtime.client import Client
@@ -138,12 +139,18 @@ async def explained(client: Client, namespace: str, name: str) -> PodExplanation
     except NotFound as error:
         raise await _not_created(client, namespace, name, error) from error
     reading = Reading(client)
-    about = await reading.list(EVENTS, namespace, field_selector=f"regarding.name={name}")
+    selector = f"regarding.kind={PODS.kind},regarding.name={name}"
+    about = await reading.list(EVENTS, namespace, field_selector=selector, keep=partial(_regards, found))
     copy = await loading.load(client, namespace=namespace)
     if about is None:
         copy.unknown["Event"] = reading.unread[0]
     kept = copy.put({**PODS.type_meta, **found})
     return pods.explain(copy, kept, about or ())
+
+
+def _regards(pod: Object, event: Object) -> bool:
+    """Whether the Event is about this very Pod, and not about an earlier one of its name."""
+    return (event.get("regarding") or {}).get("uid") == uid_of(pod)
 
 
 async def _not_created(client: Client, namespace: str, name: str, error: ApiError) -> click.ClickException:

@@ -3,16 +3,19 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from builders import CREATED, namespace
+from builders import CREATED, namespace, pod
 from click.testing import CliRunner
 from situations import NOW, SITUATIONS
 
 from tollbar import cli
-from tollbar.cli.explain import show
+from tollbar.cli.explain import explained, show
 from tollbar.explain import pods, text
+from tollbar.model.objects import Object
+from tollbar.model.resources import EVENTS, PODS, Resource
 from tollbar.offline import Cluster
 
 WRONG: Mapping[str, tuple[list[str], str]] = {
@@ -49,3 +52,36 @@ def test_the_forms_of_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert (as_json["age"], as_json["findings"][0]["cause"]) == (NOW - CREATED, "RuleInAudit")
     show(text.of_pod(found), text.data(found), "table")
     assert capsys.readouterr().out.startswith("Pod ml/web: Pending, 30s old\n\nWhy\n  RuleInAudit: node n1: taint")
+
+
+def refused(uid: str) -> Object:
+    return {
+        "metadata": {"name": uid, "namespace": "ml", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "reason": "ReleaseRefused",
+        "note": "policy says no",
+        "regarding": {"kind": "Pod", "namespace": "ml", "name": "web", "uid": uid},
+    }
+
+
+class Api:
+    """Has one Pod that Tollbar's gate holds, and this Event."""
+
+    def __init__(self, event: Object) -> None:
+        self.held = pod("web").gated()
+        self.event = event
+
+    async def get(self, *_: Any) -> Object:
+        return self.held
+
+    async def list(self, resource: Resource, *_: Any, **__: Any) -> Object:
+        return {"metadata": {}, "items": {PODS: [self.held], EVENTS: [self.event]}.get(resource, [])}
+
+    async def served(self, _group_version: str) -> set[str]:
+        return set()
+
+
+@pytest.mark.parametrize(("uid", "is_cause"), [("uid-of-web", True), ("uid-of-an-earlier-one", False)])
+async def test_an_event_is_a_cause_if_it_is_about_this_very_pod(uid: str, is_cause: bool) -> None:
+    client: Any = Api(refused(uid))
+    causes = [each.cause for each in (await explained(client, "ml", "web")).findings]
+    assert ("ReleaseRefused" in causes) is is_cause, causes
