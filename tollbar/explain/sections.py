@@ -137,10 +137,9 @@ def rules_of(case: Case) -> Iterator[RuleVerdict]:
 
 def tolerations_of(pod: Object) -> Iterator[Toleration]:
     by = {
-        identity(each): f"rule {entry.get('rule')}, {_VIA.get(str(entry.get('via')), 'added')}"
+        identity(each): f"rule {entry['rule']}, {_VIA.get(entry['via'], 'added')}"
         for entry in tolerations.provenance_of(pod)
-        for each in entry.get("added") or ()
-        if isinstance(each, dict)
+        for each in entry["added"]
     }
     for each in pods.tolerations(pod):
         defaulted = each.get("key") in _DEFAULTED and each.get("tolerationSeconds") == 300

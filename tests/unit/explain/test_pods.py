@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from builders import namespace
+from builders import namespace, pod, toleration
 from situations import NOW, SITUATIONS, Situation
 
+from tollbar import wellknown
 from tollbar.explain import pods, text
 from tollbar.explain.causes import Cause
 from tollbar.explain.values import PodExplanation
@@ -58,3 +59,20 @@ def test_what_may_not_be_read_is_not_taken_for_missing(case: str) -> None:
     found = pods.explain(cluster, cluster.put(given.pod))
     assert (found.findings[0].cause, found.findings[0].what[: len(said)]) == (Cause.UNKNOWN, said)
     assert found.unknown == tuple(f"{kind}: forbidden" for kind in kinds)
+
+
+RECORDS: Mapping[str, tuple[str, str]] = {
+    "Tollbar's": ('[{"rule":"gpu","generation":1,"added":[ADDED],"via":"late"}]', "rule gpu, late"),
+    "additions that are a number": ('[{"added":5}]', "the Pod's own"),
+    "a toleration that is a number": ('[{"rule":"gpu","generation":1,"added":[5],"via":"late"}]', "the Pod's own"),
+    "a key that is a list": ('[{"rule":"gpu","generation":1,"added":[{"key":[]}],"via":"late"}]', "the Pod's own"),
+    "a via that is a list": ('[{"rule":"gpu","generation":1,"added":[ADDED],"via":[]}]', "the Pod's own"),
+}
+
+
+@pytest.mark.parametrize(("record", "origin"), RECORDS.values(), ids=RECORDS)
+def test_where_a_toleration_comes_from_by_a_record_of(record: str, origin: str) -> None:
+    added = toleration("example.com/gpu")
+    annotations = {wellknown.ANNOTATION_PROVENANCE: record.replace("ADDED", json.dumps(added))}
+    found = pods.explain(Cluster([namespace()], now=NOW), pod().tolerating(added).annotated(annotations))
+    assert [each.origin for each in found.tolerations] == [origin]

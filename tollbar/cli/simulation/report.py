@@ -91,9 +91,7 @@ def result(cluster: SimulatedCluster, story: Story, origin: str) -> Result:
         decision=plan.decision if plan is not None else "refused" if story.refused else "not asked",
         because=tuple(map(str, plan.because)) if plan is not None else (),
         warnings=plan.warnings if plan is not None else (),
-        added=tuple(
-            (texts.text(each), str(entry["rule"]), str(entry["via"])) for entry in entries for each in entry["added"]
-        ),
+        added=tuple((texts.text(each), entry["rule"], entry["via"]) for entry in entries for each in entry["added"]),
         released=story.released - story.created if story.released is not None else None,
         node="" if story.is_gone else spec(pod).get("nodeName") or "",
         bound=story.bound - story.created if story.bound is not None else None,

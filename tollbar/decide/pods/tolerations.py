@@ -15,7 +15,7 @@ from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Operation, Patch, pointer
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata, spec, uid_of
-from tollbar.model.tolerations import identity
+from tollbar.model.tolerations import identity, validate
 
 Via = Literal["admission", "gate", "late"]
 
@@ -123,12 +123,20 @@ def record(entries: Sequence[dict[str, Any]]) -> str:
 
 
 def provenance_of(pod: Object) -> list[dict[str, Any]]:
-    """The entries of the Pod's provenance record; empty when it has none or someone wrote something else there."""
+    """The entries of the Pod's provenance record that are as `entry` makes them: anybody may write anything there."""
     try:
         entries = json.loads(annotations_of(pod).get(wellknown.ANNOTATION_PROVENANCE) or "[]")
     except (ValueError, RecursionError):
         return []
-    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    return [each for each in entries if _is_entry(each)] if isinstance(entries, list) else []
+
+
+def _is_entry(found: Any) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("added"), list):
+        return False
+    types = {"rule": str, "generation": int, "via": str}
+    are_typed = all(isinstance(found.get(name), type_) for name, type_ in types.items())
+    return are_typed and not any(validate(each, path="") for each in found["added"])
 
 
 def without_recorded(pod: Object, added: Iterable[Object]) -> Object:

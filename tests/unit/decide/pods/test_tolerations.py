@@ -197,12 +197,26 @@ def test_patch(given: Patch, want: tuple[Object, ...]) -> None:
     assert given == want
 
 
+ENTRY = {"rule": "a", "generation": 1, "added": [{"key": "a.dev/x", "operator": "Exists"}], "via": "gate"}
+
+
+def recorded(*entries: Any) -> dict[str, str]:
+    return {"tollbar.dev/tolerations": json.dumps(entries)}
+
+
 RECORDS: dict[str, tuple[Any, list[Any]]] = {
     "none": ({}, []),
     "an empty text": ({"tollbar.dev/tolerations": ""}, []),
     "not JSON": ({"tollbar.dev/tolerations": "{"}, []),
     "not a list": ({"tollbar.dev/tolerations": "{}"}, []),
-    "entries that are none are left out": ({"tollbar.dev/tolerations": '[1,{"rule":"a"},null]'}, [{"rule": "a"}]),
+    "entries": (recorded(ENTRY, ENTRY), [ENTRY, ENTRY]),
+    "entries that are none": (recorded(1, None, {}, {"rule": "a"}, ENTRY), [ENTRY]),
+    "a rule that is a list": (recorded({**ENTRY, "rule": ["a"]}), []),
+    "no generation": (recorded({**ENTRY, "generation": None}), []),
+    "no via": (recorded({**ENTRY, "via": None}), []),
+    "tolerations that are no list": (recorded({**ENTRY, "added": 5}), []),
+    "a toleration that is a number": (recorded({"added": [5]}, {**ENTRY, "added": [5]}), []),
+    "a toleration that the API server refuses": (recorded({**ENTRY, "added": [{"key": []}]}), []),
     "nested beyond reason": ({"tollbar.dev/tolerations": "[" * 200_000}, []),
     "a number beyond reason": ({"tollbar.dev/tolerations": "[" + "9" * 10_000 + "]"}, []),
 }
