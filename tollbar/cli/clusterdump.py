@@ -8,6 +8,7 @@ directory have the same header.  Of a kind in `unread` nothing is known; any oth
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from errno import EEXIST
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,10 @@ import orjson
 
 from tollbar.cli.manifests import Unreadable
 from tollbar.cli.reduction import KINDS
+from tollbar.devplane.embedded import decoding
+from tollbar.devplane.embedded.kinds import Kinds
+from tollbar.devplane.embedded.shapes import Shape, whole
+from tollbar.model import timestamps
 from tollbar.model.fields import quoted
 from tollbar.model.objects import Object, key_of
 from tollbar.model.resources import NODES, PODS
@@ -26,6 +31,9 @@ from tollbar.scheduler.cache.podinfo import Shapes
 GROUP: Final = "dump.tollbar.dev"
 API_VERSION: Final = f"{GROUP}/v1"
 KIND: Final = "ClusterDump"
+_SHAPES: Final = {kind.resource.kind: kind.shape for kind in Kinds() if kind.resource.kind in KINDS}
+_ANY: Final = Shape(whole({}))
+"""That of kinds whose fields are not described here, their metadata apart."""
 _MODE: Final = 0o600
 """Names, labels and annotations of everything in the cluster are not for everybody on this machine."""
 
@@ -50,16 +58,26 @@ def in_order(items: Iterable[Object]) -> list[Object]:
 
 
 def write(dump: ClusterDump, target: Path) -> None:
-    """Write it to a file, or a file for each kind into a directory, whole or not at all.  Raises OSError."""
+    """Write it to a file, or a file for each kind into a directory, where it takes the place of another dump.
+
+    Nothing is replaced before all of it is written, and in a directory no file that is not a dump's.  Raises OSError.
+    """
     if not target.is_dir():
-        _replace(target, encoded(dump))
+        _write(target, encoded(dump)).replace(target)
         return
-    for each in target.glob("*.json"):
-        if each.stem in _stems():
-            each.unlink()
-    for kind, items in groupby(dump.items, key=lambda obj: str(obj["kind"])):
-        part = ClusterDump(dump.taken, list(items), dump.unread)
-        _replace(target / f"{KINDS[kind].resource.plural}.json", encoded(part))
+    there = {file for kind in KINDS.values() if (file := target / f"{kind.resource.plural}.json").exists()}
+    parts = {
+        target / f"{KINDS[kind].resource.plural}.json": ClusterDump(dump.taken, list(items), dump.unread)
+        for kind, items in groupby(dump.items, key=lambda obj: str(obj["kind"]))
+    }
+    dumps = {file for file in there if _is_of_dump(file)}
+    for file in sorted((there - dumps) & parts.keys()):
+        raise FileExistsError(EEXIST, f"{file.name} is there, and is not of a dump", str(file))
+    written = {file: _write(file, encoded(part)) for file, part in parts.items()}
+    for file, new in written.items():
+        new.replace(file)
+    for file in dumps - parts.keys():
+        file.unlink()
 
 
 def encoded(dump: ClusterDump) -> Iterator[bytes]:
@@ -98,14 +116,18 @@ def decoded(shown: str, text: bytes) -> ClusterDump:
     if found.get("apiVersion") != API_VERSION:
         version = quoted(found.get("apiVersion"))
         raise Unreadable(f"{shown}:1: a dump of the version {version}; this program reads {API_VERSION}")
-    items, unread = found.get("items"), found.get("unread") or {}
+    taken, items, unread = str(found.get("taken") or ""), found.get("items"), found.get("unread") or {}
+    try:
+        _ = timestamps.parse(taken) if taken else None
+    except ValueError:
+        raise Unreadable(f"{shown}:1: a dump is taken at a time of RFC 3339, not {quoted(taken)}") from None
     if not isinstance(items, list) or not isinstance(unread, dict):
         raise Unreadable(f"{shown}:1: a dump has a list of items, and what is unread by kind")
     shapes = Shapes()
     for number, item in enumerate(items):
         if problem := _problem(item, shapes):
             raise Unreadable(f"{shown}:{number + 2}: {problem}")
-    return ClusterDump(str(found.get("taken") or ""), items, {str(kind): str(why) for kind, why in unread.items()})
+    return ClusterDump(taken, items, {str(kind): str(why) for kind, why in unread.items()})
 
 
 def is_dump(text: bytes | str) -> bool:
@@ -123,6 +145,11 @@ def _problem(item: Any, shapes: Shapes) -> str:
         return f"a {kind} without metadata.name"
     if not all(isinstance(each, dict | None) for each in members):
         return f"spec and status of a {kind} are objects"
+    shape = _SHAPES.get(kind, _ANY)
+    for member, value in item.items():
+        child = shape.child(member)
+        if child is not None and (problem := decoding.mistyped(value, child, member)):
+            return f"{kind} {members[0]['name']} is not valid: {problem.removeprefix('json: ')}"
     try:
         if kind == PODS.kind:
             shapes.pod_info(podinfo.projected(item))
@@ -133,13 +160,14 @@ def _problem(item: Any, shapes: Shapes) -> str:
     return ""
 
 
-def _stems() -> set[str]:
-    return {kind.resource.plural for kind in KINDS.values()}
+def _is_of_dump(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return is_dump(opened.read(200))
 
 
-def _replace(target: Path, lines: Iterable[bytes]) -> None:
-    """As one change: who reads the file meanwhile sees the old one."""
+def _write(target: Path, lines: Iterable[bytes]) -> Path:
+    """Where it is to take the place of the target, as one change: who reads that meanwhile sees the old one."""
     new = target.with_name(f".{target.name}.new")
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as file:
         file.writelines(lines)
-    new.replace(target)
+    return new

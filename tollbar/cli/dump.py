@@ -76,8 +76,8 @@ def command(cluster: console.Cluster, target: Path) -> None:
 
     It has Nodes, Pods, ResourceClaims, ResourceSlices, rules and what else decisions about Pods read.  Secrets and
     ConfigMaps are not read.  The values of environment variables, commands, arguments and probes of containers,
-    attributes of CSI volumes, and the annotations in which `kubectl apply` keeps its last version are removed; labels,
-    names and all other annotations are there.  Rules in force that read what is removed are named.
+    attributes of CSI volumes, and the annotations in which `kubectl apply` and kapp keep what they last applied are
+    removed; labels, names and all other annotations are there.  Rules in force that read what is removed are named.
 
     In a directory every kind has a file of its own.  The exit code is 3 when a kind may not be read: the dump says so.
     """

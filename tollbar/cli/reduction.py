@@ -115,8 +115,10 @@ def _volume_of_cluster(volume: Object) -> Object:
 
 
 def _attachment(attachment: Object) -> Object:
-    status = _picked(attachment.get("status") or {}, ("attached",))
-    return {"metadata": _metadata(attachment), "spec": spec(attachment), "status": status}
+    body, status = dict(spec(attachment)), _picked(attachment.get("status") or {}, ("attached",))
+    if body.get("source"):
+        body["source"] = _dropped(body["source"], ("inlineVolumeSpec",))
+    return {"metadata": _metadata(attachment), "spec": body, "status": status}
 
 
 def _webhooks(configuration: Object) -> Object:
@@ -146,8 +148,12 @@ def _metadata(obj: Object) -> Object:
 
 
 def _is_applied(annotation: str) -> bool:
-    """Whether it holds the object as it was applied, environment variables and all, as `kubectl apply` keeps it."""
-    return "last-applied" in annotation or annotation.endswith("/applied")
+    """Whether it holds the object as it was applied, environment variables and all, as kubectl and kapp keep it."""
+    return (
+        "last-applied" in annotation
+        or annotation.endswith("/applied")
+        or annotation.startswith("kapp.k14s.io/original")
+    )
 
 
 def _picked(obj: Object, names: Iterable[str]) -> Object:

@@ -75,6 +75,13 @@ KEEPS_NO_SECRET: dict[str, Object] = {
         metadata={"name": "v"},
         spec={"template": pod().but("spec.containers", [container(command=[SECRET])])},
     ),
+    "attributes of a volume that is attached without a PersistentVolume": Built(
+        apiVersion="storage.k8s.io/v1",
+        kind="VolumeAttachment",
+        metadata={"name": "v"},
+        spec={"source": {"inlineVolumeSpec": {"csi": {"driver": "d", "volumeAttributes": {"key": SECRET}}}}},
+    ),
+    "what kapp applied": pod().annotated({"kapp.k14s.io/original": SECRET}),
     "network data of an allocated device": claim().but("status.devices", [{"device": "nic", "networkData": SECRET}]),
 }
 
@@ -159,12 +166,28 @@ def test_what_is_written_is_read(place: str, tmp_path: Path) -> None:
     assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_directory_has_nothing_of_an_older_dump(tmp_path: Path) -> None:
-    (tmp_path / "mine.json").write_text("{}")
+def test_a_directory_has_nothing_of_an_older_dump_and_keeps_what_is_not_of_one(tmp_path: Path) -> None:
+    for name in ("mine.json", "nodes.json"):
+        (tmp_path / name).write_text("{}")
     clusterdump.write(ClusterDump("", [scheduling_gate(), namespace()], {}), tmp_path)
     clusterdump.write(DUMP, tmp_path)
     assert not (tmp_path / "schedulinggates.json").exists()
-    assert (tmp_path / "mine.json").read_text() == "{}"
+    assert [(tmp_path / name).read_text() for name in ("mine.json", "nodes.json")] == ["{}", "{}"]
+
+
+def test_a_file_that_is_not_of_a_dump_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "pods.json").write_text("{}")
+    with pytest.raises(FileExistsError, match=r"pods\.json is there, and is not of a dump"):
+        clusterdump.write(DUMP, tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["pods.json"]
+
+
+def test_an_older_dump_is_whole_until_the_new_one_is_written(tmp_path: Path) -> None:
+    older = ClusterDump("", [namespace(), scheduling_gate()], {})
+    clusterdump.write(older, tmp_path)
+    with pytest.raises(TypeError):
+        clusterdump.write(ClusterDump("", [namespace(), {**pod(), "spec": object()}], {}), tmp_path)
+    assert clusterdump.read(tmp_path) == older
 
 
 def test_every_item_has_a_line() -> None:
@@ -198,11 +221,24 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "a Pod that no API server would store": (
         text(items=[{"kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [{"resources": 7}]}}]),
-        "FILE:2: Pod x is not valid: AttributeError(\"'int' object has no attribute 'get'\")",
+        "FILE:2: Pod x is not valid: cannot unmarshal number into field spec.containers[0].resources of type object",
     ),
     "a Node that no API server would store": (
         text(items=[{"kind": "Node", "metadata": {"name": "x"}, "spec": {"taints": 5}}]),
-        "FILE:2: Node x is not valid: TypeError(\"'int' object is not iterable\")",
+        "FILE:2: Node x is not valid: cannot unmarshal number into field spec.taints of type array",
+    ),
+    "a time that is none": (text(taken="nonsense"), 'FILE:1: a dump is taken at a time of RFC 3339, not "nonsense"'),
+    "a namespace that is a number": (
+        text(items=[{"kind": "ResourceClaim", "metadata": {"name": "x", "namespace": 7}}]),
+        "FILE:2: ResourceClaim x is not valid: cannot unmarshal number into field metadata.namespace of type string",
+    ),
+    "labels of a rule that are a text": (
+        text(items=[{"kind": "TolerationRule", "metadata": {"name": "x", "labels": "a"}}]),
+        "FILE:2: TolerationRule x is not valid: cannot unmarshal string into field metadata.labels of type object",
+    ),
+    "requests of a claim that are a text": (
+        text(items=[{"kind": "ResourceClaim", "metadata": {"name": "x"}, "spec": {"devices": {"requests": "x"}}}]),
+        "FILE:2: ResourceClaim x is not valid: cannot unmarshal string into field spec.devices.requests of type array",
     ),
 }
 
@@ -214,6 +250,12 @@ def test_what_is_no_dump_is_said_in_one_line(content: str, said: str, tmp_path: 
     with pytest.raises(Unreadable) as refused:
         clusterdump.read(file)
     assert str(refused.value).replace(str(file), "FILE") == said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_of_every_kind_is_read(kind: str) -> None:
+    item = {"kind": kind, "metadata": {"name": "x", "labels": {"a": "b"}}}
+    assert clusterdump.decoded("FILE", text(items=[item]).encode()).items == [item]
 
 
 class Api:

@@ -80,13 +80,13 @@ def check_types(kind: Kind, obj: Object) -> None:
     shape = kind.shape
     for member in obj if not kind.custom else ("metadata",):
         child = shape.child(member)
-        if child is not None and (problem := _mistyped(obj.get(member), child, member)):
+        if child is not None and (problem := mistyped(obj.get(member), child, member)):
             raise unreadable(kind, problem)
 
 
 def check_body(name: str, obj: Object) -> None:
     """Check the types of an object that is sent and never stored (`builtin.SENT`).  Raises Refused (400)."""
-    if problem := _mistyped(obj, shapes.described(*SENT[name], name), name):
+    if problem := mistyped(obj, shapes.described(*SENT[name], name), name):
         raise bad_request(f"the object provided is unrecognized: {problem}")
 
 
@@ -107,8 +107,8 @@ def unreadable(kind: Kind, why: str) -> Refused:
     return bad_request(f'{res.kind} in version "{res.version}" cannot be handled as a {res.kind}: {why}')
 
 
-def _mistyped(value: Any, shape: Shape, path: str) -> str:
-    """What is wrong with the first value of the wrong type; "" when nothing is."""
+def mistyped(value: Any, shape: Shape, path: str) -> str:
+    """What is wrong with the first value of the wrong type in what lies at this path; "" when nothing is."""
     if value is None or shape.type == "":
         return ""
     wanted = _TYPES[shape.type]
@@ -124,7 +124,7 @@ def _mistyped(value: Any, shape: Shape, path: str) -> str:
         children = ((each, shape.element, f"{path}[{index}]") for index, each in enumerate(value))
     else:
         return ""
-    return next((said for each, child, where in children if child and (said := _mistyped(each, child, where))), "")
+    return next((said for each, child, where in children if child and (said := mistyped(each, child, where))), "")
 
 
 def _prune(value: Any, shape: Shape, path: str, found: list[str]) -> None:
