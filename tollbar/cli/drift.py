@@ -21,16 +21,35 @@ from tollbar.cli import console, copies
 from tollbar.cli.manifests import Unreadable
 from tollbar.decide.pods import justification
 from tollbar.decide.pods.justification import Given, Standing
+from tollbar.decide.rules.rule import Rule
 from tollbar.model import pods, tolerations
-from tollbar.model.objects import Object, annotations_of, key_of, uid_of
-from tollbar.model.resources import PODS, TOLERATION_RULES
-from tollbar.offline import Cluster
+from tollbar.model.objects import Object, annotations_of, controller_of, key_of, metadata, uid_of
+from tollbar.model.resources import (
+    DEVICE_CLASSES,
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    TOLERATION_RULES,
+    Resource,
+)
+from tollbar.model.tolerations import identity
+from tollbar.offline import Cluster, loading
+from tollbar.runtime import pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.runtime.retry import READ
 
 FOUND: Final = 1
 _UNJUSTIFIED: Final = (Standing.RULE_CHANGED, Standing.UNTRUE)
+_ATTEMPTS: Final = 5
+"""For a Pod that changes while it is judged, by the scheduler's condition for instance."""
+_READ: Final = (TOLERATION_RULES, NAMESPACES, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS)
+"""What decides about a Pod."""
+_REPLACING: Final = frozenset(
+    {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("", "ReplicationController")}
+)
+"""Controllers, by group and kind, for which a Pod that is gone is no failure: they make another one in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +67,16 @@ class Drifted:
         return not pods.is_bound(self.pod)
 
     @property
+    def is_replaced(self) -> bool:
+        """Whether its controller makes another one when it is gone, and does nothing else, as a Job may that fails."""
+        owner = controller_of(self.pod) or {}
+        group = str(owner.get("apiVersion") or "").rpartition("/")[0]
+        return (group, owner.get("kind")) in _REPLACING
+
+    @property
     def may_be_deleted(self) -> bool:
-        """Whether it waits, and somebody makes another one."""
-        return self.is_pending and bool(self.owner) and not pods.is_daemon(self.pod)
+        """Whether it waits, and is replaced."""
+        return self.is_pending and self.is_replaced
 
     @property
     def action(self) -> str:
@@ -58,21 +84,44 @@ class Drifted:
         if self.may_be_deleted:
             return f"delete it: {self.owner} makes another one"
         if self.owner:
-            return f"restart {self.owner} when that suits, or evict the Pod"
+            return f"restart {self.owner} when that suits{', or evict the Pod' if self.is_replaced else ''}"
         return "delete it, and create it again: no controller does"
 
 
 def drifted(cluster: Cluster, namespace: str = "") -> Iterator[Drifted]:
     """The Pods of the copy, or of one namespace of it, in the order of their keys, that are not ending."""
-    ruleset = cluster.gatherer.ruleset
     for pod in cluster.objects(PODS):
-        is_wanted = namespace in ("", key_of(pod).namespace) and wellknown.ANNOTATION_PROVENANCE in annotations_of(pod)
-        if not is_wanted or pods.is_terminal(pod) or pods.is_deleting(pod):
-            continue
-        judged = justification.judge(cluster.package(pod), ruleset.rules, ruleset.engine, ruleset.selector)
-        found = tuple(each for each in judged if each.standing in _UNJUSTIFIED)
-        if found:
-            yield Drifted(pod, copies.owner_of(pod, cluster), found, tuple(_why(each, cluster) for each in found))
+        if namespace in ("", key_of(pod).namespace) and (found := judged(cluster, pod)) is not None:
+            yield found
+
+
+def judged(cluster: Cluster, pod: Object) -> Drifted | None:
+    """The Pod with what it has without justification; None if it has nothing of the kind, or is ending."""
+    if wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod) or pods.is_terminal(pod) or pods.is_deleting(pod):
+        return None
+    ruleset = cluster.gatherer.ruleset
+    given = justification.judge(cluster.package(pod), ruleset.rules, ruleset.engine, ruleset.selector)
+    found = tuple(each for each in given if each.standing in _UNJUSTIFIED and _is_decided(each, cluster))
+    if not found:
+        return None
+    return Drifted(pod, copies.owner_of(pod, cluster), found, tuple(_why(each, cluster) for each in found))
+
+
+def _is_decided(given: Given, cluster: Cluster) -> bool:
+    """Whether the copy has all that says so: the generation of the rule, and what the rules read that give the same."""
+    rule = cluster.get(TOLERATION_RULES, given.rule)
+    if rule is not None and int(metadata(rule).get("generation") or 0) < given.generation:
+        return False
+    this = identity(given.toleration)
+    in_force = (each for each in cluster.rules.values() if each.mode == "Enforce")
+    return all(cluster.knows(*_read_by(each)) for each in in_force if this in map(identity, each.tolerations))
+
+
+def _read_by(rule: Rule) -> Iterator[Resource]:
+    if rule.reads_namespace:
+        yield NAMESPACES
+    if rule.reads_package:
+        yield from (DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS)
 
 
 def _why(given: Given, cluster: Cluster) -> str:
@@ -86,29 +135,50 @@ def _why(given: Given, cluster: Cluster) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What became of one Pod: `evicted`, `meanwhile` when it was gone or had a Node, or the API server's refusal."""
+    """What became of one Pod: `evicted`, `meanwhile` when it is gone or justified, or why it is left."""
 
     pod: str
     result: Literal["evicted", "meanwhile"] | str
 
 
-async def delete(client: Client, found: Sequence[Drifted]) -> list[Deleted]:
-    """Evict these Pods, one after the other, as they were when they were decided about."""
-    return [Deleted(str(key_of(each.pod)), await _delete(client, each.pod)) for each in found]
+async def delete(client: Client, cluster: Cluster, found: Sequence[Drifted]) -> list[Deleted]:
+    """Evict these Pods, one after the other, as long as they have what they have without justification.
+
+    `cluster` is a copy that has just been made; rules and Pods are read once more.
+    """
+    return [Deleted(str(key_of(each.pod)), await _delete(client, cluster, each.pod)) for each in found]
 
 
-async def _delete(client: Client, pod: Object) -> Literal["evicted", "meanwhile"] | str:
-    """By the eviction API, which honours PodDisruptionBudgets, with the uid as a precondition."""
-    key = key_of(pod)
-    try:
-        now: Object = await READ(client.get, PODS, key.name, key.namespace)
-        if uid_of(now) != uid_of(pod) or pods.is_bound(now) or pods.is_deleting(now):
+async def _delete(client: Client, cluster: Cluster, pod: Object) -> Literal["evicted", "meanwhile"] | str:
+    refused: ApiError
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _evicted(client, cluster, pod)
+        except NotFound:
             return "meanwhile"
-        await client.evict(now)
-    except (NotFound, Conflict):
+        except Conflict as error:
+            refused = error
+        except ApiError as error:
+            return error.excerpt
+    return refused.excerpt
+
+
+async def _evicted(client: Client, cluster: Cluster, pod: Object) -> Literal["evicted", "meanwhile"] | str:
+    """By the eviction API, which honours PodDisruptionBudgets; uid and version of what was judged are preconditions."""
+    key = key_of(pod)
+    now: Object = await READ(client.get, PODS, key.name, key.namespace)
+    rules = {key_of(each): each async for each in pager.every(client, TOLERATION_RULES)}
+    for known in cluster.objects(TOLERATION_RULES):
+        if key_of(known) not in rules:
+            cluster.remove(known)
+    for rule in rules.values():
+        cluster.put({**TOLERATION_RULES.type_meta, **rule})
+    again = judged(cluster, cluster.put({**PODS.type_meta, **now}))
+    if uid_of(now) != uid_of(pod) or again is None:
         return "meanwhile"
-    except ApiError as error:
-        return error.excerpt
+    if not again.may_be_deleted:
+        return f"left alone: {again.action}"
+    await client.evict(now, resource_version=str(metadata(now)["resourceVersion"]))
     return "evicted"
 
 
@@ -119,7 +189,7 @@ async def _delete(client: Client, pod: Object) -> Literal["evicted", "meanwhile"
 @click.option(
     "--delete-pending",
     is_flag=True,
-    help="Evict those that wait for a Node, if a controller makes others; first only say which.",
+    help="Evict those that wait for a Node, if their controller makes others; first only say which.",
 )
 @click.option("--dry-run/--no-dry-run", default=True, show_default=True, help="Whether --delete-pending only says so.")
 @click.option("--yes", is_flag=True, help="Do not ask before anything is deleted.")
@@ -138,8 +208,9 @@ def command(
     Tollbar never takes a toleration away: the API forbids it. So Pods keep what a rule gave them that is gone, was
     changed, or is not true for them any more. Looks at the cluster, or at a dump of it.
 
-    With --delete-pending --no-dry-run those that have no Node are evicted, if a controller makes others in their place;
-    it asks before. Pods that run are left alone.
+    With --delete-pending --no-dry-run those that have no Node are evicted, if they are of a ReplicaSet, StatefulSet,
+    DaemonSet or ReplicationController, which makes others in their place; it asks before. Pods that run are left alone,
+    and so are those of Jobs, for which a Pod that is gone is a failure.
 
     Exit code 0: nothing found, or all of it deleted, 1: Pods are left, 2: something cannot be read.
     """
@@ -155,12 +226,18 @@ def command(
         raise click.ClickException("without rules and Pods nothing can be said")
     left = list(drifted(found, namespace))
     console.emit([row for each in left for row in _rows(each)], {"pods": [_data(each) for each in left]}, output)
+    if delete_pending and (unknown := _unknown(found)):
+        raise click.ClickException(f"nothing is deleted: without {unknown} it is not certain what Pods still need")
     counts = Counter("pending" if each.is_pending else "running" for each in left)
     console.say(f"{len(left)} found: {counts['pending']} pending, {counts['running']} running")
     if delete_pending:
         left = _deleted(cluster, left, dry_run=dry_run, yes=yes)
     if left:
         raise click.exceptions.Exit(FOUND)
+
+
+def _unknown(cluster: Cluster) -> str:
+    return ", ".join(each.plural for each in _READ if not cluster.knows(each))
 
 
 def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: bool, yes: bool) -> list[Drifted]:
@@ -183,7 +260,10 @@ def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: boo
 async def _delete_all(cluster: console.Cluster, found: Sequence[Drifted]) -> list[Deleted]:
     async with console.connected(cluster, "drift") as client:
         console.say(f"cluster {client.cluster}")
-        return await delete(client, found)
+        copy = await loading.load(client)
+        if unknown := _unknown(copy):
+            raise click.ClickException(f"nothing is deleted: {unknown} cannot be read any more")
+        return await delete(client, copy, found)
 
 
 def _rows(found: Drifted) -> Iterator[dict[str, str]]:

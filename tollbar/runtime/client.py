@@ -235,17 +235,20 @@ class Client:
             options["gracePeriodSeconds"] = grace_period_seconds
         await self.raw("DELETE", res.path(namespace, name), orjson.dumps(options))
 
-    async def evict(self, pod: Object) -> None:
+    async def evict(self, pod: Object, *, resource_version: str = "") -> None:
         """Ask for the Pod's graceful deletion by the eviction API (policy/v1), which honours PodDisruptionBudgets.
 
-        A budget that does not allow it is a TooManyRequests, another Pod of that name a Conflict.
+        A budget that does not allow it is a TooManyRequests; another Pod of that name is a Conflict, and so is this one
+        in another version, if `resource_version` is given.
         """
-        key, uid = key_of(pod), uid_of(pod)
+        key, preconditions = key_of(pod), {"uid": uid_of(pod)}
+        if resource_version:
+            preconditions["resourceVersion"] = resource_version
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": key.name, "namespace": key.namespace},
-            "deleteOptions": {"preconditions": {"uid": uid}},
+            "deleteOptions": {"preconditions": preconditions},
         }
         await self.raw("POST", PODS.path(key.namespace, key.name, "eviction"), orjson.dumps(eviction))
 

@@ -1,6 +1,7 @@
 """Which Pods have drifted from their rules, what is to be done about them, and which of them may be deleted."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from builders import claim, device_class, namespace, pod, toleration, toleration
 from click.testing import CliRunner, Result
 
 from tollbar import wellknown
-from tollbar.cli import clusterdump, main
+from tollbar.cli import clusterdump, copies, main
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.drift import Deleted, Drifted, delete, drifted
 from tollbar.model.objects import Object
@@ -27,6 +28,7 @@ def record(*given: Object, rule: str = "gpu", generation: int = 1) -> dict[str, 
 
 
 GIVEN = pod().tolerating(GPU).annotated(record(GPU))
+OWNED = GIVEN.owned_by("ReplicaSet", "web-1", api_version="apps/v1").but("metadata.resourceVersion", "7")
 REPLICA_SET = {
     "apiVersion": "apps/v1",
     "kind": "ReplicaSet",
@@ -49,6 +51,7 @@ WHY: dict[str, tuple[list[Object], list[tuple[str, str]]]] = {
         [("gpu", "the rule has changed")],
     ),
     "the rule is not true any more": ([RULE, GIVEN], [("gpu", "the rule is not true for it any more")]),
+    "the rule is newer than the copy": ([RULE, GIVEN.annotated(record(GPU, generation=2))], []),
     "another rule justifies it": ([toleration_rule("other").cel("true").giving(GPU), GIVEN], []),
     "the record is nonsense": ([pod().annotated({wellknown.ANNOTATION_PROVENANCE: "[1, {}]"})], []),
 }
@@ -65,9 +68,36 @@ def test_a_pod_has_drifted_when_no_rule_justifies_what_it_was_given(
     ] == found
 
 
+UNKNOWN: dict[str, tuple[list[Object], str, bool]] = {
+    "classes, which the rule reads": ([RULE, GIVEN], "DeviceClass", False),
+    "claims, which the rule reads": ([RULE, GIVEN], "ResourceClaim", False),
+    "templates, which the rule reads": ([RULE, GIVEN], "ResourceClaimTemplate", False),
+    "namespaces, which the rule selects": (
+        [
+            toleration_rule("gpu").cel("false").giving(GPU).but("spec.namespaceSelector", {"matchLabels": {"a": "b"}}),
+            GIVEN,
+        ],
+        "Namespace",
+        False,
+    ),
+    "classes, which the rule does not read": (
+        [toleration_rule("gpu").cel("false").giving(GPU), GIVEN],
+        "DeviceClass",
+        True,
+    ),
+    "classes, and the rule is gone": ([GIVEN], "DeviceClass", True),
+    "Nodes": ([RULE, GIVEN], "Node", True),
+}
+
+
+@pytest.mark.parametrize(("objects", "kind", "is_found"), UNKNOWN.values(), ids=UNKNOWN)
+def test_what_cannot_be_read_is_no_evidence(objects: list[Object], kind: str, is_found: bool) -> None:
+    assert bool(list(drifted(Cluster([*BASE, *objects], unknown={kind: "forbidden"})))) is is_found
+
+
 ACTIONS: dict[str, tuple[list[Object], bool, str]] = {
     "waits, with a Deployment": (
-        [REPLICA_SET, GIVEN.owned_by("ReplicaSet", "web-1", api_version="apps/v1")],
+        [REPLICA_SET, OWNED],
         True,
         "delete it: Deployment web makes another one",
     ),
@@ -75,7 +105,32 @@ ACTIONS: dict[str, tuple[list[Object], bool, str]] = {
     "runs, with a Job": (
         [GIVEN.bound().owned_by("Job", "train", api_version="batch/v1")],
         False,
-        "restart Job train when that suits, or evict the Pod",
+        "restart Job train when that suits",
+    ),
+    "waits, with a Job, for which it is a failure": (
+        [GIVEN.owned_by("Job", "train", api_version="batch/v1")],
+        False,
+        "restart Job train when that suits",
+    ),
+    "waits, with a ReplicaSet of somebody else's": (
+        [GIVEN.owned_by("ReplicaSet", "web-1", api_version="example.com/v1")],
+        False,
+        "restart ReplicaSet web-1 when that suits",
+    ),
+    "waits, with a StatefulSet": (
+        [GIVEN.owned_by("StatefulSet", "db", api_version="apps/v1")],
+        True,
+        "delete it: StatefulSet db makes another one",
+    ),
+    "waits, with a ReplicationController": (
+        [GIVEN.owned_by("ReplicationController", "old", api_version="v1")],
+        True,
+        "delete it: ReplicationController old makes another one",
+    ),
+    "runs, with a Deployment": (
+        [REPLICA_SET, OWNED.bound()],
+        False,
+        "restart Deployment web when that suits, or evict the Pod",
     ),
     "runs, alone": ([GIVEN.bound()], False, "delete it, and create it again: no controller does"),
 }
@@ -88,41 +143,71 @@ def test_what_is_to_be_done_about_a_pod_that(objects: list[Object], may_be_delet
 
 
 class Api:
-    """Has one Pod, and answers evictions."""
+    """Has one Pod and rules, and answers evictions."""
 
-    def __init__(self, there: Object | None, refusal: Exception | None = None) -> None:
+    def __init__(self, there: Object | None, *rules: Object, refusals: Sequence[Exception] = ()) -> None:
         self.there = there
-        self.refusal = refusal
-        self.evicted: list[str] = []
+        self.rules = rules
+        self.refusals = list(refusals)
+        self.evicted: list[tuple[str, str]] = []
 
     async def get(self, *_: Any) -> Object:
         if self.there is None:
             raise NotFound(404, "NotFound", "gone")
         return self.there
 
-    async def evict(self, evicted: Object) -> None:
-        if self.refusal is not None:
-            raise self.refusal
-        self.evicted.append(evicted["metadata"]["uid"])
+    async def list(self, *_: Any, **__: Any) -> Object:
+        return {"metadata": {}, "items": list(self.rules)}
+
+    async def evict(self, evicted: Object, *, resource_version: str) -> None:
+        if self.refusals:
+            raise self.refusals.pop()
+        self.evicted.append((evicted["metadata"]["uid"], resource_version))
 
 
 BUDGET = TooManyRequests(
     429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", retry_after=1.0
 )
-BECOMES: dict[str, tuple[Api, str, list[str]]] = {
-    "it still waits": (Api(GIVEN), "evicted", ["uid-of-web"]),
+CHANGED = Conflict(409, "Conflict", "the object might have been modified")
+BECOMES: dict[str, tuple[Api, str, list[tuple[str, str]]]] = {
+    "it still waits, and the rule is still gone": (Api(OWNED), "evicted", [("uid-of-web", "7")]),
+    "it has changed in what does not matter": (
+        Api(OWNED.but("metadata.resourceVersion", "8")),
+        "evicted",
+        [("uid-of-web", "8")],
+    ),
     "it is gone": (Api(None), "meanwhile", []),
-    "it has a Node by now": (Api(GIVEN.bound()), "meanwhile", []),
-    "it is another one": (Api(GIVEN.but("metadata.uid", "another")), "meanwhile", []),
-    "it is replaced at that moment": (Api(GIVEN, Conflict(409, "Conflict", "uid")), "meanwhile", []),
-    "a budget keeps it": (Api(GIVEN, BUDGET), BUDGET.message, []),
+    "it is ending": (Api(OWNED.deleting()), "meanwhile", []),
+    "it has a Node by now": (
+        Api(OWNED.bound()),
+        "left alone: restart ReplicaSet web-1 when that suits, or evict the Pod",
+        [],
+    ),
+    "it is another one": (Api(OWNED.but("metadata.uid", "another")), "meanwhile", []),
+    "it has no owner any more": (
+        Api(GIVEN.but("metadata.resourceVersion", "8")),
+        "left alone: delete it, and create it again: no controller does",
+        [],
+    ),
+    "its record is another one": (Api(OWNED.annotated(record())), "meanwhile", []),
+    "the rule is there again": (Api(OWNED, toleration_rule("gpu").cel("true").giving(GPU)), "meanwhile", []),
+    "it changes at that moment": (Api(OWNED, refusals=[CHANGED]), "evicted", [("uid-of-web", "7")]),
+    "it changes all the time": (Api(OWNED, refusals=[CHANGED] * 9), CHANGED.excerpt, []),
+    "a budget keeps it": (Api(OWNED, refusals=[BUDGET]), BUDGET.message, []),
 }
 
 
 @pytest.mark.parametrize(("api", "result", "evicted"), BECOMES.values(), ids=BECOMES)
-async def test_a_pod_is_evicted_as_it_was_found(api: Any, result: str, evicted: list[str]) -> None:
-    assert await delete(api, [Drifted(GIVEN, "Deployment web", (), ())]) == [Deleted("ml/web", result)]
+async def test_a_pod_is_evicted_as_it_was_judged(api: Any, result: str, evicted: list[tuple[str, str]]) -> None:
+    copy = Cluster([*BASE, OWNED])
+    assert await delete(api, copy, [Drifted(OWNED, "Deployment web", (), ())]) == [Deleted("ml/web", result)]
     assert api.evicted == evicted
+
+
+async def test_a_rule_that_goes_in_the_meantime_does_not_keep_a_pod() -> None:
+    api: Any = Api(OWNED)
+    copy = Cluster([*BASE, OWNED, toleration_rule("gpu").cel("true").giving(GPU)])
+    assert await delete(api, copy, [Drifted(OWNED, "Deployment web", (), ())]) == [Deleted("ml/web", "evicted")]
 
 
 def run(tmp_path: Path, *objects: Object, arguments: tuple[str, ...] = (), unread: Any = None) -> Result:
@@ -154,3 +239,18 @@ def test_without_the_rules_nothing_is_said(tmp_path: Path) -> None:
 
 def test_a_dump_cannot_be_cleaned_up(tmp_path: Path) -> None:
     assert run(tmp_path, arguments=("--delete-pending",)).exit_code == 2
+
+
+def test_nothing_is_deleted_while_something_is_unknown_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def of_live(*_: Any) -> Cluster:
+        return Cluster([*BASE, OWNED], unknown={"DeviceClass": "deviceclasses is forbidden"})
+
+    monkeypatch.setattr(copies, "of_live", of_live)
+    done = CliRunner().invoke(main, ["drift", "--delete-pending"])
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        1,
+        [
+            "not read: DeviceClass: deviceclasses is forbidden",
+            "Error: nothing is deleted: without deviceclasses it is not certain what Pods still need",
+        ],
+    )
