@@ -121,14 +121,14 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no Pod is about to be tried, waits for the end of a back-off, or is being bound.
+        """Whether no Pod is about to be tried, or is being bound.
 
-        Then nothing will happen until an event does, or a Pod has waited so long that it is tried again in any case.
+        Then nothing will happen until an event does, a back-off ends, or a Pod has waited so long that it is tried
+        again in any case.
         """
-        counts = self._queue.counts()
         in_binding = [framework.in_binding for framework in self._profiles.values()]
         are_bound = any(each.waiting or each.pre_binding for each in in_binding)
-        return not (counts["active"] or counts["backoff"] or are_bound)
+        return not (self._queue.counts()["active"] or are_bound)
 
     def wake(self) -> None:
         """The queue may have something to pop, or to flush earlier than before."""

@@ -23,6 +23,7 @@ from builders import (
 )
 from click.testing import CliRunner, Result
 
+from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.cli import clusterdump, main
 from tollbar.cli.clusterdump import ClusterDump
@@ -149,6 +150,11 @@ BECOMES: dict[str, tuple[list[Object], Object, tuple[Any, ...]]] = {
         new().but("spec.schedulerName", "volcano"),
         ("not asked", [], "", [], "no scheduler volcano: it has no profile in the scheduler's configuration"),
     ),
+    "has a record that somebody else wrote": (
+        [namespace(), node("plain")],
+        new().annotated({wellknown.ANNOTATION_PROVENANCE: '[{"added":[5],"rule":"a","via":"gate"}]'}),
+        ("ignored", [], "plain", [], ""),
+    ),
     "names a priority class that is not there": (
         [*DRA, node("plain")],
         new().but("spec.priorityClassName", "high"),
@@ -178,6 +184,12 @@ def test_time_passes_without_being_waited_for() -> None:
     assert (found.end, found.results[0].released) == ("settled", 1800.0)
     found = outcome(held, new().claims("mine"), seconds=60.0)
     assert (found.end, found.results[0].released) == ("time is over", None)
+
+
+def test_attempts_that_go_on_without_any_node_are_no_reason_to_wait() -> None:
+    found = outcome([namespace()], new())
+    assert (found.end, found.results[0].pending) == ("settled", "no nodes available to schedule pods")
+    assert found.seconds < 60
 
 
 def test_the_default_tolerations_and_the_claim_are_those_of_a_cluster() -> None:

@@ -47,7 +47,12 @@ from tollbar.views.takeover import Takeover
 End: TypeAlias = Literal["settled", "time is over", "not settled"]
 
 _QUIET: Final = 15.0
-"""Seconds without a change after which nothing is under way any more: longer than any back-off of a controller."""
+"""Seconds without a change after which nothing is under way any more: longer than any back-off of a controller.
+
+Attempts of the scheduler go on after an error, such as that there is no Node at all, but come to the same.
+"""
+_BESIDE_BACKOFF: Final = 5.0
+"""Seconds that this takes longer than the longest back-off of the scheduler, if that is a long one."""
 _LONGEST: Final = 3600.0
 """Seconds after which a cluster that does not settle is left as it is."""
 _SHIPPED: Final = webhooks.pods_configuration(webhooks.at_service())["webhooks"]
@@ -117,6 +122,7 @@ class SimulatedCluster:
         settings = Settings(
             initial_backoff=scheduler.pod_initial_backoff_seconds, max_backoff=scheduler.pod_max_backoff_seconds
         )
+        self._quiet = max(_QUIET, scheduler.pod_max_backoff_seconds + _BESIDE_BACKOFF)
         self._names = frozenset(each.scheduler_name for each in scheduler.profiles)
         self._scheduler = setup(manager, profiles_of(scheduler, registry.registry()), settings, observe)
         self.api.follow(manager.caches.stores.values())
@@ -215,7 +221,7 @@ class SimulatedCluster:
         """Whether so much time may pass: everybody waits for what happens then."""
         assert self._ended is not None  # noqa: S101
         then = self.now + seconds
-        if then - self._changed >= _QUIET and self._is_settled:
+        if then - self._changed >= self._quiet and self._is_settled:
             self._ended.set_result("settled")
         elif then > self._until:
             self._ended.set_result(self._end)
