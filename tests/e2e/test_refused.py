@@ -96,12 +96,17 @@ def test_a_reserved_key_comes_by_a_rule_at_admission_with_the_gate_and_late_and_
     cluster: Cluster, stack: Stack
 ) -> None:
     gpu, late = cluster.class_(), cluster.unique("late")
-    a_ready_rule(cluster, gpu_rule(gpu), gpu_rule(late))
+    # One without a key, whose empty members the API server does not store.
+    everything: Object = {"key": "", "operator": "Exists", "value": "", "effect": "NoExecute"}
+    both = gpu_rule(gpu).giving(RESERVED, everything).but("spec.allowReservedKeys", True)
+    a_ready_rule(cluster, both, gpu_rule(late))
     cluster.create(cluster.template("mine", gpu), cluster.template("later", late))
     with reserved_keys(cluster) as tenant:
         cluster.create(cluster.pod("held").templates("later"))
         assert cluster.held() == {"held"}
         cluster.create_known(cluster.pod("asks").templates("mine"))
+        tenants = as_written(cluster.pod("tenants").templates("mine"))
+        assert said(cluster.kubectl, *tenant, stdin=json.dumps(tenants)) == ""
         cluster.class_("late")
         record = cluster.get("asks")["metadata"]["annotations"]
         forged = as_written(cluster.pod("forges").tolerating(RESERVED), annotations=record)

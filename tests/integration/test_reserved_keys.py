@@ -23,6 +23,9 @@ KEY = "example.com/gpu"
 GPU = {"key": KEY, "operator": "Exists", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/other", "operator": "Exists"}
 EVERYTHING = {"operator": "Exists"}
+ANYWAY = {"operator": "Exists", "effect": "NoExecute"}
+MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.source": "file"}
+NODE = "system:node:node-1"
 RECORD = json.dumps([{"rule": "gpu", "generation": 1, "added": [GPU], "via": "admission"}], separators=(",", ":"))
 RECORDED = {"tollbar.dev/tolerations": RECORD}
 DRIVER = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "driver", "namespace": "default"}}
@@ -46,7 +49,7 @@ SUPPORT = [
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create"]},
         {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["create"]},
     ),
-    binding("tried-reserved-keys", "alice", CONTROLLERS),
+    binding("tried-reserved-keys", "alice", CONTROLLERS, NODE),
     DRIVER,
     HELD,
 ]
@@ -88,6 +91,7 @@ def pod(*tolerations: Any, annotations: Any = None, namespace: str = "default", 
 
 
 CREATE = ("create", "--dry-run=server", "--as=alice", "-f", "-")
+KUBELET = ("create", "--dry-run=server", f"--as={NODE}", "--as-group=system:nodes", "-f", "-")
 ADMIN = ("create", "--dry-run=server", "-f", "-")
 
 
@@ -128,11 +132,15 @@ def warned(kubectl: Kubectl, obj: dict[str, Any]) -> str:
 def refusal(which: str, user: str = "alice", account: str = "default") -> str:
     return (
         f"only a TolerationRule gives tolerations of {which}; neither user {user} nor ServiceAccount {account} may use"
-        " them"
+        " them; leave them out: a rule that is true for the Pod adds them"
     )
 
 
 THE_KEY = f"the reserved key {KEY}"
+CHOSEN = (
+    "spec.nodeName passes by the taints of reserved Nodes; neither user alice nor ServiceAccount default may set it;"
+    " use nodeSelector or node affinity"
+)
 ATTEMPTS: dict[str, tuple[tuple[list[str], str | None], str]] = {
     "a reserved key": (([*CREATE], pod(GPU)), refusal(THE_KEY)),
     "with another operator and effect": (([*CREATE], pod({"key": KEY, "value": "x"})), refusal(THE_KEY)),
@@ -143,6 +151,15 @@ ATTEMPTS: dict[str, tuple[tuple[list[str], str | None], str]] = {
         ([*CREATE], pod(GPU, annotations=RECORDED, nodeName="node-1")),
         refusal(THE_KEY),
     ),
+    "on a Node that the author chooses": (([*CREATE], pod(nodeName="node-1")), CHOSEN),
+    "on a Node that an administrator chooses": (([*ADMIN], pod(nodeName="node-1")), ""),
+    "on a Node, for a ServiceAccount that may": (
+        ([*CREATE], pod(nodeName="node-1", serviceAccountName="driver")),
+        "",
+    ),
+    "a static Pod's mirror": (([*KUBELET], pod(ANYWAY, annotations=MIRROR, nodeName="node-1")), ""),
+    "somebody else's mirror": (([*CREATE], pod(ANYWAY, annotations=MIRROR, nodeName="node-1")), refusal("every key")),
+    "a kubelet's other Pod": (([*KUBELET], pod(ANYWAY, nodeName="node-1")), refusal("every key", user=NODE)),
     "another key": (([*CREATE], pod(OTHER)), ""),
     "none": (([*CREATE], pod()), ""),
     "by an administrator": (([*ADMIN], pod(GPU, EVERYTHING)), ""),
@@ -174,6 +191,7 @@ def test_who_writes_a_workload_is_warned(reserving: Kubectl, obj: dict[str, Any]
     text = (
         "Warning: Validation failed for ValidatingAdmissionPolicy 'tollbar-reserved-keys-workloads' with binding"
         " 'tollbar-reserved-keys-workloads': the Pods of this template will be refused: only a TolerationRule gives"
-        f" tolerations of {THE_KEY}, and ServiceAccount {account} may not use them"
+        f" tolerations of {THE_KEY}, and ServiceAccount {account} may not use them; leave them out: a rule that is true"
+        " for the Pods adds them"
     )
     assert warned(reserving, obj) == (text if account else "")

@@ -52,6 +52,8 @@ class Rule:
     tolerations: tuple[Object, ...]
     match: Match
     reads: frozenset[str] = field(default=frozenset({"pod"}))
+    created: str = ""
+    """The object's creationTimestamp; empty where it has none."""
 
     @property
     def reads_package(self) -> bool:
@@ -109,10 +111,16 @@ def compile_rule(obj: Object, engine: CelEngine) -> Rule | Problem:
         mode=spec.mode,
         when_alternatives=spec.when_alternatives,
         namespace_selector=dict((obj.get("spec") or {}).get("namespaceSelector") or {}),
-        tolerations=tuple(toleration.as_object() for toleration in spec.tolerations),
+        tolerations=tuple(_as_stored(toleration.as_object()) for toleration in spec.tolerations),
         match=match,
         reads=_reads(match),
+        created=str(metadata(obj).get("creationTimestamp") or ""),
     )
+
+
+def _as_stored(toleration: Object) -> Object:
+    """The toleration as a Pod has it that the API server has stored: without the members that are empty."""
+    return {member: value for member, value in toleration.items() if value != ""}
 
 
 def _compile_match(member: MatchMember, engine: CelEngine) -> Match | Problem:

@@ -1,9 +1,10 @@
 """From a TolerationRule to a compiled rule, and what a compiled rule says of itself."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import TolerationRule, namespace, toleration, toleration_rule
+from builders import CREATED, TolerationRule, namespace, toleration, toleration_rule
 from fakes import FakeEngine, FakeProgram, expression, rule
 
 from tollbar.cel import CelError, devices
@@ -16,6 +17,7 @@ from tollbar.decide.rules.rule import (
     compile_rule,
     compile_selector,
 )
+from tollbar.model import timestamps
 
 PROGRAM = FakeProgram(lambda _: True, frozenset({"claims.spec"}))
 ENGINE = FakeEngine({"wants-gpu": PROGRAM})
@@ -66,6 +68,22 @@ COMPILED: dict[str, tuple[TolerationRule, Rule]] = {
             frozenset({REQUESTS, "deviceClasses.spec.selectors"}),
         ),
     ),
+    "what is empty is left out, as the API server does in Pods": (
+        toleration_rule()
+        .cel("wants-gpu")
+        .giving({"key": "", "operator": "Exists", "value": "", "tolerationSeconds": 0, "effect": "NoExecute"})
+        .but("spec.allowReservedKeys", True),
+        Rule(
+            "gpu",
+            1,
+            "Enforce",
+            "All",
+            {},
+            ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0},),
+            Expression(PROGRAM),
+            frozenset({"claims.spec"}),
+        ),
+    ),
     "an operator that is left out is written out": (
         toleration_rule().cel("wants-gpu").giving({"key": "example.com/gpu", "value": "a"}),
         Rule(
@@ -84,7 +102,7 @@ COMPILED: dict[str, tuple[TolerationRule, Rule]] = {
 
 @pytest.mark.parametrize(("given", "want"), COMPILED.values(), ids=COMPILED)
 def test_compile_rule(given: TolerationRule, want: Rule) -> None:
-    assert compile_rule(given, ENGINE) == want
+    assert compile_rule(given, ENGINE) == replace(want, created=timestamps.time(CREATED))
 
 
 PROBLEMS: dict[str, tuple[Any, str]] = {
