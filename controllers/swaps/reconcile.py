@@ -62,20 +62,14 @@ def gather(pod: Object, deps: Deps, *, whole: bool) -> SwapFacts:
     namespace = (pod.get("metadata") or {}).get("namespace") or ""
     named: list[Object | None] = []
     generated: list[Object | None] = []
-    templates: list[Object | None] = []
     for reference, name in claims.resolved(pod):
         if name is claims.Unresolved.NOT_NEEDED:
             continue
         claim = deps.claims.get(Key(namespace, name)) if isinstance(name, str) else None
-        if template := reference.get("resourceClaimTemplateName"):
-            generated.append(claim)
-            templates.append(gatherer.lookup.template(Key(namespace, template)))
-        else:
-            named.append(claim)
+        (generated if reference.get("resourceClaimTemplateName") else named).append(claim)
     return SwapFacts(
         package=gatherer.package(pod),
         named=named,
-        templates=templates,
         generated=generated,
         rules=gatherer.ruleset.rules,
         engine=gatherer.ruleset.engine,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from builders import CREATED, claim, device_class, namespace, pod, toleration_rule
-from fakes import FakeEngine, has_label, wants_class
+from fakes import FakeEngine, expression, wants_class
 from managing import Managed, drained
 
 from controllers import swaps
@@ -17,7 +17,10 @@ from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Failed, RetryAfter
 from tollbar.runtime.errors import error_from_status
 
-ENGINE = FakeEngine({"gpu": wants_class("gpu").program, "app": has_label("app").program})  # type: ignore[dict-item]
+ACCOUNT = expression(
+    lambda inputs: inputs["pod"]["spec"].get("serviceAccountName") == "a", "claims", "pod.spec.serviceAccountName"
+)
+ENGINE = FakeEngine({"gpu": wants_class("gpu").program, "account": ACCOUNT.program})  # type: ignore[dict-item]
 GIVEN = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 RECORD = [{"rule": "gpu", "generation": 1, "added": [GIVEN], "via": "admission"}]
 PENDING = pod().annotated({wellknown.ANNOTATION_PROVENANCE: json.dumps(RECORD)}).claims("mine")
@@ -56,7 +59,7 @@ class Running(Managed):
     def __init__(self, api: Api, *, rule: str = "gpu", action: str = "Report", web: Object = WEB) -> None:
         super().__init__(api, onUnjustifiedToleration=action)
         self.controller = swaps.setup(self, self.gatherer(ENGINE))
-        written = toleration_rule("gpu").cel(rule).giving(GIVEN)
+        written = toleration_rule("gpu").created(CREATED - 1).cel(rule).giving(GIVEN)
         self.fill([namespace(), device_class("gpu"), written, web, RESERVED])
 
     async def look(self) -> Any:
@@ -113,8 +116,8 @@ async def test_an_eviction(fails: Exception | None, outcome: Any, result: str) -
 
 
 async def test_a_rule_that_reads_more_of_the_pod_has_it_read_whole() -> None:
-    found, justified = Api(), Api(whole=WEB.labelled(app="web"))
-    running = Running(found, rule="app"), Running(justified, rule="app")
+    found, justified = Api(), Api(whole=WEB.but("spec.serviceAccountName", "a"))
+    running = Running(found, rule="account"), Running(justified, rule="account")
     for each in running:
         await each.look()
     assert ([each.told.reasons for each in running], found.read, justified.read) == ([[TOLD], []], 1, 1)

@@ -11,12 +11,12 @@ from typing import Final
 
 from tollbar.cel import CelEngine
 from tollbar.decide.pods import matching
-from tollbar.decide.pods.matching import Results, SelectorCompiler
+from tollbar.decide.pods.matching import Results, SelectorCompiler, Truth
 from tollbar.decide.pods.package import Package
 from tollbar.decide.pods.tolerations import provenance_of, without_recorded
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import tolerations
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, metadata
 from tollbar.model.tolerations import Identity, identity
 
 
@@ -24,8 +24,8 @@ class Standing(Enum):
     """How a toleration that Tollbar gave stands now."""
 
     JUSTIFIED = "a rule in force that gives it is true for the Pod"
-    UNDECIDED = "whether such a rule is true for the Pod cannot be told from what is known"
-    RULE_CHANGED = "the rule that gave it has changed since, and no rule in force justifies it"
+    UNDECIDED = "whether such a rule is true for the Pod cannot be told: something is missing, or its evaluation fails"
+    RULE_CHANGED = "the rule that gave it has changed or was made anew since, and no rule in force justifies it"
     UNTRUE = "the rule that gave it is as it was, and is not true for the Pod any more"
 
 
@@ -40,6 +40,7 @@ class Given:
 
 
 _NOTHING: Final = Results()
+_LIMITS: Final = replace(matching.IN_THE_CONTROLLER, beyond=Truth.UNKNOWN)
 
 
 def given(pod: Object) -> tuple[Given, ...]:
@@ -54,23 +55,31 @@ def given(pod: Object) -> tuple[Given, ...]:
 
 
 def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: SelectorCompiler) -> tuple[Given, ...]:
-    """What the Pod was given, and how each of it stands by these rules.  Total on any record."""
+    """What the Pod was given, and how each of it stands by these rules.  Total on any record.
+
+    The generation of a rule that is deleted and created again begins at 1 again, so one that is younger than the Pod is
+    not the one that is recorded, unless that gave its tolerations late.
+    """
     recorded = given(package.pod)
     wanted = {identity(each.toleration) for each in recorded}
     giving = [rule for rule in rules if rule.mode == "Enforce" and not wanted.isdisjoint(_gives(rule))]
     results = _NOTHING
     if giving:
-        results = matching.evaluate(giving, package, engine, selector, matching.IN_THE_CONTROLLER)
-    true, undecided = list(results.true), [rule for rule, _ in results.undecided]
+        results = matching.evaluate(giving, package, engine, selector, _LIMITS)
+    true, undecided = list(results.true), [rule for rule, _ in (*results.undecided, *results.failed)]
     names = {rule.name for rule in true}
     if doubtful := [rule for rule in giving if rule.reads_tolerations and rule.name not in names]:
         # It may have been true before these tolerations were there.
         before = replace(package, pod=without_recorded(package.pod, [each.toleration for each in recorded]))
-        results = matching.evaluate(doubtful, before, engine, selector, matching.IN_THE_CONTROLLER)
+        results = matching.evaluate(doubtful, before, engine, selector, _LIMITS)
         true += results.true
+        undecided += [rule for rule, _ in (*results.undecided, *results.failed)]
     justified = {each for rule in true for each in _gives(rule)}
     unknown = {each for rule in undecided for each in _gives(rule)}
-    unchanged = {(rule.name, rule.generation, each) for rule in giving for each in _gives(rule)}
+    created = str(metadata(package.pod).get("creationTimestamp") or "")
+    unchanged = {
+        (rule.name, rule.generation, each) for rule in giving if rule.created <= created for each in _gives(rule)
+    }
 
     def standing(one: Given) -> Standing:
         this = identity(one.toleration)

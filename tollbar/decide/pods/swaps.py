@@ -5,8 +5,10 @@ put others in their place until the Pod is bound: an empty one, which gets the P
 device.  Then the claims are fixed: they are reserved for the Pod, immutable, and not deleted while it runs.  So the
 claims are looked at again once they are reserved for a Pod that is bound.
 
-Only what the claims have changed is an offence.  A rule that was edited or deleted, and a Pod whose claims and
-templates were all there before it, are not: those are for administrators (`tollbar drift`).
+Only what the claims have changed is an offence.  So a rule counts only if nothing else of what it reads can have
+changed since the Pod was created; what else makes a rule untrue is for administrators (`tollbar drift`).  The times of
+the API are whole seconds: a claim that the Pod names, and that is replaced within the second of its creation, is not
+found.
 """
 
 from collections.abc import Sequence
@@ -29,18 +31,46 @@ from tollbar.model.resources import PODS
 
 _POD: Final = frozenset({"pod"})
 
+_MUTABLE: Final = (
+    "namespaceObject",
+    "pod.metadata.annotations",
+    "pod.metadata.deletionTimestamp",
+    "pod.metadata.finalizers",
+    "pod.metadata.generation",
+    "pod.metadata.labels",
+    "pod.metadata.managedFields",
+    "pod.metadata.ownerReferences",
+    "pod.metadata.resourceVersion",
+    "pod.spec.activeDeadlineSeconds",
+    "pod.spec.affinity",
+    "pod.spec.containers.image",
+    "pod.spec.containers.resources.limits",
+    "pod.spec.containers.resources.requests",
+    "pod.spec.ephemeralContainers",
+    "pod.spec.initContainers.image",
+    "pod.spec.initContainers.resources.limits",
+    "pod.spec.initContainers.resources.requests",
+    "pod.spec.nodeName",
+    "pod.spec.nodeSelector",
+    "pod.spec.resources",
+    "pod.spec.schedulingGates",
+    "pod.spec.terminationGracePeriodSeconds",
+    "pod.spec.tolerations",
+    "pod.status",
+)
+"""What a rule may read and somebody may change after the Pod's creation, but for claims and DeviceClasses.  Source:
+ValidatePodUpdate and ValidatePodResize in k8s.io/kubernetes/pkg/apis/core/validation."""
+
 
 @dataclass(frozen=True, slots=True)
 class SwapFacts:
-    """What the Pod refers to, None where there is none: the claims that it names, the templates that it names, and the
-    claims that were made from these.
+    """What the Pod refers to, None where there is none: the claims that it names, and those generated for it.
 
     `whole`: the package has the Pod as the API server has it; otherwise only what tells of its claims.
     """
 
     package: Package
     named: Sequence[Object | None]
-    templates: Sequence[Object | None]
     generated: Sequence[Object | None]
     rules: tuple[Rule, ...]
     engine: CelEngine
@@ -86,10 +116,11 @@ def _not_reserved(facts: SwapFacts) -> SwapPlan | None:
 
 
 def _as_created(facts: SwapFacts) -> SwapPlan | None:
-    """What the claims were made of is older than the Pod.  The times of the API are in order as texts, too."""
-    created = metadata(facts.package.pod).get("creationTimestamp") or ""
-    origins = (*facts.named, *facts.templates)
-    if all(each is not None and metadata(each)["creationTimestamp"] < created for each in origins):
+    """No claim can be another one than at the Pod's creation.  One that is generated can always: it is made afterwards,
+    of a template that may have been replaced by then, or by somebody who says that it was.
+    """
+    created = _created(facts.package.pod)
+    if not facts.generated and all(each is not None and _created(each) <= created for each in facts.named):
         return NOTHING
     return None
 
@@ -98,16 +129,49 @@ def _judged(facts: SwapFacts) -> SwapPlan | Ask:
     package = facts.package
     if not facts.whole:
         package = replace(package, unknown=package.unknown | _POD)
-    judged = justification.judge(package, facts.rules, facts.engine, facts.selector)
+    counting = {rule.name for rule in facts.rules if _only_claims_can_have_changed(rule, package)}
+    if not counting:
+        return NOTHING
+    everything = justification.judge(package, facts.rules, facts.engine, facts.selector)
+    judged = tuple(each for each in everything if each.rule in counting)
     if not facts.whole and not package.missing and any(each.standing is Standing.UNDECIDED for each in judged):
         return Ask((Get(PODS, key_of(package.pod)),))
     unjustified = tuple(each for each in judged if each.standing is Standing.UNTRUE)
     return SwapPlan(unjustified, (events.toleration_unjustified(unjustified),)) if unjustified else NOTHING
 
 
+def _only_claims_can_have_changed(rule: Rule, package: Package) -> bool:
+    """Of all that decides whether the rule is true: itself, its scope, and what it reads.
+
+    Which claims stand for extended resources is a matter of DeviceClasses that need not be there any more.
+    """
+    return (
+        rule.reads_package
+        and rule.in_scope(package.namespace)
+        and rule.created < _created(package.pod)
+        and not any(map(rule.reads_any, _MUTABLE))
+        and not any(pods.extended_resources(package.pod))
+        and (not rule.reads_any("deviceClasses") or _classes_are_as_they_were(rule, package))
+    )
+
+
+def _classes_are_as_they_were(rule: Rule, package: Package) -> bool:
+    """The specs of DeviceClasses, whose generation is 1 until the first change; nothing tells of their metadata."""
+    created, classes = _created(package.pod), package.classes.values()
+    return not classes or (
+        not rule.reads_any("deviceClasses.metadata")
+        and all(_created(each) < created and metadata(each).get("generation") == 1 for each in classes)
+    )
+
+
+def _created(obj: Object) -> str:
+    """The times of the API are in order as texts, too."""
+    return metadata(obj).get("creationTimestamp") or ""
+
+
 CHAIN: Final[Chain[SwapFacts, SwapPlan | Ask]] = (  # order is the specification
     _not_concerned,  # without a Node or a record, or ending -> nothing
     _not_reserved,  # a claim is not reserved for the Pod -> nothing yet, the reservation tells
-    _as_created,  # its claims and templates were there before it -> nothing
-    _judged,  # else -> what unchanged rules gave and would not give now
+    _as_created,  # its claims were there when it was created -> nothing
+    _judged,  # else -> what rules gave that are not true now, and of which only the claims can have changed
 )

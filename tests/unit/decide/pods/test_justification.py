@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import claim, device_class, namespace, pod, toleration
+from builders import CREATED, claim, device_class, namespace, pod, toleration
 from fakes import FakeEngine, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar import wellknown
@@ -13,10 +13,19 @@ from tollbar.decide.pods import justification
 from tollbar.decide.pods.justification import Standing
 from tollbar.decide.pods.package import assemble
 from tollbar.decide.rules.rule import Rule
+from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.views.lookup import PackageLookup
 
-CLUSTER = (namespace(), device_class("gpu"), claim("gpu").request("gpu"), claim("empty"))
+CHOICES = [claim(name).request("gpu", "other") for name in "abcdefghi"]
+CLUSTER = (
+    namespace(),
+    device_class("gpu"),
+    claim("gpu").request("gpu"),
+    claim("empty"),
+    device_class("other"),
+    *CHOICES,
+)
 GPU = rule("gpu", wants_class("gpu"))
 APP = rule("app", has_label("app"), tolerations=GPU.tolerations)
 SHY = rule("shy", expression(lambda inputs: "tolerations" not in inputs["pod"]["spec"], "pod.spec.tolerations"))
@@ -31,15 +40,20 @@ def judged(web: Object, rules: tuple[Rule, ...], *entries: Any) -> list[Standing
     return [each.standing for each in justification.judge(package, rules, FakeEngine(), no_selector)]
 
 
+MANY = pod().claims(*"abcdefghi")
+
+
+def made(seconds: float) -> Rule:
+    return replace(GPU, created=timestamps.time(seconds))
+
+
 CASES: dict[str, tuple[Object, tuple[Rule, ...], list[Any], list[Standing]]] = {
     "the rule is true": (WITH, (GPU,), [BY_GPU], [Standing.JUSTIFIED]),
     "the rule is not true": (WITHOUT, (GPU,), [BY_GPU], [Standing.UNTRUE]),
-    "the rule fails, which counts as false": (
-        WITH,
-        (rule("gpu", failing()),),
-        [BY_GPU],
-        [Standing.UNTRUE],
-    ),
+    "the rule fails": (WITH, (rule("gpu", failing()),), [BY_GPU], [Standing.UNDECIDED]),
+    "the claims have more alternatives than are looked at": (MANY, (GPU,), [BY_GPU], [Standing.UNDECIDED]),
+    "the rule is as old as the Pod": (WITHOUT, (made(CREATED),), [BY_GPU], [Standing.UNTRUE]),
+    "the rule was created again": (WITHOUT, (made(CREATED + 1),), [BY_GPU], [Standing.RULE_CHANGED]),
     "another rule that gives the same is true": (
         WITHOUT.labelled(app="web"),  # type: ignore[attr-defined]
         (APP, GPU),

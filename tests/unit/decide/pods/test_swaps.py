@@ -1,23 +1,32 @@
 """Pods that run with other claims than they had when they got their tolerations: every row of the chain."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, Claim, Pod, claim, device_class, namespace, pod, template
-from fakes import FakeEngine, has_label, no_selector, rule, wants_class
+from builders import CREATED, Claim, Pod, claim, device_class, namespace, pod
+from fakes import FakeEngine, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar import wellknown
 from tollbar.decide.pods import swaps
 from tollbar.decide.pods.package import assemble
 from tollbar.decide.pods.swaps import NOTHING, SwapFacts
-from tollbar.model import claims, resources
+from tollbar.model import claims, resources, timestamps
 from tollbar.model.ask import Ask, Get
 from tollbar.model.objects import Key, Object
 from tollbar.views.lookup import PackageLookup
 
 GPU = rule("gpu", wants_class("gpu"))
-APP = rule("gpu", has_label("app"))
+LABEL = rule("gpu", has_label("app"), reads={"claims", "pod.metadata.labels"})
+ACCOUNT = rule(
+    "gpu",
+    expression(
+        lambda inputs: inputs["pod"]["spec"].get("serviceAccountName") == "a", "claims", "pod.spec.serviceAccountName"
+    ),
+)
+CLASS = replace(GPU, reads=GPU.reads | {"deviceClasses.spec.selectors"})
+LATER = timestamps.time(CREATED + 1)
 RECORD = [{"rule": "gpu", "generation": 1, "added": list(GPU.tolerations), "via": "admission"}]
 WEB = pod().annotated({wellknown.ANNOTATION_PROVENANCE: json.dumps(RECORD)}).bound()
 NAMING = WEB.claims("mine")
@@ -35,22 +44,33 @@ def reserved(given: Claim, web: Pod = WEB) -> Claim:
 def decide(web: Pod, *cluster: Object, rules: Any = (GPU,), whole: bool = False) -> Any:
     """Names of the rules whose tolerations the Pod has without justification; or what is asked."""
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in cluster}
-    named, templates, generated = [], [], []
+    named, generated = [], []
     for reference, name in claims.resolved(web):
-        if wanted := reference.get("resourceClaimTemplateName"):
-            templates.append(by_name.get(("ResourceClaimTemplate", wanted)))
-            generated.append(by_name.get(("ResourceClaim", str(name))))
-        else:
-            named.append(by_name.get(("ResourceClaim", str(name))))
+        used = generated if "resourceClaimTemplateName" in reference else named
+        used.append(by_name.get(("ResourceClaim", str(name))))
     package = assemble(web, PackageLookup.of((namespace(), device_class("gpu"), *cluster)))
-    facts = SwapFacts(package, named, templates, generated, rules, FakeEngine(), no_selector, whole)
+    facts = SwapFacts(package, named, generated, rules, FakeEngine(), no_selector, whole)
     plan = swaps.decide(facts)
     return plan if isinstance(plan, Ask) else [each.rule for each in plan.unjustified]
 
 
+CHOICES = [claim(name).request("gpu", "other").created(CREATED + 1) for name in "abcdefghi"]
+"""Together they have 512 alternatives."""
+OTHER = device_class("other").created(CREATED - 1).but("metadata.generation", 1)
+
+
+def naming_another(other: Object, reads: str = "deviceClasses.spec.selectors") -> Any:
+    """With a claim that names this class, by a rule about another one."""
+    given = replace(GPU, reads=GPU.reads | {reads})
+    return decide(NAMING, reserved(EMPTY.request("other")), other, rules=(given,))
+
+
 CASES: dict[str, tuple[Any, Any]] = {
     "an empty claim that is younger than the Pod": (decide(NAMING, reserved(EMPTY)), FOUND),
-    "one of the same second": (decide(NAMING, reserved(EMPTY.created(CREATED))), FOUND),
+    "one of the same second may be the one that it was created with": (
+        decide(NAMING, reserved(EMPTY.created(CREATED))),
+        [],
+    ),
     "one that was there before the Pod": (decide(NAMING, reserved(OLD)), []),
     "a claim for which the rule is true": (decide(NAMING, reserved(EMPTY.request("gpu"))), []),
     "it is not reserved for the Pod yet": (decide(NAMING, EMPTY.allocated()), []),
@@ -63,26 +83,63 @@ CASES: dict[str, tuple[Any, Any]] = {
         ),
         FOUND,
     ),
-    "a claim from a template that is younger than the Pod": (
-        decide(MADE, template("mine").created(CREATED + 1), reserved(GENERATED)),
-        FOUND,
-    ),
-    "from one that is gone": (decide(MADE, reserved(GENERATED)), FOUND),
-    "from one that was there before the Pod": (
-        decide(MADE, template("mine").created(CREATED - 1), reserved(GENERATED)),
-        [],
-    ),
+    "an empty claim that was generated for it": (decide(MADE, reserved(GENERATED)), FOUND),
+    "a generated one for which the rule is true": (decide(MADE, reserved(GENERATED.request("gpu"))), []),
     "no Node yet": (decide(NAMING.but("spec.nodeName", None), reserved(EMPTY)), []),
     "no record": (decide(pod().bound().claims("mine"), reserved(EMPTY)), []),
     "the Pod is being deleted": (decide(NAMING.deleting(), reserved(EMPTY)), []),
     "the Pod has ended": (decide(NAMING.phase("Succeeded"), reserved(EMPTY)), []),
     "a rule that reads more of the Pod than is known": (
-        decide(NAMING, reserved(EMPTY), rules=(APP,)),
+        decide(NAMING, reserved(EMPTY), rules=(ACCOUNT,)),
         Ask((Get(resources.PODS, Key("ml", "web")),)),
     ),
-    "and is true of the whole Pod": (decide(NAMING.labelled(app="x"), reserved(EMPTY), rules=(APP,), whole=True), []),
-    "and is not": (decide(NAMING, reserved(EMPTY), rules=(APP,), whole=True), FOUND),
+    "and is true of the whole Pod": (
+        decide(NAMING.but("spec.serviceAccountName", "a"), reserved(EMPTY), rules=(ACCOUNT,), whole=True),
+        [],
+    ),
+    "and is not": (decide(NAMING, reserved(EMPTY), rules=(ACCOUNT,), whole=True), FOUND),
     "a rule that was deleted is no offence": (decide(NAMING, reserved(EMPTY), rules=()), []),
+    "one that was created again after the Pod": (
+        decide(NAMING, reserved(EMPTY), rules=(replace(GPU, created=LATER),)),
+        [],
+    ),
+    "or in its second": (
+        decide(NAMING, reserved(EMPTY), rules=(replace(GPU, created=timestamps.time(CREATED)),)),
+        [],
+    ),
+    "one that fails": (
+        decide(NAMING, reserved(EMPTY), rules=(rule("gpu", failing("claims")),), whole=True),
+        [],
+    ),
+    "claims with more alternatives than are looked at": (
+        decide(WEB.claims(*"abcdefghi"), *map(reserved, CHOICES), device_class("other"), whole=True),
+        [],
+    ),
+    "one that leaves out the namespace now": (
+        decide(NAMING, reserved(EMPTY), rules=(replace(GPU, namespace_selector={"matchLabels": {"a": "b"}}),)),
+        [],
+    ),
+    "one that reads the namespace": (
+        decide(NAMING, reserved(EMPTY), rules=(replace(GPU, reads=GPU.reads | {"namespaceObject.metadata"}),)),
+        [],
+    ),
+    "one that reads what may change of the Pod": (
+        decide(NAMING, reserved(EMPTY), rules=(LABEL,), whole=True),
+        [],
+    ),
+    "one that reads nothing of claims": (
+        decide(NAMING, reserved(EMPTY), rules=(replace(GPU, reads=frozenset({"pod.spec.volumes"})),)),
+        [],
+    ),
+    "one that reads classes, of a claim that names none": (decide(NAMING, reserved(EMPTY), rules=(CLASS,)), FOUND),
+    "and of a claim that names one that is as it was": (naming_another(OTHER), FOUND),
+    "that has been changed": (naming_another(OTHER.but("metadata.generation", 2)), []),
+    "that is younger than the Pod": (naming_another(OTHER.created(CREATED + 1)), []),
+    "whose metadata the rule reads": (naming_another(OTHER, "deviceClasses.metadata.labels"), []),
+    "of a Pod with extended resources": (
+        decide(NAMING.but("spec.containers", [{"resources": {"requests": {"example.com/foo": "1"}}}]), reserved(EMPTY)),
+        [],
+    ),
 }
 
 
@@ -93,7 +150,7 @@ def test_who_is_found(found: Any, want: Any) -> None:
 
 def test_what_is_said() -> None:
     package = assemble(NAMING, PackageLookup.of((namespace(), EMPTY)))
-    plan = swaps.decide(SwapFacts(package, [reserved(EMPTY)], [], [], (GPU,), FakeEngine(), no_selector, whole=True))
+    plan = swaps.decide(SwapFacts(package, [reserved(EMPTY)], [], (GPU,), FakeEngine(), no_selector, whole=True))
     assert not isinstance(plan, Ask)
     assert plan is not NOTHING
     (event,) = plan.events
