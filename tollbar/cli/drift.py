@@ -101,20 +101,31 @@ def judged(cluster: Cluster, pod: Object) -> Drifted | None:
         return None
     ruleset = cluster.gatherer.ruleset
     given = justification.judge(cluster.package(pod), ruleset.rules, ruleset.engine, ruleset.selector)
-    found = tuple(each for each in given if each.standing in _UNJUSTIFIED and _is_decided(each, cluster))
+    found = tuple(each for each in given if each.standing in _UNJUSTIFIED and _is_decided(each, pod, cluster))
     if not found:
         return None
     return Drifted(pod, copies.owner_of(pod, cluster), found, tuple(_why(each, cluster) for each in found))
 
 
-def _is_decided(given: Given, cluster: Cluster) -> bool:
-    """Whether the copy has all that says so: the generation of the rule, and what the rules read that give the same."""
+def _is_decided(given: Given, pod: Object, cluster: Cluster) -> bool:
+    """Whether the copy has all that says so: the generation of the rule, and what the rules read that give the same.
+
+    A rule that is younger than the Pod may have been made again, with generations that count from 1.
+    """
     rule = cluster.get(TOLERATION_RULES, given.rule)
-    if rule is not None and int(metadata(rule).get("generation") or 0) < given.generation:
+    if rule is not None and _created(rule) <= _created(pod) and _generation(rule) < given.generation:
         return False
     this = identity(given.toleration)
     in_force = (each for each in cluster.rules.values() if each.mode == "Enforce")
     return all(cluster.knows(*_read_by(each)) for each in in_force if this in map(identity, each.tolerations))
+
+
+def _generation(obj: Object) -> int:
+    return int(metadata(obj).get("generation") or 0)
+
+
+def _created(obj: Object) -> str:
+    return str(metadata(obj).get("creationTimestamp") or "")
 
 
 def _read_by(rule: Rule) -> Iterator[Resource]:
@@ -135,7 +146,7 @@ def _why(given: Given, cluster: Cluster) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What became of one Pod: `evicted`, `meanwhile` when it is gone or justified, or why it is left."""
+    """What became of one Pod: `evicted`, `meanwhile` when it is gone or not found any more, or why it is left."""
 
     pod: str
     result: Literal["evicted", "meanwhile"] | str

@@ -52,6 +52,10 @@ WHY: dict[str, tuple[list[Object], list[tuple[str, str]]]] = {
     ),
     "the rule is not true any more": ([RULE, GIVEN], [("gpu", "the rule is not true for it any more")]),
     "the rule is newer than the copy": ([RULE, GIVEN.annotated(record(GPU, generation=2))], []),
+    "the rule was made again after the Pod": (
+        [RULE.but("metadata.creationTimestamp", "2026-02-01T00:00:00Z"), GIVEN.annotated(record(GPU, generation=2))],
+        [("gpu", "the rule has changed")],
+    ),
     "another rule justifies it": ([toleration_rule("other").cel("true").giving(GPU), GIVEN], []),
     "the record is nonsense": ([pod().annotated({wellknown.ANNOTATION_PROVENANCE: "[1, {}]"})], []),
 }

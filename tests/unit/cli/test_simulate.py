@@ -150,10 +150,10 @@ BECOMES: dict[str, tuple[list[Object], Object, tuple[Any, ...]]] = {
         new().but("spec.schedulerName", "volcano"),
         ("not asked", [], "", [], "no scheduler volcano: it has no profile in the scheduler's configuration"),
     ),
-    "has a record that somebody else wrote": (
-        [namespace(), node("plain")],
+    "has a record that somebody else wrote, of which the webhook is not asked": (
+        [namespace().labelled({wellknown.LABEL_SKIP: "true"}), node("plain")],
         new().annotated({wellknown.ANNOTATION_PROVENANCE: '[{"added":[5],"rule":"a","via":"gate"}]'}),
-        ("ignored", [], "plain", [], ""),
+        ("not asked", [], "plain", [], ""),
     ),
     "names a priority class that is not there": (
         [*DRA, node("plain")],

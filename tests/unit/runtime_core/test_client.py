@@ -345,6 +345,13 @@ async def test_an_eviction_names_the_pod_by_its_uid_and_a_budget_pauses_no_other
     )
 
 
+async def test_an_eviction_may_name_the_version_that_was_judged(server: Any, connect: Any) -> None:
+    server.others.append({"body": POD})
+    client = await connect()
+    await client.evict({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}}, resource_version="7")
+    assert server.requests[0].body["deleteOptions"] == {"preconditions": {"uid": "u", "resourceVersion": "7"}}
+
+
 async def test_an_answer_that_is_no_json_is_no_answer_of_the_api_server(server: Any, connect: Any) -> None:
     server.others.append({"body": b"<html>sign in</html>"})
     client = await connect()
