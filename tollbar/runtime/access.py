@@ -155,6 +155,8 @@ class Access:
             certificate, authority = self._configuration.cert_file, self._configuration.ssl_ca_cert
             if certificate and modified[certificate] != self._modified.get(certificate):
                 self._rest.ssl_context.load_cert_chain(certificate, self._configuration.key_file)
+                if self.connections is not None:
+                    self.connections.renew()
             if authority and modified[authority] != self._modified.get(authority):
                 self._rest.ssl_context.load_verify_locations(authority)
             self._modified = modified

@@ -38,7 +38,7 @@ from tollbar.runtime.errors import (
     error_from_status,
 )
 from tollbar.runtime.exchange import Answer, ExchangeError, NotConnectedError, request_of
-from tollbar.runtime.limits import Pause, Slots, TokenBucket
+from tollbar.runtime.limits import LONGEST_PAUSE, Pause, Slots, TokenBucket
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.outage import Outage
 
@@ -49,8 +49,6 @@ CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0
 INACTIVITY: Final = 75.0
 """Seconds without a byte after which a watch is dead: the server sends a bookmark every minute."""
-LONGEST_PAUSE: Final = 60.0
-"""Seconds for which a Retry-After pauses all calls, at most."""
 
 _FAILURES: Final = (aiohttp.ClientError, OSError)
 _UNSENT: Final = (NotConnectedError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -90,8 +88,8 @@ class Client:
     ) -> None:
         self._access = access
         self._request_timeout = request_timeout
-        self._slots = Slots(in_flight)
         self._pause = Pause(clock)
+        self._slots = Slots(in_flight, self._pause)
         self._bucket = TokenBucket(qps, burst or max(1, int(2 * qps)), clock) if qps > 0 else None
         self._clock = clock
         self._outage = outage

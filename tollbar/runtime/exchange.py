@@ -18,6 +18,7 @@ import httptools
 IDLE_SECONDS: Final = 75.0
 """For how long a connection may rest: the API server ends it after 90."""
 _INTERIM: Final = range(100, 200)
+_UNAUTHORIZED: Final = 401
 
 
 class ExchangeError(OSError):
@@ -41,14 +42,14 @@ class Answer(NamedTuple):
 
 
 def request_of(method: str, target: str, host: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """A request as it is sent.  Raises NotConnectedError for a header of more than one line, such as a broken token."""
+    """A request as it is sent.  Raises NotConnectedError for a header that no token of a server could be."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     head = "\r\n".join(lines)
-    if head.count("\n") + head.count("\r") != 2 * (len(lines) - 1):
-        raise NotConnectedError("not sent: a header, such as the token of the credentials, has a line break")
-    return f"{head}\r\n\r\n".encode("latin-1") + (body or b"")
+    if head.count("\n") + head.count("\r") != 2 * (len(lines) - 1) or not head.isascii():
+        raise NotConnectedError("not sent: a header, such as the token of the credentials, is not one line of ASCII")
+    return f"{head}\r\n\r\n".encode() + (body or b"")
 
 
 class Connections:
@@ -96,6 +97,13 @@ class Connections:
             if connection is not None:
                 self._give_back(connection)
 
+    def renew(self) -> None:
+        """Use no connection again that there is now, for instance because it has shown a certificate that expires."""
+        for each in self._all:
+            each.may_rest = False
+        for each in self._resting:
+            each.end()
+
     async def close(self) -> None:
         """End all connections, also those of exchanges that are under way, which fail."""
         self._is_closed = True
@@ -114,10 +122,14 @@ class Connections:
         since = asyncio.get_running_loop().time() - IDLE_SECONDS
         while self._resting and self._resting[0].rested_at < since:
             self._resting.pop(0).end()
-        return self._resting.pop() if self._resting else None
+        while self._resting:
+            found = self._resting.pop()
+            if not found.is_ending:
+                return found
+        return None
 
     def _give_back(self, connection: "_Connection") -> None:
-        if connection.may_stay and not self._is_closed:
+        if connection.may_stay and connection.may_rest and not self._is_closed:
             connection.is_used = True
             connection.rested_at = asyncio.get_running_loop().time()
             self._resting.append(connection)
@@ -137,11 +149,14 @@ class Connections:
                 server_hostname=self._server_name,
                 happy_eyeballs_delay=0.25,
             )
-        except OSError as error:
-            if isinstance(error, TimeoutError):
-                raise
+        except TimeoutError:
+            raise
+        except (OSError, UnicodeError) as error:  # of a name that is none
             raise NotConnectedError(f"cannot connect to {self._address}: {error}") from error
         self._all.add(connection)
+        if self._is_closed:
+            connection.end()
+            raise NotConnectedError("the client is closed")
         return connection
 
     def _forget(self, connection: "_Connection") -> None:
@@ -153,13 +168,14 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """`is_used` says that it has rested, `has_answered` that something of the present answer has come.
 
-    `may_stay` is true while it can begin another exchange.
+    `may_stay` is true while it can begin another exchange, `may_rest` unless it is to be ended after the present one.
     """
 
     def __init__(self, forget: Callable[["_Connection"], None]) -> None:
         self.is_used = False
         self.has_answered = False
         self.may_stay = True
+        self.may_rest = True
         self.rested_at = 0.0
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._forget = forget
@@ -173,14 +189,17 @@ class _Connection(asyncio.Protocol):
     async def exchange(self, request: bytes) -> Answer:
         assert self._transport is not None  # noqa: S101
         self.has_answered = self.may_stay = False
-        if self._transport.is_closing():
-            raise DisconnectedError("the server has closed the connection")
+        self.on_message_begin()
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         try:
             return await self._waiting
         finally:
             self._waiting = None
+
+    @property
+    def is_ending(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
 
     def end(self) -> None:
         if self._transport is not None:
@@ -204,9 +223,9 @@ class _Connection(asyncio.Protocol):
             self._fail(f"the answer is not HTTP: {error}")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.may_stay = False
         if error is None and self._lasts_until_end():
             self.on_message_complete()
+        self.may_stay = False
         self._fail(f"the connection ended: {error or 'the server has closed it'}")
         self._forget(self)
         if not self.ended.done():
@@ -234,7 +253,8 @@ class _Connection(asyncio.Protocol):
         if self._waiting.done():
             self.may_stay = False  # more than one answer to one request
             return
-        self.may_stay = self._parser.should_keep_alive()
+        # After 401 the next one shows the certificate that the client has by then.
+        self.may_stay = self._parser.should_keep_alive() and self._status != _UNAUTHORIZED
         asked = self._headers.get(b"retry-after")
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._waiting.set_result(Answer(self._status, None if asked is None else asked.decode("latin-1"), body))

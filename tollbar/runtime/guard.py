@@ -65,22 +65,21 @@ class Guard:
     async def verdict(self, authorization: str, path: str) -> Verdict:
         """Whether a request with this Authorization header may GET the path; 503 if the API server gives no answer."""
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        if scheme.lower() != "bearer" or not token.strip() or not token.isascii():
             return _NO_TOKEN
         key = hashlib.sha256(f"{path} {token}".encode()).digest()
         if (known := self._remembered(key)) is not None:
             return known
-        async with self._turns:
-            if (known := self._remembered(key)) is not None:
-                return known
-            try:
-                async with asyncio.timeout(_ANSWER_SECONDS):
-                    verdict = await self._asked(token.strip(), path)
-            except (ApiError, TimeoutError) as error:
-                _log.warning("cannot ask who reads the metrics", extra={"error": str(error) or "no answer in time"})
-                return Verdict(503, "the API server does not say whether this is allowed")
-            self._remember(key, verdict)
-            return verdict
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS), self._turns:
+                if (known := self._remembered(key)) is not None:
+                    return known
+                verdict = await self._asked(token.strip(), path)
+        except (ApiError, TimeoutError) as error:
+            _log.warning("cannot ask who reads the metrics", extra={"error": str(error) or "no answer in time"})
+            return Verdict(503, "the API server does not say whether this is allowed")
+        self._remember(key, verdict)
+        return verdict
 
     async def context(self) -> ssl.SSLContext:
         """What to serve with: a new key, and a certificate that it has signed itself."""
@@ -106,7 +105,10 @@ class Guard:
 
     def _remembered(self, key: bytes) -> Verdict | None:
         until, verdict = self._known.get(key, (0.0, None))
-        return verdict if self._clock.monotonic() < until else None
+        if verdict is None or self._clock.monotonic() >= until:
+            return None
+        self._known.move_to_end(key)
+        return verdict
 
     def _remember(self, key: bytes, verdict: Verdict) -> None:
         seconds = ALLOWED_SECONDS if verdict is _ALLOWED else REFUSED_SECONDS

@@ -4,10 +4,13 @@ They are per client, so two replicas may make twice as many calls; API Priority 
 """
 
 import asyncio
+from collections import deque
 from typing import Final
 
 from tollbar.runtime.clock import Clock
 
+LONGEST_PAUSE: Final = 60.0
+"""Seconds for which a Retry-After is obeyed, at most."""
 FEW: Final = 64
 """Calls that may be under way at one time before any has to wait."""
 LOOK_EVERY: Final = 1.0
@@ -43,6 +46,10 @@ class Pause:
         self._clock = clock
         self._until = 0.0
 
+    @property
+    def is_on(self) -> bool:
+        return self._until > self._clock.monotonic()
+
     def extend(self, seconds: float) -> None:
         """Hold callers back for at least so many seconds from now on."""
         self._until = max(self._until, self._clock.monotonic() + seconds)
@@ -59,58 +66,66 @@ class Slots:
     Each needs a connection of its own, whose TLS handshake costs the CPU of many calls.  So a burst begins with FEW,
     and the others wait.  While calls wait, twice as many may be under way as soon as those that are hang, so that they
     hold up no others.  A server that is only slow does not get more: it would be slower still, and in the end refuse
-    them.
+    them.  Nor do calls that wait for the end of a `pause`.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, pause: Pause) -> None:
         self.open = min(FEW, limit)
         """How many calls may be under way now."""
         self._limit = limit
-        self._free = asyncio.Semaphore(self.open)
-        self._too_many = 0
-        """So many calls that are under way have to end before the next one begins."""
+        self._pause = pause
+        self._under_way = 0
         self._ended = 0
-        self._waiting = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._look: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
-        if self._free.locked() and self._look is None:
-            self._look_later()
-        self._waiting += 1
+        if self._under_way < self.open and not self._waiting:
+            self._under_way += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._look_later()
         try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was let in at that moment
+                self._leave()
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         self._ended += 1
-        if self._too_many:
-            self._too_many -= 1
-        else:
-            self._free.release()
+        self._leave()
 
     def refused(self) -> None:
-        """The server is too busy: begin with FEW again."""
-        few = min(FEW, self._limit)
-        self._too_many += self.open - few
-        self.open = few
+        """The server is too busy: no call begins before fewer than FEW are under way."""
+        self.open = min(FEW, self._limit)
+        if self._waiting:
+            self._look_later()
+
+    def _leave(self) -> None:
+        self._under_way -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._under_way < self.open:
+            turn = self._waiting.popleft()
+            if not turn.cancelled():
+                self._under_way += 1
+                turn.set_result(None)
 
     def _look_later(self) -> None:
-        self._ended = 0
-        self._look = asyncio.get_running_loop().call_later(LOOK_EVERY, self._widen)
+        if self._look is None:
+            self._ended = 0
+            self._look = asyncio.get_running_loop().call_later(LOOK_EVERY, self._widen)
 
     def _widen(self) -> None:
         self._look = None
         if not self._waiting or self.open == self._limit:
             return
-        if self._ended * HANGING < self.open:
-            self._open(min(self.open, self._limit - self.open))
+        if self._ended * HANGING < self.open and not self._pause.is_on:
+            self.open = min(2 * self.open, self._limit)
+            self._let_in()
         self._look_later()
-
-    def _open(self, more: int) -> None:
-        self.open += more
-        for _ in range(more):
-            if self._too_many:
-                self._too_many -= 1
-            else:
-                self._free.release()

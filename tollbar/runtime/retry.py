@@ -19,6 +19,7 @@ from tenacity import (
 )
 
 from tollbar.runtime.errors import ApiError, ServerError, TooManyRequests, Unreachable
+from tollbar.runtime.limits import LONGEST_PAUSE
 
 _log: Final = logging.getLogger(__name__)
 _JITTER: Final = wait_random_exponential(multiplier=0.1, max=5.0)
@@ -41,10 +42,10 @@ def _refused(error: BaseException) -> bool:
 
 
 def _wait(state: RetryCallState) -> float:
-    """Seconds to wait: the server's Retry-After plus exponential jitter."""
+    """Seconds to wait: the server's Retry-After, a minute at most, plus exponential jitter."""
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, ApiError) else None
-    return (asked or 0.0) + _JITTER(state)
+    return min(asked or 0.0, LONGEST_PAUSE) + _JITTER(state)
 
 
 def _report(state: RetryCallState) -> None:

@@ -93,6 +93,11 @@ ANSWERS: dict[str, tuple[tuple[bytes | None, ...], Answer, int]] = {
     ),
     "no body": ((b"HTTP/1.1 204 No Content\r\n\r\n",), Answer(204, None, b""), 1),
     "a body until the connection ends": ((b"HTTP/1.1 200 OK\r\n\r\n{", b"}", CLOSE), GOOD, 2),
+    "401, to which another certificate may be the answer": (
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",),
+        Answer(401, None, b""),
+        2,
+    ),
     "HTTP/1.0": ((b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",), GOOD, 2),
     "an interim answer before it": ((b"HTTP/1.1 100 Continue\r\n\r\n", OK), GOOD, 1),
     "Retry-After in any case": (
@@ -162,6 +167,34 @@ async def test_a_connection_that_has_rested_and_ends(
         assert len(server.requests) == 2
     else:
         assert (await send(connections, method), len(server.requests)) == (GOOD, requests)
+
+
+@pytest.mark.parametrize("before", [(b"HTTP/1.1 204 No Content\r\n\r\n",), (OK,)])
+async def test_an_earlier_answer_is_not_taken_for_the_present_one(
+    before: tuple[bytes, ...], server: Server, connections: Connections
+) -> None:
+    server.script += [before, (CLOSE,)]
+    await send(connections)
+    with pytest.raises(DisconnectedError):
+        await send(connections)
+    assert not connections._resting
+
+
+async def test_after_a_renewal_no_connection_is_used_again(server: Server, connections: Connections) -> None:
+    server.script += [(OK,), (OK,)]
+    await send(connections)
+    connections.renew()
+    await server.ended.wait()
+    assert (await send(connections), server.connections) == (GOOD, 2)
+
+
+async def test_a_connection_that_is_used_during_a_renewal_is_ended_after_it(
+    server: Server, connections: Connections
+) -> None:
+    server.script += [(OK,), (OK,)]
+    await send(connections, before=connections.renew)
+    await server.ended.wait()
+    assert (await send(connections), server.connections) == (GOOD, 2)
 
 
 async def test_a_read_on_a_new_connection_is_not_sent_again(server: Server, connections: Connections) -> None:
@@ -245,6 +278,22 @@ async def test_nobody_listens() -> None:
             await send(refused)
 
 
+async def test_a_name_that_is_none() -> None:
+    with pytest.raises(NotConnectedError, match="cannot connect"):
+        await send(Connections("kube..example", 443, None, None))
+
+
+async def test_a_connection_that_is_made_while_the_client_is_closed_is_not_used(
+    server: Server, connections: Connections
+) -> None:
+    task = asyncio.create_task(send(connections))
+    await asyncio.sleep(0)
+    await connections.close()
+    with pytest.raises(NotConnectedError, match="closed"):
+        await task
+    assert (server.requests, connections._resting) == ([], [])
+
+
 async def test_a_server_that_does_not_shake_hands_was_sent_nothing(server: Server) -> None:
 
     silent = Connections("127.0.0.1", server.port, ssl.create_default_context(), None)
@@ -278,7 +327,7 @@ async def test_after_closing_there_is_no_connection(
     assert not connections._all
 
 
-@pytest.mark.parametrize("value", ["a\nb", "a\r\nX: y", "a\r"])
-def test_a_header_of_several_lines_is_not_sent(value: str) -> None:
-    with pytest.raises(NotConnectedError, match="line break"):
+@pytest.mark.parametrize("value", ["a\nb", "a\r\nX: y", "a\r", "Bearer \u201ca\u201d"])
+def test_a_header_that_is_not_one_line_of_ascii_is_not_sent(value: str) -> None:
+    with pytest.raises(NotConnectedError, match="ASCII"):
         request_of("GET", "/", "server", {"Authorization": value}, None)

@@ -150,7 +150,7 @@ SLOTS = {
 @pytest.mark.parametrize("case", SLOTS)
 async def test_as_many_calls_are_under_way_as_it_takes(case: str) -> None:
     calls, limit, seconds, most, within = SLOTS[case]
-    slots, under_way, seen = Slots(limit), 0, 0
+    slots, under_way, seen = Slots(limit, Pause(SystemClock())), 0, 0
 
     async def call() -> None:
         nonlocal under_way, seen
@@ -169,7 +169,7 @@ async def test_as_many_calls_are_under_way_as_it_takes(case: str) -> None:
 @pytest.mark.looptime
 async def test_after_a_refusal_calls_begin_with_few_again() -> None:
     """Those that are under way go on, and none begins before fewer than FEW are."""
-    slots, under_way, begun = Slots(1024), 0, list[int]()
+    slots, under_way, begun = Slots(1024, Pause(SystemClock())), 0, list[int]()
     hanging, is_busy = asyncio.Event(), asyncio.Event()
 
     async def call(waits_for: asyncio.Event) -> None:
@@ -197,8 +197,81 @@ async def test_after_a_refusal_calls_begin_with_few_again() -> None:
 
 
 @pytest.mark.looptime
+async def test_calls_that_wait_for_the_end_of_a_pause_do_not_hang() -> None:
+    pause = Pause(SystemClock())
+    slots = Slots(1024, pause)
+
+    async def call() -> None:
+        async with slots:
+            await pause.wait()
+
+    pause.extend(30)
+    slots.refused()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(4 * FEW):
+            tasks.create_task(call())
+        await asyncio.sleep(29)
+        open_then = slots.open
+    assert open_then == FEW
+
+
+@pytest.mark.looptime
+async def test_callers_that_wait_when_the_server_refuses_are_let_in_although_the_others_hang() -> None:
+    slots, hanging = Slots(2 * FEW, Pause(SystemClock())), asyncio.Event()
+    entered: list[int] = []
+
+    async def call(number: int) -> None:
+        async with slots:
+            entered.append(number)
+            await hanging.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(3 * FEW):
+            tasks.create_task(call(number))
+        await asyncio.sleep(10)
+        slots.refused()
+        await asyncio.sleep(10)
+        assert (len(entered), slots.open) == (2 * FEW, 2 * FEW)
+        hanging.set()
+    assert entered == list(range(3 * FEW))
+
+
+@pytest.mark.looptime
+async def test_a_call_that_is_given_up_at_the_moment_when_it_is_let_in_leaves_its_slot() -> None:
+    slots = Slots(1, Pause(SystemClock()))
+
+    async def call() -> None:
+        async with slots:
+            await asyncio.sleep(1)
+
+    first, second, third = (asyncio.create_task(call()) for _ in range(3))
+    await first
+    second.cancel()
+    async with asyncio.timeout(5):
+        await third
+    assert second.cancelled()
+
+
+@pytest.mark.looptime
+async def test_a_call_that_is_given_up_just_before_its_turn_leaves_it_to_the_next() -> None:
+    slots = Slots(1, Pause(SystemClock()))
+
+    async def call() -> None:
+        async with slots:
+            pass
+
+    async with slots:
+        given_up, following = asyncio.create_task(call()), asyncio.create_task(call())
+        await asyncio.sleep(1)
+        given_up.cancel()
+    async with asyncio.timeout(5):
+        await following
+    assert given_up.cancelled()
+
+
+@pytest.mark.looptime
 async def test_a_call_that_is_given_up_while_it_waits_takes_no_slot() -> None:
-    slots = Slots(1)
+    slots = Slots(1, Pause(SystemClock()))
     async with slots:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1), slots:

@@ -51,6 +51,7 @@ ROWS = {
     "a password": ("Basic cHJvbTpw", 401),
     "an empty token": ("Bearer ", 401),
     "a token that nobody has": ("Bearer stranger", 401),
+    "bytes that are no text, as the HTTP server decodes them": ("Bearer \udcff", 401),
     "a user without the right": ("Bearer somebody", 403),
     "a user with the right": ("Bearer prometheus", 200),
     "the scheme in other letters": ("bearer prometheus", 200),
@@ -87,6 +88,27 @@ async def test_an_answer_is_kept_for_a_while(server: Answers, clock: Any) -> Non
     await asyncio.sleep(guard.REFUSED_SECONDS)
     await tried.verdict("Bearer somebody", "/metrics")
     assert (asked, len(server.asked)) == ([2, 2, 4, 4, 6], 8)
+
+
+@pytest.mark.looptime
+async def test_who_waits_behind_reviews_that_hang_is_answered_in_time(clock: Any) -> None:
+    class Hangs(Answers):
+        async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object:
+            return await asyncio.Future()
+
+    tried = Guard(Hangs(), clock)
+    async with asyncio.timeout(30):
+        found = await asyncio.gather(*(tried.verdict(f"Bearer {number}", "/metrics") for number in range(100)))
+    assert {each.status for each in found} == {503}
+
+
+async def test_an_answer_that_is_in_use_is_not_pushed_out_by_strangers(server: Answers, clock: Any) -> None:
+    tried = Guard(server, clock)
+    await tried.verdict("Bearer prometheus", "/metrics")
+    for number in range(1100):
+        await tried.verdict(f"Bearer stranger-{number}", "/metrics")
+        await tried.verdict("Bearer prometheus", "/metrics")
+    assert server.asked.count("SubjectAccessReview") == 1
 
 
 async def test_what_strangers_send_is_bounded(server: Answers, clock: Any) -> None:
