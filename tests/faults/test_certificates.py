@@ -38,7 +38,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(autouse=True)
 def _without_an_authority(stack: Stack) -> Iterator[None]:
-    """Every test finds none; the namespace outlives the installation."""
+    """Every test finds none; the namespace outlives the installation, those of other modules too."""
+    stack.plane.kubectl("delete", "--ignore-not-found", *SECRET)
     yield
     stack.unregister()
     stack.plane.kubectl("delete", "--ignore-not-found", *SECRET)
