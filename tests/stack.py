@@ -286,8 +286,10 @@ class Stack:
         return "\n".join(f"{name}: {logs[name][max(0, at - 500) : at + 3000]}" for name, at in found.items() if at >= 0)
 
     def uninstall(self) -> None:
-        """Remove the definitions and with them their objects, which others would notice; the rest is inert."""
+        """Remove what others would notice: the definitions and with them their objects, and the authority that the
+        controllers have made; the rest is inert."""
         delete_definitions(self.plane.kubectl)
+        self.plane.kubectl("delete", "--ignore-not-found", "secret", "tollbar-webhook-ca", "-n", SYSTEM_NAMESPACE)
 
 
 def _patient(configuration: Object) -> Object:
