@@ -91,6 +91,16 @@ class Cluster:
         eventually(lambda: self.rules_at_admission(pods[0]), what="known to the webhook")
         self.create(*pods)
 
+    def until_younger_than(self, kind: str, name: str) -> None:
+        """Wait until what the API server creates is younger than this object: its times are whole seconds."""
+        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        probe = json.dumps(as_written(claim(f"after-{name}", self.namespace)))
+        created = self.kubectl.json("get", kind, name, "-n", self.namespace)["metadata"]["creationTimestamp"]
+        eventually(
+            lambda: json.loads(self.kubectl(*dry, stdin=probe))["metadata"]["creationTimestamp"] > created,
+            what=f"younger than {kind} {name}",
+        )
+
     def rules_at_admission(self, pod: Object) -> set[str]:
         """Names of the rules by which the webhook adds tolerations to such a Pod; asked without effect."""
         dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")

@@ -142,11 +142,13 @@ def swap(cluster: Cluster) -> None:
     """A claim is put in the place of another one; the rule reads more of the Pod than the caches keep."""
     gpu = cluster.class_("swapped")
     expression = gpu_rule(gpu)["spec"]["match"]["cel"]["expression"]
-    a_ready_rule(cluster, gpu_rule(gpu).cel(f"has(pod.metadata.labels) && {expression}"))
+    a_ready_rule(cluster, gpu_rule(gpu).cel(f"pod.spec.serviceAccountName != '' && {expression}"))
     asked = {"name": "gpu", "exactly": {"deviceClassName": gpu, "count": 65}}
     cluster.create(cluster.claim("sly", gpu).but("spec.devices.requests", [asked]))
+    cluster.until_younger_than("tolerationrule", gpu)
     cluster.create_known(cluster.pod("sly").claims("sly").labelled(app="sly"))
     cluster.kubectl("delete", "resourceclaim", "sly", "-n", cluster.namespace)
+    cluster.until_younger_than("pod", "sly")
     cluster.create(claim("sly", cluster.namespace))
     eventually(lambda: "sly" not in {metadata(each)["name"] for each in cluster.pods()}, what="evicted")
 

@@ -1,11 +1,10 @@
 """A tenant gets the toleration by a claim that nobody can satisfy, and puts an empty one in its place."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from builders import claim
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from stack import ROOT, Stack, eventually
 
 from tollbar.model.objects import Object, metadata
@@ -30,24 +29,13 @@ def swapped(cluster: Cluster, name: str, gpu: str) -> None:
     asked = {"name": "gpu", "exactly": {"deviceClassName": gpu, "count": TOO_MANY}}
     cluster.create(cluster.claim(name).but("spec.devices.requests", [asked]))
     on_the_reserved_node = cluster.pod(name).but("spec.nodeSelector", {"kubernetes.io/hostname": "gpu-1"})
-    younger(cluster, "tolerationrule", gpu)
+    cluster.until_younger_than("tolerationrule", gpu)
     cluster.create_known(on_the_reserved_node.claims(name).labelled(app=name))
     assert cluster.tolerations(name) == [RESERVED]
     cluster.kubectl("delete", "resourceclaim", name, "-n", cluster.namespace)
-    younger(cluster, "pod", name)
+    cluster.until_younger_than("pod", name)
     cluster.create(claim(name, cluster.namespace))
     assert cluster.bound_to(name) == "gpu-1"
-
-
-def younger(cluster: Cluster, kind: str, name: str) -> None:
-    """Wait until what the API server creates is younger than this: its times are whole seconds."""
-    probe = as_written(claim(f"at-{name}", cluster.namespace))
-    dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-    created = metadata(cluster.kubectl.json("get", kind, name, "-n", cluster.namespace))["creationTimestamp"]
-    eventually(
-        lambda: created < metadata(json.loads(cluster.kubectl(*dry, stdin=json.dumps(probe))))["creationTimestamp"],
-        what=f"younger than {kind} {name}",
-    )
 
 
 def told(cluster: Cluster, name: str) -> str:

@@ -24,7 +24,9 @@ class Standing(Enum):
     """How a toleration that Tollbar gave stands now."""
 
     JUSTIFIED = "a rule in force that gives it is true for the Pod"
-    UNDECIDED = "whether such a rule is true for the Pod cannot be told: something is missing, or its evaluation fails"
+    UNDECIDED = (
+        "whether such a rule is true for the Pod cannot be told, or the evaluation of the one that gave it fails"
+    )
     RULE_CHANGED = "the rule that gave it has changed or was made anew since, and no rule in force justifies it"
     UNTRUE = "the rule that gave it is as it was, and is not true for the Pod any more"
 
@@ -66,14 +68,16 @@ def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: 
     results = _NOTHING
     if giving:
         results = matching.evaluate(giving, package, engine, selector, _LIMITS)
-    true, undecided = list(results.true), [rule for rule, _ in (*results.undecided, *results.failed)]
+    true, undecided = list(results.true), [rule for rule, _ in results.undecided]
+    failed = {rule.name for rule, _ in results.failed}
     names = {rule.name for rule in true}
     if doubtful := [rule for rule in giving if rule.reads_tolerations and rule.name not in names]:
         # It may have been true before these tolerations were there.
         before = replace(package, pod=without_recorded(package.pod, [each.toleration for each in recorded]))
         results = matching.evaluate(doubtful, before, engine, selector, _LIMITS)
         true += results.true
-        undecided += [rule for rule, _ in (*results.undecided, *results.failed)]
+        undecided += [rule for rule, _ in results.undecided]
+        failed |= {rule.name for rule, _ in results.failed}
     justified = {each for rule in true for each in _gives(rule)}
     unknown = {each for rule in undecided for each in _gives(rule)}
     created = str(metadata(package.pod).get("creationTimestamp") or "")
@@ -87,7 +91,9 @@ def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: 
             return Standing.JUSTIFIED
         if this in unknown:
             return Standing.UNDECIDED
-        return Standing.UNTRUE if (one.rule, one.generation, this) in unchanged else Standing.RULE_CHANGED
+        if (one.rule, one.generation, this) not in unchanged:
+            return Standing.RULE_CHANGED
+        return Standing.UNDECIDED if one.rule in failed else Standing.UNTRUE
 
     return tuple(replace(one, standing=standing(one)) for one in recorded)
 

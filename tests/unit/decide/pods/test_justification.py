@@ -28,6 +28,7 @@ CLUSTER = (
 )
 GPU = rule("gpu", wants_class("gpu"))
 APP = rule("app", has_label("app"), tolerations=GPU.tolerations)
+FAILING = rule("another", failing(), tolerations=GPU.tolerations)
 SHY = rule("shy", expression(lambda inputs: "tolerations" not in inputs["pod"]["spec"], "pod.spec.tolerations"))
 BY_GPU = {"rule": "gpu", "generation": 1, "added": list(GPU.tolerations), "via": "admission"}
 BY_SHY = {"rule": "shy", "generation": 1, "added": list(SHY.tolerations), "via": "gate"}
@@ -50,6 +51,7 @@ def made(seconds: float) -> Rule:
 CASES: dict[str, tuple[Object, tuple[Rule, ...], list[Any], list[Standing]]] = {
     "the rule is true": (WITH, (GPU,), [BY_GPU], [Standing.JUSTIFIED]),
     "the rule is not true": (WITHOUT, (GPU,), [BY_GPU], [Standing.UNTRUE]),
+    "another rule that gives the same fails": (WITHOUT, (FAILING, GPU), [BY_GPU], [Standing.UNTRUE]),
     "the rule fails": (WITH, (rule("gpu", failing()),), [BY_GPU], [Standing.UNDECIDED]),
     "the claims have more alternatives than are looked at": (MANY, (GPU,), [BY_GPU], [Standing.UNDECIDED]),
     "the rule is as old as the Pod": (WITHOUT, (made(CREATED),), [BY_GPU], [Standing.UNTRUE]),
