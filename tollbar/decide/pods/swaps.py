@@ -141,7 +141,8 @@ def _judged(facts: SwapFacts) -> SwapPlan | Ask:
 
 
 def _only_claims_can_have_changed(rule: Rule, package: Package) -> bool:
-    """Of all that decides whether the rule is true: itself, its scope, and what it reads.
+    """Of all that decides whether the rule is true: itself, its scope, and what it reads.  Of claims that is the spec:
+    metadata may be changed without putting another claim in the place of one.
 
     Which claims stand for extended resources is a matter of DeviceClasses that need not be there any more.
     """
@@ -150,6 +151,7 @@ def _only_claims_can_have_changed(rule: Rule, package: Package) -> bool:
         and rule.in_scope(package.namespace)
         and rule.created < _created(package.pod)
         and not any(map(rule.reads_any, _MUTABLE))
+        and not any(f"{read}.".startswith("claims.metadata.") for read in rule.reads)
         and not any(pods.extended_resources(package.pod))
         and (not rule.reads_any("deviceClasses") or _classes_are_as_they_were(rule, package))
     )

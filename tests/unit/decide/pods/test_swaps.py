@@ -127,6 +127,10 @@ CASES: dict[str, tuple[Any, Any]] = {
         decide(NAMING, reserved(EMPTY), rules=(LABEL,), whole=True),
         [],
     ),
+    "one that reads a claim's metadata": (
+        decide(MADE, reserved(GENERATED), rules=(replace(GPU, reads=GPU.reads | {"claims.metadata.labels"}),)),
+        [],
+    ),
     "one that reads nothing of claims": (
         decide(NAMING, reserved(EMPTY), rules=(replace(GPU, reads=frozenset({"pod.spec.volumes"})),)),
         [],
