@@ -359,13 +359,28 @@ def play(
     records: Records | None = None,
 ) -> Outcome:
     """The outcome of a simulation on a loop of its own."""
-    logging.disable(logging.WARNING)  # what controllers warn of is in the outcome
     loop = VirtualLoop()
-    with console.terminable(), _progress() as progress, asyncio.Runner(loop_factory=lambda: loop) as runner:
+    with (
+        _without_warnings(),
+        console.terminable(),
+        _progress() as progress,
+        asyncio.Runner(loop_factory=lambda: loop) as runner,
+    ):
         playing = simulate(
             loop, wanted, scheduler, replicas=replicas, seconds=seconds, progress=progress, records=records
         )
         return runner.run(playing)
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """What controllers warn of is in the outcome."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager
