@@ -4,8 +4,8 @@ The session of `kubernetes.aio` can do much more, and a call over it costs more 
 for (docs/decisions/0014).  Answers are parsed by httptools, which is llhttp, the parser of Node.js.
 
 Invariants: a connection carries one exchange at a time, and is used again only after a complete answer that allows it;
-a request is written at once and never twice, except a GET whose connection had rested and ended without an answer, as
-net/http does; an exchange that fails or is given up ends its connection; after `close` there is no connection left.
+a request is written at once and never twice, except a GET whose connection ended without an answer; an exchange that
+fails or is given up ends its connection; after `close` there is no connection left.
 """
 
 import asyncio
@@ -73,10 +73,12 @@ class Connections:
     ) -> Answer:
         """Send a request (its head and its body), and wait for the whole answer, both within `timeout` seconds.
 
-        `before` is called when nothing is left to be waited for; the request is not sent if it raises.  A read may be
-        sent again.  Raises NotConnectedError, DisconnectedError, and TimeoutError if the request has been sent by then.
+        `before` is called when nothing is left to be waited for; the request is not sent if it raises.  A read is sent
+        again if its connection ends without an answer.  Raises NotConnectedError, DisconnectedError, and TimeoutError if
+        the request has been sent by then.
         """
         connection: _Connection | None = None
+        may_repeat = is_read
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -86,8 +88,9 @@ class Connections:
                     try:
                         return await connection.exchange(request)
                     except DisconnectedError:
-                        if not is_read or not connection.is_used or connection.has_answered:
+                        if not may_repeat or connection.has_answered:
                             raise
+                        may_repeat = connection.is_used  # on new connections it is sent twice at most
                     connection = None
         except TimeoutError:
             if connection is None:
