@@ -74,8 +74,8 @@ class Connections:
         """Send a request (its head and its body), and wait for the whole answer, both within `timeout` seconds.
 
         `before` is called when nothing is left to be waited for; the request is not sent if it raises.  A read is sent
-        again if its connection ends without an answer.  Raises NotConnectedError, DisconnectedError, and TimeoutError if
-        the request has been sent by then.
+        again if its connection ends without an answer.  Raises NotConnectedError, DisconnectedError, and TimeoutError
+        if the request has been sent by then.
         """
         connection: _Connection | None = None
         may_repeat = is_read
