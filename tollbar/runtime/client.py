@@ -341,12 +341,10 @@ class Client:
         connections = self._access.connections
         if connections is not None:
             request = request_of(method, f"{self._base_path}{target}", self._host, headers, body)
-            is_guarded = body is not None and self._may_write is not None
-            return await connections.exchange(
-                request, timeout=timeout, is_read=method == "GET", before=self._check_leading if is_guarded else None
-            )
+            before = self._check_leading if body is not None else None
+            return await connections.exchange(request, timeout=timeout, is_read=method == "GET", before=before)
         async with asyncio.timeout(timeout), await self._send(method, target, headers, body) as response:
-            return Answer(response.status, response.headers.get("Retry-After"), await response.read())
+            return await _answer(response)
 
     def _check_leading(self) -> None:
         """A call may have waited for its turn, for a connection, or with the whole process."""
@@ -385,10 +383,10 @@ class Client:
         try:
             async with asyncio.timeout(inactivity):
                 response = await self._send("GET", _target(path, query), self._headers_of(None, "", ""))
-                refused = await response.read() if response.status != 200 else None
+                refused = await _answer(response) if response.status != 200 else None
             self._count("GET", response.status)
             if refused is not None:
-                raise self._refusal("GET", Answer(response.status, response.headers.get("Retry-After"), refused))
+                raise self._refusal("GET", refused)
             tail = b""
             while True:
                 async with asyncio.timeout(inactivity):
@@ -461,6 +459,10 @@ def _access() -> "type[Access]":
     from tollbar.runtime.access import Access
 
     return Access
+
+
+async def _answer(response: aiohttp.ClientResponse) -> Answer:
+    return Answer(response.status, response.headers.get("Retry-After"), await response.read())
 
 
 def _decode(method: str, body: bytes) -> Object:
