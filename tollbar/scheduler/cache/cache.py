@@ -20,7 +20,8 @@ class Cache:
     """A Pod is assumed, once the scheduler has chosen its Node, and then added, when the API says that it is bound.
 
     Pods are known by uid.  A Pod counts on its Node whether or not that Node is known: Pods and Nodes arrive in any
-    order.  A NodeInfo that a snapshot has taken is not changed any more but replaced by a copy.
+    order.  A NodeInfo that a snapshot has taken is not changed any more but replaced by a copy; a Pod in it is replaced
+    as long as it counts the same, so that the API's confirmation of a binding is no change of the Node.
     """
 
     def __init__(self) -> None:
@@ -63,8 +64,7 @@ class Cache:
             return None
         if pod.uid not in self._assumed:
             raise CacheError(f"pod {pod.uid}({pod.key}) was already in added state")
-        self._remove(known)
-        self._add(pod)
+        self._replace(known, pod)
         return known.node_name if known.node_name != pod.node_name else None
 
     def update_pod(self, pod: PodInfo) -> None:
@@ -76,8 +76,7 @@ class Cache:
             raise CacheError(f"assumed pod {pod.uid}({pod.key}) should not be updated")
         if known.node_name != pod.node_name:
             raise CacheError(f"pod {pod.uid}({pod.key}) updated on a different node than previously added to")
-        self._remove(known)
-        self._add(pod)
+        self._replace(known, pod)
 
     def remove_pod(self, pod: PodInfo) -> None:
         """The Pod is gone.  Its last known state may lack a Node."""
@@ -147,6 +146,15 @@ class Cache:
         self._drop_if_empty(pod.node_name)
         del self._pods[pod.uid]
         self._assumed.discard(pod.uid)
+
+    def _replace(self, known: PodInfo, pod: PodInfo) -> None:
+        """Have the Pod as the API says it is in the place of what was known of it; it is not assumed any more."""
+        if pod.counts_as(known):
+            self._nodes[pod.node_name].pods[pod.uid] = self._pods[pod.uid] = pod
+            self._assumed.discard(pod.uid)
+        else:
+            self._remove(known)
+            self._add(pod)
 
     def _writable(self, name: str) -> NodeInfo:
         """The NodeInfo to change."""

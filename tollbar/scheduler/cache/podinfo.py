@@ -102,6 +102,17 @@ class PodInfo:
     object: Object
     """The API object, or of a Pod that has a Node as much of it as `projected` keeps."""
 
+    def counts_as(self, other: "PodInfo") -> bool:
+        """Whether it makes no difference to any other Pod which of the two is on a Node."""
+        return (
+            self.shape is other.shape
+            and self.node_name == other.node_name
+            and self.is_terminating == other.is_terminating
+            and self.is_preempted == other.is_preempted
+            and self.start_time == other.start_time
+            and self.requests == other.requests
+        )
+
     @property
     def labels(self) -> dict[str, str]:
         return self.shape.labels

@@ -257,3 +257,58 @@ def test_a_pod_changes_the_record_and_the_row_of_its_node_alone() -> None:
     snapshot.update(cache)
     same = [one is other for one, other in zip(before, snapshot, strict=True)]
     assert (same, snapshot.changed.since(version)) == ([True, False, True], {1})
+
+
+CONFIRMED: dict[str, tuple[Object, bool]] = {
+    "as it was assumed": ({}, False),
+    "it runs": ({"status": {"phase": "Running", "podIP": "10.0.0.1"}}, False),
+    "it was nominated, and its claim was made": (
+        {"status": {"nominatedNodeName": "n1", "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "x"}]}},
+        False,
+    ),
+    "it has other labels": ({"metadata": {"labels": {"app": "web"}}}, True),
+    "it requests more": ({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}, True),
+    "it was resized in place": (
+        {
+            "status": {
+                "containerStatuses": [
+                    {
+                        "name": "c",
+                        "allocatedResources": {"cpu": "2"},
+                        "resources": {"requests": {"cpu": "2"}},
+                    }
+                ]
+            }
+        },
+        True,
+    ),
+    "it has a priority": ({"spec": {"priority": 1}}, True),
+    "it was started": ({"status": {"startTime": "2026-01-01T00:00:00Z"}}, True),
+    "it is being deleted": ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, True),
+    "it is a victim": (
+        {"status": {"conditions": [{"type": "DisruptionTarget", "reason": "PreemptionByScheduler"}]}},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("confirm", [Cache.add_pod, Cache.update_pod])
+@pytest.mark.parametrize("name", CONFIRMED)
+def test_what_the_api_says_of_a_pod_changes_its_node_only_if_the_pod_counts_otherwise(
+    name: str, confirm: Callable[[Cache, PodInfo], object]
+) -> None:
+    given, changes = CONFIRMED[name]
+    cache, snapshot = Cache(), Snapshot()
+    cache.set_node(node("n1"))
+    (Cache.assume if confirm is Cache.add_pod else Cache.add_pod)(cache, pod("n1"))
+    snapshot.update(cache)
+    version = snapshot.changed.version
+    meta = {"namespace": "shop", "name": "web", "uid": "u", **given.get("metadata", {})}
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}], **given.get("spec", {})}
+    new = SHAPES.pod_info({"metadata": meta, "spec": spec, "status": given.get("status", {})})
+
+    confirm(cache, new)
+    snapshot.update(cache)
+
+    held = [cache.pod("u"), cache.node("n1").pods["u"], snapshot.nodes[0].pods["u"]]  # type: ignore[union-attr]
+    assert (held, cache.is_assumed("u"), snapshot.changed.version != version) == ([new] * 3, False, changes)
