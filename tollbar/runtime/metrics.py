@@ -192,7 +192,8 @@ TABLE: Final[tuple[Metric, ...]] = (
     Metric(
         "scheduler_plugin_evaluation_total",
         "counter",
-        "Calls of a plugin's PreFilter, Filter, PreScore and Score, once for each Node that it looks at.",
+        "Calls of a plugin's PreFilter, Filter, PreScore and Score, once for each Node that it looks at; not those of "
+        "PreFilter and PreScore that say Skip.",
         ("plugin", "extension_point", "profile"),
     ),
     Metric(

@@ -6,6 +6,7 @@ kube-scheduler filters with several threads, this is what it does with one.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from random import Random
 from typing import Final
 
@@ -205,9 +206,9 @@ def _by_masks(
 
 def _places(masks: Mapping[str, Mask], start: int) -> Rows:
     """Where all masks are true, beginning at `start`."""
-    fits = np.logical_and.reduce(list(masks.values()))
-    places = np.flatnonzero(fits)
-    first = np.searchsorted(places, start % len(fits))
+    fits = reduce(np.logical_and, masks.values())
+    (places,) = fits.nonzero()
+    first = places.searchsorted(start % len(fits))
     return np.concatenate((places[first:], places[:first]))
 
 

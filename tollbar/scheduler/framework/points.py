@@ -95,7 +95,8 @@ class Metrics(Protocol):
         """One plugin has been called, in a cycle that records it (plugin_execution_duration_seconds)."""
 
     def evaluated(self, point: Point, plugin: str, times: int) -> None:
-        """PreFilter, Filter, PreScore or Score of a plugin was called so often (plugin_evaluation_total)."""
+        """PreFilter, Filter, PreScore or Score of a plugin was called so often, and did not skip the Pod
+        (plugin_evaluation_total)."""
 
     def permit_wait(self, code: Code, seconds: float) -> None:
         """A Pod has waited for Permit (permit_wait_duration_seconds)."""

@@ -154,19 +154,21 @@ class Framework:
             answer = self._ask(Point.PRE_FILTER, plugin.name, state, plugin.pre_filter, state, pod, nodes)
             if isinstance(answer, GeneratorType):
                 answer = yield from finished(answer)
+            result = answer if isinstance(answer, PreFilterResult) and isinstance(answer.node_names, Set) else None
+            status = status_of(answer) if result is None else None
+            if status is not None and status.code is Code.SKIP:
+                skipped.add(plugin.name)
+                continue
             self.metrics.evaluated(Point.PRE_FILTER, plugin.name, 1)
-            if isinstance(answer, PreFilterResult) and isinstance(answer.node_names, Set):
+            if result is not None:
                 plugins.add(plugin.name)
-                names = frozenset(answer.node_names) if names is None else names & answer.node_names
+                names = frozenset(result.node_names) if names is None else names & result.node_names
                 if not names:
                     return PreFiltered(unresolvable(_unsatisfied(plugins)), names, frozenset(plugins))
                 continue
-            status = status_of(answer)
             match status:
                 case None:
                     continue
-                case Status(code=Code.SKIP):
-                    skipped.add(plugin.name)
                 case Status(code=Code.UNSCHEDULABLE):
                     rejection = status.of(plugin.name)
                 case Status(code=Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
@@ -322,13 +324,14 @@ class Framework:
             answer = self._ask(Point.PRE_SCORE, plugin.name, state, plugin.pre_score, state, pod, nodes)
             if isinstance(answer, GeneratorType):
                 answer = yield from finished(answer)
-            self.metrics.evaluated(Point.PRE_SCORE, plugin.name, 1)
-            if (status := status_of(answer)) is None:
+            status = status_of(answer)
+            if status is not None and status.code is Code.SKIP:
+                skipped.add(plugin.name)
                 continue
-            if status.code is not Code.SKIP:
+            self.metrics.evaluated(Point.PRE_SCORE, plugin.name, 1)
+            if status is not None:
                 failure = as_error(f'running PreScore plugin "{plugin.name}"', status)
                 break
-            skipped.add(plugin.name)
         state.skip_score = frozenset(skipped)
         self.metrics.point(Point.PRE_SCORE, _code(failure), self.clock() - started)
         return failure
@@ -343,7 +346,6 @@ class Framework:
         rows: Rows | None = None,
     ) -> NodeScores | Status:
         """Score these Nodes.  With their places in the snapshot, plugins may score all of them at once."""
-        totals = np.zeros(len(nodes), np.int64)
         raw: dict[str, Scores] = {}
         active = [each for each in self.plugins.score if each.name not in state.skip_score]
         for plugin in active:
@@ -360,13 +362,8 @@ class Framework:
             if isinstance(scores, Status):
                 return as_error(f'running Normalize on Score plugins: plugin "{plugin.name}" failed with', scores)
             found[plugin.name] = PluginScores(raw[plugin.name], scores, self.plugins.weights[plugin.name])
-        for name, each in found.items():
-            wrong = each.normalized[(each.normalized < 0) | (each.normalized > MAX_SCORE)]
-            if wrong.size:
-                context = f'applying score defaultWeights on Score plugins: plugin "{name}" returns an invalid score'
-                return failed(f"{context} {wrong[0]}, it should in the range of [0, {MAX_SCORE}] after normalizing")
-            totals += each.normalized * each.weight
-        return NodeScores(nodes, totals, found)
+        totals = _weighted(found, len(nodes))
+        return totals if isinstance(totals, Status) else NodeScores(nodes, totals, found)
 
     def _score(
         self, plugin: interface.Score, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
@@ -581,7 +578,10 @@ class Framework:
     def _ask(self, point: Point, plugin: str, state: CycleState, call: Callable[..., object], *args: object) -> object:
         """The answer of a plugin, or a generator that works it out; an Error if the plugin raises."""
         if not state.record_metrics:
-            return ask(call, *args)
+            try:
+                return call(*args)
+            except Exception as error:
+                return raised(error)
         started = self.clock()
         answer = ask(call, *args)
         if isinstance(answer, GeneratorType):
@@ -619,6 +619,8 @@ class _Failed(Exception):
 def _code(answer: object) -> Code:
     """The code under which an answer is counted."""
     match answer:
+        case None:
+            return Code.SUCCESS
         case Status(code=Code() as code):
             return code
         case PreFiltered(status=Status(code=code)):
@@ -634,6 +636,24 @@ def _failure(answer: object, expected: str) -> Status:
     """What an answer says that is not what is expected: a Status of no success, or nonsense."""
     failure = status_of(answer) if isinstance(answer, Status) else None
     return failure or nonsense(answer, expected)
+
+
+def _weighted(found: Mapping[str, PluginScores], count: int) -> Scores | Status:
+    """The weighted sums for so many Nodes; an Error if a plugin's score is out of range."""
+    totals: Scores = np.zeros(count, np.int64)
+    if not found:
+        return totals
+    normalized = np.array([each.normalized for each in found.values()])
+    wrong = (normalized < 0) | (normalized > MAX_SCORE)
+    if wrong.any():
+        place, node = np.argwhere(wrong)[0]
+        context = (
+            f'applying score defaultWeights on Score plugins: plugin "{list(found)[place]}" returns an invalid score'
+        )
+        score = normalized[place, node]
+        return failed(f"{context} {score}, it should in the range of [0, {MAX_SCORE}] after normalizing")
+    totals = np.array([each.weight for each in found.values()]) @ normalized
+    return totals
 
 
 def _unsatisfied(plugins: Collection[str]) -> str:

@@ -35,10 +35,12 @@ class ImageLocality:
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
         wanted = images(pod.shape)
+        listed = [image for image in wanted if image in nodes.images]
         present = np.zeros(len(rows), np.int64)
-        for image in wanted:
-            if image in nodes.images:
-                present += nodes.has_image(image)[nodes.table.order[rows]] * _value(image, nodes)
+        if wanted and not listed:
+            return present  # less than what begins to count, on every Node
+        for image in listed:
+            present += nodes.has_image(image)[nodes.table.order[rows]] * _value(image, nodes)
         most = _MOST_PER_IMAGE * len(wanted)
         return MAX_SCORE * (np.clip(present, _LEAST, most) - _LEAST) // (most - _LEAST)
 
