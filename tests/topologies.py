@@ -127,7 +127,7 @@ def scored(given: World, pod: PodInfo, feasible: Sequence[str] | None = None) ->
     """Scores of the Nodes that fit (all, unless said otherwise), raw and normalised; None if PreScore says Skip."""
     state, nodes = CycleState(), [each for each in given.snapshot if feasible is None or each.name in feasible]
     status = done(given.plugin.pre_score(state, pod, nodes))
-    if status is SKIP:
+    if status == SKIP:
         return None
     assert status is None
     raw = [_score(given.plugin.score(state, pod, each)) for each in nodes]

@@ -237,10 +237,10 @@ def test_all_nodes_at_once_are_the_nodes_one_by_one(
     given = made(plugin, cluster, args)
     whole, state = given.plugin, CycleState()
     assert isinstance(whole, plugin)
-    if done(whole.pre_filter(state, cluster.new, given.snapshot)) is not SKIP:
+    if done(whole.pre_filter(state, cluster.new, given.snapshot)) != SKIP:
         mask = whole.filter_nodes(state, cluster.new, given.snapshot)
         assert mask.tolist() == [whole.filter(state, cluster.new, each) is None for each in given.snapshot]
-    if done(whole.pre_score(state, cluster.new, given.snapshot.nodes)) is not SKIP:
+    if done(whole.pre_score(state, cluster.new, given.snapshot.nodes)) != SKIP:
         places = np.arange(len(given.snapshot) - 1, -1, -1, dtype=np.intp)
         scores = whole.score_nodes(state, cluster.new, given.snapshot, places)
         assert scores.tolist() == [whole.score(state, cluster.new, given.snapshot.nodes[at]) for at in places]
@@ -262,7 +262,7 @@ def test_pods_that_a_trial_removes_are_as_if_they_had_not_been_there(
     given = made(plugin, cluster, {})
     whole, state = given.plugin, CycleState()
     assert isinstance(whole, plugin)
-    if done(whole.pre_filter(state, cluster.new, given.snapshot)) is SKIP:
+    if done(whole.pre_filter(state, cluster.new, given.snapshot)) == SKIP:
         return
     before, trial, changed = answers(given, state, cluster.new), state.clone(), info(given, chosen).copy()
     for victim in victims:

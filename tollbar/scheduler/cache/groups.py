@@ -58,14 +58,17 @@ class TermKind(Enum):
     PREFERRED_AFFINITY = "preferred_affinity"
     PREFERRED_ANTI_AFFINITY = "preferred_anti_affinity"
 
+    __hash__ = object.__hash__
+    """There is one object for each kind; the hash of an Enum is a call of Python code."""
+
     def of(self, shape: Shape) -> tuple[AffinityTerm, ...]:
         terms: tuple[AffinityTerm, ...] = getattr(shape, self.value)
         return terms
 
 
-_Bucket: TypeAlias = tuple[TermKind, str | None, tuple[str, str] | None]
-"""Terms of this kind that name this namespace, or with None select namespaces by labels, and are about Pods with this
-label alone; None for terms that demand no label with one value.
+_Bucket: TypeAlias = tuple[str | None, tuple[str, str] | None]
+"""Terms that name this namespace, or with None select namespaces by labels, and are about Pods with this label alone;
+None for terms that demand no label with one value.
 """
 
 
@@ -136,7 +139,7 @@ class Groups:
         self._labelled: OrderedDict[tuple[str, str], _ByValue] = OrderedDict()
         """By namespace and key of the label, of labels that a new group has demanded."""
         self._known: WeakValueDictionary[Hashable, TermPods] = WeakValueDictionary()
-        self._about: dict[_Bucket, dict[TermPods, None]] = {}
+        self._about: dict[TermKind, dict[_Bucket, dict[TermPods, None]]] = {kind: {} for kind in TermKind}
         """Terms that have Pods."""
         self._columns: OrderedDict[TermPods, NDArray[np.int32]] = OrderedDict()
 
@@ -162,9 +165,13 @@ class Groups:
 
     def terms(self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str]) -> list[TermPods]:
         """The terms of this kind that Pods on Nodes have and that are about this Pod."""
-        shape = pod.shape
-        buckets = ((kind, name, label) for name in (shape.namespace, None) for label in (None, *shape.labels.items()))
-        return [each for key in buckets for each in self._about.get(key, ()) if each.is_about(shape, namespace_labels)]
+        about, shape = self._about[kind], pod.shape
+        buckets = ((name, label) for name in (shape.namespace, None) for label in (None, *shape.labels.items()))
+        return [each for key in buckets for each in about.get(key, ()) if each.is_about(shape, namespace_labels)]
+
+    def has_terms(self, *kinds: TermKind) -> bool:
+        """Whether Pods on Nodes have terms of one of these kinds, whomever they are about."""
+        return any(self._about[kind] for kind in kinds)
 
     def counts(self, term: TermPods) -> NDArray[np.int32]:
         """How many Pods have the term, by row."""
@@ -219,9 +226,10 @@ class Groups:
                 del self._pods[pod.shape.namespace]
 
     def _count_term(self, term: TermPods, row: int, sign: int) -> None:
+        about = self._about[term.kind]
         if not term.rows:
             for key in _buckets(term):
-                self._about.setdefault(key, {})[term] = None
+                about.setdefault(key, {})[term] = None
         _add(term.rows, row, sign)
         column = self._columns.get(term)
         if column is not None:
@@ -229,9 +237,9 @@ class Groups:
         if not term.rows:
             self._columns.pop(term, None)
             for key in _buckets(term):
-                del self._about[key][term]
-                if not self._about[key]:
-                    del self._about[key]
+                del about[key][term]
+                if not about[key]:
+                    del about[key]
 
     def _terms_of(self, shape: Shape) -> Iterator[TermPods]:
         for kind in TermKind:
@@ -322,4 +330,4 @@ def _buckets(term: TermPods) -> Iterator[_Bucket]:
     names = (None,) if term.term.namespace_selector is not None else term.term.namespaces
     demanded = ((key, next(iter(values))) for key, values in term.selector.demanded if values and len(values) == 1)
     label = min(demanded, default=None)
-    yield from ((term.kind, name, label) for name in names)
+    yield from ((name, label) for name in names)

@@ -81,6 +81,11 @@ class Shape:
     base: "Shape | None" = None
     """The shape without labels and volumes, of which all other values are those of this one."""
 
+    @property
+    def unlabelled(self) -> "Shape":
+        """The shape that has a `memo` for all Pods with this spec, whatever their labels."""
+        return self if self.base is None or "volumes" in self.spec else self.base
+
 
 @dataclass(eq=False, slots=True)
 class PodInfo:

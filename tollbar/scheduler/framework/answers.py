@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from types import GeneratorType
 
-from tollbar.scheduler.framework.status import SKIP, Code, Status, Steps, failed
+from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Code, Status, Steps, failed
 
 
 def ask(call: Callable[..., object], *args: object) -> object:
@@ -37,7 +37,7 @@ def status_of(answer: object) -> Status | None:
     """The answer of a plugin that may say a Status or nothing; None for success."""
     if answer is None:
         return None
-    if answer is SKIP:  # what most plugins say of most Pods
+    if answer is SKIP or answer is NOT_CONCERNED:  # what most plugins say of most Pods
         return SKIP
     if not isinstance(answer, Status):
         return nonsense(answer, "a Status or None")

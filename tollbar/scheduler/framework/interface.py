@@ -115,7 +115,8 @@ class PreFilter(Plugin, Protocol):
     ) -> PreFilterResult | Status | Steps[PreFilterResult | Status | None] | None:
         """Work out what Filter needs, once for all Nodes.  Skip means that Filter is not called either.
 
-        One that may take long is a generator, as with Filter.
+        NOT_CONCERNED is Skip for every Pod with the same spec: it need not be called for them.  One that may take long
+        is a generator, as with Filter.
         """
 
 
@@ -165,7 +166,7 @@ class PreScore(Plugin, Protocol):
     ) -> Status | Steps[Status | None] | None:
         """Work out what Score needs, on the Nodes that fit.  Skip means that Score is not called.
 
-        One that may take long is a generator, as with Filter.
+        NOT_CONCERNED, and one that may take long: as with PreFilter.
         """
 
 

@@ -34,7 +34,7 @@ from tollbar.scheduler.framework.interface import (
 )
 from tollbar.scheduler.framework.points import Metrics, NoMetrics, Plugins, Point
 from tollbar.scheduler.framework.reuse import Reuse, Reused
-from tollbar.scheduler.framework.status import SKIP, Code, Status, Steps, failed, unresolvable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Code, Status, Steps, failed, unresolvable
 from tollbar.scheduler.framework.waiting import MAX_WAIT, InBinding, PermitWait, PreBinding, Waits
 
 P = ParamSpec("P")
@@ -140,17 +140,22 @@ class Framework:
         After Unschedulable all others still run, since preemption needs what they work out.
         """
         started = self.clock()
-        skipped: set[str] = set()
-        result = yield from self._pre_filter(state, pod, nodes, skipped)
+        unconcerned = self._unconcerned(Point.PRE_FILTER, pod)
+        skipped = set(unconcerned)
+        result = yield from self._pre_filter(state, pod, nodes, skipped, unconcerned)
         state.skip_filter = frozenset(skipped)
         self.metrics.point(Point.PRE_FILTER, _code(result), self.clock() - started)
         return result
 
-    def _pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot, skipped: set[str]) -> Steps[PreFiltered]:
+    def _pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Snapshot, skipped: set[str], unconcerned: set[str]
+    ) -> Steps[PreFiltered]:
         rejection: Status | None = None
         names: frozenset[str] | None = None
         plugins: set[str] = set()
         for plugin in self.plugins.pre_filter:
+            if plugin.name in unconcerned and not state.record_metrics:
+                continue
             answer = self._ask(Point.PRE_FILTER, plugin.name, state, plugin.pre_filter, state, pod, nodes)
             if isinstance(answer, GeneratorType):
                 answer = yield from finished(answer)
@@ -158,6 +163,8 @@ class Framework:
             status = status_of(answer) if result is None else None
             if status is not None and status.code is Code.SKIP:
                 skipped.add(plugin.name)
+                if answer is NOT_CONCERNED:
+                    unconcerned.add(plugin.name)
                 continue
             self.metrics.evaluated(Point.PRE_FILTER, plugin.name, 1)
             if result is not None:
@@ -176,6 +183,14 @@ class Framework:
                 case _:
                     return PreFiltered(as_error(f'running PreFilter plugin "{plugin.name}"', status).of(plugin.name))
         return PreFiltered(rejection, names, frozenset(plugins))
+
+    def _unconcerned(self, point: Point, pod: PodInfo) -> set[str]:
+        """The plugins that have said NOT_CONCERNED to a Pod with this spec.
+
+        They are called only in cycles that record what each plugin takes.
+        """
+        found: set[str] = pod.shape.unlabelled.memo.setdefault((self, point), set())
+        return found
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
         return self._extend(Point.PRE_FILTER_ADD_POD, "AddPod", self._add_pod, state, pod, added, node)
@@ -318,15 +333,20 @@ class Framework:
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Steps[Status | None]:
         """Run PreScore, and remember in the state whose Score is not called."""
         started = self.clock()
-        skipped: set[str] = set()
+        unconcerned = self._unconcerned(Point.PRE_SCORE, pod)
+        skipped = set(unconcerned)
         failure: Status | None = None
         for plugin in self.plugins.pre_score:
+            if plugin.name in unconcerned and not state.record_metrics:
+                continue
             answer = self._ask(Point.PRE_SCORE, plugin.name, state, plugin.pre_score, state, pod, nodes)
             if isinstance(answer, GeneratorType):
                 answer = yield from finished(answer)
             status = status_of(answer)
             if status is not None and status.code is Code.SKIP:
                 skipped.add(plugin.name)
+                if answer is NOT_CONCERNED:
+                    unconcerned.add(plugin.name)
                 continue
             self.metrics.evaluated(Point.PRE_SCORE, plugin.name, 1)
             if status is not None:
@@ -640,10 +660,10 @@ def _failure(answer: object, expected: str) -> Status:
 
 def _weighted(found: Mapping[str, PluginScores], count: int) -> Scores | Status:
     """The weighted sums for so many Nodes; an Error if a plugin's score is out of range."""
-    totals: Scores = np.zeros(count, np.int64)
     if not found:
-        return totals
-    normalized = np.array([each.normalized for each in found.values()])
+        return np.zeros(count, np.int64)
+    normalized: Scores = np.array([each.normalized for each in found.values()])
+    weights: Scores = np.array([each.weight for each in found.values()])
     wrong = (normalized < 0) | (normalized > MAX_SCORE)
     if wrong.any():
         place, node = np.argwhere(wrong)[0]
@@ -652,8 +672,7 @@ def _weighted(found: Mapping[str, PluginScores], count: int) -> Scores | Status:
         )
         score = normalized[place, node]
         return failed(f"{context} {score}, it should in the range of [0, {MAX_SCORE}] after normalizing")
-    totals = np.array([each.weight for each in found.values()]) @ normalized
-    return totals
+    return weights @ normalized
 
 
 def _unsatisfied(plugins: Collection[str]) -> str:

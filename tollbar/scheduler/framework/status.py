@@ -64,6 +64,8 @@ class Status:
 
 
 SKIP = Status(Code.SKIP)
+NOT_CONCERNED = Status(Code.SKIP)
+"""Skip, and so for every Pod with this spec, whatever its labels: PreFilter or PreScore need not be called again."""
 
 
 def unschedulable(*reasons: str) -> Status:

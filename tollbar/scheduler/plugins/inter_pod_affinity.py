@@ -35,6 +35,8 @@ EXISTING_ANTI_AFFINITY: Final = unschedulable("node(s) didn't satisfy existing p
 _FILTER: Final = "PreFilterInterPodAffinity"
 _SCORE: Final = "PreScoreInterPodAffinity"
 _DEFAULT_HARD_WEIGHT: Final = 1
+_SCORED: Final = (TermKind.REQUIRED_AFFINITY, TermKind.PREFERRED_AFFINITY, TermKind.PREFERRED_ANTI_AFFINITY)
+"""The terms of Pods on Nodes that count in the score."""
 
 Terms: TypeAlias = tuple[AffinityTerm, ...]
 
@@ -205,6 +207,9 @@ class InterPodAffinity:
         ]
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
+        has_own = pod.shape.affinity or pod.shape.anti_affinity
+        if not has_own and not nodes.groups.has_terms(TermKind.REQUIRED_ANTI_AFFINITY):
+            return SKIP
         affinity = yield from self._with_namespaces(pod.shape.affinity)
         anti_affinity = yield from self._with_namespaces(pod.shape.anti_affinity)
         sums = (_Sums(nodes) for _ in range(3))
@@ -249,7 +254,7 @@ class InterPodAffinity:
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Steps[Status | None]:
         """Score all Nodes: the weights of the terms that hold in their domains."""
         own = yield from self._with_namespaces(_preferred(pod))
-        if self._ignores_existing and not own:
+        if not own and (self._ignores_existing or not self._handle.snapshot.groups.has_terms(*_SCORED)):
             return SKIP
         snapshot = self._handle.snapshot
         sums, groups = _Sums(snapshot), snapshot.groups

@@ -21,7 +21,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, PreFilterResult, Scores
-from tollbar.scheduler.framework.status import SKIP, Status, unresolvable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, unresolvable
 from tollbar.scheduler.plugins import node_masks
 from tollbar.scheduler.plugins.normalize import normalize
 
@@ -45,7 +45,7 @@ class NodeAffinity:
         required = _affinity(pod).get("requiredDuringSchedulingIgnoredDuringExecution")
         if required is None:
             is_free = self._added_required is None and pod.spec.get("nodeSelector") is None
-            return SKIP if is_free else None
+            return NOT_CONCERNED if is_free else None
         terms = [_node_names(term) for term in required.get("nodeSelectorTerms") or ()]
         named = [names for names in terms if names is not None]
         if not terms or len(named) < len(terms):
@@ -70,7 +70,7 @@ class NodeAffinity:
         return fits[table.order]
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
-        return SKIP if not self._added_preferred and _preferred(pod) is None else None
+        return NOT_CONCERNED if not self._added_preferred and _preferred(pod) is None else None
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """The weights of all preferred terms that select the Node."""

@@ -16,7 +16,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
-from tollbar.scheduler.framework.status import SKIP, Status, unschedulable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, unschedulable
 
 HostPort: TypeAlias = tuple[str, str, int]
 """(IP, protocol, port)."""
@@ -31,7 +31,7 @@ class NodePorts:
         """There is nothing to configure."""
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | None:
-        return None if pod.shape.host_ports else SKIP
+        return None if pod.shape.host_ports else NOT_CONCERNED
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return NO_FREE_PORTS if _collide(pod.shape.host_ports, node.used_ports) else None

@@ -25,7 +25,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
-from tollbar.scheduler.framework.status import SKIP, Status, failed, unresolvable, unschedulable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins.volumes import claims, is_for, not_made_for, storage_class_of
 
 TOO_MANY_VOLUMES: Final = unschedulable("node(s) exceed max volume count")
@@ -49,7 +49,7 @@ class NodeVolumeLimits:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | None:
         if not claims(pod):
-            return SKIP
+            return NOT_CONCERNED
         state.write(self.name, Wanted(self._volumes(pod, is_new=True)))
         return None
 

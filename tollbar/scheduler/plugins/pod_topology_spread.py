@@ -25,7 +25,7 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
-from tollbar.scheduler.framework.status import SKIP, Status, Steps, unresolvable, unschedulable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, Steps, unresolvable, unschedulable
 from tollbar.scheduler.plugins import spread_constraints
 from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, Eligible, has_keys, with_keys
 
@@ -130,7 +130,7 @@ class PodTopologySpread:
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
         constraints = self._constraints(pod, HARD)
         if not constraints:
-            return SKIP
+            return self._skip(pod)
         placed = with_keys(nodes.table, constraints)
         state.write(_FILTER, found := _FilterState([] if placed.any() else None))
         if found.domains is not None:
@@ -172,7 +172,7 @@ class PodTopologySpread:
         """Score the Nodes: the number of matching Pods in their domains, weighted; the fewer, the better."""
         constraints = self._constraints(pod, SOFT)
         if not constraints:
-            return SKIP
+            return self._skip(pod)
         table = self._handle.snapshot.table
         # With the system's defaults a Node without a zone still takes part in the spreading over hosts.
         needs_all_keys = bool(pod.spec.get("topologySpreadConstraints")) or not self._has_system_defaults
@@ -211,6 +211,10 @@ class PodTopologySpread:
         if ignored:
             scores[left_out] = 0
         return None
+
+    def _skip(self, pod: PodInfo) -> Status:
+        """What is said of a Pod without constraints for this point; default ones come and go with what selects it."""
+        return NOT_CONCERNED if pod.spec.get("topologySpreadConstraints") else SKIP
 
     def _constraints(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         if pod.spec.get("topologySpreadConstraints"):

@@ -27,7 +27,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, Scores
-from tollbar.scheduler.framework.status import SKIP, Status, failed, unresolvable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, failed, unresolvable
 from tollbar.scheduler.plugins.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimRef,
@@ -59,14 +59,15 @@ class VolumeBinding:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | None:
         """Skip without claims.  All claims have to exist, and to be bound."""
+        wanted = claims(pod)
+        if not wanted:
+            return NOT_CONCERNED
         found: list[Object] = []
-        for ref in claims(pod):
+        for ref in wanted:
             claim = self._claim(pod, ref)
             if isinstance(claim, Status):
                 return claim
             found.append(claim)
-        if not found:
-            return SKIP
         if (refused := self._unbound(found)) is not None:
             return refused
         state.write(self.name, Bound(tuple(spec(claim)["volumeName"] for claim in found)))

@@ -21,7 +21,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
-from tollbar.scheduler.framework.status import SKIP, Status, unschedulable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, unschedulable
 from tollbar.scheduler.plugins.volumes import no_claim
 
 DISK_CONFLICT: Final = unschedulable("node(s) had no available disk")
@@ -49,6 +49,9 @@ class VolumeRestrictions:
         self._listers = handle.listers
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | None:
+        disks = _disks(pod)
+        if not pod.shape.claims and not disks:
+            return NOT_CONCERNED
         exclusive = set()
         for key in pod.shape.claims:
             claim = self._listers.persistent_volume_claims.get(key)
@@ -57,7 +60,7 @@ class VolumeRestrictions:
             if "ReadWriteOncePod" in (spec(claim).get("accessModes") or ()):
                 exclusive.add(key)
         conflicts = Conflicts(frozenset(exclusive), sum(key in nodes.claims for key in exclusive))
-        if conflicts.uses == 0 and not _disks(pod):
+        if conflicts.uses == 0 and not disks:
             return SKIP
         state.write(self.name, conflicts)
         return None

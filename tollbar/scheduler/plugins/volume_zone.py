@@ -21,7 +21,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
-from tollbar.scheduler.framework.status import SKIP, Status, unresolvable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, unresolvable
 from tollbar.scheduler.plugins.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
     no_claim,
@@ -62,6 +62,8 @@ class VolumeZone:
         self._listers = handle.listers
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | None:
+        if not pod.shape.claims:
+            return NOT_CONCERNED
         found: list[Topology] = []
         for key in pod.shape.claims:
             topologies = self._topologies(key)
