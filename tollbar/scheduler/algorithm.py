@@ -4,7 +4,7 @@ It works on a snapshot and can be paused between Nodes.  Source: schedulePod in 
 kube-scheduler filters with several threads, this is what it does with one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from random import Random
@@ -17,7 +17,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError
-from tollbar.scheduler.framework.interface import Mask
+from tollbar.scheduler.framework.interface import Filter, Mask
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.runtime import Framework, NodeScores, PreFiltered, Rows
 from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable
@@ -25,6 +25,8 @@ from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unre
 _FEASIBLE_MIN: Final = 100
 """So many Nodes that fit are always looked for."""
 _PERCENTAGE_MIN: Final = 5
+PIECE: Final = 16
+"""So many Nodes are looked at between two pauses: a Filter that takes long pauses by itself."""
 _NOWHERE: Final[Rows] = np.zeros(0, np.intp)
 
 
@@ -78,6 +80,7 @@ def schedule_pod(
     if found is None:
         found = yield from _find(framework, state, pod, nodes, start, pre_filtered, diagnosis)
         start = (start + found.processed) % len(nodes)
+    framework.filtered()
     if found.failure is not None:
         return Outcome(found.failure, start)
     if not len(found.places):
@@ -187,14 +190,16 @@ def _by_masks(
     failure: Status | None = None
     at: int | None = None
 
+    others = _without(framework, state, masks)
+
     def check(place: int) -> Steps[Status | None]:
         node = nodes.nodes[place]
         if node.name in nominated:
             return framework.filter_with_nominated_pods(state, pod, node)
-        return framework.filter(state, pod, node, masks)
+        return framework.filter(state, pod, node, others)
 
     places = _places(masks, start)
-    if nominated or len(masks) < len(framework.filters(state)):
+    if nominated or others:
         passed, failure, at = yield from _walk(map(int, places), check, nodes.nodes, wanted, diagnosis)
         places = np.array(passed, np.intp)
     elif len(places) > wanted:
@@ -202,6 +207,11 @@ def _by_masks(
     if not len(places) and failure is None:
         failure, at = yield from _explain(framework, state, pod, nodes, start, masks, diagnosis)
     return _Found(nodes.nodes, places, total if at is None else (at - start) % total, failure)
+
+
+def _without(framework: Framework, state: CycleState, passed: Collection[str]) -> list[Filter]:
+    """The plugins whose Filter is called, but for those that are known to let the Node pass."""
+    return [each for each in framework.filters(state) if each.name not in passed]
 
 
 def _places(masks: Mapping[str, Mask], start: int) -> Rows:
@@ -226,9 +236,10 @@ def _walk(
 ) -> Steps[tuple[list[int], Status | None, int | None]]:
     """The places that pass, an Error, and where it ended early: at an Error, or where one more than wanted passes."""
     passed: list[int] = []
-    for place in places:
+    for number, place in enumerate(places):
         status = yield from check(place)
-        yield
+        if number % PIECE == 0:
+            yield
         if status is None:
             if len(passed) == wanted:
                 return passed, None, place
@@ -259,7 +270,7 @@ def _explain(
             status = yield from framework.filter_with_nominated_pods(state, pod, node)
         else:
             passed = [plugin for plugin, mask in masks.items() if mask[place]]
-            status = yield from framework.filter(state, pod, node, passed)
+            status = yield from framework.filter(state, pod, node, _without(framework, state, passed))
         yield
         if status is None:
             return failed(f'filter_nodes of a plugin leaves out node "{node.name}", its filter does not'), place

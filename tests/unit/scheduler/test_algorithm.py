@@ -19,7 +19,7 @@ from toyplugins import (
     snapshot,
 )
 
-from tollbar.scheduler.algorithm import Outcome, Scheduled, nodes_to_find, schedule_pod
+from tollbar.scheduler.algorithm import PIECE, Outcome, Scheduled, nodes_to_find, schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.interface import PreFilterResult
@@ -217,9 +217,10 @@ def test_the_answer_of_pre_filter_is_that_of_all_nodes() -> None:
 
 
 def test_the_search_can_be_paused_between_nodes() -> None:
-    steps = schedule_pod(framework(FilterToy("f"), scores()), CycleState(), POD, ABC, 0)
+    many = snapshot(*map(str, range(100)))
+    steps = schedule_pod(framework(FilterToy("f"), scores()), CycleState(), POD, many, 0)
 
-    assert len(list(steps)) == 3
+    assert len(list(steps)) == 100 // PIECE + 1
 
 
 def test_plugins_without_masks_are_asked_about_the_nodes_that_masks_leave() -> None:

@@ -122,6 +122,7 @@ class Framework:
             each.name: each.depends_on for each in plugins.all().values() if isinstance(each, interface.Reusable)
         }
         self._filters: dict[frozenset[str], tuple[interface.Filter, ...]] = {}
+        self._filtered = dict.fromkeys((each.name for each in plugins.filter), 0)
         self._vectorised = {each.name: each for each in plugins.filter if isinstance(each, interface.FilterNodes)}
         extensions = [each for each in plugins.pre_filter if isinstance(each, interface.PreFilterExtensions)]
         self._add_pod = tuple((each.name, each.add_pod) for each in extensions)
@@ -224,21 +225,26 @@ class Framework:
         return found
 
     def filter(
-        self, state: CycleState, pod: PodInfo, node: NodeInfo, passed: Collection[str] = ()
+        self, state: CycleState, pod: PodInfo, node: NodeInfo, plugins: Iterable[interface.Filter] | None = None
     ) -> Steps[Status | None]:
-        """The first answer of Filter that is no success, without asking the plugins that are known to let it pass."""
-        for plugin in self.filters(state):
-            if plugin.name in passed:
-                continue
+        """The first answer of Filter that is no success, of these plugins, by default all of `filters`."""
+        for plugin in self.filters(state) if plugins is None else plugins:
             answer = self._ask(Point.FILTER, plugin.name, state, plugin.filter, state, pod, node)
             if isinstance(answer, GeneratorType):
                 answer = yield from finished(answer)
-            self.metrics.evaluated(Point.FILTER, plugin.name, 1)
+            self._filtered[plugin.name] += 1
             if answer is not None and (status := status_of(answer)) is not None:
                 if not status.is_rejected:
                     status = as_error(f'running "{plugin.name}" filter plugin', status)
                 return status.of(plugin.name)
         return None
+
+    def filtered(self) -> None:
+        """Count the calls of `filter` since the last time: once for each Node, that would cost more than some calls."""
+        for name, times in self._filtered.items():
+            if times:
+                self.metrics.evaluated(Point.FILTER, name, times)
+                self._filtered[name] = 0
 
     def filter_with_nominated_pods(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Steps[Status | None]:
         """As `filter`; with Pods of equal or higher priority nominated to the Node, it has to pass without them too.
@@ -305,6 +311,7 @@ class Framework:
         """Let the plugins make room: the nomination, and the status with Success if there is room."""
         started = self.clock()
         result = yield from self._post_filter(state, pod, statuses)
+        self.filtered()
         self.metrics.point(Point.POST_FILTER, result[1].code, self.clock() - started)
         return result
 

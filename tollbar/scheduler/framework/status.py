@@ -4,7 +4,7 @@ Success is `None` everywhere: a plugin returns a Status only when it has somethi
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
@@ -60,7 +60,7 @@ class Status:
 
     def of(self, plugin: str) -> "Status":
         """The same, said by this plugin; one that names its plugin keeps it."""
-        return self if self.plugin else replace(self, plugin=plugin)
+        return self if self.plugin else Status(self.code, self.reasons, plugin, self.error)
 
 
 SKIP = Status(Code.SKIP)

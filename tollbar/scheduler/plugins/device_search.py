@@ -33,6 +33,7 @@ class DeviceSearch:
         self._ownership = ownership
         self._timeout = timeout
         self._selectors = Selectors()
+        self._no_solution = unresolvable(CANNOT_ALLOCATE if ownership.everything else CANNOT_ALLOCATE_OURS)
 
     @cached_property
     def _solutions(self) -> Solutions:
@@ -105,8 +106,7 @@ class DeviceSearch:
         if len(allocations) == len(plan.wanted):
             found.on_nodes[node.name] = OnNode(plan, allocations)
             return None
-        reason = CANNOT_ALLOCATE if self._ownership.everything else CANNOT_ALLOCATE_OURS
-        return found.rejections.setdefault(node.name, unresolvable(reason))
+        return found.rejections.setdefault(node.name, self._no_solution)
 
     def _run(
         self, node: NodeInfo, found: PodClaims, wanted: Mapping[int, Object]

@@ -163,13 +163,27 @@ def test_filter(kind: type[FilterToy], given: Any, expected: Status | None) -> N
     assert without_cause(done(own.filter(CycleState(), POD, NODES.nodes[0]))) == expected
 
 
-def test_filter_does_not_ask_plugins_that_are_skipped_or_known_to_let_the_node_pass() -> None:
+def test_filter_does_not_ask_plugins_that_are_skipped_and_no_others_than_it_is_told() -> None:
     state = CycleState()
     state.skip_filter = frozenset({"skipped"})
     no = {"a": unschedulable("no")}
-    own = framework(FilterToy("skipped", no), FilterToy("passed", no), FilterToy("asked", no))
+    own = framework(FilterToy("skipped", no), FilterToy("asked", no), last := FilterToy("last", no))
 
-    assert done(own.filter(state, POD, NODES.nodes[0], {"passed"})) == unschedulable("no").of("asked")
+    found = [done(own.filter(state, POD, NODES.nodes[0], *plugins)) for plugins in ((), ([last],))]
+
+    assert found == [unschedulable("no").of(name) for name in ("asked", "last")]
+
+
+def test_calls_of_filter_are_counted_together() -> None:
+    found = Measured()
+    own = framework(FilterToy("asked"), FilterToy("rejecting", {"a": unschedulable("no")}), metrics=found)
+    for node in NODES:
+        done(own.filter(CycleState(), POD, node))
+    before = list(found.noted)
+    for _ in range(2):
+        own.filtered()
+
+    assert (before, found.noted) == ([], ["Filter of asked 3 times", "Filter of rejecting 3 times"])
 
 
 class Crowd(Named):
