@@ -6,7 +6,7 @@ each other and into loops, their inputs replaced.  What it finds depends on the 
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -42,33 +42,42 @@ ELEMENTS: Final[tuple[Any, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """An expression over `i`, an element of x, and the elements of x; its CPU time in seconds, its steps and answer."""
+    """An expression over `i`, an element of x, and x; what it cost: CPU time in seconds, and steps; its answer.
+
+    The elements of x are those of ELEMENTS at the positions in `picks`, over and over up to `length`.  So an input is
+    made again from what its text says.
+    """
 
     body: str
-    elements: tuple[Any, ...]
-    seconds: float = 0.0
-    steps: int = 0
-    answer: Any = None
+    picks: tuple[int, ...]
+    length: int
+    seconds: float = field(default=0.0, repr=False)
+    steps: int = field(default=0, repr=False)
+    answer: Any = field(default=None, repr=False)
 
     @property
     def expression(self) -> str:
         return f"x.map(i, dyn({self.body})).size() == -1 || 1 / 0 == 1"
 
+    @property
+    def x(self) -> list[Any]:
+        return [ELEMENTS[self.picks[position % len(self.picks)]] for position in range(self.length)]
+
 
 def search(engine: CelEngine, seed: int, seconds: float, kept: int = 40) -> Iterator[Slow]:
     """All that was evaluated in so many seconds of CPU."""
     rng = Random(seed)
-    slowest = [Slow("i", tuple(rng.choices(ELEMENTS, k=2))) for _ in range(kept)]
+    slowest = [Slow("i", tuple(rng.choices(range(len(ELEMENTS)), k=2)), 2) for _ in range(kept)]
     end = time.process_time() + seconds
     while time.process_time() < end:
-        found = _measured(engine, _mutated(rng, rng.choice(slowest)))
+        found = measured(engine, _mutated(rng, rng.choice(slowest)))
         if found is not None:
             yield found
             slowest = sorted([*slowest, found], key=lambda each: -each.seconds)[:kept]
 
 
 def _mutated(rng: Random, slow: Slow) -> Slow:
-    body, elements = slow.body, slow.elements
+    body, picks, length = slow.body, slow.picks, slow.length
     if rng.random() < 0.5:
         operands = [body, "i", rng.choice(OPERATIONS).format("i", "i")]
         rng.shuffle(operands)
@@ -76,23 +85,23 @@ def _mutated(rng: Random, slow: Slow) -> Slow:
     if rng.random() < 0.2:
         body = rng.choice(OPERATIONS).format("i", "i")
     if rng.random() < 0.4:
-        elements = tuple(rng.choices(ELEMENTS, k=rng.choice((1, 1, 2, 3))))
+        picks = tuple(rng.choices(range(len(ELEMENTS)), k=rng.choice((1, 1, 2, 3))))
     if rng.random() < 0.5:
-        elements = (elements * rng.choice((2, 10, 100, 1_000)))[: rng.choice((10, 100, 1_000, 9_000))]
-    return Slow(body, elements)
+        length = rng.choice((len(picks), 10, 100, 1_000, 9_000))
+    return Slow(body, picks, length)
 
 
-def _measured(engine: CelEngine, slow: Slow) -> Slow | None:
+def measured(engine: CelEngine, slow: Slow) -> Slow | None:
     """None for an expression that does not compile."""
     try:
         program = engine.compile(slow.expression, ENV)
     except CelError:
         return None
-    inputs = {"x": list(slow.elements)}
+    inputs = {"x": slow.x}
     best = float("inf")
     for _ in range(2):
         budget = CostBudget(0)
         begun = time.process_time()
         answer = program.evaluate(inputs, budget)
         best = min(best, time.process_time() - begun)
-    return Slow(slow.body, slow.elements, best, -budget.steps, answer)
+    return replace(slow, seconds=best, steps=-budget.steps, answer=answer)
