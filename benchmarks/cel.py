@@ -1,6 +1,8 @@
-"""What one evaluation of an expression costs, compared with cel-go and cel-python.  It needs no API server."""
+"""What compiling and evaluating expressions costs, compared with cel-go and cel-python.  It needs no API server."""
 
 import json
+import resource
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from cel.adversaries import ADVERSARIES, ENV, Adversary
 from celpy.adapter import json_to_cel
 from cluster import a_pod
 
+from benchmarks.rules import RULES, WIDE, in_a_process
 from benchmarks.stage import Stage
 from benchmarks.workload import Row, Sample, Workload
 from tollbar.cel import DEVICE_ENV, RULE_ENV, CelEngine, CelError, devices, engine
@@ -31,25 +34,18 @@ RULE = Row("one of ten rules on a package", "µs", digits=2)
 RULE_RATIO = Row("Tollbar is faster, times", "", "5 (cel-go), 300 (cel-python)")
 SELECTOR = Row("one of ten selectors on a device", "µs", digits=2)
 SELECTOR_RATIO = Row("Tollbar is faster on devices, times", "", "5")
+KINDS = {sentence: Row(f"a rule with {sentence}", "µs", digits=2) for sentence in WIDE}
+KINDS_RATIO = Row("Tollbar is faster over these, geometric mean, times", "")
+WORST_RATIO = Row("the worst of these, times", "", digits=2)
+COMPILING = Row("compiling one of the ten rules, CPU", "ms", digits=2)
+MANY = Row("compiling 10,000 rules, CPU", "s")
+MANY_MEMORY = Row("memory of 10,000 rules", "MiB", digits=0)
 PREPARED = Row("preparing a device, once", "µs", digits=2)
 SLOWEST = Row("slowest of the adversaries", "ms", "10", digits=2)
 
+_RULES: Final = 10_000
 _SLOW_SHARE: Final = 100
 """cel-python does so many times fewer evaluations."""
-
-RULES: Final = (
-    'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "gpu.example.com"))',
-    'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "fpga.example.com"))',
-    'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName.startsWith("nic.")))',
-    "claims.all(c, c.spec.devices.requests.all(r, has(r.exactly) && r.exactly.deviceClassName in deviceClasses))",
-    "claims.exists(c, c.spec.devices.requests.exists(r, has(r.exactly.count) && r.exactly.count > 4))",
-    'pod.metadata.labels["app"] == "trainer" && pod.metadata.namespace == "ml"',
-    'has(pod.spec.priorityClassName) && pod.spec.priorityClassName == "high"',
-    'pod.spec.containers.exists(c, c.image.startsWith("registry.example.com/ml/"))',
-    'namespaceObject.metadata.labels["team"] == "ml" || claims.size() > 1',
-    'deviceClasses.exists(n, n == "nic.example.com")',
-)
-"""All of them in the language that cel-python has, too."""
 
 DRIVER: Final = "gpu.example.com"
 DEVICE: Final[Object] = {
@@ -117,6 +113,8 @@ async def measure(_stage: Stage, size: int, turn: int) -> Sample:
     sample = {(RULE.name, column): rules[column]() for column in columns[turn % 3 :] + columns[: turn % 3]}
     sample |= _kubernetes(oracle, inputs, size)
     sample |= _devices(oracle, size)
+    sample |= _kinds(oracle, inputs, size)
+    sample |= _compiling(oracle, inputs, max(1, size // 100))
     for ratio, row in ((RULE_RATIO, RULE), (SELECTOR_RATIO, SELECTOR)):
         for column in COLUMNS:
             if column != TOLLBAR and (row.name, column) in sample:
@@ -187,6 +185,46 @@ def _devices(oracle: Oracle, size: int) -> dict[tuple[str, str], float]:
     return sample
 
 
+def _kinds(oracle: Oracle, inputs: Object, size: int) -> dict[tuple[str, str], float]:
+    """One rule of each kind, and by how many times Tollbar is faster."""
+    answers = oracle.evaluate({"expression": rule, "inputs": inputs, "repeat": size} for rule in WIDE.values())
+    sample, ratios, cel = {}, [], engine("compiled")
+    for (sentence, rule), answer in zip(WIDE.items(), answers, strict=True):
+        theirs = answer["nanoseconds"] / 1e3
+        ours = microseconds(partial(cel.compile(rule, RULE_ENV).evaluate, cel.prepare(inputs)), size)
+        sample |= {(KINDS[sentence].name, CEL_GO): theirs, (KINDS[sentence].name, TOLLBAR): ours}
+        ratios.append(theirs / ours)
+    return sample | {
+        (KINDS_RATIO.name, CEL_GO): statistics.geometric_mean(ratios),
+        (WORST_RATIO.name, CEL_GO): min(ratios),
+    }
+
+
+def _compiling(oracle: Oracle, inputs: Object, times: int) -> dict[tuple[str, str], float]:
+    """CPU time; that of cel-go is what the oracle takes for a rule, less what it takes for an answer without one."""
+    rules, trivial = (_asking(oracle, sources, inputs, times) for sources in (RULES, ("true",) * len(RULES)))
+    cel = engine("compiled")
+    began = time.process_time()
+    for rule in RULES * times:
+        cel.compile(rule, RULE_ENV)
+    ours = time.process_time() - began
+    seconds, mebibytes = in_a_process(_RULES)
+    return {
+        (COMPILING.name, CEL_GO): (rules - trivial) / len(RULES) / times * 1e3,
+        (COMPILING.name, TOLLBAR): ours / len(RULES) / times * 1e3,
+        (MANY.name, TOLLBAR): seconds,
+        (MANY_MEMORY.name, TOLLBAR): mebibytes,
+    }
+
+
+def _asking(oracle: Oracle, sources: Sequence[str], inputs: Object, times: int) -> float:
+    """Seconds of CPU of the oracle for compiling and evaluating each of these so many times."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    oracle.evaluate({"expression": source, "inputs": inputs} for source in sources for _ in range(times))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def _milliseconds(cel: CelEngine, adversary: Adversary) -> float:
     """Of one evaluation, the best of three; nothing for what is refused when it is compiled."""
     try:
@@ -205,10 +243,16 @@ Ten ordinary rules on one package (a Pod of 5 kB, two claims, four classes), and
 each evaluated many times; what is compiled is compiled before. The peers are cel-go in the CEL environments of
 Kubernetes, with the counting of costs that Kubernetes has switched on and without it, and cel-python's own evaluator
 on converted inputs. Kubernetes makes its input of a device anew for every evaluation, and that counts; Tollbar
-prepares a device once. *Adversaries* are the expressions and inputs of the tests that are made to cost as much as they
-can: the figure is the slowest evaluation.""",
+prepares a device once. Then one rule of each kind on the same package, also of the kinds for which a library in Go is
+the better one; *the worst* is the smallest of their ratios. *Compiling* is CPU time: Tollbar's of the whole way from
+the text to a function, cel-go's of compiling in Kubernetes' environment, making the program and evaluating it once. The
+10,000 rules are the ten over and over, each with another text, in a process of their own. *Adversaries* are the
+expressions and inputs of the tests that are made to cost as much as they can: the figure is the slowest evaluation.""",
     columns=COLUMNS,
-    rows=(RULE, RULE_RATIO, SELECTOR, SELECTOR_RATIO, PREPARED, SLOWEST),
+    rows=(
+        *(RULE, RULE_RATIO, SELECTOR, SELECTOR_RATIO, PREPARED),
+        *(*KINDS.values(), KINDS_RATIO, WORST_RATIO, COMPILING, MANY, MANY_MEMORY, SLOWEST),
+    ),
     size=10_000,
     things="evaluations of each expression",
     measure=measure,

@@ -92,6 +92,10 @@ def test_twice_the_work_costs_twice_as_much(
 
 
 FOUND: Final[dict[str, Slow]] = {
+    "escaping what is not ASCII": Slow(
+        "strings.quote(strings.quote(i)).lowerAscii().lowerAscii()", (ELEMENTS.index("é\n" * 500),), 100
+    ),
+    "counting in a loop": Slow("type(x.exists_one(i, i))", (ELEMENTS.index(True),), 9_000),
     "sorting by long keys, which costs ten evaluations and is not done": Slow(
         "x.sortBy(i, i)", (ELEMENTS.index("é\n" * 500),), 9_000
     ),

@@ -20,18 +20,25 @@ class RuleSet:
     def __init__(self, store: Store, engine: CelEngine) -> None:
         self.engine = engine
         self._compiled: dict[str, Rule | Problem] = {}
-        self._rules: tuple[Rule, ...] = ()
-        self._reads: frozenset[str] = frozenset()
+        self._in_force: tuple[tuple[Rule, ...], frozenset[str]] | None = None
         self._selectors = ProgramCache(partial(compile_selector, engine=engine))
         store.subscribe(self._on_delta)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return self._rules
+        return self._settled()[0]
 
     @property
     def reads(self) -> frozenset[str]:
-        return self._reads
+        return self._settled()[1]
+
+    def _settled(self) -> tuple[tuple[Rule, ...], frozenset[str]]:
+        """Both, made at the first question after a change: thousands of rules that are listed change one by one."""
+        if self._in_force is None:
+            compiled = (rule for _, rule in sorted(self._compiled.items()))
+            rules = tuple(rule for rule in compiled if isinstance(rule, Rule) and rule.mode != "Disabled")
+            self._in_force = rules, frozenset(path for rule in rules for path in rule.reads)
+        return self._in_force
 
     def get(self, name: str) -> Rule | Problem | None:
         return self._compiled.get(name)
@@ -45,10 +52,7 @@ class RuleSet:
             self._compiled.pop(_name(delta.old), None)
         elif delta.old is None or spec(delta.old) != spec(delta.new):
             self._compiled[_name(delta.new)] = compile_rule(delta.new, self.engine)
-        self._rules = tuple(
-            rule for _, rule in sorted(self._compiled.items()) if isinstance(rule, Rule) and rule.mode != "Disabled"
-        )
-        self._reads = frozenset(path for rule in self._rules for path in rule.reads)
+        self._in_force = None
 
 
 def _name(obj: Object | None) -> str:

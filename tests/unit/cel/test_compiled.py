@@ -37,6 +37,9 @@ FAILURES = {
     "an error in each term": ("x.a == 1 || x.b == 2 || x.c", {}),
     "a cost limit that is exceeded": ("x.all(a, x.all(b, x.all(c, a + b + c >= 0)))", list(range(40))),
     "a result that is not bool": ("x", "text"),
+    "a missing key of a map with a bool among its keys": ("dyn({true: x}).b == 1", 1),
+    "a missing index of a map with a bool among its keys": ("dyn({true: x})['b'] == 1", 1),
+    "a variable that no input has, beside a term that fails": (".x.a == 1 || .x.b == 1", {}),
 }
 
 
@@ -84,6 +87,29 @@ def test_a_failure_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(program, CompiledProgram)
     monkeypatch.setattr(ClosureProgram, "evaluate", None)
     assert str(program.evaluate({"x": [{"a": 1}, {}]})) == "1:12: no such key: a"
+
+
+class Counted(dict[str, Any]):
+    """A map that counts the fields that are read."""
+
+    read = 0
+
+    def __getitem__(self, key: str) -> Any:
+        self.read += 1
+        return super().__getitem__(key)
+
+
+ABSORBED = {
+    "a failing term before the one that decides": "x.nope == 1 || x.a == 1",
+    "a failing term, and none that decides": "x.a == 2 || x.nope == 1",
+}
+
+
+@pytest.mark.parametrize("source", ABSORBED.values(), ids=ABSORBED)
+def test_an_expression_with_a_term_that_fails_is_evaluated_once(source: str) -> None:
+    x = Counted(a=1)
+    CompilingEngine().compile(source, DYN).evaluate({"x": x})
+    assert x.read == 2
 
 
 LOOP = "x.all(i, i >= 0) && y != 1"

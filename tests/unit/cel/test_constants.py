@@ -24,6 +24,10 @@ COMPUTED: dict[str, tuple[str, Any]] = {
     "a part of a timestamp": ("timestamp('2024-02-29T00:00:00Z').getMonth()", 1),
     "the length of a text": ("'abc'.size()", 3),
     "a negation": ("!true", False),
+    "equal times": ("timestamp('2024-01-01T00:00:00Z') + duration('24h') == timestamp('2024-01-02T00:00:00Z')", True),
+    "the order of quantities": ("quantity('1Gi').isGreaterThan(quantity('1Mi'))", True),
+    "the order of texts": ("'a' >= 'b'", False),
+    "texts that differ": ("'a' != 'b'", True),
     "a list": ("[[1], [2]]", [[1], [2]]),
     "a map": ("{'a': {1: 2}, 'b': {3: 4}}", {"a": {1: 2}, "b": {3: 4}}),
 }
@@ -38,6 +42,8 @@ def test_a_constant_is_computed(source: str, value: Any) -> None:
 LEFT = {
     "a call that fails": "1 / 0",
     "a conversion of a computed value that fails": "int(1.0 / 0.0)",
+    "a comparison that the check refuses or not by the types": "1 == dyn(1)",
+    "a comparison that fails": "0.0 / 0.0 < 1.0",
     "dyn(), which hides the type": "dyn(1)",
     "type()": "type(1)",
     "a text, which the check would look into": "'%' + 's'",

@@ -27,8 +27,12 @@ class Checked(NamedTuple):
 
     @property
     def result(self) -> str:
-        """The kind that the value must have, or `dyn`."""
-        return schema.kind(self.env.result)
+        return result_kind(self.env)
+
+
+def result_kind(env: Env) -> str:
+    """The kind that the value of an expression must have, or `dyn`."""
+    return schema.kind(env.result)
 
 
 def checked(source: str, env: Env) -> Checked:

@@ -4,13 +4,14 @@ Evaluation then does not parse "80Gi" for every Pod, and a wrong literal quantit
 when the expression is compiled.  A call that fails is left as it is: its error is one of the evaluation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 from tollbar.cel.core.interface import COMPILE, CelError
 from tollbar.cel.core.limits import MAX_CLASSES, MAX_INSTRUCTIONS, MAX_PATTERNS, CostTracker, Fault
-from tollbar.cel.core.values import TYPE_NAMES, Pattern, kind
+from tollbar.cel.core.values import ORDER, TYPE_NAMES, Pattern, equal, kind, ordered, same
 from tollbar.cel.library.basics import TYPES
 from tollbar.cel.library.patterns import PATTERN_ARGUMENT, compiled, unicode_classes
 from tollbar.cel.library.table import CONSTRUCTORS, CONVERSIONS, LIBRARY
@@ -35,6 +36,11 @@ _SIMPLE: Final = frozenset(TYPE_NAMES) - {"list", "map", "optional_type", "patte
 """Kinds whose type the value tells, and that the check does not look into."""
 _TYPED: Final = frozenset({"dyn", "type"})
 """Functions whose result has another static type than the value has."""
+_COMPARISONS: Final[dict[str, Callable[[Any, Any, CostTracker], bool]]] = {
+    "_==_": equal,
+    "_!=_": lambda a, b, cost: not same(a, b, cost),
+    **{operator: partial(ordered, operator) for operator in ORDER},
+}
 _WANTED: Final = {"duration": "not a duration", "timestamp": "not an RFC 3339 timestamp"}
 """Messages for a wrong literal, where those of the library are less clear."""
 
@@ -160,6 +166,8 @@ def _with_pattern(call: Call, patterns: _Patterns) -> Expr:
 def _computed(call: Call, literal: bool) -> Expr:
     """The value of a call whose arguments are all known, else the call; `literal` if they are so in the source."""
     values: list[Any] = [argument.value for argument in call.arguments if isinstance(argument, Literal)]
+    if call.function in _COMPARISONS and len(values) == 2 and type(values[0]) is type(values[1]):
+        return _compared(call, *values)
     implementation = LIBRARY.exact.get((call.function, call.method), {}).get(tuple(map(type, values)))
     if implementation is None or len(values) < len(call.arguments) or not values or call.function in _TYPED:
         return call
@@ -171,3 +179,12 @@ def _computed(call: Call, literal: bool) -> Expr:
             _refuse(_WANTED.get(call.function, fault.message), call)
         return call
     return Literal(call.line, call.column, value) if constructor or kind(value) in _SIMPLE else call
+
+
+def _compared(call: Call, a: Any, b: Any) -> Expr:
+    """The answer of a comparison of two values of one kind, which the check never refuses, else the call."""
+    compare = _COMPARISONS[call.function]
+    try:
+        return Literal(call.line, call.column, compare(a, b, CostTracker()))
+    except Fault:
+        return call

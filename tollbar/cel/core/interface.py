@@ -25,7 +25,7 @@ class CelError(Exception):
     """
 
     def __init__(self, message: str, line: int, column: int, kind: Kind) -> None:
-        super().__init__(message, line, column, kind)
+        # `args` are set already, by BaseException.__new__.
         self.message = message
         self.line = line
         self.column = column

@@ -65,7 +65,7 @@ ORDER_STEPS: Final = 40
 ESCAPE_STEPS: Final = 18
 """For a character that is not written as it is, in a quoted text."""
 
-# Limits of a message.# Limits of a message.
+# Limits of a message.
 MAX_QUOTED: Final = 64
 """Characters of the expression that a message repeats."""
 
@@ -74,7 +74,7 @@ class Fault(Exception):
     """A failure without a place in the expression; the engine turns it into a CelError at the node."""
 
     def __init__(self, message: str, kind: Kind = RUNTIME) -> None:
-        super().__init__(message)
+        # `args` are set already, by BaseException.__new__.
         self._message = message
         self.kind: Kind = kind
         self.final = kind == BUDGET

@@ -93,9 +93,12 @@ class Pattern:
     found_in_short: Callable[[str], bool] = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Optional:
-    """A value that may be absent; ABSENT is the only absent one.  Compared with equal(), never with ==."""
+    """A value that may be absent; ABSENT is the only absent one.  Compared with equal(), never with ==.
+
+    Never changed; making a frozen one takes three times as long.
+    """
 
     value: Any
     present: bool = True

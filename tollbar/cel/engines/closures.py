@@ -11,12 +11,11 @@ is absorbed in the same way, and otherwise takes precedence over errors.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from typing import Literal as OneOf
 
 from tollbar.cel.analysis.check import check
-from tollbar.cel.analysis.checked import Checked, checked, too_deep
+from tollbar.cel.analysis.checked import Checked, checked, result_kind, too_deep
 from tollbar.cel.analysis.reads import Site, reads_of, touched, touches
 from tollbar.cel.core.interface import BUDGET, RUNTIME, UNKNOWN, CelEngine, CelError, CostBudget, Env, Inputs, Unknown
 from tollbar.cel.core.limits import MAX_STEPS, CostTracker, Fault, quoted
@@ -64,55 +63,29 @@ class _Broken(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """A function of a frame, with what is charged in advance for the nodes outside of loops, and for failures."""
+    """A function of a frame with so many variables, and what is charged for it.
+
+    That is `fixed_cost` in advance, for the nodes outside of loops, and `failures` as in `Prices`.
+    """
 
     run: Evaluate
+    variables: int
     fixed_cost: int
     failures: tuple[int, int]
 
-
-@dataclass(frozen=True, slots=True)
-class ClosureProgram:
-    """`whole` is the function of the tree.
-
-    `partial_run` makes the one for partial evaluation at its first use: it takes as much memory again, and most
-    programs are never evaluated partially.
-    """
-
-    source: str
-    reads: frozenset[str]
-    tree: Expr = field(repr=False)
-    result: str = field(repr=False)
-    variables: int = field(repr=False)
-    whole: Charged = field(repr=False)
-    partial_run: Callable[[], Charged] = field(repr=False)
-
-    @property
-    def fixed_cost(self) -> int:
-        return self.whole.fixed_cost
-
-    def evaluate(self, inputs: Inputs | Mapping[str, Any], budget: CostBudget | None = None) -> Any:
-        return self.answer(self.whole, inputs, frozenset(), budget)
-
-    def evaluate_partial(
-        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None = None
-    ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
-        if not unknown or not touches(unknown, self.reads):
-            return self.evaluate(inputs, budget)
-        try:
-            run = self.partial_run()
-        except RecursionError:
-            return CelError("evaluation is nested too deeply", self.tree.line, self.tree.column, BUDGET)
-        answer = self.answer(run, inputs, unknown, budget)
-        return UNKNOWN if isinstance(answer, CelError) and answer.kind == BUDGET else answer
-
     def answer(
-        self, charged: Charged, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None
+        self,
+        tree: Expr,
+        result: str,
+        inputs: Inputs | Mapping[str, Any],
+        unknown: frozenset[str],
+        budget: CostBudget | None,
     ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
-        tree, cost = self.tree, CostTracker(charged.fixed_cost)
+        """The value, which must be of the kind `result` unless that is `dyn`, or an error, or UNKNOWN."""
+        cost = CostTracker(self.fixed_cost)
         try:
-            value = charged.run([cost, inputs, unknown, charged.failures, *(None,) * self.variables])
-            found = self.result if self.result == "dyn" else kind(value)
+            value = self.run([cost, inputs, unknown, self.failures, *(None,) * self.variables])
+            found = result if result == "dyn" else kind(value)
         except Unsettled:
             return UNKNOWN
         except CelError as error:
@@ -120,15 +93,72 @@ class ClosureProgram:
         except Fault as fault:  # the value is of no kind that CEL has
             return placed(tree, fault)
         except RecursionError:
-            return CelError("evaluation is nested too deeply", tree.line, tree.column, BUDGET)
+            return nested_too_deeply(tree)
         except Exception as error:  # evaluate never raises: a bug here is an error of this rule alone
             return CelError(f"internal error: {type(error).__name__}", tree.line, tree.column, RUNTIME)
         finally:
             if budget is not None:
                 budget.steps -= cost.charged
-        if found != self.result:
-            return CelError(f"must evaluate to {self.result} but is {found}", tree.line, tree.column, RUNTIME)
+        if found != result:
+            return CelError(f"must evaluate to {result} but is {found}", tree.line, tree.column, RUNTIME)
         return value
+
+
+class Partly:
+    """Partial evaluation of a tree, which is always by closures.
+
+    They are made at the first use, types and sites again with them: most programs are never evaluated partially, and
+    all of that takes more memory than the rest of a program.
+    """
+
+    __slots__ = ("_charged", "_env", "tree")
+
+    def __init__(self, tree: Expr, env: Env) -> None:
+        self.tree = tree
+        self._env = env
+        self._charged: Charged | None = None
+
+    def evaluate(
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None
+    ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
+        """See `Program.evaluate_partial`."""
+        try:
+            charged = self._charged or self._made()
+        except RecursionError:
+            return nested_too_deeply(self.tree)
+        answer = charged.answer(self.tree, result_kind(self._env), inputs, unknown, budget)
+        return UNKNOWN if isinstance(answer, CelError) and answer.kind == BUDGET else answer
+
+    def _made(self) -> Charged:
+        types = check(self.tree, self._env)
+        _, sites = reads_of(self.tree, types, self._env)
+        self._charged = _charged(self.tree, types, prices_in_closures(self.tree, types), sites)
+        return self._charged
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureProgram:
+    """`whole` is the function of the tree."""
+
+    source: str
+    reads: frozenset[str]
+    result: str = field(repr=False)
+    whole: Charged = field(repr=False)
+    partly: Partly = field(repr=False)
+
+    @property
+    def fixed_cost(self) -> int:
+        return self.whole.fixed_cost
+
+    def evaluate(self, inputs: Inputs | Mapping[str, Any], budget: CostBudget | None = None) -> Any:
+        return self.whole.answer(self.partly.tree, self.result, inputs, frozenset(), budget)
+
+    def evaluate_partial(
+        self, inputs: Inputs | Mapping[str, Any], unknown: frozenset[str], budget: CostBudget | None = None
+    ) -> Any | CelError | OneOf[Unknown.UNKNOWN]:
+        if not unknown or not touches(unknown, self.reads):
+            return self.evaluate(inputs, budget)
+        return self.partly.evaluate(inputs, unknown, budget)
 
 
 class ClosuresEngine(CelEngine):
@@ -141,13 +171,10 @@ class ClosuresEngine(CelEngine):
 def closures(found: Checked) -> ClosureProgram:
     """Raises CelError if the remaining stack is too small for the expression."""
     try:
-        prices = prices_of(found.tree, found.types)
-        run, variables = _closure(found.tree, found.types, prices)
-        whole = Charged(run, prices.fixed(found.tree), prices.failures)
+        whole = _charged(found.tree, found.types, prices_of(found.tree, found.types), {})
     except RecursionError:
         raise too_deep() from None
-    partial_run = cache(partial(_partial_run, found.tree, found.env))
-    return ClosureProgram(found.source, found.reads, found.tree, found.result, variables, whole, partial_run)
+    return ClosureProgram(found.source, found.reads, found.result, whole, Partly(found.tree, found.env))
 
 
 def failing_constants(source: str, env: Env) -> list[CelError]:
@@ -192,21 +219,14 @@ def _needs_variable(node: Expr, bound: frozenset[str]) -> bool:
             return any(_needs_variable(child, bound) for child in children(node))
 
 
-def _partial_run(tree: Expr, env: Env) -> Charged:
-    """Types and sites are computed again: keeping them for all programs would take more memory than it saves time."""
-    types = check(tree, env)
-    _, sites = reads_of(tree, types, env)
-    prices = prices_in_closures(tree, types)
-    return Charged(_closure(tree, types, prices, sites)[0], prices.fixed(tree), prices.failures)
-
-
-def _closure(tree: Expr, types: Types, prices: Prices, sites: dict[int, Site] | None = None) -> tuple[Evaluate, int]:
-    """The function of the whole tree, and how many variables its frames need.
+def _charged(tree: Expr, types: Types, prices: Prices, sites: dict[int, Site]) -> Charged:
+    """The function of the whole tree.
 
     It raises CelError, and Unsettled at a site (by id() of its node) that touches an unknown path.
     """
-    builder = _Builder(types, prices, sites or {})
-    return builder.build(tree, {}), builder.variables
+    builder = _Builder(types, prices, sites)
+    run = builder.build(tree, {})
+    return Charged(run, builder.variables, prices.fixed(tree), prices.failures)
 
 
 class _Builder:
@@ -488,6 +508,11 @@ def _guarded(run: Evaluate, site: Site) -> Evaluate:
         return run(frame)
 
     return guarded
+
+
+def nested_too_deeply(tree: Expr) -> CelError:
+    """The error of an evaluation that the remaining stack is too small for."""
+    return CelError("evaluation is nested too deeply", tree.line, tree.column, BUDGET)
 
 
 def placed(node: Expr, fault: Fault) -> CelError:

@@ -8,27 +8,27 @@ place of the error, and the operation that failed its text, so that nothing is e
 Both engines charge the same cost.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tollbar.cel.analysis.checked import Checked, checked
 from tollbar.cel.analysis.reads import touches
-from tollbar.cel.core.interface import BUDGET, RUNTIME, CelEngine, CelError, CostBudget, Env, Inputs, Unknown
+from tollbar.cel.core.interface import RUNTIME, CelEngine, CelError, CostBudget, Env, Inputs, Unknown
 from tollbar.cel.core.limits import CostTracker
-from tollbar.cel.engines.closures import ClosureProgram, closures
-from tollbar.cel.engines.emitter import FILE, Emitter, Place, Uncharged, failure
+from tollbar.cel.engines.closures import ClosureProgram, Partly, closures, nested_too_deeply
+from tollbar.cel.engines.emitter import Emitter, Late, Place, failure
 from tollbar.cel.engines.prices import Prices
 from tollbar.cel.engines.prices import prices as prices_of
 
-Function = Callable[[Any, CostTracker | None], Any]
+Function = Callable[[Any, CostTracker | Late], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """`run` is the function; `fixed_cost` is charged in advance; `charges` tells whether more is if nothing fails.
+    """`run` is the function; `fixed_cost` is charged in advance; `charges` tells whether more is than failures.
 
-    `places` are those of failures by line number; `slow` is for partial evaluation.
+    `places` are those of failures by line number.
     """
 
     source: str
@@ -36,21 +36,18 @@ class CompiledProgram:
     fixed_cost: int = field(repr=False)
     charges: bool = field(repr=False)
     run: Function = field(repr=False)
-    places: tuple[Place, ...] = field(repr=False)
-    slow: ClosureProgram = field(repr=False)
+    places: Sequence[Place] = field(repr=False)
+    partly: Partly = field(repr=False)
 
     def evaluate(self, inputs: Inputs | Mapping[str, Any], budget: CostBudget | None = None) -> Any:
-        cost = CostTracker(self.fixed_cost) if self.charges else None
+        cost: CostTracker | Late = CostTracker(self.fixed_cost) if self.charges else []
         try:
-            try:
-                answer = self.run(inputs, cost)
-            except Uncharged:  # such a function has no loops, and takes microseconds
-                cost = CostTracker(self.fixed_cost)
-                answer = self.run(inputs, cost)
+            answer = self.run(inputs, cost)
         except Exception as error:
             answer = self.failed(error)
         if budget is not None:
-            budget.steps -= self.fixed_cost if cost is None else cost.charged
+            trackers = cost if isinstance(cost, list) else [cost]
+            budget.steps -= trackers[0].charged if trackers else self.fixed_cost
         return answer
 
     def evaluate_partial(
@@ -58,15 +55,15 @@ class CompiledProgram:
     ) -> Any | CelError | Literal[Unknown.UNKNOWN]:
         if not unknown or not touches(unknown, self.reads):
             return self.evaluate(inputs, budget)
-        return self.slow.evaluate_partial(inputs, unknown, budget)
+        return self.partly.evaluate(inputs, unknown, budget)
 
     def failed(self, error: Exception) -> CelError:
         """The error for an exception of the function."""
-        tree = self.slow.tree
+        tree = self.partly.tree
         try:
             return failure(self.places, error)
         except RecursionError:
-            return CelError("evaluation is nested too deeply", tree.line, tree.column, BUDGET)
+            return nested_too_deeply(tree)
         except Exception as bug:  # evaluate never raises: a bug here is an error of this rule alone
             return CelError(f"internal error: {type(bug).__name__}", tree.line, tree.column, RUNTIME)
 
@@ -77,27 +74,22 @@ class CompilingEngine(CelEngine):
     def compile(self, source: str, env: Env) -> CompiledProgram | ClosureProgram:
         """A program of closures alone for a large or deeply nested expression, and for what CPython cannot compile."""
         found = checked(source, env)
-        slow = closures(found)
-        prices = prices_of(found.tree, found.types)
-        if prices.in_closures:
-            return slow
         try:
-            return _compiled(found, slow, prices)
+            prices = prices_of(found.tree, found.types)
+            return closures(found) if prices.in_closures else _compiled(found, prices)
         except (SyntaxError, RecursionError, MemoryError):
-            return slow
+            return closures(found)
 
 
-def _compiled(found: Checked, slow: ClosureProgram, prices: Prices) -> CompiledProgram:
-    emitter = Emitter(found.types, prices)
-    code = compile(emitter.module(found.tree, found.result), FILE, "exec", dont_inherit=True)
-    namespace = emitter.globals
-    exec(code, namespace)  # noqa: S102 # our own syntax nodes; text of the expression is only ever a constant
+def _compiled(found: Checked, prices: Prices) -> CompiledProgram:
+    emitter = Emitter(found.tree, found.types, prices)
+    run = emitter.function(found.result)
     return CompiledProgram(
         found.source,
         found.reads,
-        slow.fixed_cost,
+        emitter.fixed,
         emitter.charges,
-        namespace["evaluate"],
-        tuple(emitter.places),
-        slow,
+        run,
+        emitter.places,
+        Partly(found.tree, found.env),
     )

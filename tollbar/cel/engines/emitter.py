@@ -2,21 +2,23 @@
 
 A node is emitted in one of two ways: `value` gives a Python expression, after appending the statements that it needs
 to the current block; `branch` appends statements that jump on true and on false, for conditions.  Statements keep the
-order of what was emitted.  The function can name nothing but the entries of `_GLOBALS` and its constants (K0, K1, ...):
-variables of the expression become numbered ones, fields and literals stay data.
+order of what was emitted.  The function can name nothing but the entries of `_GLOBALS`, which all functions share, and
+its constants (K0, K1, ...), which are variables of the function that makes it: variables of the expression become
+numbered ones, fields and literals stay data.
 
 The line number of a syntax node that can fail is the number of its place in the expression, so the traceback of a
 failure tells the place, and the error is found without evaluating again.
 """
 
 import ast
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from tollbar.cel.core.interface import CelError
-from tollbar.cel.core.limits import SHORT, CostTracker, Fault, quoted
+from tollbar.cel.core.interface import RUNTIME, CelError
+from tollbar.cel.core.limits import SHORT, CostTracker, Fault, quoted, shortened
 from tollbar.cel.core.schema import Types
 from tollbar.cel.core.values import ABSENT, RELATIONS, Optional, elements, equal, kind, no_overload, ordered, same
 from tollbar.cel.engines import operations
@@ -41,6 +43,9 @@ FILE: Final = "<expression>"
 """The name of the file that tracebacks show for functions."""
 _INPUTS: Final = "inputs"
 _COST: Final = "cost"
+_EVALUATE: Final = "evaluate"
+_MAKE: Final = "make"
+_ABSORB: Final = "absorb"
 _PLAIN: Final = (type(None), bool, int, float, str, bytes)
 _COMPARE: Final[dict[str, type[ast.cmpop]]] = {"_<_": ast.Lt, "_<=_": ast.LtE, "_>_": ast.Gt, "_>=_": ast.GtE}
 _PREFIXES: Final = {"startsWith": "startswith", "endsWith": "endswith"}
@@ -55,8 +60,8 @@ class Failed(Exception):
         self.error = error
 
 
-class Uncharged(Exception):
-    """Raised by a function that was called without a cost tracker, when a term fails."""
+Late: TypeAlias = list[CostTracker]
+"""The cost of a function that charges for nothing but failures: empty, or the tracker that the first of them made."""
 
 
 class Place(NamedTuple):
@@ -81,11 +86,14 @@ def failure(places: Sequence[Place], caught: Exception) -> CelError:
     node, names = places[found.tb_lineno - 1]
     if isinstance(caught, Fault):
         return CelError(caught.message, node.line, node.column, caught.kind)
+    if isinstance(caught, KeyError) and isinstance(node, Select | Index):
+        key = node.field if isinstance(node, Select) else caught.args[0]
+        return CelError(f"no such key: {shortened(key)}", node.line, node.column, RUNTIME)
     if found.tb_next is not None:
         raise caught
-    variables, constants = found.tb_frame.f_locals, found.tb_frame.f_globals
+    variables = found.tb_frame.f_locals
     try:
-        _again(node, [variables[name] if name in variables else constants.get(name) for name in names])
+        _again(node, [variables.get(name) for name in names])
     except Fault as fault:
         return CelError(fault.message, node.line, node.column, fault.kind)
     raise caught
@@ -107,16 +115,22 @@ def _again(node: Expr, operands: list[Any]) -> None:
 
 def absorb(
     places: Sequence[Place],
-    steps: tuple[int, int],
+    prices: tuple[int, tuple[int, int]],
     caught: Exception,
     failed: CelError | None,
-    cost: CostTracker | None,
+    cost: CostTracker | Late,
 ) -> CelError:
-    """The first error of the terms, after one more of them failed; raises again what ends the whole evaluation."""
+    """The first error of the terms, after one more of them failed; raises again what ends the whole evaluation.
+
+    `prices` are those of the function in advance, and of failures.
+    """
     if isinstance(caught, RecursionError) or (isinstance(caught, Fault) and caught.final):
         raise caught
-    if cost is None:
-        raise Uncharged
+    fixed, steps = prices
+    if isinstance(cost, list):
+        if not cost:
+            cost.append(CostTracker(fixed))
+        cost = cost[0]
     cost.charge(steps[failed is not None])
     return failed or failure(places, caught)
 
@@ -131,7 +145,7 @@ def refuse_result(wanted: str, value: Any) -> NoReturn:
 
 
 _FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
-    *(dict, int, len, list, str, type),
+    *(bool, dict, int, len, list, str, type, Optional),
     *(elements, equal, kind, ordered, refuse, refuse_result, same),
     *(operations.as_map, operations.contains, operations.has, operations.index, operations.insert_all),
     *(operations.make_list, operations.make_map, operations.optional_index, operations.pairs),
@@ -139,6 +153,7 @@ _FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
 )
 _GLOBALS: Final[dict[str, Any]] = {
     "__builtins__": {},
+    "ABSENT": ABSENT,
     "ABSORBED": (Fault, Failed, LookupError, TypeError, ArithmeticError, RecursionError),
     "Failed": Failed,
     "UNSET": operations.UNSET,
@@ -151,8 +166,12 @@ Scope: TypeAlias = Mapping[str, str]
 """The names that hold an expression's variables, by variable."""
 
 
+_LOAD: Final = ast.Load()
+_STORE: Final = ast.Store()
+
+
 def load(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
+    return ast.Name(name, _LOAD)
 
 
 def call(function: str | ast.expr, *arguments: ast.expr) -> ast.Call:
@@ -160,15 +179,15 @@ def call(function: str | ast.expr, *arguments: ast.expr) -> ast.Call:
 
 
 def method(value: ast.expr, name: str, *arguments: ast.expr) -> ast.Call:
-    return call(ast.Attribute(value, name, ast.Load()), *arguments)
+    return call(ast.Attribute(value, name, _LOAD), *arguments)
 
 
 def assign(name: str, value: ast.expr) -> ast.Assign:
-    return ast.Assign([ast.Name(name, ast.Store())], value)
+    return ast.Assign([ast.Name(name, _STORE)], value)
 
 
 def item(value: ast.expr, key: ast.expr) -> ast.Subscript:
-    return ast.Subscript(value, key, ast.Load())
+    return ast.Subscript(value, key, _LOAD)
 
 
 def compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.Compare:
@@ -188,6 +207,25 @@ def fail(error: str) -> ast.Raise:
     return ast.Raise(call("Failed", load(error)))
 
 
+def _parameters(*names: str) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+def _locate(node: ast.AST, line: int) -> None:
+    """Gives each node that has no line that of its parent; ast.fix_missing_locations takes three times as long."""
+    attributes = node.__dict__
+    parts = list(attributes.values())
+    line = attributes.setdefault("lineno", line)
+    attributes |= {"end_lineno": line, "col_offset": 0, "end_col_offset": 0}
+    for part in parts:
+        if isinstance(part, ast.AST):
+            _locate(part, line)
+        elif type(part) is list:
+            for each in part:
+                if isinstance(each, ast.AST):
+                    _locate(each, line)
+
+
 class Refusal(NamedTuple):
     """What a function calls for a value that is not a bool: `function(what, value)`, at the node."""
 
@@ -199,38 +237,52 @@ class Refusal(NamedTuple):
 class Emitter:
     """Emits one tree.
 
-    After `module`, `globals` are those of the function, `places` those of failures by line number from 1, and `charges`
-    tells whether the function needs a cost tracker even if nothing fails.
+    `fixed` is what the function costs in advance.  After `function`, `places` are those of failures by line number from
+    1, and `charges` tells whether the function needs a cost tracker even if nothing fails.
     """
 
-    def __init__(self, types: Types, prices: Prices) -> None:
+    def __init__(self, tree: Expr, types: Types, prices: Prices) -> None:
+        self.tree = tree
         self.types = types
         self.prices = prices
+        self.fixed = prices.fixed(tree)
         self.optionals = prices.optionals
         """Whether any value can be an optional, of which a field is not a key."""
         self.places: list[Place] = []
-        self.globals = {**_GLOBALS, "absorb": partial(absorb, self.places, prices.failures)}
+        self.constants: dict[str, Any] = {}
         self.charges = False
         self.block: Block = []
         self.count = 0
         self.thunks: dict[str, str] = {}
         """Of bound variables: the function that computes them at their first use."""
 
-    def module(self, tree: Expr, result: str) -> ast.Module:
-        """The function; `result` is the kind that its value must have, or dyn."""
+    def function(self, result: str) -> Callable[..., Any]:
+        """The function; `result` is the kind that its value must have, or dyn.
+
+        Raises SyntaxError, RecursionError or MemoryError for what CPython cannot compile.
+        """
+        self.whole(self.tree, result)
+        evaluate = ast.FunctionDef(_EVALUATE, _parameters(_INPUTS, _COST), self.block, [])
+        making = ast.FunctionDef(_MAKE, _parameters(*self.constants), [evaluate, ast.Return(load(_EVALUATE))], [])
+        _locate(making, 1)
+        code = compile(ast.Module([making], []), FILE, "exec", dont_inherit=True)
+        made: dict[str, Any] = {}
+        exec(code, _GLOBALS, made)  # noqa: S102 # our own syntax nodes; text of the expression is only ever a constant
+        function: Callable[..., Any] = made[_MAKE](*self.constants.values())
+        return function
+
+    def whole(self, tree: Expr, result: str) -> None:
+        """Appends the statements of the function."""
         if result == "bool":
             refusal = Refusal(tree, "refuse_result", result)
             self.branch(tree, {}, [ast.Return(ast.Constant(True))], [ast.Return(ast.Constant(False))], refusal)
-        else:
-            value = self.stored(self.value(tree, {}))
-            if result != "dyn":
-                found = self.run(tree, "kind", value)
-                refused = self.run(tree, "refuse_result", ast.Constant(result), value)
-                self.block.append(if_(compare(found, ast.NotEq(), ast.Constant(result)), [ast.Expr(refused)]))
-            self.block.append(ast.Return(value))
-        arguments = ast.arguments([], [ast.arg(_INPUTS), ast.arg(_COST)], None, [], [], None, [])
-        function = ast.FunctionDef("evaluate", arguments, self.block, [])
-        return ast.fix_missing_locations(ast.Module([function], []))
+            return
+        value = self.stored(self.value(tree, {}))
+        if result != "dyn":
+            found = self.run(tree, "kind", value)
+            refused = self.run(tree, "refuse_result", ast.Constant(result), value)
+            self.block.append(if_(compare(found, ast.NotEq(), ast.Constant(result)), [ast.Expr(refused)]))
+        self.block.append(ast.Return(value))
 
     # Values.
 
@@ -307,7 +359,7 @@ class Emitter:
             function = "optional_index" if node.optional else "index"
             index = self.value(node.index, scope)
             block.append(assign(result, self.run(node, function, self.cost(), operand, index)))
-        absent = compare(operand, ast.Is(), self.shared(ABSENT))
+        absent = compare(operand, ast.Is(), load("ABSENT"))
         self.block.append(if_(absent, [assign(result, operand)], block))
         return load(result)
 
@@ -359,7 +411,7 @@ class Emitter:
             table = self.shared({key[0]: implementation for key, implementation in fitting.items()})
             key: ast.expr = types[0]
         else:
-            table, key = self.shared(fitting), ast.Tuple(list(types), ast.Load())
+            table, key = self.shared(fitting), ast.Tuple(list(types), _LOAD)
         return self.placed(call(item(table, key), self.cost(), *arguments), node, *names)
 
     def relation(self, node: Call, scope: Scope) -> ast.expr:
@@ -407,7 +459,7 @@ class Emitter:
         wanted, container = node.arguments
         strings = operations.constant_strings(container)
         if strings is not None:
-            choice = ast.Tuple([ast.Constant(each) for each in strings], ast.Load())
+            choice = ast.Tuple([ast.Constant(each) for each in strings], _LOAD)
             return compare(self.value(wanted, scope), ast.In(), choice)
         key, value = self.values((wanted, container), scope)
 
@@ -421,24 +473,24 @@ class Emitter:
     def or_else(self, node: Call, scope: Scope) -> ast.expr:
         optional = self.stored(self.value(node.arguments[0], scope))
         result, whole = self.temporary(), node.function == "or"
-        is_optional = compare(call("type", optional), ast.Is(), self.shared(Optional))
+        is_optional = compare(call("type", optional), ast.Is(), load("Optional"))
         refused = self.run(node, "refuse", ast.Constant(node.function), optional)
         self.block.append(if_(not_(is_optional), [ast.Expr(refused)]))
         with self.nested() as other:
             value = self.value(node.arguments[1], scope)
             other.append(assign(result, value))
             if whole:
-                is_other = compare(call("type", load(result)), ast.Is(), self.shared(Optional))
+                is_other = compare(call("type", load(result)), ast.Is(), load("Optional"))
                 refused = self.run(node, "refuse", ast.Constant(node.function), optional, load(result))
                 other.append(if_(not_(is_other), [ast.Expr(refused)]))
-        present = optional if whole else ast.Attribute(optional, "value", ast.Load())
-        self.block.append(if_(ast.Attribute(optional, "present", ast.Load()), [assign(result, present)], other))
+        present = optional if whole else ast.Attribute(optional, "value", _LOAD)
+        self.block.append(if_(ast.Attribute(optional, "present", _LOAD), [assign(result, present)], other))
         return load(result)
 
     def list_literal(self, node: ListLiteral, scope: Scope) -> ast.expr:
         if (constant := operations.constant(node)) is not operations.UNSET:
             return self.shared(constant)
-        items = ast.List(self.values(node.elements, scope), ast.Load())
+        items = ast.List(self.values(node.elements, scope), _LOAD)
         return self.run(node, "make_list", self.cost(), items, self.shared(node.optional))
 
     def map_literal(self, node: MapLiteral, scope: Scope) -> ast.expr:
@@ -446,9 +498,9 @@ class Emitter:
             return self.shared(constant)
         flat = self.values(tuple(part for entry in node.entries for part in entry), scope)
         entries: list[ast.expr] = [
-            ast.Tuple([key, value], ast.Load()) for key, value in zip(flat[::2], flat[1::2], strict=True)
+            ast.Tuple([key, value], _LOAD) for key, value in zip(flat[::2], flat[1::2], strict=True)
         ]
-        items = ast.List(entries, ast.Load())
+        items = ast.List(entries, _LOAD)
         return self.run(node, "make_map", self.cost(), items, self.shared(node.optional))
 
     def conditional(self, node: Conditional, scope: Scope) -> ast.expr:
@@ -483,11 +535,10 @@ class Emitter:
             self.attempt(node, attempted, failed, [fail(failed)]),
             ast.Return(load(name)),
         ]
-        arguments = ast.arguments([], [], None, [], [], None, [])
         self.block += [
             assign(name, load("UNSET")),
             assign(failed, ast.Constant(None)),
-            ast.FunctionDef(thunk, arguments, body, []),
+            ast.FunctionDef(thunk, _parameters(), body, []),
         ]
         self.thunks[name] = thunk
 
@@ -508,7 +559,9 @@ class Emitter:
 
     def attempt(self, node: Expr, body: Block, failed: str, then: Block) -> ast.stmt:
         """The body; after a failure in it `failed` holds the first error, and `then` runs."""
-        note = assign(failed, self.run(node, "absorb", load("caught"), load(failed), load(_COST)))
+        if _ABSORB not in self.constants:
+            self.constants[_ABSORB] = partial(absorb, self.places, (self.fixed, self.prices.failures))
+        note = assign(failed, self.run(node, _ABSORB, load("caught"), load(failed), load(_COST)))
         handler = ast.ExceptHandler(load("ABSORBED"), "caught", [note, *then])
         return ast.Try(body, [handler], [], [])
 
@@ -519,7 +572,7 @@ class Emitter:
             return value
         stored = self.stored(value)
         refused = self.run(refusal.node, refusal.function, ast.Constant(refusal.what), stored)
-        self.block.append(if_(compare(call("type", stored), ast.IsNot(), self.shared(bool)), [ast.Expr(refused)]))
+        self.block.append(if_(compare(call("type", stored), ast.IsNot(), load("bool")), [ast.Expr(refused)]))
         return stored
 
     def is_bool(self, node: Expr) -> bool:
@@ -585,12 +638,12 @@ class Emitter:
             self.block.append(ast.Expr(self.run_method(node, "new_list", call("len", items))))
         first = self.temporary()
         inner = {**scope, node.variable: first}
-        target: ast.expr = ast.Name(first, ast.Store())
+        target: ast.expr = ast.Name(first, _STORE)
         rounds: ast.expr = items
         if node.second is not None:
             second = self.temporary()
             inner[node.second] = second
-            target = ast.Tuple([target, ast.Name(second, ast.Store())], ast.Store())
+            target = ast.Tuple([target, ast.Name(second, _STORE)], _STORE)
             rounds = call("pairs", items, ast.Constant(node.macro))
         result = self.temporary()
         loop = _LOOPS[node.macro]
@@ -605,8 +658,8 @@ class Emitter:
 
     def charge_round(self, node: Comprehension) -> Block:
         """cost.charge() for a round, in place unless it fails."""
-        steps = ast.Attribute(self.cost(), "steps_left", ast.Store())
-        left = ast.Attribute(self.cost(), "steps_left", ast.Load())
+        steps = ast.Attribute(self.cost(), "steps_left", _STORE)
+        left = ast.Attribute(self.cost(), "steps_left", _LOAD)
         return [
             ast.AugAssign(steps, ast.Sub(), ast.Constant(self.prices.round(node))),
             if_(compare(left, ast.Lt(), ast.Constant(0)), [ast.Expr(self.run_method(node, "charge", ast.Constant(0)))]),
@@ -627,7 +680,7 @@ class Emitter:
         return before, [if_(load(failed), [fail(failed)])]
 
     def counted(self, node: Comprehension, scope: Scope, _: str, result: str) -> tuple[Block, Block]:
-        one = ast.AugAssign(ast.Name(result, ast.Store()), ast.Add(), ast.Constant(1))
+        one = ast.AugAssign(ast.Name(result, _STORE), ast.Add(), ast.Constant(1))
         self.predicate(node, scope, [one, ast.Continue()], [ast.Continue()])
         return [assign(result, ast.Constant(0))], []
 
@@ -643,12 +696,12 @@ class Emitter:
         self.skip_unwanted(node, scope)
         value = load(first) if node.value is None else self.value(node.value, scope)
         self.block.append(ast.Expr(method(load(result), "append", value)))
-        return [assign(result, ast.List([], ast.Load()))], []
+        return [assign(result, ast.List([], _LOAD))], []
 
     def mapped(self, node: Comprehension, scope: Scope, first: str, result: str) -> tuple[Block, Block]:
         self.skip_unwanted(node, scope)
         value = self.value(node.value or node.range, scope)
-        entry = ast.Subscript(load(result), load(first), ast.Store())
+        entry = ast.Subscript(load(result), load(first), _STORE)
         self.block.append(ast.Assign([entry], value))
         return [assign(result, ast.Dict([], []))], []
 
@@ -662,14 +715,14 @@ class Emitter:
 
     def temporary(self) -> str:
         self.count += 1
-        return f"t{self.count}"
+        return sys.intern(f"t{self.count}")  # so that places and code share it
 
     def shared(self, value: Any) -> ast.expr:
-        """A constant, as a global variable of the function if Python has no literal for it."""
+        """A constant, as a variable around the function if Python has no literal for it."""
         if type(value) in _PLAIN:
             return ast.Constant(value)
-        name = f"K{len(self.globals)}"
-        self.globals[name] = value
+        name = sys.intern(f"K{len(self.constants)}")
+        self.constants[name] = value
         return load(name)
 
     def cost(self) -> ast.expr:
@@ -679,8 +732,7 @@ class Emitter:
     def placed(self, code: ast.expr, node: Expr, *operands: str) -> ast.expr:
         """The code, with the number of its place as its line number."""
         self.places.append(Place(node, operands))
-        code.lineno = code.end_lineno = len(self.places)
-        code.col_offset = code.end_col_offset = 0
+        code.lineno = len(self.places)
         return code
 
     def run(self, node: Expr, function: str | ast.expr, *arguments: ast.expr) -> ast.expr:
@@ -708,7 +760,7 @@ class Emitter:
         if isinstance(value, ast.Name):
             return value, value
         name = self.temporary()
-        return load(name), ast.NamedExpr(ast.Name(name, ast.Store()), value)
+        return load(name), ast.NamedExpr(ast.Name(name, _STORE), value)
 
     def by_type(
         self,

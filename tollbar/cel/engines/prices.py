@@ -87,6 +87,8 @@ class Prices:
         own = 50 if self.in_closures else 3
         if node.second is not None:
             own += 10
+        if node.macro in ("exists_one", "existsOne"):
+            own += 2
         if node.macro == "transformMap":
             own += 10
         return own + self.fixed(node.predicate) + self.fixed(node.value)

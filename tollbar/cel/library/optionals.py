@@ -29,6 +29,8 @@ def maybe(container: Any, key: Any) -> Optional:
     """
     if type(container) is Optional:
         return maybe(container.value, key) if container.present else ABSENT
+    if type(container) is dict and type(key) is str:
+        return Optional(container[key]) if key in container else ABSENT
     return find(container, key)
 
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from tollbar.cel.core.limits import MAX_VALUE_DEPTH, CostTracker, Fault
@@ -18,6 +19,8 @@ from tollbar.cel.library.times import TEXT_STEPS, duration_text, timestamp_text
 
 MAX_PRECISION: Final = 100
 _DEFAULT_PRECISION: Final = 6
+_SHORT: Final = 256
+"""Characters of a template whose clauses are kept."""
 _TEMPLATE_STEPS: Final = 130
 _CLAUSE_STEPS: Final = 200
 _FIXED_STEPS: Final = 80
@@ -77,6 +80,15 @@ def clauses(template: str) -> Iterator[Clause]:
         yield Clause(found.start(), found.end(), verb, places)
 
 
+@lru_cache(maxsize=256)
+def _kept(template: str) -> tuple[Clause, ...] | None:
+    """All clauses of a template; None for one with an invalid clause, whose valid ones may fail first."""
+    try:
+        return tuple(clauses(template))
+    except Fault:
+        return None
+
+
 def check(template: str, kinds: list[str]) -> str | None:
     """The error of a literal template for arguments of these kinds (`dyn` fits everywhere), or None."""
     try:
@@ -99,7 +111,8 @@ def format_(cost: CostTracker, template: str, arguments: list[Any]) -> str:
     cost.read(len(template))
     pieces: list[str] = []
     last = used = 0
-    for clause in clauses(template):
+    kept = _kept(template) if len(template) <= _SHORT else None
+    for clause in clauses(template) if kept is None else kept:
         cost.charge(_CLAUSE_STEPS)
         pieces.append(template[last : clause.start])
         last = clause.end
