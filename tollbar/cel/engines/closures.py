@@ -11,6 +11,7 @@ is absorbed in the same way, and otherwise takes precedence over errors.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from typing import Literal as OneOf
 
@@ -22,7 +23,7 @@ from tollbar.cel.core.limits import MAX_STEPS, CostTracker, Fault, quoted
 from tollbar.cel.core.schema import Types
 from tollbar.cel.core.values import ABSENT, ORDER, Optional, elements, equal, kind, no_overload, ordered, same
 from tollbar.cel.engines import operations
-from tollbar.cel.engines.prices import Prices, prices_in_closures
+from tollbar.cel.engines.prices import Prices, blocks, prices_in_closures
 from tollbar.cel.engines.prices import prices as prices_of
 from tollbar.cel.syntax.tree import (
     Bind,
@@ -44,6 +45,8 @@ Frame: TypeAlias = list[Any]
 Evaluate: TypeAlias = Callable[[Frame], Any]
 Scope: TypeAlias = dict[str, int]
 
+_SHALLOW: Final = 4
+"""Nested blocks whose closures fit any rest of a piece of CPython's stack, wherever a process evaluates."""
 _COST: Final = 0
 _INPUTS: Final = 1
 _UNKNOWN: Final = 2
@@ -226,7 +229,22 @@ def _charged(tree: Expr, types: Types, prices: Prices, sites: dict[int, Site]) -
     """
     builder = _Builder(types, prices, sites)
     run = builder.build(tree, {})
+    if blocks(tree) > _SHALLOW:
+        run = partial(_with_room, run)
     return Charged(run, builder.variables, prices.fixed(tree), prices.failures)
+
+
+def _with_room(run: Evaluate, frame: Frame) -> Any:
+    """run(frame), whose calls begin in a new piece of the stack.
+
+    CPython keeps the frames of functions in pieces of 16 KiB, and gives a piece back when its first frame returns. A
+    loop whose calls begin just before the end of a piece asks the system for memory in every round, and takes ten times
+    as long. The frame of this function needs a piece of 256 KiB, of which half is left for deeply nested closures.
+    """
+    return run(frame)
+
+
+_with_room.__code__ = _with_room.__code__.replace(co_stacksize=16_500)
 
 
 class _Builder:

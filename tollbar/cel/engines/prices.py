@@ -38,17 +38,17 @@ _DEEPEST: Final = 16
 
 def compilable(tree: Expr, types: Types) -> bool:
     """Whether the tree becomes a function; of any other the compiled engine makes closures as well."""
-    return len(types) <= _LARGE and _blocks(tree) <= _DEEPEST
+    return len(types) <= _LARGE and blocks(tree) <= _DEEPEST
 
 
-def _blocks(node: Expr) -> int:
-    """How many blocks of the function are nested in each other for this node."""
+def blocks(node: Expr) -> int:
+    """How many blocks of a function are nested in each other for this node: loops, and attempts to evaluate a term."""
     match node:
         case Comprehension(macro=macro, range=range_, predicate=predicate, value=value):
-            inner = max(_blocks(part) for part in (predicate, value) if part is not None)
-            return max(_blocks(range_), inner + (2 if macro in QUANTIFIERS else 1))
+            inner = max(blocks(part) for part in (predicate, value) if part is not None)
+            return max(blocks(range_), inner + (2 if macro in QUANTIFIERS else 1))
         case _:
-            return max(map(_blocks, children(node)), default=0) + isinstance(node, Logic | Bind)
+            return max(map(blocks, children(node)), default=0) + isinstance(node, Logic | Bind)
 
 
 def has_optionals(tree: Expr, types: Types) -> bool:
@@ -110,7 +110,7 @@ class Prices:
             case Bind(lazy=lazy):
                 return 15 if lazy else 1
             case Comprehension(macro=macro, second=second):
-                return 5 + 20 * (second is not None) + 40 * (macro in _MAKE_MAPS)
+                return 5 + 20 * (second is not None) + 40 * (macro in _MAKE_MAPS) + 5 * (macro in operations.SIZED)
             case Call(function=name):
                 if name in RELATIONS:
                     return self._relation(node)
