@@ -134,10 +134,10 @@ class Shared:
         )
         return found if len(found) >= number else []
 
-    def condition(self, name: str = "device") -> tuple[str, str]:
-        """Status and reason of the condition of a WorkloadClaim."""
+    def condition(self, name: str = "device", type_: str = "Reserved") -> tuple[str, str]:
+        """Status and reason of a condition of a WorkloadClaim."""
         for each in (self.get("workloadclaim", name).get("status") or {}).get("conditions") or ():
-            if each["type"] == "Reserved":
+            if each["type"] == type_:
                 return each["status"], each["reason"]
         return "", ""
 

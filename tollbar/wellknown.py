@@ -60,6 +60,8 @@ CONDITION_READY: Final = "Ready"
 """Condition type of TolerationRule and SchedulingGate."""
 CONDITION_RESERVED: Final = "Reserved"
 """Condition type of WorkloadClaim."""
+CONDITION_CONSUMERS_FIT: Final = "ConsumersFit"
+"""Condition type of WorkloadClaim."""
 CONDITION_CLAIMS_MODE: Final = "ClaimsModeFits"
 """Condition type in `ANNOTATION_CLAIMS_CONDITION`."""
 

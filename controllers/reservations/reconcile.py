@@ -117,7 +117,8 @@ def _refused(claim: Object, plan: ReservationPlan, error: ApiError, deps: Deps) 
         return claimwrites.STALE
     if denied or error.refused:
         held = plan.remove is not None
-        return _blocked(claim, State(held, ReservedReason.PERMISSION_DENIED, error.excerpt), deps)
+        crowded = plan.state.crowded if plan.state is not None else None
+        return _blocked(claim, State(held, ReservedReason.PERMISSION_DENIED, error.excerpt, crowded), deps)
     return claimwrites.outcome_of(error)
 
 

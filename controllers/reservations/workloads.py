@@ -19,7 +19,7 @@ from typing import Final
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import Resource
-from tollbar.model.workloads import Reference
+from tollbar.model.workloads import Reference, pod_spec
 from tollbar.runtime import discovery
 from tollbar.runtime.asking import is_about
 from tollbar.runtime.client import Client
@@ -37,6 +37,9 @@ _log: Final = logging.getLogger(__name__)
 _LISTING_SECONDS: Final = 10.0
 """How long a reconcile waits for the first list of a kind before it is tried again later."""
 _METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
+_SPEC: Final = ("replicas", "strategy", "parallelism", "completions")
+_POD_SPEC: Final = ("resourceClaims", "schedulingGroup")
+_STATUS: Final = ("desiredNumberScheduled",)
 
 _UNLISTED: Final = Workload(Knowledge.UNLISTED)
 _ABSENT: Final = Workload(Knowledge.ABSENT)
@@ -185,7 +188,9 @@ class Workloads:
 def projection(workload: Object) -> Object:
     """The fields that `tollbar.model.workloads` reads, and the object's identity."""
     meta, status = metadata(workload), workload.get("status") or {}
-    replicas = {"replicas": spec(workload)["replicas"]} if "replicas" in spec(workload) else {}
+    wanted = {name: spec(workload)[name] for name in _SPEC if name in spec(workload)}
+    pods = {name: found for name, found in pod_spec(workload).items() if name in _POD_SPEC}
+    scheduled = {name: status[name] for name in _STATUS if name in status}
     conditions = [
         {"type": each.get("type"), "status": each.get("status")}
         for each in status.get("conditions") or ()
@@ -193,6 +198,6 @@ def projection(workload: Object) -> Object:
     ]
     return {
         "metadata": {name: meta[name] for name in _METADATA if name in meta},
-        "spec": replicas,
-        "status": {"observedGeneration": status.get("observedGeneration"), "conditions": conditions},
+        "spec": {**wanted, **({"template": {"spec": pods}} if pods else {})},
+        "status": {"observedGeneration": status.get("observedGeneration"), "conditions": conditions, **scheduled},
     }

@@ -98,6 +98,21 @@ class ReservedReason(Code):
     )
 
 
+class ConsumersReason(Code):
+    """Condition `ConsumersFit` of a WorkloadClaim.
+
+    Whether every Pod that may use the claim finds a place among the 256 entries of its `status.reservedFor`.
+    """
+
+    FIT = "Fit", "True: so many Pods neither exist nor are asked for."
+    TOO_MANY_CONSUMERS = (
+        "TooManyConsumers",
+        """False: the workload asks for more Pods than the claim has entries for, or so many refer to it. Those beyond
+        are refused when they are to be bound, and stay Pending:
+        [what to do](../operations/troubleshooting.md#more-than-256-pods-on-one-claim).""",
+    )
+
+
 class ModeReason(Code):
     """Condition `ClaimsModeFits`.
 

@@ -88,7 +88,8 @@ class WorkloadClaimStatus(ApiType):
     consumers: Count = 0
     """Entries of the claim's `status.reservedFor` besides the workload's own."""
     conditions: Conditions = ()
-    """Reserved says whether the claim is kept for the workload, and if not, why."""
+    """Reserved says whether the claim is kept for the workload, and if not, why; ConsumersFit whether every Pod finds a
+    place in the claim."""
 
 
 class WorkloadClaim(ApiType):

@@ -148,10 +148,15 @@ def is_reserved_for(claim: Object, pod: Object) -> bool:
     The name is enough: a PodGroup is not deleted, and so not replaced, while it has Pods.
     Source: IsReservedForPod, k8s.io/dynamic-resource-allocation/resourceclaim.
     """
-    uid, group = uid_of(pod), pods.scheduling_group(pod)
-    return any(
-        entry.get("uid") == uid or (group is not None and is_pod_group_entry(entry) and entry.get("name") == group)
-        for entry in reserved_for(claim)
+    uid = uid_of(pod)
+    return any(entry.get("uid") == uid for entry in reserved_for(claim)) or is_reserved_for_group(claim, pod)
+
+
+def is_reserved_for_group(claim: Object, pod: Object) -> bool:
+    """Whether an entry has the name of the Pod's PodGroup, and so stands for the Pod."""
+    group = pods.scheduling_group(pod)
+    return group is not None and any(
+        is_pod_group_entry(entry) and entry.get("name") == group for entry in reserved_for(claim)
     )
 
 

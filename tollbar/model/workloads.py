@@ -1,10 +1,11 @@
 """Workloads that keep a claim reserved: how a claim names its workload, and when the workload needs it no longer.
 
 Any namespaced kind may be a workload.  Its state is read by convention: from the conditions of Jobs (batch/v1) and
-JobSets (jobset.x-k8s.io), and from `spec.replicas` and `status.observedGeneration` of kinds that scale.
+JobSets (jobset.x-k8s.io), from `spec.replicas` and `status.observedGeneration` of kinds that scale, and from the Pods'
+template in `spec.template`.
 """
 
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from tollbar import wellknown
 from tollbar.model import conditions, names
@@ -118,3 +119,44 @@ def is_scaled_to_zero(workload: Object) -> bool:
 
 def _at_least(seen: object, generation: object) -> bool:
     return isinstance(seen, int) and isinstance(generation, int) and seen >= generation
+
+
+def pod_spec(workload: Object) -> Object:
+    """`spec.template.spec` of a kind that has a template for its Pods; empty for others."""
+    return _member(_member(spec(workload), "template"), "spec")
+
+
+def pods_at_once(workload: Object) -> int | None:
+    """How many Pods it has at most at one time, as far as it says: None when it does not.
+
+    `spec.replicas`, for a Deployment with its `maxSurge` (a percentage is rounded up); the smaller of
+    `spec.parallelism` and `spec.completions` for a Job; `status.desiredNumberScheduled` for a DaemonSet.
+    """
+    wanted = spec(workload)
+    if (replicas := _count(wanted.get("replicas"))) is not None:
+        return replicas + _surge(wanted, replicas)
+    if (parallelism := _count(wanted.get("parallelism"))) is not None:
+        completions = _count(wanted.get("completions"))
+        return parallelism if completions is None else min(parallelism, completions)
+    return _count(_member(workload, "status").get("desiredNumberScheduled"))
+
+
+def _surge(wanted: Object, replicas: int) -> int:
+    """The Pods that a rolling update adds, as the Deployment controller resolves `maxSurge` (apps/v1)."""
+    surge = _member(_member(wanted, "strategy"), "rollingUpdate").get("maxSurge")
+    if isinstance(surge, str) and surge.endswith("%") and surge[:-1].isdecimal() and len(surge) <= _PERCENTAGE:
+        return -(-replicas * int(surge[:-1]) // 100)
+    return _count(surge) or 0
+
+
+_PERCENTAGE: Final = len("100%")
+
+
+def _member(part: Object, name: str) -> Object:
+    """The object in this field; empty when there is none: the fields of a kind that is not known may be anything."""
+    found = part.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

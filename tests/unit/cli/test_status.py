@@ -244,6 +244,14 @@ def test_each_reservation_is_counted_once() -> None:
     ]
 
 
+def test_a_claim_with_too_many_pods_is_a_problem_of_its_own() -> None:
+    crowded = {"type": "ConsumersFit", "status": "False", "reason": "TooManyConsumers", "message": "400"}
+    asked = workload_claim("a", "Held")
+    told = reservations([asked.but("status.conditions", [*asked["status"]["conditions"], crowded])], [])
+    assert told == [Reservation("ml/a", "Held", "so"), Reservation("ml/a", "TooManyConsumers", "400")]
+    assert [each.is_fine for each in told] == [True, False]
+
+
 class Now(SystemClock):
     def now(self) -> float:
         return NOW

@@ -177,8 +177,8 @@ WEBHOOK = {"code": 400, "message": 'admission webhook "a.example.com" denied the
 UID = {"code": 422, "message": "immutable", "details": {"causes": [{"field": "metadata.uid", "message": "immutable"}]}}
 AGAIN = RetryAfter(RECHECK)
 BLOCKED = ["ResourceClaim gpu: ReservationBlocked"]
-NO_RIGHTS = State(False, "PermissionDenied", "no rights")
-NOT_BOUND, KEPT_ALL_THE_SAME = State(False, "PermissionDenied", DENIED), State(True, "PermissionDenied", DENIED)
+NO_RIGHTS = State(False, "PermissionDenied", "no rights", "")
+NOT_BOUND, KEPT_ALL_THE_SAME = State(False, "PermissionDenied", DENIED, ""), State(True, "PermissionDenied", DENIED, "")
 
 REFUSALS: dict[str, tuple[Claim, Workload, Object, int, Outcome, State | None, list[str]]] = {
     "the claim is gone": (TO_PIN, WEB, {"code": 404}, 1, DONE, None, []),
@@ -197,14 +197,14 @@ REFUSALS: dict[str, tuple[Claim, Workload, Object, int, Outcome, State | None, l
         BLOCKED,
     ),
     "no right to reserve": (TO_PIN, WEB, BINDING, 2, AGAIN, NOT_BOUND, BLOCKED),
-    "a policy says no": (TO_PIN, WEB, POLICY, 1, AGAIN, State(False, "PermissionDenied", "no"), BLOCKED),
+    "a policy says no": (TO_PIN, WEB, POLICY, 1, AGAIN, State(False, "PermissionDenied", "no", ""), BLOCKED),
     "a webhook says no": (
         TO_PIN,
         WEB,
         WEBHOOK,
         2,
         AGAIN,
-        State(False, "PermissionDenied", WEBHOOK["message"]),
+        State(False, "PermissionDenied", WEBHOOK["message"], ""),
         BLOCKED,
     ),
     "no right to release": (TO_FREE, GONE, BINDING, 1, AGAIN, KEPT_ALL_THE_SAME, BLOCKED),

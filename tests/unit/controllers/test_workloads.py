@@ -198,6 +198,20 @@ async def test_a_change_wakes_the_claim() -> None:
         assert await running.look_up() == Workload(Knowledge.FOUND, projection(scaled))
 
 
+def test_of_a_workload_only_what_is_read_is_kept() -> None:
+    wanted = {"replicas": 3, "strategy": {"type": "Recreate"}}
+    named = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}], "schedulingGroup": {"podGroupName": "g"}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {**named, "containers": [{"name": "main"}]}}
+    status = {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "message": "x"}, "none"]}
+    meta = {"namespace": "ml", "name": "web", "uid": "u1", "labels": {"app": "web"}}
+    given = {"metadata": meta, "spec": {**wanted, "template": template, "paused": True}, "status": status}
+    assert projection(given) == {
+        "metadata": {"namespace": "ml", "name": "web", "uid": "u1"},
+        "spec": {**wanted, "template": {"spec": named}},
+        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
 async def test_a_kind_that_is_no_longer_served_is_no_deletion_of_the_workload() -> None:
     """An object may be missing because the kind is no longer served."""
     async with world(Api(deployment())) as running:

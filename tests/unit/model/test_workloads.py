@@ -1,10 +1,21 @@
 """How a claim names its workload, and what is read of it."""
 
+from typing import Any
+
 import pytest
-from builders import claim
+from builders import Built, claim
 
 from tollbar.model.objects import Key, Object
-from tollbar.model.workloads import Intent, Malformed, Reference, claim_named_by, intent_of, parse_reference
+from tollbar.model.workloads import (
+    Intent,
+    Malformed,
+    Reference,
+    claim_named_by,
+    intent_of,
+    parse_reference,
+    pod_spec,
+    pods_at_once,
+)
 
 FORM = Malformed("must be <resource>.<group>/<name>, such as deployments.apps/web")
 REFERENCES = {
@@ -71,3 +82,34 @@ NAMED: dict[str, tuple[Object, str]] = {
 @pytest.mark.parametrize(("given", "want"), NAMED.values(), ids=NAMED)
 def test_the_claim_of_a_workload_claim(given: Object, want: str) -> None:
     assert claim_named_by({"metadata": {"namespace": "ml", "name": "web"}, "spec": given}) == Key("ml", want)
+
+
+def surge(value: Any) -> Any:
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": value, "maxUnavailable": 0}}
+
+
+AT_ONCE: dict[str, tuple[Object, int | None]] = {
+    "replicas": ({"spec": {"replicas": 3}}, 3),
+    "none": ({"spec": {"replicas": 0, "strategy": surge("25%")}}, 0),
+    "and the surge of a rolling update": ({"spec": {"replicas": 3, "strategy": surge(2)}}, 5),
+    "a percentage is rounded up": ({"spec": {"replicas": 5, "strategy": surge("25%")}}, 7),
+    "Recreate": ({"spec": {"replicas": 3, "strategy": {"type": "Recreate"}}}, 3),
+    "a Job": ({"spec": {"parallelism": 8}}, 8),
+    "a Job that needs less": ({"spec": {"parallelism": 8, "completions": 3}}, 3),
+    "a DaemonSet": ({"spec": {}, "status": {"desiredNumberScheduled": 7}}, 7),
+    "a kind that does not say": ({"spec": {}}, None),
+    "fields that mean something else": ({"spec": {"replicas": "3", "parallelism": True, "strategy": "fast"}}, None),
+    "a surge that is no number": ({"spec": {"replicas": 3, "strategy": surge("9" * 5000 + "%")}}, 3),
+    "a negative one": ({"spec": {"replicas": 3, "strategy": surge(-1)}}, 3),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), AT_ONCE.values(), ids=AT_ONCE)
+def test_how_many_pods_a_workload_has_at_once(given: Object, want: int | None) -> None:
+    assert pods_at_once(given) == want
+
+
+def test_the_template_of_its_pods() -> None:
+    wanted = {"containers": []}
+    given = [Built(spec={"template": {"spec": wanted}}), Built(spec={"template": "none"}), Built(spec={})]
+    assert [pod_spec(each) for each in given] == [wanted, {}, {}]

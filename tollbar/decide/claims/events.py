@@ -36,6 +36,11 @@ class ClaimEvent(Code):
         """Warning: the entry of a finished Pod comes and goes (kubernetes/kubernetes#141274), some twenty writes a
         second to that one claim. Delete the finished Pod, or run with `claims: Replace`.""",
     )
+    TOO_MANY_CONSUMERS = (
+        "TooManyConsumers",
+        """Warning, on a WorkloadClaim: not every Pod will find a place among the claim's 256 entries; the note says
+        why. [What to do](../operations/troubleshooting.md#more-than-256-pods-on-one-claim).""",
+    )
     FAILED_CLAIM_CREATION = (
         "FailedResourceClaimCreation",
         """Warning, on a Pod or PodGroup (`claims: Replace`): a claim cannot be made; kube-controller-manager's own
@@ -67,6 +72,11 @@ def claim_full(claim: str) -> Event:
     """On a Pod that cannot reserve it."""
     note = f"ResourceClaim {claim}: status.reservedFor has {claims.RESERVED_FOR_MAX} entries, the most it can have"
     return Event("Warning", ClaimEvent.RESERVATION_BLOCKED, note, "Claim")
+
+
+def too_many_consumers(why: str) -> Event:
+    """On a WorkloadClaim, when the condition `ConsumersFit` turns False."""
+    return Event("Warning", ClaimEvent.TOO_MANY_CONSUMERS, why, "Reserve")
 
 
 def upstream_oscillation(finished: str) -> Event:

@@ -21,6 +21,7 @@ from tollbar import wellknown
 from tollbar.api.reasons import ReservedReason
 from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.claims import deallocation, events
+from tollbar.decide.claims.crowding import crowding
 from tollbar.model import claims, managers, pods, workloads
 from tollbar.model.ask import Ask, Get
 from tollbar.model.claims import Deallocation
@@ -111,11 +112,16 @@ class ReservationFacts:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the reservation stands, or will when the plan is carried out: status, reason and message of a condition."""
+    """How the reservation stands, or will when the plan is carried out: status, reason and message of a condition.
+
+    `crowded` says why not every Pod will find a place in the claim (`tollbar.decide.claims.crowding`), empty when all
+    do, None when that was not looked at.
+    """
 
     reserved: bool
     reason: ReservedReason
     message: str = ""
+    crowded: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,11 @@ def decide(facts: ReservationFacts) -> ReservationPlan | Ask:
         return Ask(questions)
     case = _Case(facts)
     plan: ReservationPlan | Ask = first_answer(CHAIN, case) or ReservationPlan()
-    if isinstance(plan, Ask) or not case.oscillating:
+    if isinstance(plan, Ask):
+        return plan
+    if plan.state is not None:
+        plan = replace(plan, state=replace(plan.state, crowded=_crowded(case)))
+    if not case.oscillating:
         return plan
     outcome = _RECHECK if plan.outcome == DONE else plan.outcome  # the claim itself may not change when it ends
     event = events.upstream_oscillation(_names(case.oscillating))
@@ -157,6 +167,13 @@ def _questions(facts: ReservationFacts) -> tuple[Hashable, ...]:
     if isinstance(intent, Intent) and facts.workload is None:
         return (LookUp(key_of(claim), intent.reference, uid_on_record(claim)), *version)
     return version
+
+
+def _crowded(case: "_Case") -> str | None:
+    """None while no Pod is too much and it is not known how many the workload asks for."""
+    found = case.facts.workload
+    known = found is None or found.knowledge in (Knowledge.FOUND, Knowledge.ABSENT)
+    return crowding(case.claim, case.facts.consumers, case.workload, case.ours) or ("" if known else None)
 
 
 def is_lingering(pod: Object) -> bool:

@@ -1,7 +1,7 @@
 """What a WorkloadClaim wants of its ResourceClaim: that it exists, and says whom it is kept for; and the status.
 
 The reservation itself is decided about the claim (`tollbar.decide.claims.reservations`), whoever asks for it, and only
-reported here.  Invariants: a claim that somebody else made or asked for is never changed; a claim is made at most once
+reported here, as is whether its Pods find a place in it.  Invariants: a claim that somebody else made or asked for is never changed; a claim is made at most once
 for each WorkloadClaim; nothing that is already there is written again.
 """
 
@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from tollbar import wellknown
-from tollbar.api.reasons import ReservedReason
+from tollbar.api.reasons import ConsumersReason, ReservedReason
 from tollbar.api.workloads import WorkloadClaim
 from tollbar.decide import status
 from tollbar.decide.chain import Chain, first_answer
+from tollbar.decide.claims import events
 from tollbar.decide.claims.reservations import State, uid_on_record
 from tollbar.decide.status import StatusPlan
-from tollbar.model import claims
+from tollbar.model import claims, conditions
 from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, uid_of
@@ -173,4 +174,17 @@ def status_of(facts: WorkloadClaimFacts, state: State, now: float) -> StatusPlan
         members["workloadUID"] = ours or None  # a merge patch removes it with null
     condition = Condition("True" if state.reserved else "False", state.reason, state.message)
     wanted = status.with_condition(facts.obj, wellknown.CONDITION_RESERVED, condition, members, now)
-    return status.write(facts.obj, wanted, facts.written, now)
+    if state.crowded is None:
+        return status.write(facts.obj, wanted, facts.written, now)
+    fit = _fit(state.crowded)
+    wanted = status.with_condition({**facts.obj, "status": wanted}, wellknown.CONDITION_CONSUMERS_FIT, fit, {}, now)
+    turned = state.crowded and not conditions.is_false(facts.obj, wellknown.CONDITION_CONSUMERS_FIT)
+    told = (events.too_many_consumers(state.crowded),) if turned else ()
+    return status.write(facts.obj, wanted, facts.written, now, told)
+
+
+def _fit(crowded: str) -> Condition:
+    """The condition `ConsumersFit`."""
+    if crowded:
+        return Condition("False", ConsumersReason.TOO_MANY_CONSUMERS, crowded)
+    return Condition("True", ConsumersReason.FIT)

@@ -12,7 +12,7 @@ from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadCla
 from tollbar.decide.status import StatusPlan
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
-from tollbar.model.plan import RetryAfter
+from tollbar.model.plan import Event, RetryAfter
 
 NOW = CREATED + 100.0
 SINCE = "2026-01-01T00:01:40Z"
@@ -79,6 +79,18 @@ def status(
         **found,
         "consumers": consumers,
         "conditions": [condition],
+    }
+
+
+def fitting(given: Object, status_: str, reason: str, message: str = "") -> Object:
+    """This status with the condition ConsumersFit."""
+    (reserved,) = given["conditions"]
+    return {
+        **given,
+        "conditions": [
+            reserved,
+            {**reserved, "type": "ConsumersFit", "status": status_, "reason": reason, "message": message},
+        ],
     }
 
 
@@ -157,6 +169,31 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
     "a reservation that stands is Reserved although something is wrong": (
         facts(ADOPTED, RESERVED, State(True, "KindUnknown", "why")),
         says("True", "KindUnknown", "Reserved", "why", uid="u1", consumers=1),
+    ),
+    "Pods that all find a place are Fit": (
+        facts(ADOPTED, RESERVED, State(True, "Held", crowded="")),
+        WorkloadClaimPlan(status=StatusPlan(fitting(HELD, "True", "Fit"))),
+    ),
+    "too many Pods are told once": (
+        facts(ADOPTED.but("status", fitting(HELD, "True", "Fit")), RESERVED, State(True, "Held", crowded="too many")),
+        WorkloadClaimPlan(
+            status=StatusPlan(
+                fitting(HELD, "False", "TooManyConsumers", "too many"),
+                (Event("Warning", "TooManyConsumers", "too many", "Reserve"),),
+            )
+        ),
+    ),
+    "another text about them is no Event": (
+        facts(
+            ADOPTED.but("status", fitting(HELD, "False", "TooManyConsumers", "400")),
+            RESERVED,
+            State(True, "Held", crowded="500"),
+        ),
+        WorkloadClaimPlan(status=StatusPlan(fitting(HELD, "False", "TooManyConsumers", "500"))),
+    ),
+    "what was said of them stays while it is not known": (
+        facts(ADOPTED.but("status", fitting(HELD, "False", "TooManyConsumers", "400")), RESERVED, State(True, "Held")),
+        WorkloadClaimPlan(),
     ),
     "another number of consumers is not written soon after a write": (
         facts(ADOPTED.but("status", {**HELD, "consumers": 0}), RESERVED, State(True, "Held"), written=NOW - 10),
