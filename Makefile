@@ -73,6 +73,7 @@ test-long: $(READY)
 	TOLLBAR_PODS=10000 $(BIN)/python -m pytest tests/integration/test_many_pods.py --log-cli-level=INFO
 	TOLLBAR_LIFE_CYCLES=1000 $(BIN)/python -m pytest tests/faults/test_claims.py
 	TOLLBAR_CLAIM_SCENARIOS=2000 $(BIN)/python -m pytest tests/parity
+	TOLLBAR_CONSUMERS=2000 $(BIN)/python -m pytest tests/e2e/test_many_consumers.py
 	TOLLBAR_SCHEDULED_PODS=2000 $(BIN)/python -m pytest tests/faults/test_scheduler.py
 	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 TOLLBAR_CEL_SECONDS=3600 $(BIN)/python -m pytest tests/cel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'

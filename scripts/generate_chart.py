@@ -31,6 +31,7 @@ COMPONENTS: Final = {
     "metrics-auth": ".Values.metricsAuth",
     "monitoring": ".Values.monitoring",
     "network-policy": ".Values.networkPolicy.enabled",
+    "pod-groups": ".Values.podGroups",
     "protective-gates": ".Values.protectiveGates",
     "reserved-keys": ".Values.reservedKeys",
     "service-monitor": "and .Values.monitoring .Values.metricsAuth",

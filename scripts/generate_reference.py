@@ -9,7 +9,7 @@ from generating import main, reference
 from controllers.scheduler.events import SchedulerEvent
 from tollbar import cli
 from tollbar.api import crds
-from tollbar.api.reasons import ConsumersReason, GateReason, ModeReason, ReservedReason, RuleReason
+from tollbar.api.reasons import ConsumersReason, GateReason, ModeReason, PodGroupReason, ReservedReason, RuleReason
 from tollbar.decide.claims.events import ClaimEvent
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.reasons import PodReason
@@ -29,6 +29,7 @@ CODES: Final[tuple[type[Code], ...]] = (
     GateReason,
     ReservedReason,
     ConsumersReason,
+    PodGroupReason,
     ModeReason,
     PodReason,
     SchedulerEvent,

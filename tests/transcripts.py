@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from stack import eventually
 
 from tollbar.devplane import kubeconfig
 from tollbar.devplane.kubectl import Kubectl
@@ -76,3 +77,20 @@ class Terminal:
         for pattern, name in ((MOMENT, "MOMENT"), (UID, "UID"), (AGE, "AGE"), (VERSION, r"\1VERSION"), (WHENCE, "")):
             output = pattern.sub(name, output)
         return "\n".join(" ".join(line.split()) for line in output.splitlines()).strip()
+
+
+def play(folder: Path, kubectl: Kubectl, namespace: str, scratch: Path) -> None:
+    """Type what the README of the folder says, and wait until everything is shown that it says is shown."""
+    reader = Terminal(kubectl, namespace, folder, scratch)
+    for step in steps((folder / "README.md").read_text()):
+        said = reader.types(step.commands)
+
+        def shown(said: str, step: Step = step) -> bool:
+            return reader.told(step.output) in reader.told(said)
+
+        def again(step: Step = step) -> bool:
+            """Soon, then: an Event takes its time, and each command here may be typed twice."""
+            return shown(reader.types(step.commands), step)
+
+        if not shown(said):
+            eventually(again, seconds=120, what=f"{step.output}\nafter\n{step.commands}\nnot\n{said}")

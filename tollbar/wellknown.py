@@ -62,6 +62,8 @@ CONDITION_RESERVED: Final = "Reserved"
 """Condition type of WorkloadClaim."""
 CONDITION_CONSUMERS_FIT: Final = "ConsumersFit"
 """Condition type of WorkloadClaim."""
+CONDITION_POD_GROUP_READY: Final = "PodGroupReady"
+"""Condition type of a WorkloadClaim with `spec.podGroup`."""
 CONDITION_CLAIMS_MODE: Final = "ClaimsModeFits"
 """Condition type in `ANNOTATION_CLAIMS_CONDITION`."""
 

@@ -42,6 +42,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
     store = manager.caches.store
     claims, consumers = store(kinds.CLAIMS_WITH_STATUS), store(kinds.CLAIM_CONSUMERS)
     templates, workload_claims = store(kinds.WHOLE_TEMPLATES), store(kinds.WORKLOAD_CLAIMS)
+    pod_groups = store(kinds.POD_GROUPS)
     server = ServerVersion(manager.client, manager.clock)
     workloads = Workloads(manager.client, clock=manager.clock, rng=manager.rng, metrics=manager.metrics)
     manager.leads("watches of workloads", workloads.run)
@@ -54,6 +55,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
         claims=claims,
         consumers=consumers,
         workload_claims=workload_claims,
+        pod_groups=pod_groups,
         recorder=manager.recorder("reservations"),
         workloads=workloads,
         states=states,
@@ -69,13 +71,14 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
         ),
     )
     status = StatusWriter(manager, workload_claims, "reservations")
-    claim_deps = workloadclaims.Deps(manager, claims, templates, workload_claims, states, status)
+    claim_deps = workloadclaims.Deps(manager, claims, templates, workload_claims, pod_groups, states, status)
     kept_claims_of, workload_claims_of = KeptClaimsOf(claims), WorkloadClaimsOf(workload_claims)
     builder = (
         Builder[Key](manager, "reservations")
         .watches(claims, kept_claims_of.claim, initial=True)
         .watches(consumers, kept_claims_of.pod)
         .watches(workload_claims, kept_claims_of.workload_claim)
+        .watches(pod_groups, kept_claims_of.pod)
         .watches(workloads.changes, key_itself)
         .watches(oscillations, key_itself, initial=True)
     )
@@ -87,6 +90,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
         .watches(workload_claims, itself, initial=True)
         .watches(claims, workload_claims_of.claim)
         .watches(templates, workload_claims_of.template)
+        .watches(pod_groups, workload_claims_of.pod_group)
         .watches(states.changes, workload_claims_of.key)
         .complete(partial(workloadclaims.reconcile, deps=claim_deps), workers=STATUS_WORKERS),
     )

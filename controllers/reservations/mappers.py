@@ -35,7 +35,7 @@ class KeptClaimsOf:
         return {key_of(claim) for claim in delta.objects if is_kept(claim)}
 
     def pod(self, delta: Delta) -> Iterable[Key]:
-        """The claims that the Pod refers to, or referred to before the change."""
+        """The claims that the Pod or PodGroup refers to, or referred to before the change."""
         for pod in delta.objects:
             for name in names_of(pod):
                 key = Key(key_of(pod).namespace, name)
@@ -67,6 +67,10 @@ class WorkloadClaimsOf:
     def template(self, delta: Delta) -> Iterable[Key]:
         for template in delta.objects:
             yield from map(key_of, self.workload_claims.by_index("template", key_of(template)))
+
+    def pod_group(self, delta: Delta) -> Iterable[Key]:
+        """The WorkloadClaim of its name."""
+        return {key for obj in delta.objects if (key := key_of(obj)) in self.workload_claims}
 
     def key(self, claim: Key) -> Iterable[Key]:
         """The WorkloadClaims of a claim whose reservation has another state."""

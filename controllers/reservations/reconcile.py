@@ -43,6 +43,7 @@ class Deps:
     claims: Store
     consumers: Store
     workload_claims: Store
+    pod_groups: Store
     recorder: Recorder
     workloads: Workloads
     states: States
@@ -90,6 +91,7 @@ def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> Reservation
         wedged_by_pins=answers.get(KEEPS_ENTRIES) if hot_loop else False,
         hot_loop=hot_loop,
         oscillating=deps.oscillations.oscillating(claim),
+        pod_groups=deps.pod_groups.by_index("claim", key),
     )
 
 

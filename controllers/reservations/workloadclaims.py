@@ -1,20 +1,24 @@
-"""Reconciles one WorkloadClaim: creates or annotates its ResourceClaim and writes its own status."""
+"""Reconciles one WorkloadClaim: makes or annotates its ResourceClaim, its PodGroup, and writes its own status."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+import orjson
 
 from controllers.status import StatusWriter
 from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
-from tollbar.decide.claims import workloadclaims
+from tollbar.decide.claims import podgroups, workloadclaims
+from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
 from tollbar.model import resources
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.conditions import Condition
+from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
-from tollbar.runtime import claimwrites
-from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden
+from tollbar.runtime import claimwrites, detection
+from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.reservations import States
@@ -28,6 +32,7 @@ class Deps:
     claims: Store
     templates: Store
     workload_claims: Store
+    pod_groups: Store
     states: States
     status: StatusWriter
 
@@ -40,6 +45,10 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     facts = gather(key, obj, deps)
     plan = workloadclaims.decide(facts, deps.manager.clock.now())
     try:
+        refused = await act_on_group(facts, plan.pod_group, deps)
+        if refused is not None:
+            facts = replace(facts, pod_group_refused=refused)
+            plan = workloadclaims.decide(facts, deps.manager.clock.now())
         await act(facts, plan, deps)
     except AlreadyExists:
         return Requeue("StaleView")
@@ -47,7 +56,8 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         if not (isinstance(error, Forbidden) or error.refused):
             raise
         return await _refused(facts, error, deps)
-    return await deps.status.write(obj, plan.status)
+    outcome = await deps.status.write(obj, plan.status)
+    return RetryAfter(RECHECK) if refused is not None and outcome == DONE else outcome
 
 
 def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
@@ -58,7 +68,43 @@ def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
         claim, state = deps.claims.get(claim_key), deps.states.get(claim_key)
         if name := parsed.spec.resource_claim_template_name:
             template = deps.templates.get(Key(key.namespace, name))
-    return WorkloadClaimFacts(obj, parsed, claim, template, state, deps.status.written(key))
+    return WorkloadClaimFacts(
+        obj, parsed, claim, template, state, deps.status.written(key), pod_group=deps.pod_groups.get(key)
+    )
+
+
+async def act_on_group(facts: WorkloadClaimFacts, plan: PodGroupPlan, deps: Deps) -> Condition | None:
+    """Create or delete the PodGroup; why it could not be created, None if it was or need not be.
+
+    It is tried without effect first: what the API server drops would be missed only once it is there.
+    """
+    client = deps.manager.client
+    if plan.delete is not None:
+        key = key_of(plan.delete)
+        try:
+            await client.delete(deps.pod_groups.resource, key.name, key.namespace, uid=uid_of(plan.delete))
+        except (NotFound, Conflict):
+            return None
+        _log.info("deleted the PodGroup", extra={"object": str(key)})
+    if plan.create is None or not isinstance(facts.parsed, WorkloadClaim):
+        return None
+    served = await detection.pod_groups(client)
+    if served is None:
+        return podgroups.not_served()
+    wanted, namespace = {**plan.create, "apiVersion": served.api_version}, key_of(plan.create).namespace
+    try:
+        tried = await client.raw("POST", served.path(namespace), orjson.dumps(wanted), query={"dryRun": "All"})
+        if (problem := podgroups.answered(orjson.loads(tried), facts.parsed)) is not None:
+            return problem
+        await client.create(served, wanted)
+    except AlreadyExists:
+        raise
+    except ApiError as error:
+        if not (isinstance(error, Forbidden) or error.refused):
+            raise
+        return podgroups.is_refused(error.excerpt)
+    _log.info("created the PodGroup", extra={"object": str(key_of(wanted))})
+    return None
 
 
 async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from builders import pod_group
 from cluster import Cluster, as_written
+from grouping import FLAGS
 from planes import since
 from replacing import BEGUN, namespace_of, restarted_with, start
 from stack import CONTROLLERS, ROOT, Stack, eventually
@@ -24,7 +25,6 @@ from tollbar.model.objects import Object
 pytestmark = pytest.mark.timeout(450)
 
 OURS = "tollbar-controllers"
-GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
 THEIRS = "kube-controller-manager"
 
 
@@ -113,7 +113,7 @@ def test_pod_groups_are_served_for_as_long_as_the_server_has_them(cluster: Clust
     """The API server is upgraded and downgraded again while Tollbar runs."""
     ours, gone = replaced.running["controllers"], '"the API is not served" kind="PodGroup"'
     before, since = ours.said(gone), replaced.plane.audit_fence()
-    with restarted_with(replaced.plane, API_SERVER, GATES, "--runtime-config=scheduling.k8s.io/v1beta1=true"):
+    with restarted_with(replaced.plane, API_SERVER, *FLAGS[API_SERVER]):
         group = pod_group("gang", cluster.namespace).templates("mine")
         cluster.kubectl.apply(as_written(group.but("spec.schedulingPolicy", {"gang": {"minCount": 1}})))
         assert eventually(lambda: makers(cluster, "gang"), seconds=120, what="a claim for the PodGroup") == [OURS]

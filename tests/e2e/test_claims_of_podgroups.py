@@ -10,23 +10,16 @@ from typing import Any
 import pytest
 from builders import pod_group
 from cluster import Cluster, as_written
+from grouping import FLAGS, NONE_BEFORE
 from planes import since
 from replacing import namespace_of, replacing
 from stack import Stack, eventually
 
 from tollbar import wellknown
 from tollbar.devplane.binaries import Binaries
-from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from tollbar.model.objects import Object, controller_of, key_of
 
-GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
-FLAGS = {
-    API_SERVER: (GATES, "--runtime-config=scheduling.k8s.io/v1beta1=true"),
-    CONTROLLER_MANAGER: (GATES,),
-    SCHEDULER: (GATES,),
-}
-
-pytestmark = [pytest.mark.timeout(300), since("1.37", "no PodGroups in a beta version")]
+pytestmark = [pytest.mark.timeout(300), since("1.37", NONE_BEFORE)]
 
 
 @pytest.fixture(scope="module")

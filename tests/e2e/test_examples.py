@@ -9,17 +9,20 @@ import sampleplugins
 import yaml
 from cluster import Cluster
 from planes import since
-from stack import Stack, eventually
-from transcripts import Step, Terminal, steps
+from stack import Stack
+from transcripts import play, steps
 
 pytestmark = pytest.mark.timeout(400)
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 RESERVING = since("1.36", "reservations need claims: Replace")
 NEWER = {"notebook": RESERVING, "workload-claim": RESERVING}
+WITH_POD_GROUPS = "pod-group"
+"""Played in tests/e2e/test_many_consumers.py, on a plane that serves them."""
 NAMES = [
     pytest.param(name, marks=NEWER.get(name, ()))
     for name in sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
+    if name != WITH_POD_GROUPS
 ]
 
 
@@ -41,19 +44,7 @@ def test_what_the_readme_says_is_what_happens(
 ) -> None:
     if name == sampleplugins.EXAMPLE.name:
         request.getfixturevalue("scheduler")
-    reader = Terminal(cluster.kubectl, cluster.namespace, EXAMPLES / name, tmp_path)
-    for step in steps((EXAMPLES / name / "README.md").read_text()):
-        said = reader.types(step.commands)
-
-        def shown(said: str, step: Step = step) -> bool:
-            return reader.told(step.output) in reader.told(said)
-
-        def again(step: Step = step) -> bool:
-            """Soon, then: an Event takes its time, and each command here may be typed twice."""
-            return shown(reader.types(step.commands), step)
-
-        if not shown(said):
-            eventually(again, seconds=120, what=f"{step.output}\nafter\n{step.commands}\nnot\n{said}")
+    play(EXAMPLES / name, cluster.kubectl, cluster.namespace, tmp_path)
 
 
 def test_every_example_shows_an_output() -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from grouping import GATES, SERVED
 from replacing import RIGHTS, start
 from stack import CONTROLLERS, Process, Stack, installed
 
@@ -18,8 +19,6 @@ from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 
-GATES: Final = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
-SERVED: Final = "--runtime-config=scheduling.k8s.io/v1beta1=true"
 UPSTREAM: Final = "system:serviceaccount:kube-system:resource-claim-controller"
 WITHOUT: Final = "-resourceclaim-controller"
 NOT_IN_TIME: Final = "-pod-garbage-collector-controller"

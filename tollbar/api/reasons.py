@@ -113,6 +113,35 @@ class ConsumersReason(Code):
     )
 
 
+class PodGroupReason(Code):
+    """Condition `PodGroupReady` of a WorkloadClaim.
+
+    Only where `spec.podGroup` asks for a PodGroup. While it is False, Pods get entries of their own.
+    """
+
+    READY = "Ready", "True: it is there, names the claim, and Pods may join it."
+    ENDING = (
+        "Ending",
+        "True: it is being deleted, and goes with its last Pod; Pods may still join, then it is made anew.",
+    )
+    NOT_SERVED = (
+        "NotServed",
+        """False: the API server has no PodGroups. They are in Kubernetes 1.37 with the feature gate GenericWorkload and
+        `--runtime-config=scheduling.k8s.io/v1beta1=true`. Looked for again every 30 s.""",
+    )
+    CLAIMS_NOT_SHARED = (
+        "ClaimsNotShared",
+        """False: the API server leaves claims out of PodGroups, so none is made. Switch the feature gate
+        DRAWorkloadResourceClaims on, in API server, kube-controller-manager, kube-scheduler and kubelet.""",
+    )
+    TAKEN = "Taken", "False: a PodGroup of the WorkloadClaim's name is somebody else's: choose another name."
+    REFUSED = (
+        "Refused",
+        """False: the API server refuses the PodGroup, as the message says: a right, a quota, a PriorityClass that does
+        not exist. Tried again every 30 s.""",
+    )
+
+
 class ModeReason(Code):
     """Condition `ClaimsModeFits`.
 

@@ -49,6 +49,22 @@ class WorkloadReference(ApiType):
         return workloads.Reference(self.api_group, self.resource, self.name)
 
 
+class PodGroupOptions(ApiType):
+    """A PodGroup for the workload's Pods, of the name of the WorkloadClaim: one entry of the claim stands for all.
+
+    Needs Kubernetes 1.37 with the feature gates GenericWorkload and DRAWorkloadResourceClaims.
+    """
+
+    model_config = ConfigDict(json_schema_extra=validated(_IMMUTABLE))
+
+    pod_claim_name: Resource
+    """The `name` of the entry of `spec.resourceClaims` by which the Pods refer to the claim."""
+    priority_class_name: Name | None = None
+    """The PriorityClass of the Pods: kube-scheduler schedules no Pod of a group in which one has another priority."""
+    scheduler_name: Annotated[str, Field(min_length=1, max_length=253)] = "default-scheduler"
+    """The `schedulerName` of the Pods that are put into the group at admission."""
+
+
 class WorkloadClaimSpec(ApiType):
     """Which workload keeps which claim, and until when."""
 
@@ -72,6 +88,17 @@ class WorkloadClaimSpec(ApiType):
     release: Literal["WhenDeleted", "WhenFinished", "WhenIdle"] = "WhenDeleted"
     """When the devices are given back: WhenDeleted when the workload is deleted, WhenFinished also when it is a Job or
     JobSet that has ended, WhenIdle also when it is scaled to zero and no Pod refers to the claim."""
+    pod_group: PodGroupOptions | None = None
+    """For a claim that more than 256 Pods share.  May be added and removed, its members are immutable."""
+
+
+class JoinablePodGroup(ApiType):
+    """The PodGroup that Pods may join."""
+
+    name: Annotated[str, Field(max_length=253)]
+    """For `spec.schedulingGroup.podGroupName` of the Pods."""
+    priority_class_name: Annotated[str, Field(max_length=253)] = ""
+    """What the API server made of its priority class, which the Pods must have, too."""
 
 
 class WorkloadClaimStatus(ApiType):
@@ -87,9 +114,11 @@ class WorkloadClaimStatus(ApiType):
     """The uid of the workload that the claim is reserved for."""
     consumers: Count = 0
     """Entries of the claim's `status.reservedFor` besides the workload's own."""
+    pod_group: JoinablePodGroup | None = None
+    """The PodGroup that shares the claim, when there is one."""
     conditions: Conditions = ()
     """Reserved says whether the claim is kept for the workload, and if not, why; ConsumersFit whether every Pod finds a
-    place in the claim."""
+    place in the claim; PodGroupReady, where one is asked for, whether Pods may join it."""
 
 
 class WorkloadClaim(ApiType):
@@ -127,6 +156,12 @@ def _problems(spec: WorkloadClaimSpec) -> Iterator[FieldError]:
         yield invalid("spec.workloadRef.name", reference.name, problem)
     if (spec.resource_claim_template_name is None) == (spec.resource_claim_name is None):
         yield required("spec", texts.ONE_CLAIM)
+    if spec.pod_group is not None:
+        for problem in names.dns_label(spec.pod_group.pod_claim_name):
+            yield invalid("spec.podGroup.podClaimName", spec.pod_group.pod_claim_name, problem)
+        if (priority := spec.pod_group.priority_class_name) is not None:
+            for problem in names.dns_subdomain(priority):
+                yield invalid("spec.podGroup.priorityClassName", priority, problem)
     for field in ("resourceClaimTemplateName", "resourceClaimName"):
         value = spec.as_object().get(field)
         for problem in names.dns_subdomain(value) if value is not None else ():

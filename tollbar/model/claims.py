@@ -87,6 +87,16 @@ def owned_by_pod(claim: Object, pod: Object) -> bool:
     return owner is not None and owner.get("kind") == "Pod" and owner.get("uid") == uid_of(pod)
 
 
+def is_for(claim: Object, pod: Object) -> bool:
+    """Whether the claim was made for this Pod, or for the PodGroup that it names (IsForPod with PodGroups)."""
+    if owned_by_pod(claim, pod):
+        return True
+    owner, group = controller_of(claim) or {}, pods.scheduling_group(pod)
+    api = str(owner.get("apiVersion"))
+    is_group = owner.get("kind") == "PodGroup" and api.startswith(f"{POD_GROUP_API}/")
+    return is_group and group is not None and owner.get("name") == group
+
+
 def implicit_class(resource: str) -> str | None:
     """The class that an extended resource `deviceclass.resource.kubernetes.io/<class>` stands for (KEP-5004)."""
     if resource.startswith(wellknown.IMPLICIT_EXTENDED_RESOURCE_PREFIX):
@@ -122,6 +132,22 @@ def reserved_for(claim: Object) -> list[Object]:
 def is_protected(claim: Object) -> bool:
     """Whether it has the delete-protection finalizer."""
     return wellknown.DELETE_PROTECTION_FINALIZER in (metadata(claim).get("finalizers") or ())
+
+
+def is_shared_with(group: Object | None, reference: Object) -> bool:
+    """Whether a PodGroup has this entry of its Pod's `spec.resourceClaims`, and the claim is reserved for the PodGroup.
+
+    Source: BindTo, k8s.io/dynamic-resource-allocation/resourceclaim.
+    """
+    fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
+    return group is not None and any(
+        all(each.get(field) == reference.get(field) for field in fields) for each in pods.claim_references(group)
+    )
+
+
+def pod_group_entry(group: Object) -> Object:
+    """The entry of `reservedFor` that stands for all Pods of this PodGroup."""
+    return {"apiGroup": POD_GROUP_API, "resource": "podgroups", "name": key_of(group).name, "uid": uid_of(group)}
 
 
 def pod_entry(pod: Object) -> Object:

@@ -104,6 +104,7 @@ def listers(store: Callable[[Cached], Store]) -> Listers:
         csi_nodes=store(CSI_NODES),
         csi_drivers=store(CSI_DRIVERS),
         volume_attachments=store(VOLUME_ATTACHMENTS),
+        pod_groups=store(kinds.POD_GROUPS),
     )
 
 
@@ -113,6 +114,7 @@ def others(store: Callable[[Cached], Store]) -> Mapping[EventResource, Store]:
         EventResource.RESOURCE_CLAIM: store(kinds.CLAIMS_WITH_ALLOCATION),
         EventResource.RESOURCE_SLICE: store(kinds.SLICES),
         EventResource.DEVICE_CLASS: store(kinds.CLASSES),
+        EventResource.POD_GROUP: store(kinds.POD_GROUPS),
         EventResource.PERSISTENT_VOLUME: store(PERSISTENT_VOLUMES),
         EventResource.PERSISTENT_VOLUME_CLAIM: store(PERSISTENT_VOLUME_CLAIMS),
         EventResource.STORAGE_CLASS: store(STORAGE_CLASSES),

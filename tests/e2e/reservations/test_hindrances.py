@@ -46,12 +46,16 @@ def test_a_kind_that_is_not_served_for_a_while_loses_nothing(shared: Shared, tra
     shared.until(shared.entries, ["pods"], seconds=90)
 
 
-def test_more_pods_than_a_claim_has_entries_for_are_told_before_the_first_is_there(shared: Shared, stack: Stack) -> None:
+def test_more_pods_than_a_claim_has_entries_for_are_told_before_the_first_is_there(
+    shared: Shared, stack: Stack
+) -> None:
     web = deployment("web", "device", replicas=257)
     shared.apply(for_web(), {**web, "spec": {**web["spec"], "paused": True}})  # it makes no Pods
     shared.until(lambda: shared.condition(type_="ConsumersFit"), ("False", "TooManyConsumers"))
     name = f"{shared.cluster.namespace}/device"
-    assert f"reservation {name}: TooManyConsumers: the workload asks for up to 257 Pods" in stack.tollbar("status").stdout
+    assert (
+        f"reservation {name}: TooManyConsumers: the workload asks for up to 257 Pods" in stack.tollbar("status").stdout
+    )
     eventually(lambda: "TooManyConsumers" in {reason for reason, _ in shared.cluster.events("device")})
     shared.run("scale", "deployment/web", "--replicas=256")
     shared.until(lambda: shared.condition(type_="ConsumersFit"), ("True", "Fit"))

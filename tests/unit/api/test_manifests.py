@@ -80,7 +80,7 @@ def test_rights_of_the_processes() -> None:
 
 
 def test_rights_for_reservations() -> None:
-    """What is written, and which kinds of workloads are read; nothing is deleted."""
+    """What is written, and which kinds of workloads are read; nothing but PodGroups is deleted."""
     roles = of_kind("base/rbac", "ClusterRole")
     verbs = {
         name: {
@@ -100,6 +100,7 @@ def test_rights_for_reservations() -> None:
             "core/pods": ["get"],
             "tollbar.dev/workloadclaims": read,
             "tollbar.dev/workloadclaims/status": ["patch"],
+            "scheduling.k8s.io/podgroups": ["create", "delete", "list", "watch"],
         },
         "tollbar-workloads-common": {
             "core/replicationcontrollers": read,

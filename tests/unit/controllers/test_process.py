@@ -54,6 +54,7 @@ POD_KINDS = {
     "validatingwebhookconfigurations": ("", "app.kubernetes.io/name=tollbar"),
     "secrets": ("metadata.name=tollbar-webhook-ca", ""),
 }
+CLAIM_KINDS = {"pods": ("", ""), "workloadclaims": ("", ""), "podgroups": ("", "")}
 ALWAYS = {"controller certificates", "controller gates", "controller rules", "controller watchdog", "declare the gate"}
 BESIDE = ALWAYS | {
     "controller reservations",
@@ -65,11 +66,8 @@ BESIDE = ALWAYS | {
 }
 MODES: dict[str, tuple[dict[str, tuple[str, str]], set[str]]] = {
     "Disabled": ({**POD_KINDS, "pods": ("spec.nodeName=", "")}, ALWAYS),
-    "Complement": ({**POD_KINDS, "pods": ("", ""), "workloadclaims": ("", "")}, BESIDE),
-    "Replace": (
-        {**POD_KINDS, "pods": ("", ""), "workloadclaims": ("", ""), "podgroups": ("", "")},
-        BESIDE | {"controller claims"},
-    ),
+    "Complement": ({**POD_KINDS, **CLAIM_KINDS}, BESIDE),
+    "Replace": ({**POD_KINDS, **CLAIM_KINDS}, BESIDE | {"controller claims"}),
 }
 
 

@@ -180,13 +180,8 @@ class _Case:
     @cached_property
     def owner(self) -> Object:
         """The PodGroup for a claim that the Pod shares with it: the same entry is in both."""
-        fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
-        shared = pods.claim_references(self.group) if self.group is not None else []
-        if self.group is not None and any(
-            all(each.get(field) == self.reference.get(field) for field in fields) for each in shared
-        ):
-            return self.group
-        return self.facts.consumer
+        shared = self.group is not None and claims.is_shared_with(self.group, self.reference)
+        return self.group if shared and self.group is not None else self.facts.consumer
 
     def is_for_consumer(self, claim: Object) -> bool:
         """IsForPod and IsForPodGroup of k8s.io/dynamic-resource-allocation: the controlling owner is the consumer, or
@@ -324,10 +319,7 @@ def new_claim(consumer: Object, reference: str, template: Object) -> Object:
 
 
 def _entry(consumer: Object) -> Object:
-    if consumer["kind"] == "Pod":
-        return claims.pod_entry(consumer)
-    entry = {"apiGroup": claims.POD_GROUP_API, "resource": "podgroups", "name": key_of(consumer).name}
-    return {**entry, "uid": uid_of(consumer)}
+    return claims.pod_entry(consumer) if consumer["kind"] == "Pod" else claims.pod_group_entry(consumer)
 
 
 def _merged(plan: ConsumerPlan, more: ConsumerPlan) -> ConsumerPlan:

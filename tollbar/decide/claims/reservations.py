@@ -96,7 +96,7 @@ class ReservationFacts:
     controller may be at work.  `replaces`: we are to take its place, and it has not been found at work.
     `wedged_by_pins`: it is of a version that ignores a claim, Pods' entries included, for as long as an entry of a
     workload is on it.  `oscillating`: uids of entries that came and went several times within seconds.  None stands for
-    what is not known yet.
+    what is not known yet.  `pod_groups` are the PodGroups that share the claim.
     """
 
     claim: Object
@@ -108,6 +108,7 @@ class ReservationFacts:
     wedged_by_pins: bool | None = False
     hot_loop: bool = True
     oscillating: Collection[str] = ()
+    pod_groups: Sequence[Object] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,10 @@ def _questions(facts: ReservationFacts) -> tuple[Hashable, ...]:
 
 def _crowded(case: "_Case") -> str | None:
     """None while no Pod is too much and it is not known how many the workload asks for."""
-    found = case.facts.workload
+    facts, found = case.facts, case.facts.workload
+    why = crowding(case.claim, facts.consumers, case.workload, case.ours, facts.pod_groups)
     known = found is None or found.knowledge in (Knowledge.FOUND, Knowledge.ABSENT)
-    return crowding(case.claim, case.facts.consumers, case.workload, case.ours) or ("" if known else None)
+    return why or ("" if known else None)
 
 
 def is_lingering(pod: Object) -> bool:
@@ -214,7 +216,9 @@ class _Case:
 
     @cached_property
     def lingering(self) -> list[Object]:
-        return [pod for pod in self.facts.consumers if is_lingering(pod)]
+        """A Pod whose PodGroup has an entry has none of its own that could be taken away."""
+        lingering = filter(is_lingering, self.facts.consumers)
+        return [pod for pod in lingering if not claims.is_reserved_for_group(self.claim, pod)]
 
     @cached_property
     def oscillating(self) -> list[Object]:

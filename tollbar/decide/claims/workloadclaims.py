@@ -1,12 +1,12 @@
 """What a WorkloadClaim wants of its ResourceClaim: that it exists, and says whom it is kept for; and the status.
 
 The reservation itself is decided about the claim (`tollbar.decide.claims.reservations`), whoever asks for it, and only
-reported here, as is whether its Pods find a place in it.  Invariants: a claim that somebody else made or asked for is never changed; a claim is made at most once
-for each WorkloadClaim; nothing that is already there is written again.
+reported here, as is whether its Pods find a place in it.  Invariants: a claim that somebody else made or asked for is
+never changed; a claim is made at most once for each WorkloadClaim; nothing that is already there is written again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tollbar import wellknown
@@ -14,13 +14,14 @@ from tollbar.api.reasons import ConsumersReason, ReservedReason
 from tollbar.api.workloads import WorkloadClaim
 from tollbar.decide import status
 from tollbar.decide.chain import Chain, first_answer
-from tollbar.decide.claims import events
+from tollbar.decide.claims import events, podgroups
+from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import State, uid_on_record
 from tollbar.decide.status import StatusPlan
 from tollbar.model import claims, conditions
 from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
-from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, uid_of
+from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import RESOURCE_CLAIMS, WORKLOAD_CLAIMS
 
 
@@ -29,7 +30,8 @@ class WorkloadClaimFacts:
     """`template` and `claim` are the ones that it names, None while they do not exist.
 
     `state` is how the reservation of the claim was last found, None before; `written` is when this process last wrote
-    the status.
+    the status; `pod_group` is the PodGroup of the WorkloadClaim's name, and
+    `pod_group_refused` why it could not be created a moment ago.
     """
 
     obj: Object
@@ -38,6 +40,8 @@ class WorkloadClaimFacts:
     template: Object | None
     state: State | None
     written: float | None
+    pod_group: Object | None = None
+    pod_group_refused: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class WorkloadClaimPlan:
 
     create: Object | None = None
     annotate: Mapping[str, str] | None = None
+    pod_group: PodGroupPlan = podgroups.NOTHING
     status: StatusPlan = field(default_factory=StatusPlan)
 
 
@@ -59,11 +64,16 @@ def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
     if metadata(facts.obj).get("deletionTimestamp"):
         return NOTHING
     answer: Answer = facts.state or NOTHING
-    if isinstance(facts.parsed, WorkloadClaim):
-        answer = first_answer(CHAIN, _Case(facts, facts.parsed)) or answer
-    else:
+    if not isinstance(facts.parsed, WorkloadClaim):
         answer = State(False, ReservedReason.INVALID_SPEC, "; ".join(map(str, facts.parsed)))
-    return WorkloadClaimPlan(status=status_of(facts, answer, now)) if isinstance(answer, State) else answer
+        return WorkloadClaimPlan(status=status_of(facts, answer, now))
+    group = podgroups.decide(
+        facts.obj, facts.parsed, facts.pod_group, facts.claim, facts.state, facts.pod_group_refused
+    )
+    answer = first_answer(CHAIN, _Case(facts, facts.parsed)) or answer
+    if isinstance(answer, State):
+        return WorkloadClaimPlan(status=status_of(facts, answer, now, group), pod_group=group)
+    return replace(answer, pod_group=group)
 
 
 class _Case(NamedTuple):
@@ -161,8 +171,10 @@ def _phase(state: State) -> str:
             return "Blocked"
 
 
-def status_of(facts: WorkloadClaimFacts, state: State, now: float) -> StatusPlan:
-    """The status that says `state`; `now` in epoch seconds."""
+def status_of(
+    facts: WorkloadClaimFacts, state: State, now: float, group: PodGroupPlan = podgroups.NOTHING
+) -> StatusPlan:
+    """The status that says `state` and how the PodGroup stands; `now` in epoch seconds."""
     claim = facts.claim or {}
     ours = uid_on_record(claim) if state.reserved else ""
     members = {
@@ -173,7 +185,11 @@ def status_of(facts: WorkloadClaimFacts, state: State, now: float) -> StatusPlan
     if ours or "workloadUID" in (facts.obj.get("status") or {}):
         members["workloadUID"] = ours or None  # a merge patch removes it with null
     condition = Condition("True" if state.reserved else "False", state.reason, state.message)
+    joined = group.joinable
+    if joined is not None or "podGroup" in (facts.obj.get("status") or {}):
+        members["podGroup"] = None if joined is None else _joinable(joined)
     wanted = status.with_condition(facts.obj, wellknown.CONDITION_RESERVED, condition, members, now)
+    wanted = _with_group(facts, wanted, group.condition, now)
     if state.crowded is None:
         return status.write(facts.obj, wanted, facts.written, now)
     fit = _fit(state.crowded)
@@ -188,3 +204,19 @@ def _fit(crowded: str) -> Condition:
     if crowded:
         return Condition("False", ConsumersReason.TOO_MANY_CONSUMERS, crowded)
     return Condition("True", ConsumersReason.FIT)
+
+
+def _joinable(group: Object) -> Object:
+    return {"name": key_of(group).name, "priorityClassName": str(spec(group).get("priorityClassName") or "")}
+
+
+def _with_group(facts: WorkloadClaimFacts, wanted: Object, condition: Condition | None, now: float) -> Object:
+    """The status with the condition `PodGroupReady`; without it when nobody asks for a PodGroup."""
+    asked = isinstance(facts.parsed, WorkloadClaim) and facts.parsed.spec.pod_group is not None
+    if condition is not None:
+        obj = {**facts.obj, "status": wanted}
+        return status.with_condition(obj, wellknown.CONDITION_POD_GROUP_READY, condition, {}, now)
+    if asked:
+        return wanted
+    kept = [each for each in wanted["conditions"] if each.get("type") != wellknown.CONDITION_POD_GROUP_READY]
+    return {**wanted, "conditions": kept}

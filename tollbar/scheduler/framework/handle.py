@@ -66,6 +66,7 @@ class Listers:
     csi_nodes: Lister = NOTHING
     csi_drivers: Lister = NOTHING
     volume_attachments: Lister = NOTHING
+    pod_groups: Lister = NOTHING
 
 
 class Nominator(Protocol):

@@ -79,7 +79,7 @@ class ClaimBinding:
             await released.wait()
         self._refresh(found)
         for place in range(len(found.claims)):
-            if not is_reserved(found.claims[place], pod):
+            if not claims.is_reserved_for(found.claims[place], pod.object):
                 await self._bind_claim(found, place, pod, node_name)
         if any(map(binding_conditions.are_asked_for, found.claims)):
             await self._wait_for_devices(found, pod, node_name)

@@ -11,13 +11,13 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.dra.claims import Holder
 from tollbar.dra.manager import DraManager
-from tollbar.model import claims, timestamps
-from tollbar.model.objects import Object, key_of, metadata, spec, uid_of
+from tollbar.model import claims, pods, timestamps
+from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.errors import ApiError, Conflict, NotFound, Unreachable
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.plugins.pod_claims import is_reserved
+from tollbar.scheduler.plugins.pod_claims import entry_for
 
 KIND: Final = "ResourceClaim"
 _ALLOCATED: Final = ("allocation", "reservedFor", "devices")
@@ -79,15 +79,19 @@ class ClaimWrites:
                 claim = await self._protect(claim)
         elif there is None:
             raise ClaimError(f"claim {key} got deallocated elsewhere in the meantime")
-        elif is_reserved(claim, pod):
-            return claim  # by an earlier attempt, the answer to which was lost
+        elif claims.is_reserved_for(claim, pod.object):
+            return claim  # by an earlier attempt, the answer to which was lost, or for its PodGroup
         status = {
             **(claim.get("status") or {}),
             "allocation": {"allocationTimestamp": timestamps.time(self._handle.now()), **(allocation or there or {})},
-            "reservedFor": [*claims.reserved_for(claim), claims.pod_entry(pod.object)],
+            "reservedFor": [*claims.reserved_for(claim), entry_for(claim, pod.object, self._group_of(pod))],
         }
         what = "allocation and reservation" if allocation is not None else "reservation"
         return await self._write({**claim, "status": status}, "status", f"add {what} to claim {key}")
+
+    def _group_of(self, pod: PodInfo) -> Object | None:
+        name = pods.scheduling_group(pod.object)
+        return self._handle.listers.pod_groups.get(Key(pod.key.namespace, name)) if name else None
 
     async def _protect(self, claim: Object) -> Object:
         finalizers = [*(metadata(claim).get("finalizers") or ()), wellknown.DELETE_PROTECTION_FINALIZER]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from tollbar.dra.manager import DraManager
-from tollbar.model import claims, nodeaffinity
+from tollbar.model import claims, nodeaffinity, pods
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
@@ -53,7 +53,7 @@ class DynamicResources:
             return []
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         claim = Action.ADD | Action.UPDATE | Action.DELETE
-        own = Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        own, added = Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, Action.ADD
         changed = Action.ADD | Action.UPDATE
         return [
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, node)),
@@ -61,6 +61,7 @@ class DynamicResources:
                 ClusterEvent(EventResource.RESOURCE_CLAIM, claim), self._after_claim_change, self._pods_of_claim
             ),
             ClusterEventWithHint(ClusterEvent(EventResource.TARGET_POD, own), self._after_own_update),
+            ClusterEventWithHint(ClusterEvent(EventResource.POD_GROUP, added), self._after_pod_group),
             ClusterEventWithHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
             ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)),
         ]
@@ -68,7 +69,7 @@ class DynamicResources:
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         if self._handle.dra is not None:
             try:
-                claims_of(pod.object, self._manager.claims)
+                self._claims_of(pod)
             except NotReady as problem:
                 return unresolvable(str(problem))
         return None
@@ -78,7 +79,7 @@ class DynamicResources:
         if self._handle.dra is None:
             return SKIP
         try:
-            named = claims_of(pod.object, self._manager.claims)
+            named = self._claims_of(pod)
         except NotReady as problem:
             return unresolvable(str(problem))
         for_resource = self._manager.classes.for_extended_resource
@@ -188,6 +189,14 @@ class DynamicResources:
             return failed(str(error), error)
         return None
 
+    def _claims_of(self, pod: PodInfo) -> list[Object]:
+        """The claims that the Pod names.  Raises NotReady, also while its PodGroup is missing: it may share them."""
+        found, name = claims_of(pod.object, self._manager.claims), pods.scheduling_group(pod.object)
+        groups = self._handle.listers.pod_groups
+        if found and name and groups is not NOTHING and groups.get(Key(pod.key.namespace, name)) is None:
+            raise NotReady(f'waiting for pod group "{name}"')
+        return found
+
     def _found(self, state: CycleState) -> PodClaims | None:
         """What PreFilter has found, if the Pod has claims."""
         found = state.read(self.name, PodClaims)
@@ -240,10 +249,10 @@ class DynamicResources:
 
     def _pods_of_claim(self, old: Object | None, new: Object | None) -> Iterable[Key] | None:
         """The Pods that use the claim; all Pods where it has given up devices."""
-        pods = self._handle.listers.pods
-        if pods is NOTHING or _gives_up_devices(old, new):
+        known = self._handle.listers.pods
+        if known is NOTHING or _gives_up_devices(old, new):
             return None
-        return [key_of(each) for each in pods.by_index("claim", key_of(new or old or {}))]
+        return [key_of(each) for each in known.by_index("claim", key_of(new or old or {}))]
 
     def _after_claim_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         if new is None:
@@ -254,6 +263,10 @@ class DynamicResources:
             return QueueingHint.SKIP
         changed = old is None or (old.get("status") or {}) != (new.get("status") or {})
         return _hint(_gives_up_devices(old, new) or (used and changed))
+
+    def _after_pod_group(self, pod: PodInfo, _old: Object | None, new: Object | None) -> QueueingHint:
+        group = key_of(new or {})
+        return _hint(group == (pod.key.namespace, pods.scheduling_group(pod.object)))
 
     def _after_own_update(self, pod: PodInfo, old: PodInfo | None, new: PodInfo) -> QueueingHint:
         try:

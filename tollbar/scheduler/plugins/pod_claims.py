@@ -43,7 +43,7 @@ def claims_of(pod: Object, known: Claims) -> list[Object]:
             raise NotReady(not_found(key))
         if metadata(claim).get("deletionTimestamp"):
             raise NotReady(f'resourceclaim "{claim_name}" is being deleted')
-        if not reference.get("resourceClaimName") and not claims.owned_by_pod(claim, pod):
+        if not reference.get("resourceClaimName") and not claims.is_for(claim, pod):
             raise NotReady(f"ResourceClaim {key} was not created for Pod {namespace}/{name} (Pod is not owner)")
         if not any(claim is each for each in found):
             found.append(claim)
@@ -56,7 +56,17 @@ def not_found(key: Key) -> str:
 
 
 def is_reserved(claim: Object, pod: PodInfo) -> bool:
+    """Whether an entry is the Pod's own."""
     return any(each.get("uid") == pod.uid for each in claims.reserved_for(claim))
+
+
+def entry_for(claim: Object, pod: Object, group: Object | None) -> Object:
+    """The entry of `reservedFor` for a claim of this Pod: that of its PodGroup if the PodGroup shares the claim."""
+    name = key_of(claim).name
+    for reference, resolved in claims.resolved(pod) if group is not None else ():
+        if resolved == name and group is not None and claims.is_shared_with(group, reference):
+            return claims.pod_group_entry(group)
+    return claims.pod_entry(pod)
 
 
 @dataclass(frozen=True, slots=True)

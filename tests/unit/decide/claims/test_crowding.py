@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from builders import Built, Pod, claim, pod
+from builders import Built, Pod, claim, pod, pod_group
 
 from tollbar.decide.claims.crowding import crowding
 from tollbar.decide.claims.reservations import Knowledge, ReservationFacts, ReservationPlan, Workload, decide
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, uid_of
 
-REMEDY = "let fewer Pods share the claim, or give them several claims"
+REMEDY = "let fewer Pods share the claim, give them several claims, or put them into a PodGroup (spec.podGroup)"
 OURS = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
 FOREIGN = {"apiGroup": "example.com", "resource": "widgets", "name": "w", "uid": "w1"}
 GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "web", "uid": "g1"}
@@ -68,7 +68,12 @@ CASES: dict[str, tuple[Object, list[Pod], Object | None, str]] = {
     "a workload whose Pods refer to another claim": (claim(), [], workload("other", replicas=400), ""),
     "a workload without a template": (claim(), [], Built(spec={"replicas": 400}), ""),
     "a Job": (claim(), [], workload("gpu", parallelism=300, completions=1000), asks(300)),
-    "a workload whose Pods name a PodGroup": (claim(), [], workload("gpu", group="web", replicas=400), ""),
+    "a workload whose Pods name a PodGroup that does not share the claim": (
+        claim(),
+        [],
+        workload("gpu", group="web", replicas=400),
+        asks(400),
+    ),
     "one entry stands for all Pods of a PodGroup": (
         EMPTY.reserved(GROUP),
         some(2000, pod().in_group("web")),
@@ -83,6 +88,30 @@ CASES: dict[str, tuple[Object, list[Pod], Object | None, str]] = {
     ),
     "without an entry of the PodGroup every Pod needs its own": (EMPTY, some(257, pod().in_group("web")), None, full()),
 }
+
+
+SHARING = pod_group("web").claims("gpu")
+OTHER = pod_group("web").claims("gpu").but("spec.resourceClaims", [{"name": "else", "resourceClaimName": "gpu"}])
+MEMBERS = some(2000, pod().claims("gpu").in_group("web"))
+GROUPED: dict[str, tuple[Object, list[Pod], Object | None, str]] = {
+    "Pods of a PodGroup that shares the claim, before the first is bound": (SHARING, MEMBERS, None, ""),
+    "a workload whose Pods are to be put into the PodGroup": (SHARING, [], workload("gpu", replicas=2000), ""),
+    "and are": (SHARING, MEMBERS[:1], workload("gpu", replicas=2000), ""),
+    "and are not": (SHARING, some(1, pod().claims("gpu")), workload("gpu", replicas=2000), asks(2000, 255)),
+    "a workload whose Pods name it themselves": (
+        SHARING,
+        some(1, pod().claims("gpu")),
+        workload("gpu", group="web", replicas=2000),
+        "",
+    ),
+    "Pods beside it": (SHARING, [*MEMBERS, *some(256, pod().claims("gpu"))], None, full(255)),
+    "Pods that refer to the claim by another name": (OTHER, MEMBERS, None, full(255)),
+}
+
+
+@pytest.mark.parametrize(("group", "consumers", "found", "want"), GROUPED.values(), ids=GROUPED)
+def test_pods_of_a_pod_group(group: Object, consumers: list[Pod], found: Object | None, want: str) -> None:
+    assert crowding(claim(), consumers, found, frozenset(), [group]) == want
 
 
 @pytest.mark.parametrize(("given", "consumers", "found", "want"), CASES.values(), ids=CASES)

@@ -4,13 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, Built, Claim, claim, template
+from builders import CREATED, Built, Claim, claim, pod_group, template
 
 from tollbar.api.workloads import parse_workload_claim
+from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan, decide
 from tollbar.decide.status import StatusPlan
 from tollbar.model.claims import pod_entry
+from tollbar.model.conditions import Condition
 from tollbar.model.objects import Object
 from tollbar.model.plan import Event, RetryAfter
 
@@ -208,6 +210,58 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
         says("False", "Full", "Blocked", "256"),
     ),
 }
+
+
+GROUPED = ADOPTED.but("spec.podGroup", {"podClaimName": "device"})
+GROUP = (
+    pod_group("web-gpu")
+    .but("metadata.ownerReferences", [{**OWNER, "controller": True}])
+    .but("spec", {"resourceClaims": [{"name": "device", "resourceClaimName": "gpu"}], "priorityClassName": "high"})
+)
+JOINABLE = {"name": "web-gpu", "priorityClassName": "high"}
+
+
+def with_group(given: Object, status_: str, reason: str, **members: Any) -> Object:
+    """This status with the condition PodGroupReady."""
+    (reserved,) = given["conditions"]
+    ready = {**reserved, "type": "PodGroupReady", "status": status_, "reason": reason, "message": ""}
+    return {**given, **members, "conditions": [reserved, ready]}
+
+
+GROUPS: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
+    "Pods may join it": (
+        replace(facts(GROUPED, RESERVED, State(True, "Held")), pod_group=GROUP),
+        WorkloadClaimPlan(
+            status=StatusPlan(with_group(HELD, "True", "Ready", podGroup=JOINABLE)),
+            pod_group=PodGroupPlan(Condition("True", "Ready"), joinable=GROUP),
+        ),
+    ),
+    "nobody asks for it any more": (
+        replace(
+            facts(
+                ADOPTED.but("status", with_group(HELD, "True", "Ready", podGroup=JOINABLE)),
+                RESERVED,
+                State(True, "Held"),
+            ),
+            pod_group=GROUP,
+        ),
+        WorkloadClaimPlan(
+            status=StatusPlan({**HELD, "podGroup": None}),
+            pod_group=PodGroupPlan(delete=GROUP),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), GROUPS.values(), ids=GROUPS)
+def test_the_pod_group(given: WorkloadClaimFacts, want: WorkloadClaimPlan) -> None:
+    assert decide(given, NOW) == want
+
+
+def test_the_pod_group_is_made_whatever_the_claim_waits_for() -> None:
+    plan = decide(facts(MADE.but("spec.podGroup", {"podClaimName": "device"})), NOW)
+    assert (plan.pod_group.create or {})["metadata"]["name"] == "web-gpu"
+    assert plan.status.status is not None
 
 
 @pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES)

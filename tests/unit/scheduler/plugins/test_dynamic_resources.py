@@ -7,10 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from builders import Built, Pod, claim, device_class
+from builders import Built, Pod, claim, device_class, pod_group
 from builders import pod as a_pod
 from devices import DRIVER, a_claim, allocation, published, share, whole
 from deviceworld import Api, World, info, node, said
+from oneplugin import Listing
 from toyplugins import done
 
 from tollbar import wellknown
@@ -434,6 +435,69 @@ async def test_unreserve_takes_the_reservation_back_and_leaves_the_allocation() 
     await world.bind(WEB)
     await world.unreserve(WEB)
     assert (world.claim()["status"]["reservedFor"], world.held()) == (OTHERS["status"]["reservedFor"], ["g0"])
+
+
+GROUP = pod_group("gang").claims("gpu")
+MEMBER = WEB.in_group("gang")
+OF_GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-of-gang"}
+OF_POD = {"resource": "pods", "name": "web", "uid": "uid-of-web"}
+OF_OTHER_NAME = pod_group("gang").but("spec.resourceClaims", [{"name": "other", "resourceClaimName": "gpu"}])
+RESERVATIONS: dict[str, tuple[Built, Pod, list[Object], list[Object]]] = {
+    "a PodGroup that shares the claim gets the entry": (CLAIM, MEMBER, [GROUP], [OF_GROUP]),
+    "also of a claim that is allocated": (ALLOCATED, MEMBER, [GROUP], [OF_GROUP]),
+    "the entry of the PodGroup is the Pod's": (
+        ALLOCATED.but("status.reservedFor", [OF_GROUP]),
+        MEMBER,
+        [GROUP],
+        [OF_GROUP],
+    ),
+    "a Pod of no group is beside it": (
+        ALLOCATED.but("status.reservedFor", [OF_GROUP]),
+        WEB,
+        [GROUP],
+        [OF_GROUP, OF_POD],
+    ),
+    "a PodGroup without the claim leaves the entry to the Pod": (ALLOCATED, MEMBER, [pod_group("gang")], [OF_POD]),
+    "one that names the claim otherwise, too": (ALLOCATED, MEMBER, [OF_OTHER_NAME], [OF_POD]),
+}
+
+
+@pytest.mark.parametrize("case", RESERVATIONS)
+async def test_a_claim_is_reserved_for_the_pod_group_that_shares_it(case: str) -> None:
+    given, pod, groups, expected = RESERVATIONS[case]
+    world = World(given, N1)
+    world.handle.listers.pod_groups = Listing(groups)
+    assert (await world.bind(pod), world.claim()["status"]["reservedFor"]) == ("Success", expected)
+
+
+async def test_unreserve_leaves_the_entry_of_the_pod_group() -> None:
+    world = World(ALLOCATED, N1)
+    world.handle.listers.pod_groups = Listing([GROUP])
+    await world.bind(MEMBER)
+    await world.unreserve(MEMBER)
+    assert world.claim()["status"]["reservedFor"] == [OF_GROUP]
+
+
+def test_a_pod_waits_for_its_pod_group_which_may_share_its_claims() -> None:
+    world = World(CLAIM, N1)
+    world.handle.listers.pod_groups = Listing([])
+    waits = f'{UU}: waiting for pod group "gang"'
+    assert {said(world.plugin.pre_enqueue(info(MEMBER))), world.pre_filter(MEMBER)} == {waits}
+    assert said(world.plugin.pre_enqueue(info(a_pod().in_group("gang")))) == "Success"
+    assert said(world.plugin.pre_enqueue(info(WEB))) == "Success"
+    hints = [world.plugin._after_pod_group(info(MEMBER), None, each).value for each in (GROUP, pod_group("other"))]
+    assert hints == ["Queue", "QueueSkip"]
+    world.handle.listers.pod_groups = Listing([GROUP])
+    assert said(world.plugin.pre_enqueue(info(MEMBER))) == "Success"
+
+
+def test_a_claim_that_was_made_for_the_pod_group_is_the_pods() -> None:
+    made = Built(CLAIM).owned_by("PodGroup", "gang")
+    (owner,) = made["metadata"]["ownerReferences"]
+    made = made.but("metadata.ownerReferences", [{**owner, "apiVersion": "scheduling.k8s.io/v1"}])
+    pods = [TEMPLATED.generated("gpu", "gpu").in_group(name) for name in ("gang", "other")]
+    told = [said(World(made).plugin.pre_enqueue(info(pod))) for pod in pods]
+    assert told == ["Success", f"{UU}: ResourceClaim ml/gpu was not created for Pod ml/web (Pod is not owner)"]
 
 
 BOUND = WEB.but("spec.nodeName", "n1")
@@ -886,6 +950,7 @@ def test_the_events_that_are_registered() -> None:
         ("Node", 1 | 4 | 8),
         ("resource.k8s.io/ResourceClaim", 1 | 2 | 32764),
         ("TargetPod", 16384),
+        ("scheduling.k8s.io/PodGroup", 1),
         ("resource.k8s.io/DeviceClass", 1 | 32764),
         ("resource.k8s.io/ResourceSlice", 1 | 32764),
     ]

@@ -1,0 +1,145 @@
+"""One claim that more Pods share than it has entries for: its PodGroup's entry stands for all of them.
+
+Beside kube-controller-manager's claim controller and in its place.  TOLLBAR_CONSUMERS=2000 is the full volume.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cluster import Cluster, as_written
+from grouping import FLAGS, NONE_BEFORE
+from planes import since
+from replacing import OFF, RIGHTS, namespace_of, restarted_with, start
+from stack import ROOT, Stack, eventually, installed
+from transcripts import play
+from workloads import Shared, deployment, for_web
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import CONTROLLER_MANAGER
+from tollbar.devplane.nodes import NodeSpec
+from tollbar.devplane.real.components import Options
+from tollbar.devplane.real.launcher import RealPlane
+from tollbar.model.claims import RESERVED_FOR_MAX
+from tollbar.model.objects import Object, uid_of
+
+CONSUMERS = int(os.environ.get("TOLLBAR_CONSUMERS", RESERVED_FOR_MAX + 4))
+POLICY = ROOT / "manifests/components/pod-groups/policy.yaml"
+GROUPED = ["deployments/web", "podgroups/device"]
+SECONDS = 60.0 + CONSUMERS / 5
+
+pytestmark = [pytest.mark.timeout(600 + CONSUMERS), since("1.37", NONE_BEFORE)]
+
+
+@pytest.fixture(scope="module")
+def grouped(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    directory = tmp_path_factory.mktemp("grouped")
+    (directory / "stack").mkdir()
+    with (
+        RealPlane(binaries, directory / "plane", Options(flags=FLAGS)) as plane,
+        installed(plane, directory / "stack") as stack,
+    ):
+        plane.kubectl("apply", "--server-side", "-f", str(RIGHTS), "-f", str(POLICY))
+        yield stack
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nodes(grouped: Stack) -> Iterator[BackgroundKubelet]:
+    """One Node for all Pods, with two devices."""
+    with BackgroundKubelet(grouped.plane.kubeconfig) as kubelet:
+        kubelet.add_node(NodeSpec("gpu-1", capacity={"pods": str(2 * CONSUMERS + 100)}))
+        kubelet.publish_devices("gpu-1", "gpu.example.com", [{"name": f"gpu-{number}"} for number in range(2)])
+        yield kubelet
+
+
+@contextmanager
+def claims(grouped: Stack, mode: str) -> Iterator[None]:
+    """The controllers run in this mode, and kube-controller-manager as it is to."""
+    if mode == "Complement":
+        grouped.controllers()
+        yield
+        grouped.running["controllers"].stop()
+        return
+    with restarted_with(grouped.plane, CONTROLLER_MANAGER, *FLAGS[CONTROLLER_MANAGER], OFF):
+        start(grouped)
+        yield
+        grouped.running["controllers"].stop()
+
+
+@pytest.mark.parametrize("mode", ["Complement", "Replace"])
+def test_a_pod_group_stands_for_all_pods_of_a_workload(grouped: Stack, mode: str) -> None:
+    cluster = Cluster(grouped.plane.kubectl, namespace_of(grouped, f"many-{mode.lower()}"))
+    cluster.create(cluster.template("one", cluster.class_()))
+    shared = Shared(cluster)
+    with claims(grouped, mode):
+        shared.apply(for_web(podGroup={"podClaimName": "device"}))
+        shared.until(lambda: shared.condition(type_="PodGroupReady"), ("True", "Ready"))
+        eventually(lambda: joins(cluster), what="the policy is in force")
+        before = grouped.plane.audit_fence()
+        shared.apply(deployment("web", "device", replicas=CONSUMERS))
+        eventually(lambda: running(cluster) == CONSUMERS, seconds=SECONDS, what="all Pods run")
+        shared.until(shared.entries, GROUPED)
+        shared.until(shared.condition, ("True", "Held"))
+        shared.until(lambda: shared.condition(type_="ConsumersFit"), ("True", "Fit"))
+        device, group = shared.device(), uid_of(shared.get("podgroup", "device"))
+
+        grouped.running["controllers"].kill()
+        some = [each["metadata"]["name"] for each in shared.pods()[: CONSUMERS // 4]]
+        shared.run("delete", "pod", *some, "--wait=false")
+        if mode == "Complement":
+            grouped.controllers()
+        else:
+            start(grouped)
+        eventually(lambda: churned(cluster, set(some)), seconds=SECONDS, what="other Pods run")
+        assert (shared.entries(), shared.device()) == (GROUPED, device)
+        grouped.plane.audit_fence()
+        writes = grouped.plane.audit.writes(before, resource="resourceclaims", namespace=cluster.namespace)
+        assert len([each for each in writes if each.code == 200]) <= 5, "finalizer, allocation, record and pin"
+
+        shared.run("delete", "deployment", "web", "--cascade=foreground", f"--timeout={SECONDS:g}s")
+        shared.until(shared.entries, [], seconds=SECONDS)
+        shared.until(shared.device, None)
+        shared.until(lambda: shared.condition()[0], "False")
+        eventually(lambda: again(shared, group), what="another PodGroup for the next workload")
+        shared.run("delete", "workloadclaim", "device")
+        eventually(lambda: not shared.run("get", "podgroups,resourceclaims", "-o", "name"), what="nothing is left")
+
+
+def joins(cluster: Cluster) -> bool:
+    """Whether a Pod that is created would be put into the PodGroup."""
+    pod = as_written(cluster.pod().claims("device"))
+    dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+    answered = json.loads(cluster.kubectl(*dry, stdin=json.dumps(pod)))
+    return bool(answered["spec"].get("schedulingGroup") == {"podGroupName": "device"})
+
+
+def phases(cluster: Cluster) -> dict[str, str]:
+    """Of the Pods that are not being deleted, by name."""
+    each = '{{.metadata.name}} {{.status.phase}}{{"\\n"}}'
+    said = f"go-template={{{{range .items}}}}{{{{if not .metadata.deletionTimestamp}}}}{each}{{{{end}}}}{{{{end}}}}"
+    lines = cluster.kubectl("get", "pods", "-n", cluster.namespace, "-o", said).splitlines()
+    return {name: phase for name, _, phase in (line.partition(" ") for line in lines)}
+
+
+def running(cluster: Cluster) -> int:
+    return list(phases(cluster).values()).count("Running")
+
+
+def churned(cluster: Cluster, gone: set[str]) -> bool:
+    found = phases(cluster)
+    return list(found.values()).count("Running") == CONSUMERS and not gone & found.keys()
+
+
+def again(shared: Shared, before: str) -> bool:
+    found: list[Object] = shared.cluster.kubectl.json("get", "podgroups", "-n", shared.cluster.namespace)["items"]
+    return [uid_of(each) != before for each in found] == [True]
+
+
+def test_what_the_readme_of_the_example_says_is_what_happens(grouped: Stack, tmp_path: Path) -> None:
+    namespace = namespace_of(grouped, "example")
+    with claims(grouped, "Complement"):
+        play(ROOT / "manifests/examples/pod-group", grouped.plane.kubectl, namespace, tmp_path)
