@@ -21,6 +21,7 @@ from tollbar.runtime.detection import ServerVersion
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import itself, key_itself
 from tollbar.views import kinds
+from tollbar.views.evictions import Evictions
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
 from tollbar.views.takeover import Takeover
@@ -50,6 +51,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
     found = manager.metrics.counter("tollbar_claim_oscillations_total")
     oscillations.subscribe(lambda _: found.inc())
     manager.leads("oscillations of claims", oscillations.run)
+    evictions = Evictions(claims, consumers)
     deps = reconcile.Deps(
         manager=manager,
         claims=claims,
@@ -60,6 +62,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
         workloads=workloads,
         states=states,
         oscillations=oscillations,
+        evictions=evictions,
         takeover=takeover,
         asker=Asker(
             manager.client,
@@ -81,6 +84,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
         .watches(pod_groups, kept_claims_of.pod)
         .watches(workloads.changes, key_itself)
         .watches(oscillations, key_itself, initial=True)
+        .watches(evictions.changes, key_itself)
     )
     if takeover is not None:
         builder.watches(takeover.changes, kept_claims_of.any_change)

@@ -28,6 +28,7 @@ from tollbar.runtime.errors import ApiError, Invalid
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
+from tollbar.views.evictions import Evictions
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
 from tollbar.views.takeover import Takeover
@@ -48,6 +49,7 @@ class Deps:
     workloads: Workloads
     states: States
     oscillations: Oscillations
+    evictions: Evictions
     takeover: Takeover | None
     asker: Asker
 
@@ -56,6 +58,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     claim = deps.claims.get(key)
     if claim is None:
         deps.workloads.forget(key)
+        deps.evictions.forget(key)
         deps.states.record(key, None)
         return DONE
     asked = set[type]()
@@ -92,6 +95,7 @@ def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> Reservation
         hot_loop=hot_loop,
         oscillating=deps.oscillations.oscillating(claim),
         pod_groups=deps.pod_groups.by_index("claim", key),
+        evicted_from=deps.evictions.evicted_from(key),
     )
 
 

@@ -27,12 +27,17 @@ from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.claims import RESERVED_FOR_MAX
 from tollbar.model.objects import Object, uid_of
 
-CONSUMERS = int(os.environ.get("TOLLBAR_CONSUMERS", RESERVED_FOR_MAX + 4))
+VOLUME = os.environ.get("TOLLBAR_CONSUMERS")
+CONSUMERS = {
+    "Complement": int(VOLUME or RESERVED_FOR_MAX + 4),
+    "Replace": int(VOLUME or 20),
+}
+"""The Pods of the workload by mode: in one of them there are more than the claim has entries for."""
 POLICY = ROOT / "manifests/components/pod-groups/policy.yaml"
 GROUPED = ["deployments/web", "podgroups/device"]
-SECONDS = 60.0 + CONSUMERS / 5
+SECONDS = 60.0 + max(CONSUMERS.values()) / 5
 
-pytestmark = [pytest.mark.timeout(600 + CONSUMERS), since("1.37", NONE_BEFORE)]
+pytestmark = [pytest.mark.timeout(600 + 2 * SECONDS), since("1.37", NONE_BEFORE)]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,7 @@ def grouped(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def nodes(grouped: Stack) -> Iterator[BackgroundKubelet]:
     """One Node for all Pods, with two devices."""
     with BackgroundKubelet(grouped.plane.kubeconfig) as kubelet:
-        kubelet.add_node(NodeSpec("gpu-1", capacity={"pods": str(2 * CONSUMERS + 100)}))
+        kubelet.add_node(NodeSpec("gpu-1", capacity={"pods": str(2 * CONSUMERS["Complement"] + 100)}))
         kubelet.publish_devices("gpu-1", "gpu.example.com", [{"name": f"gpu-{number}"} for number in range(2)])
         yield kubelet
 
@@ -74,27 +79,27 @@ def claims(grouped: Stack, mode: str) -> Iterator[None]:
 def test_a_pod_group_stands_for_all_pods_of_a_workload(grouped: Stack, mode: str) -> None:
     cluster = Cluster(grouped.plane.kubectl, namespace_of(grouped, f"many-{mode.lower()}"))
     cluster.create(cluster.template("one", cluster.class_()))
-    shared = Shared(cluster)
+    shared, consumers = Shared(cluster), CONSUMERS[mode]
     with claims(grouped, mode):
         shared.apply(for_web(podGroup={"podClaimName": "device"}))
         shared.until(lambda: shared.condition(type_="PodGroupReady"), ("True", "Ready"))
         eventually(lambda: joins(cluster), what="the policy is in force")
         before = grouped.plane.audit_fence()
-        shared.apply(deployment("web", "device", replicas=CONSUMERS))
-        eventually(lambda: running(cluster) == CONSUMERS, seconds=SECONDS, what="all Pods run")
+        shared.apply(deployment("web", "device", replicas=consumers))
+        eventually(lambda: running(cluster) == consumers, seconds=SECONDS, what="all Pods run")
         shared.until(shared.entries, GROUPED)
         shared.until(shared.condition, ("True", "Held"))
         shared.until(lambda: shared.condition(type_="ConsumersFit"), ("True", "Fit"))
         device, group = shared.device(), uid_of(shared.get("podgroup", "device"))
 
         grouped.running["controllers"].kill()
-        some = [each["metadata"]["name"] for each in shared.pods()[: CONSUMERS // 4]]
+        some = [each["metadata"]["name"] for each in shared.pods()[: consumers // 4]]
         shared.run("delete", "pod", *some, "--wait=false")
         if mode == "Complement":
             grouped.controllers()
         else:
             start(grouped)
-        eventually(lambda: churned(cluster, set(some)), seconds=SECONDS, what="other Pods run")
+        eventually(lambda: churned(cluster, consumers, set(some)), seconds=SECONDS, what="other Pods run")
         assert (shared.entries(), shared.device()) == (GROUPED, device)
         grouped.plane.audit_fence()
         writes = grouped.plane.audit.writes(before, resource="resourceclaims", namespace=cluster.namespace)
@@ -129,9 +134,10 @@ def running(cluster: Cluster) -> int:
     return list(phases(cluster).values()).count("Running")
 
 
-def churned(cluster: Cluster, gone: set[str]) -> bool:
+def churned(cluster: Cluster, number: int, gone: set[str]) -> bool:
+    """Whether so many Pods run, and none of those that are to be gone."""
     found = phases(cluster)
-    return list(found.values()).count("Running") == CONSUMERS and not gone & found.keys()
+    return list(found.values()).count("Running") == number and not gone & found.keys()
 
 
 def again(shared: Shared, before: str) -> bool:

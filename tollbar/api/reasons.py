@@ -39,8 +39,8 @@ class ReservedReason(Code):
 
     While it is True, a reason other than `Held` says what is wrong, and the reservation stays.  The phase is Reserved
     while the condition is True; Released for `Released` and `Deleting`; Pending for `NotAllocated`, `WorkloadMissing`,
-    `ClaimMissing` and `TemplateMissing`; Blocked for the others.  For claims that are annotated without a
-    WorkloadClaim, the Event `ReservationBlocked` and the metric `tollbar_reservations` say it.
+    `DeviceTainted`, `ClaimMissing` and `TemplateMissing`; Blocked for the others.  For claims that are annotated
+    without a WorkloadClaim, the Event `ReservationBlocked` and the metric `tollbar_reservations` say it.
     """
 
     HELD = "Held", "The claim is reserved for its workload."
@@ -84,6 +84,11 @@ class ReservedReason(Code):
         "The WorkloadClaim is not valid, or the API server refuses the claim that it asks for: see the message.",
     )
     FULL = "Full", "Fewer than two of the 256 entries are free: share the claim less; more consumers need PodGroups."
+    DEVICE_TAINTED = (
+        "DeviceTainted",
+        """A device of the claim is tainted NoExecute, and Pods are evicted from it: the claim is given up, so that it
+        may get other devices, and is reserved again then. Let all its Pods end if they keep it where it is.""",
+    )
     UPSTREAM_OSCILLATION = (
         "UpstreamOscillation",
         """A finished Pod lingers on the claim, and kube-controller-manager would take its entry away and add it again

@@ -124,6 +124,16 @@ def allocation(claim: Object) -> Object | None:
     return (claim.get("status") or {}).get("allocation") or None
 
 
+def allocation_of(claim: Object) -> str:
+    """What tells this allocation of the claim from its others: when it was made, and its devices; empty without one."""
+    found = allocation(claim)
+    if found is None:
+        return ""
+    results = (found.get("devices") or {}).get("results") or ()
+    devices = [f"{each.get('driver')}/{each.get('pool')}/{each.get('device')}" for each in results]
+    return " ".join([str(found.get("allocationTimestamp") or "-"), *devices])
+
+
 def reserved_for(claim: Object) -> list[Object]:
     """`status.reservedFor`: entries {apiGroup?, resource, name, uid}, of the claim's namespace, a map by uid."""
     return (claim.get("status") or {}).get("reservedFor") or []

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from tollbar import wellknown
-from tollbar.model import quantity
+from tollbar.model import conditions, quantity
 from tollbar.model.objects import Object, annotations_of, controller_of, labels_of, metadata, spec
 
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
@@ -148,6 +148,12 @@ def uses_claims(pod: Object) -> bool:
 def extended_resource_claim(pod: Object) -> str | None:
     """Name of the claim that kube-scheduler has made for the Pod's extended resources (KEP-5004)."""
     return ((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or None
+
+
+def is_evicted_from_device(pod: Object) -> bool:
+    """Whether kube-controller-manager deletes it because a device of its claims is tainted NoExecute (KEP-5055)."""
+    disruption = conditions.of(pod, "DisruptionTarget")
+    return disruption.get("status") == "True" and disruption.get("reason") == "DeletionByDeviceTaintManager"
 
 
 def scheduling_group(pod: Object) -> str | None:

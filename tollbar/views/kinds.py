@@ -9,7 +9,7 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.decide.pods.package import is_too_large
-from tollbar.model import claims, pods, resources, workloads
+from tollbar.model import claims, conditions, pods, resources, workloads
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec
 from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
@@ -35,12 +35,13 @@ def _claim_consumer(pod: Object) -> Object:
     """The fields that decisions about claims read, about a tenth of the Pod; of one that Tollbar gave tolerations, also
     what tells whether they are justified."""
     meta, body, status = metadata(pod), spec(pod), pod.get("status") or {}
+    evicted = {"conditions": [conditions.of(pod, "DisruptionTarget")]} if pods.is_evicted_from_device(pod) else {}
     kept = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
         "spec": {name: body[name] for name in ("nodeName", "resourceClaims", "schedulingGroup") if name in body},
-        "status": {name: status[name] for name in _CLAIM_STATUS if name in status},
+        "status": {**{name: status[name] for name in _CLAIM_STATUS if name in status}, **evicted},
     }
     record = annotations_of(pod).get(wellknown.ANNOTATION_PROVENANCE)
     return _with_record(kept, pod, record) if record and len(record) <= _LONGEST_RECORD else kept

@@ -96,7 +96,8 @@ class ReservationFacts:
     controller may be at work.  `replaces`: we are to take its place, and it has not been found at work.
     `wedged_by_pins`: it is of a version that ignores a claim, Pods' entries included, for as long as an entry of a
     workload is on it.  `oscillating`: uids of entries that came and went several times within seconds.  None stands for
-    what is not known yet.  `pod_groups` are the PodGroups that share the claim.
+    what is not known yet.  `pod_groups` are the PodGroups that share the claim,
+    `evicted_from` the allocation (`claims.allocation_of`) from whose devices Pods were evicted last.
     """
 
     claim: Object
@@ -109,6 +110,7 @@ class ReservationFacts:
     hot_loop: bool = True
     oscillating: Collection[str] = ()
     pod_groups: Sequence[Object] = ()
+    evicted_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +253,7 @@ _ANNOTATIONS: Final = (
     wellknown.ANNOTATION_RELEASE,
     wellknown.ANNOTATION_RESERVED_UID,
     wellknown.ANNOTATION_WORKLOAD_CLAIM,
+    wellknown.ANNOTATION_EVICTED_FROM,
 )
 
 
@@ -360,6 +363,24 @@ def _not_allocated(case: _Case) -> ReservationPlan | None:
     return _waiting(case, ReservedReason.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
 
 
+def _evicted(case: _Case) -> ReservationPlan | None:
+    """Kept, the claim would bring the workload's next Pods to the same device, from which they are evicted again.
+
+    Which allocation that is about is recorded on the claim first: it stays given up after a restart.
+    """
+    held = claims.allocation_of(case.claim)
+    recorded = annotations_of(case.claim).get(wellknown.ANNOTATION_EVICTED_FROM) == held
+    if not recorded and case.facts.evicted_from != held:
+        return None
+    why = "its Pods are evicted from a tainted device; it is reserved again with other devices"
+    if not recorded:
+        state = case.unchanged(ReservedReason.DEVICE_TAINTED, why)
+        return ReservationPlan(state=state, annotations=((wellknown.ANNOTATION_EVICTED_FROM, held),))
+    if case.ours:
+        return _release(case, ReservedReason.DEVICE_TAINTED, why)
+    return _waiting(case, ReservedReason.DEVICE_TAINTED, why)
+
+
 def _oscillation(case: _Case) -> ReservationPlan | None:
     """A claim that is pinned while a finished Pod lingers is written to for ever.
 
@@ -419,6 +440,7 @@ CHAIN: Final[Chain[_Case, ReservationPlan | Ask]] = (  # order is the specificat
     _not_begun,  # we are about to replace the server's claim controller -> keep what there is, and wait
     _wedged,  # the server's claim controller ignores reserved claims -> release, add nothing
     _not_allocated,  # -> wait: the API server takes no entry
+    _evicted,  # its Pods are evicted from its devices -> release, add nothing until it has others
     _oscillation,  # a finished Pod lingers -> add nothing; release unless somebody else uses the claim
     _full,  # no place to spare -> release, add nothing
     _pin,  # no entry of ours -> add it

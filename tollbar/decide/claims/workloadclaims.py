@@ -163,7 +163,7 @@ def _phase(state: State) -> str:
             return "Reserved"
         case ReservedReason.RELEASED | ReservedReason.DELETING:
             return "Released"
-        case ReservedReason.NOT_ALLOCATED | ReservedReason.WORKLOAD_MISSING:
+        case ReservedReason.NOT_ALLOCATED | ReservedReason.WORKLOAD_MISSING | ReservedReason.DEVICE_TAINTED:
             return "Pending"
         case ReservedReason.CLAIM_MISSING | ReservedReason.TEMPLATE_MISSING:
             return "Pending"

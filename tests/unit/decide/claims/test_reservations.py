@@ -22,7 +22,7 @@ from tollbar.decide.claims.reservations import (
     decide,
 )
 from tollbar.model.ask import Ask, Get
-from tollbar.model.claims import Deallocation, pod_entry
+from tollbar.model.claims import Deallocation, allocation_of, pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Event, RetryAfter
 from tollbar.model.resources import WORKLOAD_CLAIMS
@@ -419,6 +419,31 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     "an entry that comes and goes while its Pod runs is not reported": (
         ReservationFacts(claim().allocated(), consumers=(RUNNING,), oscillating={"uid-of-web-1"}),
         NOTHING,
+    ),
+}
+HELD_DEVICES = allocation_of(claim().allocated())
+EVICTED = {"tollbar.dev/evicted-from": HELD_DEVICES}
+GIVEN_UP = "its Pods are evicted from a tainted device; it is reserved again with other devices"
+CASES |= {
+    "Pods are evicted from its device: that is recorded first": (
+        facts(allocated(ENTRY, **OURS), evicted_from=HELD_DEVICES),
+        ReservationPlan(State(True, ReservedReason.DEVICE_TAINTED, GIVEN_UP), annotations=tuple(EVICTED.items())),
+    ),
+    "then the claim is given up": (
+        facts(allocated(ENTRY, pod_entry(RUNNING), **OURS, **EVICTED)),
+        released("DeviceTainted", GIVEN_UP, pod_entry(RUNNING)),
+    ),
+    "and stays so while it has the device": (
+        facts(allocated(pod_entry(RUNNING), **OURS, **EVICTED)),
+        ReservationPlan(State(False, ReservedReason.DEVICE_TAINTED, GIVEN_UP)),
+    ),
+    "with another device it is reserved again": (
+        facts(allocated(**EVICTED, **OURS).but("status.allocation.devices.results", [{"device": "gpu-1"}])),
+        replace(pinned(), annotations=()),
+    ),
+    "Pods were evicted from devices that it has no longer": (
+        facts(allocated(ENTRY, **OURS), evicted_from="- gpu.example.com/pool/gpu-7"),
+        HELD,
     ),
 }
 FOREIGN_ENTRIES = [{**FOREIGN, "uid": f"w{number}"} for number in range(256)]
