@@ -92,6 +92,11 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     ),
     "the claim is missing, no gate": lambda: Situation([node("n1")], claiming(), Cause.CLAIM_MISSING),
     "the template is missing, no gate": lambda: Situation([node("n1")], pod().templates("t"), Cause.TEMPLATE_MISSING),
+    "the PodGroup is missing": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0"))],
+        claiming().in_group("gang"),
+        Cause.POD_GROUP_MISSING,
+    ),
     "nobody generates the claim": lambda: Situation(
         [node("n1"), template("t").request("gpu"), device_class("gpu")],
         pod().templates("t"),

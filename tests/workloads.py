@@ -150,6 +150,22 @@ class Shared:
         body = json.dumps({"status": {"reservedFor": entries}})
         self.run("patch", f"resourceclaim/{self.name}", "--subresource=status", "--type=strategic", "-p", body)
 
+    @contextmanager
+    def tainted(self, device: str) -> Iterator[None]:
+        """For a while a DeviceTaintRule taints this device NoExecute."""
+        name = self.cluster.unique("broken")
+        selected = {"driver": "gpu.example.com", "pool": "gpu-1", "device": device}
+        taint = {"key": "example.com/broken", "effect": "NoExecute"}
+        rule = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": name},
+            "spec": {"deviceSelector": selected, "taint": taint},
+        }
+        self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(rule))
+        yield
+        self.cluster.kubectl("delete", "devicetaintrule", name)
+
     def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 60.0) -> None:
         seen: list[Any] = []
 

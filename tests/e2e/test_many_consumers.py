@@ -6,10 +6,11 @@ Beside kube-controller-manager's claim controller and in its place.  TOLLBAR_CON
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+import scheduling
 from cluster import Cluster, as_written
 from grouping import FLAGS, NONE_BEFORE
 from planes import since
@@ -45,7 +46,8 @@ def grouped(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Ite
     directory = tmp_path_factory.mktemp("grouped")
     (directory / "stack").mkdir()
     with (
-        RealPlane(binaries, directory / "plane", Options(flags=FLAGS)) as plane,
+        RealPlane(binaries, directory / "plane", Options(scheduler=not scheduling.OURS, flags=FLAGS)) as plane,
+        scheduling.in_place_of_kube_scheduler(plane) if scheduling.OURS else nullcontext(),
         installed(plane, directory / "stack") as stack,
     ):
         plane.kubectl("apply", "--server-side", "-f", str(RIGHTS), "-f", str(POLICY))

@@ -4,10 +4,12 @@ Beside kube-controller-manager's claim controller that cannot be (tests/e2e/rese
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from cluster import Cluster
-from replacing import namespace_of, restarted_with, start
+from planes import since
+from replacing import OFF, namespace_of, restarted_with, start
 from stack import Stack, eventually
 from workloads import PINNED, Shared, deployment, for_web, job, workload_claim
 
@@ -48,6 +50,24 @@ def test_a_job_keeps_it_between_its_pods(shared: Shared, node: BackgroundKubelet
     shared.until(shared.device, None)
     shared.until(shared.entries, [])
     shared.until(shared.condition, ("False", "Released"))
+
+
+@since("1.37", "DeviceTaintRules are not served by default")
+def test_a_tainted_device_is_kept_until_pods_are_evicted_from_it(shared: Shared, replaced: Stack) -> None:
+    shared.apply(for_web(), deployment("web", "device"))
+    shared.until(shared.entries, PINNED)
+    (before,), device = shared.running(), shared.device()
+    without = f"{OFF},-device-taint-eviction-controller"
+    with ExitStack() as stack:
+        with restarted_with(replaced.plane, CONTROLLER_MANAGER, without):
+            stack.enter_context(shared.tainted(str(device)))
+            shared.run("annotate", "resourceclaim/device", "example.com/touched=1")
+            eventually(lambda: shared.condition() == ("True", "Held"), what="nobody evicts, nothing is given up")
+            assert (shared.running(), shared.device(), shared.entries()) == ([before], device, PINNED)
+        eventually(lambda: shared.device() not in (None, device), seconds=120, what="another device")
+        shared.running(without=before)
+        shared.until(shared.entries, PINNED)
+        shared.until(shared.condition, ("True", "Held"))
 
 
 def test_a_rollout_and_the_end_of_a_deployment(shared: Shared) -> None:

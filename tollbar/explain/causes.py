@@ -19,6 +19,11 @@ class Cause(Code):
     ENDED = "Ended", "The Pod has finished or is being deleted."
     CLAIM_MISSING = "ClaimMissing", "A ResourceClaim that the Pod names does not exist. Create it."
     TEMPLATE_MISSING = "TemplateMissing", "A ResourceClaimTemplate that the Pod names does not exist. Create it."
+    POD_GROUP_MISSING = (
+        "PodGroupMissing",
+        """The PodGroup that the Pod names does not exist: its Pods wait for it. Create it, or see why the WorkloadClaim
+        of that name has none (`PodGroupReady`).""",
+    )
     CLASS_MISSING = (
         "ClassMissing",
         "A DeviceClass that a claim of the Pod names does not exist. Create it, or correct the claim.",
@@ -51,7 +56,8 @@ class Cause(Code):
     )
     RESERVATION_FULL = (
         "ReservationFull",
-        "A claim of the Pod is reserved for 256 consumers, as many as Kubernetes allows: share it less.",
+        """A claim of the Pod is reserved for 256 consumers, as many as Kubernetes allows: share it less, or
+        [by a PodGroup](../tasks/share-a-claim-among-many-pods.md).""",
     )
     RULE_NOT_APPLIED = (
         "RuleNotApplied",

@@ -104,12 +104,24 @@ def _wants(cluster: Cluster, obj: Object) -> Iterator[tuple[str, ...]]:
 
 def _entry(cluster: Cluster, namespace: str, entry: Object) -> tuple[str, ...]:
     resource, name = str(entry.get("resource")), str(entry.get("name"))
+    full = f"{resource}.{entry.get('apiGroup')}" if entry.get("apiGroup") else resource
+    if claims.is_pod_group_entry(entry):
+        return full, name, _members(cluster, namespace, name)
     if not claims.is_pod_entry(entry):
-        return f"{resource}.{entry.get('apiGroup')}" if entry.get("apiGroup") else resource, name, "a workload keeps it"
+        return full, name, "a workload keeps it"
     found = cluster.get(PODS, name, namespace)
     if found is None or metadata(found).get("uid") != entry.get("uid"):
         return resource, name, "gone" if cluster.knows(PODS) else "unknown"
     return resource, name, str((found.get("status") or {}).get("phase") or "Pending")
+
+
+def _members(cluster: Cluster, namespace: str, group: str) -> str:
+    """For how many Pods the entry of a PodGroup stands."""
+    members = sum(
+        pods.scheduling_group(each) == group and key_of(each).namespace == namespace and not pods.is_terminal(each)
+        for each in cluster.objects(PODS)
+    )
+    return f"for {members} Pods of the group" if cluster.knows(PODS) else "for the Pods of the group"
 
 
 def _users(cluster: Cluster, users: Sequence[Object]) -> Iterator[tuple[str, ...]]:

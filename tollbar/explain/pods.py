@@ -25,6 +25,7 @@ from tollbar.model.resources import (
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -100,6 +101,7 @@ def _ungated(case: Case) -> Object:
 
 _UNREADY: Final = frozenset(
     {
+        Cause.POD_GROUP_MISSING,
         Cause.CLAIM_MISSING,
         Cause.TEMPLATE_MISSING,
         Cause.CLASS_MISSING,
@@ -249,6 +251,11 @@ def _not_ready(case: Case) -> Iterator[Finding]:
     if pods.is_gated(case.pod) and not case.cluster.gate_plan(case.pod).released:
         return  # said with the gate
     cluster, since = case.cluster, _since(case)
+    group = pods.scheduling_group(case.pod)
+    if group and cluster.get(POD_GROUPS, group, case.key.namespace) is None and cluster.knows(POD_GROUPS):
+        action = f"create PodGroup {group}, or the WorkloadClaim that makes it"
+        what = f"PodGroup {group} does not exist"
+        yield Finding(Cause.POD_GROUP_MISSING, what, since, "the author of the Pod", action)
     for reference, name in claims.resolved(case.pod):
         template = str(reference.get("resourceClaimTemplateName") or "")
         if name is Unresolved.NOT_CREATED:
@@ -279,7 +286,7 @@ def _not_ready(case: Case) -> Iterator[Finding]:
             yield Finding(
                 Cause.CLAIM_DELETING, what, str(metadata(claim)["deletionTimestamp"]), users, "end, or let it go"
             )
-        elif template and not claims.owned_by_pod(claim, case.pod):
+        elif template and not claims.is_for(claim, case.pod):
             what = f"ResourceClaim {name} was not made for this Pod: its owner is another object"
             action = f"delete ResourceClaim {name}, or the Pod"
             yield Finding(Cause.OWNER_MISMATCH, what, since, "the author of the Pod", action)
@@ -315,7 +322,7 @@ def _full(case: Case) -> Iterator[Finding]:
             and not claims.is_reserved_for(claim, case.pod)
         ):
             what = f"ResourceClaim {name} is reserved for {len(reserved)} consumers, and there may be no more"
-            action = "wait until one of them ends, or share the claim less"
+            action = "wait until one of them ends, share the claim less, or share it by a PodGroup"
             yield Finding(Cause.RESERVATION_FULL, what, _since(case), "the author of the Pod", action)
 
 

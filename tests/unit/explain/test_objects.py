@@ -70,6 +70,19 @@ def test_a_claim_tells_why_its_pods_wait() -> None:
     ]
 
 
+def test_the_entry_of_a_pod_group_tells_for_how_many_pods_it_stands() -> None:
+    gang = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "g"}
+    web = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "d"}
+    members = [pod(name).claims("c").in_group("gang") for name in ("a", "b")]
+    ended = pod("c").claims("c").in_group("gang").phase("Succeeded")
+    cluster = copied(*members, ended)
+    found = objects.claim(cluster, cluster.put(USED.reserved(gang, web)))
+    assert rows(found, "Reserved for") == [
+        ("podgroups.scheduling.k8s.io", "gang", "for 2 Pods of the group"),
+        ("deployments.apps", "web", "a workload keeps it"),
+    ]
+
+
 @pytest.mark.parametrize("case", RULES)
 def test_how_a_rule_stands(case: str) -> None:
     given, said = RULES[case]
