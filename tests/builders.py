@@ -232,6 +232,15 @@ def namespace(name: str = NAMESPACE) -> Built:
     return Built(_named("v1", "Namespace", name)).labelled({"kubernetes.io/metadata.name": name})
 
 
+def workload_claim(name: str = "web-gpu", namespace: str = NAMESPACE, **spec: Any) -> Built:
+    """For deployments.apps/web; it needs a template or a claim."""
+    reference = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
+    built = Built(
+        _named(wellknown.API_VERSION, "WorkloadClaim", name, namespace), spec={"workloadRef": reference, **spec}
+    )
+    return built.but("metadata.uid", "wc1").but("metadata.generation", 1)
+
+
 def toleration_rule(name: str = "gpu") -> TolerationRule:
     """A TolerationRule that tolerates example.com/NAME; it needs a match."""
     built = TolerationRule(_named(wellknown.API_VERSION, "TolerationRule", name), spec={})

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import orjson
 import pytest
-from builders import CREATED, Built, Claim, claim, template
+from builders import CREATED, Built, Claim, claim, pod_group, template, workload_claim
 from managing import Managed
 
 from controllers import reservations
@@ -18,15 +19,8 @@ from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
 
 KEY = Key("ml", "web-gpu")
-WANTED = Built(
-    apiVersion="tollbar.dev/v1alpha1",
-    kind="WorkloadClaim",
-    metadata={"namespace": "ml", "name": "web-gpu", "uid": "wc1", "generation": 1, "resourceVersion": "1"},
-    spec={
-        "workloadRef": {"apiGroup": "apps", "resource": "deployments", "name": "web"},
-        "resourceClaimTemplateName": "one",
-    },
-)
+WANTED = workload_claim(resourceClaimTemplateName="one").but("metadata.resourceVersion", "1")
+GROUPED = WANTED.but("spec.podGroup", {"podClaimName": "device"})
 
 
 class Now(SystemClock):
@@ -37,9 +31,39 @@ class Now(SystemClock):
 class Api:
     """Refuses writes of claims with this Status; tells what was written, and which reason a status had."""
 
-    def __init__(self, status: Object | None = None) -> None:
+    def __init__(
+        self,
+        status: Object | None = None,
+        *,
+        serves_groups: bool = True,
+        shares_claims: bool = True,
+        groups: Object | None = None,
+    ) -> None:
+        """`groups` is what writes of PodGroups are refused with."""
         self._status = status
+        self._serves_groups = serves_groups
+        self._shares_claims = shares_claims
+        self._groups = groups
         self.done: list[str] = []
+
+    async def served(self, api_version: str) -> set[str]:
+        return {"podgroups"} if self._serves_groups and api_version == "scheduling.k8s.io/v1beta1" else set()
+
+    async def raw(self, method: str, path: str, body: bytes, *, query: Object) -> bytes:
+        assert (method, path, query) == (
+            "POST",
+            "/apis/scheduling.k8s.io/v1beta1/namespaces/ml/podgroups",
+            {"dryRun": "All"},
+        )
+        if self._groups is not None:
+            raise error_from_status(self._groups, method="POST")
+        made = Built(orjson.loads(body))
+        return orjson.dumps(made if self._shares_claims else made.but("spec.resourceClaims", []))
+
+    async def delete(self, res: Resource, name: str, namespace: str, *, uid: str) -> None:
+        if self._groups is not None:
+            raise error_from_status(self._groups, method="DELETE")
+        self.done.append(f"delete {res.kind} {namespace}/{name} {uid}")
 
     def _refuse(self) -> None:
         if self._status is not None:
@@ -53,21 +77,28 @@ class Api:
     async def patch(self, res: Resource, name: str, body: Object, **_: Any) -> Object:
         if "status" in body:
             assert _["namespace"] == "ml"
-            (condition,) = body["status"]["conditions"]
-            self.done.append(f"status {condition['status']} {condition['reason']}")
+            said = " ".join(f"{each['status']} {each['reason']}" for each in body["status"]["conditions"])
+            self.done.append(f"status {said}")
             return {**WANTED, "status": body["status"]}
         self._refuse()
         self.done.append(f"annotate {res.kind} {name} {body['metadata']['uid']}")
         return claim(name)
 
 
-async def reconcile(api: Api, found: Claim | None = None, state: State | None = None, key: Key = KEY) -> Outcome:
+async def reconcile(
+    api: Api,
+    found: Claim | None = None,
+    state: State | None = None,
+    key: Key = KEY,
+    *more: Object,
+    wanted: Object = WANTED,
+) -> Outcome:
     """By the controller, in a cluster with the WorkloadClaim, its template and perhaps its claim."""
     manager = Managed(api, clock=Now())
     states = States(manager.metrics)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     _, controller = reservations.setup(manager, None, states, oscillations)
-    manager.fill([WANTED, template("one").request("gpu"), *([found] if found is not None else ())])
+    manager.fill([wanted, *more, template("one").request("gpu"), *([found] if found is not None else ())])
     states.record(KEY, state)
     return await controller.reconcile(key)
 
@@ -106,3 +137,60 @@ async def test_the_status_says_how_the_reservation_stands() -> None:
 async def test_one_that_is_gone_is_nothing_to_do() -> None:
     api = Api()
     assert (await reconcile(api, key=Key("ml", "gone")), api.done) == (DONE, [])
+
+
+ANNOTATED = MINE.annotated(
+    {
+        "tollbar.dev/reserved-for": "deployments.apps/web",
+        "tollbar.dev/release": "WhenDeleted",
+        "tollbar.dev/workload-claim": "web-gpu",
+    }
+)
+GROUP = (
+    pod_group("web-gpu")
+    .but("metadata.ownerReferences", MINE["metadata"]["ownerReferences"])
+    .but("spec.resourceClaims", [{"name": "device", "resourceClaimName": "web-gpu"}])
+)
+ENTRY = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "web-gpu", "uid": "uid-of-web-gpu"}
+USED = ANNOTATED.allocated().reserved(ENTRY)
+HELD, GONE = State(True, "Held"), State(False, "Released")
+DELETED = "delete PodGroup ml/web-gpu uid-of-web-gpu"
+GROUPS: dict[str, tuple[Api, State, list[Object], Object, Outcome, list[str]]] = {
+    "it is made": (Api(), HELD, [], GROUPED, DONE, ["create PodGroup web-gpu", "status True Held"]),
+    "none is served": (Api(serves_groups=False), HELD, [], GROUPED, AGAIN, ["status True Held False NotServed"]),
+    "its claims would be dropped": (
+        Api(shares_claims=False),
+        HELD,
+        [],
+        GROUPED,
+        AGAIN,
+        ["status True Held False ClaimsNotShared"],
+    ),
+    "it is refused": (Api(groups=DENIED), HELD, [], GROUPED, AGAIN, ["status True Held False Refused"]),
+    "it is there": (Api(), HELD, [GROUP], GROUPED, DONE, ["status True Held True Ready"]),
+    "somebody else's": (
+        Api(),
+        HELD,
+        [pod_group("web-gpu")],
+        GROUPED,
+        DONE,
+        ["status True Held False Taken"],
+    ),
+    "the workload is gone": (Api(), GONE, [GROUP], GROUPED, DONE, [DELETED, "status False Released True Ready"]),
+    "somebody has deleted it meanwhile": (
+        Api(groups={"code": 404}),
+        GONE,
+        [GROUP],
+        GROUPED,
+        DONE,
+        ["status False Released True Ready"],
+    ),
+    "nobody asks for it any more": (Api(), HELD, [GROUP], WANTED, DONE, [DELETED, "status True Held"]),
+}
+
+
+@pytest.mark.parametrize(("api", "state", "found", "wanted", "outcome", "done"), GROUPS.values(), ids=GROUPS)
+async def test_the_pod_group(
+    api: Api, state: State, found: list[Object], wanted: Object, outcome: Outcome, done: list[str]
+) -> None:
+    assert (await reconcile(api, USED, state, KEY, *found, wanted=wanted), api.done) == (outcome, done)

@@ -1,9 +1,7 @@
 """The PodGroup of a WorkloadClaim: made, kept, given back, and never somebody else's."""
 
-from typing import Any
-
 import pytest
-from builders import Built, Claim, Pod, claim, pod_group
+from builders import Built, Claim, Pod, claim, pod_group, workload_claim
 
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.decide.claims.podgroups import (
@@ -20,25 +18,14 @@ from tollbar.model.conditions import Condition
 from tollbar.model.objects import Object
 
 
-def workload_claim(**options: Any) -> Built:
-    given = {"podGroup": {"podClaimName": "device", **options}} if options.pop("asked", True) else {}
-    reference = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
-    return Built(
-        apiVersion="tollbar.dev/v1alpha1",
-        kind="WorkloadClaim",
-        metadata={"namespace": "ml", "name": "web-gpu", "uid": "wc1", "generation": 1},
-        spec={"workloadRef": reference, "resourceClaimTemplateName": "one", **given},
-    )
-
-
 def parsed(obj: Object) -> WorkloadClaim:
     found = parse_workload_claim(obj)
     assert isinstance(found, WorkloadClaim)
     return found
 
 
-ASKED = workload_claim()
-UNASKED = workload_claim(asked=False)
+UNASKED = workload_claim(resourceClaimTemplateName="one")
+ASKED = UNASKED.but("spec.podGroup", {"podClaimName": "device"})
 ENTRIES = [{"name": "device", "resourceClaimName": "web-gpu"}]
 OWNER = {"apiVersion": "tollbar.dev/v1alpha1", "kind": "WorkloadClaim", "name": "web-gpu", "uid": "wc1"}
 NEW = {
@@ -167,7 +154,7 @@ def test_decisions(
 
 
 def test_the_priority_of_the_pods_is_that_of_the_group() -> None:
-    owner = workload_claim(priorityClassName="high")
+    owner = ASKED.but("spec.podGroup.priorityClassName", "high")
     assert pod_group_for(owner, parsed(owner))["spec"]["priorityClassName"] == "high"
 
 
@@ -177,6 +164,6 @@ def test_what_the_api_server_would_make_of_it() -> None:
 
 
 def test_a_name_that_no_pod_could_have_is_refused() -> None:
-    found = parse_workload_claim(workload_claim(podClaimName="Device", priorityClassName="High!"))
+    found = parse_workload_claim(UNASKED.but("spec.podGroup", {"podClaimName": "Device", "priorityClassName": "High!"}))
     assert isinstance(found, list)
     assert [error.field for error in found] == ["spec.podGroup.podClaimName", "spec.podGroup.priorityClassName"]

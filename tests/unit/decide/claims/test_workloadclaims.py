@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, Built, Claim, claim, pod_group, template
+from builders import CREATED, Built, Claim, claim, pod_group, template, workload_claim
 
 from tollbar.api.workloads import parse_workload_claim
 from tollbar.decide.claims.podgroups import PodGroupPlan
@@ -26,18 +26,8 @@ WRITTEN = {
 ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
 
 
-def workload_claim(**spec: Any) -> Built:
-    reference = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
-    return Built(
-        apiVersion="tollbar.dev/v1alpha1",
-        kind="WorkloadClaim",
-        metadata={"namespace": "ml", "name": "web-gpu", "uid": "wc1", "generation": 1},
-        spec={"workloadRef": reference, "release": "WhenIdle", **spec},
-    )
-
-
-MADE = workload_claim(resourceClaimTemplateName="one")
-ADOPTED = workload_claim(resourceClaimName="gpu")
+MADE = workload_claim(release="WhenIdle", resourceClaimTemplateName="one")
+ADOPTED = workload_claim(release="WhenIdle", resourceClaimName="gpu")
 TEMPLATE = template("one").request("gpu.example.com").giving({"team": "a"}, {"note": "x"})
 OWNER = {"apiVersion": "tollbar.dev/v1alpha1", "kind": "WorkloadClaim", "name": "web-gpu", "uid": "wc1"}
 NEW = {
