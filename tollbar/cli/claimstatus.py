@@ -44,9 +44,10 @@ def reservations(asked: Sequence[Object], found: Sequence[Object]) -> list[Reser
         said = conditions.of(each, wellknown.CONDITION_RESERVED)
         reason, message = str(said.get("reason") or "Unknown"), str(said.get("message") or "")
         stand.append(Reservation(str(key_of(each)), reason, message))
-        fit = conditions.of(each, wellknown.CONDITION_CONSUMERS_FIT)
-        if fit.get("status") == "False":
-            stand.append(Reservation(str(key_of(each)), str(fit.get("reason")), str(fit.get("message") or "")))
+        for type_ in (wellknown.CONDITION_CONSUMERS_FIT, wellknown.CONDITION_POD_GROUP_READY):
+            said = conditions.of(each, type_)
+            if said.get("status") == "False":
+                stand.append(Reservation(str(key_of(each)), str(said.get("reason")), str(said.get("message") or "")))
     stand += [
         Reservation(str(key_of(claim)), _seen(claim))
         for claim in found

@@ -244,12 +244,13 @@ def test_each_reservation_is_counted_once() -> None:
     ]
 
 
-def test_a_claim_with_too_many_pods_is_a_problem_of_its_own() -> None:
+def test_too_many_pods_and_a_missing_pod_group_are_problems_of_their_own() -> None:
     crowded = {"type": "ConsumersFit", "status": "False", "reason": "TooManyConsumers", "message": "400"}
     asked = workload_claim("a", "Held")
-    told = reservations([asked.but("status.conditions", [*asked["status"]["conditions"], crowded])], [])
-    assert told == [Reservation("ml/a", "Held", "so"), Reservation("ml/a", "TooManyConsumers", "400")]
-    assert [each.is_fine for each in told] == [True, False]
+    unserved = {**crowded, "type": "PodGroupReady", "reason": "NotServed", "message": "none"}
+    told = reservations([asked.but("status.conditions", [*asked["status"]["conditions"], crowded, unserved])], [])
+    assert [str(each) for each in told] == ["ml/a: Held: so", "ml/a: TooManyConsumers: 400", "ml/a: NotServed: none"]
+    assert [each.is_fine for each in told] == [True, False, False]
 
 
 class Now(SystemClock):
