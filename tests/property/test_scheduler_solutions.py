@@ -1,7 +1,9 @@
 """What DynamicResources remembers of earlier searches is what a search finds, whatever is taken, freed or published."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from builders import Built, device_class
 from devices import a_claim, allocation, published, resource_slice, share, shared, taint_rule, whole
 from hypothesis import given, settings
@@ -9,8 +11,11 @@ from hypothesis import strategies as st
 
 from tollbar.dra.allocator import Allocator
 from tollbar.dra.manager import DraManager
-from tollbar.dra.solutions import Solutions
+from tollbar.dra.solutions import NodeSolutions, Solutions
 from tollbar.model.objects import Object
+from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.plugins.known_nodes import KnownNodes
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
 
@@ -95,6 +100,26 @@ class World:
         self.labels = dict(zip(NODES, LABELS, strict=True))
         self.version = 1
         self.held: list[Object] = []
+        self.cache, self.nodes = Cache(), Snapshot()
+        self.known: dict[NodeSolutions, KnownNodes] = {}
+        for each in NODES:
+            self.set_node(each)
+
+    def set_node(self, name: str) -> None:
+        self.cache.set_node({"metadata": {"name": name, "labels": self.labels.setdefault(name, {})}})
+        self.nodes.update(self.cache)
+
+    def known_of(self, solutions: NodeSolutions) -> KnownNodes:
+        if solutions not in self.known:
+            self.known[solutions] = KnownNodes(solutions, self.manager.inventory, self.nodes)
+        return self.known[solutions]
+
+    def told(self, solutions: NodeSolutions) -> dict[str, bool]:
+        """Whether the claims fit, by the Nodes of which that is known of all at once."""
+        fits, rejected = self.known_of(solutions).update()
+        assert not (fits & rejected).any()
+        told = zip(self.nodes, fits.tolist(), rejected.tolist(), strict=True)
+        return {node.name: fit for node, fit, rejection in told if fit or rejection}
 
     def apply(self, change: tuple[str, Any]) -> None:
         kind, value = change
@@ -123,6 +148,7 @@ class World:
                 rules.remove(taint_rule("broken"))
             case "labels", number:
                 self.labels["n2"] = LABELS[number % 2]
+                self.set_node("n2")
 
     def search(self, claims: list[Object], node: str) -> Any:
         found = Allocator(self.manager.inventory, self.manager.claims.state, self.manager.classes).allocate(
@@ -144,12 +170,15 @@ def test_what_is_remembered_is_what_is_found(wanted: list[list[Object]], steps: 
         for requests in wanted:
             claims = [asking(f"new-{place}", each) for place, each in enumerate(requests)]
             of_kind = kept.of(claims, world.manager.classes)
+            told = world.told(of_kind)
             for node in NODES:
                 known = of_kind.get(node, world.labels[node])
                 found = world.search(list(claims), node)
                 assert known is None or known == found
+                assert node not in told or told[node] == bool(found)
                 if isinstance(found, tuple):
                     of_kind.put(node, world.labels[node], found)
+                    world.known_of(of_kind).asked.add(node)
 
 
 def test_equal_claims_share_a_solution_until_its_device_is_taken() -> None:
@@ -160,3 +189,36 @@ def test_equal_claims_share_a_solution_until_its_device_is_taken() -> None:
     before = second.get("n1", world.labels["n1"])
     world.apply(("take", ("g0", "n1", False)))
     assert (before, second.get("n1", world.labels["n1"])) == ((allocation(whole("g0", "n1")),), None)
+
+
+FIRST, THIRD = ("labels", 1), "n3"
+FORGOTTEN: dict[str, tuple[Callable[[World], object], dict[str, bool]]] = {
+    "nothing": (lambda world: world.nodes.update(world.cache), {"n1": True, "n2": True}),
+    "the device of a solution is taken": (lambda world: world.apply(("take", ("g0", "n1", False))), {"n2": True}),
+    "another device is taken": (lambda world: world.apply(("take", ("g1", "n1", False))), {"n1": True, "n2": True}),
+    "a slice changes": (lambda world: world.apply(("publish", ("n2", [True]))), {"n1": True}),
+    "the labels of a Node change": (lambda world: world.apply(("labels", 0)), {"n1": True}),
+    "a taint rule for any pool": (
+        lambda world: world.manager.stores[3].apply(taint_rule("broken", driver="gpu.example.com")),
+        {},
+    ),
+    "a Node is new: places have changed": (lambda world: world.set_node(THIRD), {}),
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_what_is_known_of_all_nodes_after_a_change(name: str) -> None:
+    change, expected = FORGOTTEN[name]
+    world = World()
+    world.apply(FIRST)
+    world.manager.stores[1].remove(network(1))
+    kept = Solutions(world.manager.inventory, world.manager.claims.state)
+    of_kind = kept.of([asking("a", {"count": 1})], world.manager.classes)
+    before = world.told(of_kind)
+    for node in NODES:
+        of_kind.put(node, world.labels[node], [allocation(whole("g0", node))])
+        world.known_of(of_kind).asked.add(node)
+    asked = world.told(of_kind)
+    change(world)
+
+    assert (before, asked, world.told(of_kind)) == ({}, {"n1": True, "n2": True}, expected)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tollbar.dra.features import Features
 from tollbar.dra.slices import CounterId, Device, Parser, Slice
 from tollbar.dra.taintrules import Scope, TaintRules
+from tollbar.model.changelog import ChangeLog
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object, key_of
 
@@ -85,6 +86,8 @@ class Inventory:
         self._shared_version = 0
         self._wide_rules_version = 0
         """How often DeviceTaintRules have changed that do not select a single pool."""
+        self.moves: ChangeLog[str] = ChangeLog()
+        """The Nodes, by name, for which devices have changed, or were taken or released."""
         for each in slices:
             self.apply(each)
         for each in taint_rules:
@@ -130,6 +133,16 @@ class Inventory:
         if slices is not None:
             self._versions.update(slices.local_nodes)
             self._shared_version += slices.has_shared
+        self.note(pool)
+
+    def note(self, pool: PoolId) -> None:
+        """Devices of this pool were taken: what was found for its Nodes still holds where it needs none of them."""
+        slices = self._pools.get(pool)
+        if slices is not None:
+            for name in slices.local_nodes:
+                self.moves.note(name)
+            if slices.has_shared:
+                self.moves.note_all()
 
     def version_of(self, node_name: str) -> tuple[int, int, int]:
         """Stays the same while nothing has changed that this Node can use."""
@@ -154,6 +167,7 @@ class Inventory:
             self.revision += 1
             if driver is None or pool is None:
                 self._wide_rules_version += 1
+                self.moves.note_all()
             elif (selected := self._pools.get(PoolId(driver, pool))) is not None:
                 selected.forget_seen()
                 self.touch(selected.id)

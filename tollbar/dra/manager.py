@@ -71,9 +71,11 @@ class DraManager:
 
         One that consumes counters counts also when it is taken: further shares of it consume none.
         """
-        known = self.inventory.device(device)
+        known, pool = self.inventory.device(device), PoolId(device.driver, device.pool)
         if not taken or (known is not None and known.consumes):
-            self.inventory.touch(PoolId(device.driver, device.pool))
+            self.inventory.touch(pool)
+        else:
+            self.inventory.note(pool)
 
     def _offered(self, device: DeviceId) -> Mapping[str, int] | None:
         found = self.inventory.device(device)

@@ -142,7 +142,7 @@ class OfflineScheduler:
         preemption = None
         if preempt and isinstance(result, FitError):
             preemption = self._preempt(name, info)
-        return Attempt(info, name, held, result, _allocations(state, result), preemption)
+        return Attempt(info, name, held, result, self._allocations(state, result), preemption)
 
     def allocator(self) -> Allocator:
         """For the devices and claims as they are at this moment."""
@@ -190,6 +190,13 @@ class OfflineScheduler:
             rng=Random(0),
             preempted=preempted,
         )
+
+    def _allocations(self, state: CycleState, result: object) -> dict[Key, Object]:
+        found = state.read(DYNAMIC_RESOURCES, PodClaims)
+        if not isinstance(result, Scheduled) or found is None:
+            return {}
+        on_node = found.on_node(self.snapshot.get(result.node_name))
+        return {} if on_node is None else {key_of(found.claims[at]): each for at, each in on_node.by_place.items()}
 
     def _framework(self, profile: Profile, handle: Handle) -> Framework:
         percentage = profile.percentage_of_nodes_to_score
@@ -243,11 +250,3 @@ def _finished(steps: Steps[_T]) -> _T:
         except StopIteration as end:
             result: _T = end.value
             return result
-
-
-def _allocations(state: CycleState, result: object) -> dict[Key, Object]:
-    found = state.read(DYNAMIC_RESOURCES, PodClaims)
-    if not isinstance(result, Scheduled) or found is None:
-        return {}
-    on_node = found.on_nodes.get(result.node_name)
-    return {} if on_node is None else {key_of(found.claims[place]): each for place, each in on_node.by_place.items()}

@@ -17,7 +17,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError
-from tollbar.scheduler.framework.interface import Filter, Mask
+from tollbar.scheduler.framework.interface import Filter, Known, Mask
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.runtime import Framework, NodeScores, PreFiltered, Rows
 from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable
@@ -177,20 +177,20 @@ def _by_masks(
 ) -> Steps[_Found]:
     """Let the plugins that can look at all Nodes at once do so, and ask the others about the Nodes that are left.
 
-    Who rejected which Node is worked out only if none fits.  While some fit, an Error of a plugin goes unnoticed on a
-    Node that another plugin's mask leaves out.
+    Nodes of which the others know the answer already are not asked about.  Who rejected which Node is worked out only
+    if none fits.  While some fit, an Error of a plugin goes unnoticed on a Node that another plugin's mask leaves out.
     """
     masks = framework.filter_nodes(state, pod, nodes)
     if isinstance(masks, Status):
         return _Found(nodes.nodes, _NOWHERE, 0, masks)
     if not masks:
         return (yield from _one_by_one(framework, state, pod, nodes.nodes, start, wanted, diagnosis))
+    known = framework.filter_known(state, pod, nodes)
     nominated = framework.handle.nominator.nominated_nodes()
+    others = _without(framework, state, masks)
     total = len(nodes)
     failure: Status | None = None
     at: int | None = None
-
-    others = _without(framework, state, masks)
 
     def check(place: int) -> Steps[Status | None]:
         node = nodes.nodes[place]
@@ -198,12 +198,19 @@ def _by_masks(
             return framework.filter_with_nominated_pods(state, pod, node)
         return framework.filter(state, pod, node, others)
 
-    places = _places(masks, start)
-    if nominated or others:
-        passed, failure, at = yield from _walk(map(int, places), check, nodes.nodes, wanted, diagnosis)
+    places = _places([*masks.values(), *(~each.rejected for each in known.values())], start)
+    sure = _sure(nodes, others, known, nominated) if others or nominated else None
+    if sure is not None and not sure[places[: wanted + 1]].all():
+        passed, failure, at = yield from _walk(map(int, places), check, nodes.nodes, wanted, diagnosis, sure)
         places = np.array(passed, np.intp)
     elif len(places) > wanted:
         places, at = places[:wanted], int(places[wanted])
+    if not len(places) and failure is None and known:
+        # Who is known to reject a Node has to say why, and devices may have been released since the cycle began.
+        rejected = reduce(np.logical_or, (each.rejected for each in known.values()))
+        again = map(int, _places([*masks.values(), rejected], start))
+        passed, failure, at = yield from _walk(again, check, nodes.nodes, wanted, diagnosis)
+        places = np.array(passed, np.intp)
     if not len(places) and failure is None:
         failure, at = yield from _explain(framework, state, pod, nodes, start, masks, diagnosis)
     return _Found(nodes.nodes, places, total if at is None else (at - start) % total, failure)
@@ -214,9 +221,21 @@ def _without(framework: Framework, state: CycleState, passed: Collection[str]) -
     return [each for each in framework.filters(state) if each.name not in passed]
 
 
-def _places(masks: Mapping[str, Mask], start: int) -> Rows:
+def _sure(nodes: Snapshot, plugins: Iterable[Filter], known: Mapping[str, Known], nominated: Iterable[str]) -> Mask:
+    """The Nodes that all of these plugins are known to let pass, and to which no Pods are nominated."""
+    sure: Mask = np.ones(len(nodes), np.bool_)
+    for each in plugins:
+        sure &= each.name in known and known[each.name].fits
+    for name in nominated:
+        place = nodes.place(name)
+        if place is not None:
+            sure[place] = False
+    return sure
+
+
+def _places(masks: Iterable[Mask], start: int) -> Rows:
     """Where all masks are true, beginning at `start`."""
-    fits = reduce(np.logical_and, masks.values())
+    fits = reduce(np.logical_and, masks)
     (places,) = fits.nonzero()
     first = places.searchsorted(start % len(fits))
     return np.concatenate((places[first:], places[:first]))
@@ -233,11 +252,15 @@ def _walk(
     candidates: Sequence[NodeInfo],
     wanted: int,
     diagnosis: Diagnosis,
+    sure: Mask | None = None,
 ) -> Steps[tuple[list[int], Status | None, int | None]]:
-    """The places that pass, an Error, and where it ended early: at an Error, or where one more than wanted passes."""
+    """The places that pass, an Error, and where it ended early: at an Error, or where one more than wanted passes.
+
+    Places that are `sure` to pass are not checked.
+    """
     passed: list[int] = []
     for number, place in enumerate(places):
-        status = yield from check(place)
+        status = None if sure is not None and sure[place] else (yield from check(place))
         if number % PIECE == 0:
             yield
         if status is None:

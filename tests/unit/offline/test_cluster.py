@@ -104,12 +104,14 @@ def test_the_diagnosis_of_an_attempt(case: str) -> None:
     assert {name: (each.plugin, each.message) for name, each in result.diagnosis.statuses} == expected
 
 
-def test_an_attempt_tells_node_and_devices() -> None:
-    given = cluster(gpu_node(), claim("c").request("gpu"), device_class("gpu"), published("s", "d1"))
-    attempt = given.scheduler.attempt(claiming())
-    assert (attempt.node_name, attempt.held, attempt.message) == ("n1", None, "")
-    results = attempt.allocations[Key("ml", "c")]["devices"]["results"]
-    assert [(each["driver"], each["device"]) for each in results] == [(DRIVER, "d1")]
+def test_each_attempt_tells_node_and_devices_also_where_they_are_known_from_the_one_before() -> None:
+    nodes = [gpu_node(), node("n2")]
+    given = cluster(*nodes, claim("c").request("gpu"), device_class("gpu"), published("s", "d1"))
+    for _ in range(3):
+        attempt = given.scheduler.attempt(claiming())
+        assert (attempt.node_name, attempt.held, attempt.message) == ("n1", None, "")
+        results = attempt.allocations[Key("ml", "c")]["devices"]["results"]
+        assert [(each["driver"], each["device"]) for each in results] == [(DRIVER, "d1")]
 
 
 def test_a_gate_keeps_the_pod_out_of_the_queue_and_the_attempt_says_what_comes_after() -> None:

@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from oneplugin import handle
 from oneplugin import pod as a_pod
@@ -22,7 +23,7 @@ from toyplugins import (
 from tollbar.scheduler.algorithm import PIECE, Outcome, Scheduled, nodes_to_find, schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
-from tollbar.scheduler.framework.interface import PreFilterResult
+from tollbar.scheduler.framework.interface import Known, PreFilterResult
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import SKIP, Status, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins.node_affinity import NodeAffinity
@@ -229,6 +230,58 @@ def test_plugins_without_masks_are_asked_about_the_nodes_that_masks_leave() -> N
     found = attempt(framework(plain, MaskToy("mask", {"a": WRONG}), scores()))
 
     assert (shown(found), plain.asked) == (("c", 3, 1, 0), ["b", "c"])
+
+
+class Knowing(FilterToy):
+    """Knows of these Nodes what it would say; of a rejected one it may think better of it by then."""
+
+    def __init__(self, fits: str = "", rejected: str = "", given: Any = None) -> None:
+        super().__init__("knowing", given)
+        self.fits = fits
+        self.rejected = rejected
+
+    def filter_known(self, state: Any, pod: Any, nodes: Any) -> Any:
+        if self.fits == "boom":
+            raise ValueError
+        return Known(
+            *(np.array([each.name in names for each in nodes], np.bool_) for names in (self.fits, self.rejected))
+        )
+
+
+KNOWN: dict[str, tuple[Knowing, dict[str, Any], Any, list[str]]] = {
+    "nothing is known": (Knowing(given={"b": FULL}), {}, ("c", 3, 2, 0), ["a", "b", "c"]),
+    "everything is known": (Knowing("ac", "b"), {}, ("c", 3, 2, 0), []),
+    "the others are asked about": (Knowing("a", given={"b": FULL}), {}, ("c", 3, 2, 0), ["b", "c"]),
+    "a Node that is promised to another Pod is asked about": (
+        Knowing("abc"),
+        {"nominated": {"c": [pod_info("promised", priority=1)]}},
+        ("c", 3, 3, 0),
+        ["c", "c"],
+    ),
+    "rejected ones say why if none fits": (
+        Knowing("", "ab", dict.fromkeys("abc", FULL)),
+        {},
+        ("0/3 nodes are available: 3 full.", {"knowing"}, 0),
+        ["c", "a", "b"],
+    ),
+    "one that was rejected fits by now": (
+        Knowing("", "bc", {"a": FULL, "c": FULL}),
+        {},
+        ("b", 3, 1, 0),
+        ["a", "b", "c"],
+    ),
+    "it raises": (Knowing("boom"), {}, ("c", 3, 3, 0), ["a", "b", "c"]),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_plugins_are_not_asked_about_nodes_of_which_they_know_the_answer(name: str) -> None:
+    plugin, more, expected, asked = KNOWN[name]
+    plugin.asked.clear()
+
+    found = attempt(framework(MaskToy("mask"), plugin, scores(c=5), **more))
+
+    assert (shown(found), plugin.asked) == (expected, asked)
 
 
 def test_if_no_node_fits_each_node_is_asked_about_once_more_by_who_rejects_it() -> None:

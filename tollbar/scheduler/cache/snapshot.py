@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tollbar.model.changelog import ChangeLog
 from tollbar.model.objects import Key, Object
 from tollbar.scheduler.cache.cache import Cache
-from tollbar.scheduler.cache.changelog import ChangeLog
 from tollbar.scheduler.cache.groups import Groups
 from tollbar.scheduler.cache.nodeinfo import NodeInfo, name_of
 from tollbar.scheduler.cache.podinfo import PodInfo
@@ -31,8 +31,8 @@ class Snapshot:
 
     It changes in `update` alone, and only as far as the Nodes have changed; without a change that takes no time.
     `table` and `groups` have the same Nodes and Pods as columns and as counts, `images` has the images by name, and
-    `claims` how many volumes of their Pods name a PersistentVolumeClaim.  `changed` tells which Nodes have changed,
-    `changed_nodes` of which the API object has.
+    `claims` how many volumes of their Pods name a PersistentVolumeClaim.  `changed` tells which Nodes have changed, by
+    their place, `changed_nodes` of which the API object has.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Snapshot:
         self.groups = Groups()
         self.images: dict[str, ImageState] = {}
         self.claims: dict[Key, int] = {}
-        self.changed = ChangeLog()
-        self.changed_nodes = ChangeLog()
+        self.changed: ChangeLog[int] = ChangeLog()
+        self.changed_nodes: ChangeLog[int] = ChangeLog()
         self._by_name: dict[str, NodeInfo] = {}
         self._places: dict[str, int] = {}
         """Where a Node is in `nodes`."""
@@ -57,6 +57,10 @@ class Snapshot:
 
     def get(self, name: str) -> NodeInfo | None:
         return self._by_name.get(name)
+
+    def place(self, name: str) -> int | None:
+        """Where the Node of this name is in `nodes`."""
+        return self._places.get(name)
 
     def has_image(self, name: str) -> Mask:
         """The Nodes that list an image by this name, by the rows of the table."""

@@ -10,7 +10,7 @@ Source: k8s.io/kube-scheduler/framework/interface.go.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,13 @@ class DependsOn(Enum):
 Mask: TypeAlias = NDArray[np.bool_]
 """One value for each Node of a snapshot, in its order."""
 Scores: TypeAlias = NDArray[np.int64]
+
+
+class Known(NamedTuple):
+    """The Nodes of a snapshot that Filter is known to let pass, and to reject; it is asked about all others."""
+
+    fits: Mask
+    rejected: Mask
 
 
 @runtime_checkable
@@ -148,6 +155,13 @@ class FilterNodes(Filter, Protocol):
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
         """True where `filter` returns None."""
         ...
+
+
+@runtime_checkable
+class FilterKnown(Filter, Protocol):
+    """Optional, for speed, where `filter` takes long: what it would say of Nodes about which that is known already."""
+
+    def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None: ...
 
 
 @runtime_checkable

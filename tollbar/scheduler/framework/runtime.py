@@ -25,6 +25,7 @@ from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import (
     MAX_SCORE,
     DependsOn,
+    Known,
     Mask,
     Nominate,
     PreFilterResult,
@@ -124,6 +125,7 @@ class Framework:
         self._filters: dict[frozenset[str], tuple[interface.Filter, ...]] = {}
         self._filtered = dict.fromkeys((each.name for each in plugins.filter), 0)
         self._vectorised = {each.name: each for each in plugins.filter if isinstance(each, interface.FilterNodes)}
+        self._knowing = [each for each in plugins.filter if isinstance(each, interface.FilterKnown)]
         extensions = [each for each in plugins.pre_filter if isinstance(each, interface.PreFilterExtensions)]
         self._add_pod = tuple((each.name, each.add_pod) for each in extensions)
         self._remove_pod = tuple((each.name, each.remove_pod) for each in extensions)
@@ -278,6 +280,16 @@ class Framework:
                     return as_error(f'running "{plugin.name}" filter plugin', mask).of(plugin.name)
                 masks[plugin.name] = mask
         return masks
+
+    def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> dict[str, Known]:
+        """What is known of Nodes by plugins that cannot answer for all of them at once."""
+        found = {}
+        for plugin in self._knowing:
+            if plugin.name not in state.skip_filter:
+                known = self._ask(Point.FILTER, plugin.name, state, plugin.filter_known, state, pod, nodes)
+                if isinstance(known, Known):
+                    found[plugin.name] = known
+        return found
 
     def _mask(self, plugin: interface.FilterNodes, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask | Status:
         def about_all() -> Mask | Status:

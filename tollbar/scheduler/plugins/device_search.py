@@ -3,17 +3,21 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from tollbar.dra.allocator import Allocator, Failed
 from tollbar.dra.manager import DraManager
 from tollbar.dra.selectors import Selectors
-from tollbar.dra.solutions import Solutions
+from tollbar.dra.solutions import NodeSolutions, Solutions
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.framework.interface import Known
 from tollbar.scheduler.framework.status import Status, Steps, failed, unresolvable
 from tollbar.scheduler.plugins import extended_resources
+from tollbar.scheduler.plugins.known_nodes import KnownNodes
 from tollbar.scheduler.plugins.ownership import Ownership
 from tollbar.scheduler.plugins.pod_claims import OnNode, Plan, PodClaims
 
@@ -34,6 +38,8 @@ class DeviceSearch:
         self._timeout = timeout
         self._selectors = Selectors()
         self._no_solution = unresolvable(CANNOT_ALLOCATE if ownership.everything else CANNOT_ALLOCATE_OURS)
+
+        self._known: WeakKeyDictionary[NodeSolutions, KnownNodes] = WeakKeyDictionary()
 
     @cached_property
     def _solutions(self) -> Solutions:
@@ -77,6 +83,18 @@ class DeviceSearch:
         found.plans[names] = plan
         return plan
 
+    def known(self, found: PodClaims, pod: PodInfo, nodes: Snapshot) -> Known | None:
+        """What solutions say of all Nodes, for a Pod whose claims have no allocation; None if more than they count."""
+        if found.allocator is None or found.extended is not None or self._ownership.node_labels is not None:
+            return None
+        if len(found.to_allocate()) < len(found.claims):
+            return None
+        solutions = (found.plans.get(()) or self._plan(found, pod, ())).solutions
+        known = self._known.get(solutions)
+        if known is None or known.nodes is not nodes:
+            known = self._known[solutions] = KnownNodes(solutions, self._manager.inventory, nodes)
+        return known.update()
+
     def try_node(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Status | Steps[Status | None] | None:
         """What the claims of the plan get on this Node, kept for Reserve; the rejection if they do not fit there."""
         if node.name in found.on_nodes:
@@ -103,6 +121,8 @@ class DeviceSearch:
         return self._remember(node, found, plan, allocations)
 
     def _remember(self, node: NodeInfo, found: PodClaims, plan: Plan, allocations: Sequence[Object]) -> Status | None:
+        if (known := self._known.get(plan.solutions)) is not None:
+            known.asked.add(node.name)
         if len(allocations) == len(plan.wanted):
             found.on_nodes[node.name] = OnNode(plan, allocations)
             return None

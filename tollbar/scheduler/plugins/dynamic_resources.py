@@ -16,7 +16,7 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from tollbar.scheduler.framework.handle import NOTHING, Handle
-from tollbar.scheduler.framework.interface import Arguments, Nominate, PreFlight, Scores
+from tollbar.scheduler.framework.interface import Arguments, Known, Nominate, PreFlight, Scores
 from tollbar.scheduler.framework.status import SKIP, Status, Steps, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins import binding_conditions, extended_resources
 from tollbar.scheduler.plugins.binding_conditions import BindingFailed
@@ -114,6 +114,10 @@ class DynamicResources:
             return self._reject_unavailable(found, node)
         return answer if isinstance(answer, Status) else self._searched(found, node, answer)
 
+    def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None:
+        found = self._found(state)
+        return None if found is None else self._search.known(found, pod, nodes)
+
     def _searched(self, found: PodClaims, node: NodeInfo, steps: Steps[Status | None]) -> Steps[Status | None]:
         status = yield from steps
         return status or self._reject_unavailable(found, node)
@@ -145,9 +149,10 @@ class DynamicResources:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """The more, the earlier the alternatives are in their lists that the claims get."""
         found = self._found(state)
-        if found is None or node.name not in found.on_nodes:
+        on_node = found.on_node(node) if found is not None else None
+        if found is None or on_node is None:
             return 0
-        allocations = found.on_nodes[node.name].by_place
+        allocations = on_node.by_place
         return sum(
             _score(claim, claims.allocation(claim) or allocations.get(place) or {})
             for place, claim in enumerate(found.claims)
@@ -164,7 +169,7 @@ class DynamicResources:
         to_allocate = found.to_allocate() if found is not None else []
         if found is None or not to_allocate:
             return None
-        on_node = found.on_nodes.get(node_name)
+        on_node = found.on_node(self._handle.snapshot.get(node_name))
         if on_node is None:
             # What devices could have provided may be the Node's own.
             return None if to_allocate == [found.extended] else failed("claim allocation not found for node")

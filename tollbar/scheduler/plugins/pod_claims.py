@@ -9,6 +9,7 @@ from tollbar.dra.claims import Claims
 from tollbar.dra.solutions import NodeSolutions
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.status import Status
 from tollbar.scheduler.plugins.extended_resources import Extended
@@ -126,6 +127,17 @@ class PodClaims:
     def named(self) -> list[Object]:
         """Those of `spec.resourceClaims` alone."""
         return self.claims if self.extended is None else self.claims[: self.extended]
+
+    def on_node(self, node: NodeInfo | None) -> OnNode | None:
+        """What the claims get on a Node that Filter lets pass, be it that it was not asked because that was known."""
+        if node is None:
+            return None
+        found, plan = self.on_nodes.get(node.name), self.plans.get(())
+        if found is None and plan is not None and self.extended is None:
+            kept = plan.solutions.get(node.name, node.labels)
+            if kept:
+                found = self.on_nodes[node.name] = OnNode(plan, kept)
+        return found
 
     def to_allocate(self) -> list[int]:
         return [place for place, claim in enumerate(self.claims) if claims.allocation(claim) is None]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from toyplugins import Named, done, framework
 
+from tollbar.model import changelog
 from tollbar.model.objects import Object
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
-from tollbar.scheduler.cache import changelog
 from tollbar.scheduler.cache.cache import Cache
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tollbar.scheduler.cache import changelog
-from tollbar.scheduler.cache.changelog import ChangeLog
+from tollbar.model import changelog
+from tollbar.model.changelog import ChangeLog
 
 
 def test_changes_since_a_version() -> None:
