@@ -42,7 +42,7 @@ _log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TURN: Final = 0.002
-"""Seconds for which a cycle holds the event loop at a time."""
+"""Seconds for which cycles hold the event loop at a time: a long queue must not starve what fills the caches."""
 _CLEAR: Final = Nominate("")
 _METRICS_SHARE: Final = 0.1
 """The share of cycles in which each plugin is timed, as upstream."""
@@ -116,6 +116,7 @@ class Scheduler:
         self._metrics = metrics
         self._observe = observe
         self._next_start = 0
+        self._turn_ends = 0.0
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
 
@@ -167,7 +168,7 @@ class Scheduler:
     async def _pop(self) -> QueuedPod:
         """The next Pod; meanwhile the queue's timers run."""
         while True:
-            await asyncio.sleep(0)  # a long queue must not starve what fills the caches
+            await self._turn()
             self._changed.clear()
             for report in self._queue.flush():
                 self._report(report)
@@ -309,16 +310,19 @@ class Scheduler:
 
     async def _in_turns(self, steps: Steps[T]) -> T:
         """The result of work that can be paused, with turns for others in between."""
-        until = self._clock.monotonic() + _TURN
         while True:
             try:
                 next(steps)
             except StopIteration as end:
                 result: T = end.value
                 return result
-            if self._clock.monotonic() >= until:
-                await asyncio.sleep(0)
-                until = self._clock.monotonic() + _TURN
+            await self._turn()
+
+    async def _turn(self) -> None:
+        """Let others run, if their last turn was a while ago."""
+        if self._clock.monotonic() >= self._turn_ends:
+            await asyncio.sleep(0)
+            self._turn_ends = self._clock.monotonic() + _TURN
 
     def _assume(self, pod: PodInfo, node_name: str) -> PodInfo:
         assumed = replace(pod, node_name=node_name)
