@@ -190,9 +190,16 @@ class FakeKubelet:
             body = nodes.allocatable(node) if key_of(node).name in self._nodes else None
             if body is None:
                 continue
-            patch = {"patch_type": PatchType.MERGE, "subresource": "status", "field_manager": _MANAGER}
             try:
-                await WRITE(self._client.patch, NODES, key_of(node).name, body, **patch)
+                await WRITE(
+                    self._client.patch,
+                    NODES,
+                    key_of(node).name,
+                    body,
+                    patch_type=PatchType.MERGE,
+                    subresource="status",
+                    field_manager=_MANAGER,
+                )
             except ApiError as error:
                 _log.warning("cannot update a Node", extra={"node": key_of(node).name, "error": str(error)})
 

@@ -7,7 +7,8 @@ could create a second object.  PUT, PATCH and DELETE are repeated, so they must 
 """
 
 import logging
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, ParamSpec, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -15,13 +16,17 @@ from tenacity import (
     retry_if_exception,
     stop_after_attempt,
     stop_after_delay,
+    stop_never,
     wait_random_exponential,
 )
+from tenacity.stop import StopBaseT
 
 from tollbar.runtime.errors import ApiError, ServerError, TooManyRequests, Unreachable
 from tollbar.runtime.limits import LONGEST_PAUSE
 
 _log: Final = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 _JITTER: Final = wait_random_exponential(multiplier=0.1, max=5.0)
 
 
@@ -54,22 +59,42 @@ def _report(state: RetryCallState) -> None:
     _log.log(level, "repeating an API call", extra={"attempt": state.attempt_number, "error": str(error)})
 
 
+class Policy:
+    """Which failures of a call are followed by another attempt.  A call that does not fail costs nothing more."""
+
+    def __init__(self, is_repeated: Callable[[BaseException], bool], stop: StopBaseT) -> None:
+        self._is_repeated = is_repeated
+        self._retrying = AsyncRetrying(
+            retry=retry_if_exception(is_repeated), wait=_wait, stop=stop, before_sleep=_report, reraise=True
+        )
+
+    async def __call__(self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The answer of the call; the last error is raised unchanged."""
+        try:
+            return await call(*args, **kwargs)
+        except Exception as error:
+            if not self._is_repeated(error):
+                raise
+            first: list[Exception] = [error]
+
+        async def attempt() -> T:
+            if first:
+                raise first.pop()  # it was made above
+            return await call(*args, **kwargs)
+
+        return await self._retrying(attempt)
+
+
 _STOP: Final = stop_after_attempt(5) | stop_after_delay(30.0)
 
-READ: Final = AsyncRetrying(
-    retry=retry_if_exception(_transient), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True
-)
+READ: Final = Policy(_transient, _STOP)
 """For calls that change nothing, of whatever method (a SelfSubjectReview is a POST)."""
 
-UNTIL_KNOWN: Final = AsyncRetrying(retry=retry_if_exception(_transient), wait=_wait, before_sleep=_report, reraise=True)
+UNTIL_KNOWN: Final = Policy(_transient, stop_never)
 """For reads without whose answer nothing can be decided: repeated for as long as the API server gives none."""
 
-WRITE: Final = AsyncRetrying(
-    retry=retry_if_exception(_transient_and_safe), wait=_wait, stop=_STOP, before_sleep=_report, reraise=True
-)
+WRITE: Final = Policy(_transient_and_safe, _STOP)
 """For calls that change something."""
 
-REFUSED: Final = AsyncRetrying(
-    retry=retry_if_exception(_refused), wait=_wait, stop=stop_after_attempt(10), before_sleep=_report, reraise=True
-)
+REFUSED: Final = Policy(_refused, stop_after_attempt(10))
 """For calls of which nothing is repeated but what the API server was too busy for (429), as often as client-go does."""

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from tenacity import AsyncRetrying
 
 from tollbar.model import resources
 from tollbar.runtime import retry
@@ -55,7 +55,7 @@ def test_an_error_prints_a_part_of_a_long_message_and_keeps_all_of_it() -> None:
     assert (str(error), len(error.message)) == ("422 Invalid: " + "x" * 300 + "...", 10_000)
 
 
-RETRIES: dict[str, tuple[AsyncRetrying, list[ApiError], int, list[float]]] = {
+RETRIES: dict[str, tuple[retry.Policy, list[ApiError], int, list[float]]] = {
     "a read is repeated after no answer": (retry.READ, [Unreachable("x", method="GET")], 2, [0.0]),
     "a read by POST is repeated too": (retry.READ, [ServerError(500, "", "", method="POST")], 2, [0.0]),
     "a read that is refused is not": (retry.READ, [NotFound(404, "", "")], 1, []),
@@ -80,26 +80,23 @@ RETRIES: dict[str, tuple[AsyncRetrying, list[ApiError], int, list[float]]] = {
 }
 
 
+@pytest.mark.looptime
 @pytest.mark.parametrize(("policy", "errors", "calls", "waits"), RETRIES.values(), ids=RETRIES.keys())
-async def test_retry(policy: AsyncRetrying, errors: list[ApiError], calls: int, waits: list[float]) -> None:
-    made = 0
-    slept: list[float] = []
+async def test_retry(policy: retry.Policy, errors: list[ApiError], calls: int, waits: list[float]) -> None:
+    times: list[float] = []
 
     async def call() -> str:
-        nonlocal made
-        made += 1
-        if made <= len(errors):
-            raise errors[made - 1]
+        times.append(asyncio.get_running_loop().time())
+        if len(times) <= len(errors):
+            raise errors[len(times) - 1]
         return "done"
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
 
     outcome: object
     try:
-        outcome = await policy.copy(sleep=sleep)(call)
+        outcome = await policy(call)
     except ApiError as error:
         outcome = error
+    made, slept = len(times), [later - earlier for earlier, later in pairwise(times)]
     want = "done" if calls > len(errors) else errors[calls - 1]
     # The jitter is at most five seconds on top of what the server asked for.
     asked = [round(second, 6) >= least and second <= least + 5 for second, least in zip(slept, waits, strict=True)]
