@@ -111,12 +111,12 @@ class World:
 
     def known_of(self, solutions: NodeSolutions) -> KnownNodes:
         if solutions not in self.known:
-            self.known[solutions] = KnownNodes(solutions, self.manager.inventory, self.nodes)
+            self.known[solutions] = KnownNodes(self.manager.inventory, self.nodes)
         return self.known[solutions]
 
     def told(self, solutions: NodeSolutions) -> dict[str, bool]:
         """Whether the claims fit, by the Nodes of which that is known of all at once."""
-        fits, rejected = self.known_of(solutions).update()
+        fits, rejected = self.known_of(solutions).update(solutions)
         assert not (fits & rejected).any()
         told = zip(self.nodes, fits.tolist(), rejected.tolist(), strict=True)
         return {node.name: fit for node, fit, rejection in told if fit or rejection}

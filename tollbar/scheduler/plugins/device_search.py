@@ -38,7 +38,6 @@ class DeviceSearch:
         self._timeout = timeout
         self._selectors = Selectors()
         self._no_solution = unresolvable(CANNOT_ALLOCATE if ownership.everything else CANNOT_ALLOCATE_OURS)
-
         self._known: WeakKeyDictionary[NodeSolutions, KnownNodes] = WeakKeyDictionary()
 
     @cached_property
@@ -92,8 +91,8 @@ class DeviceSearch:
         solutions = (found.plans.get(()) or self._plan(found, pod, ())).solutions
         known = self._known.get(solutions)
         if known is None or known.nodes is not nodes:
-            known = self._known[solutions] = KnownNodes(solutions, self._manager.inventory, nodes)
-        return known.update()
+            known = self._known[solutions] = KnownNodes(self._manager.inventory, nodes)
+        return known.update(solutions)
 
     def try_node(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Status | Steps[Status | None] | None:
         """What the claims of the plan get on this Node, kept for Reserve; the rejection if they do not fit there."""

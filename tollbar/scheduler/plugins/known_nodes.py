@@ -15,17 +15,16 @@ from tollbar.scheduler.framework.interface import Known, Mask
 class KnownNodes:
     """Nothing is known of a Node before Filter was asked about it, which the caller says: `asked` has its name."""
 
-    def __init__(self, solutions: NodeSolutions, inventory: Inventory, nodes: Snapshot) -> None:
+    def __init__(self, inventory: Inventory, nodes: Snapshot) -> None:
         self.asked: set[str] = set()
         self.nodes = nodes
-        self._solutions = solutions
         self._inventory = inventory
         self._fits: Mask = np.zeros(0, np.bool_)
         self._rejected: Mask = self._fits
         self._versions = (-1, -1)
 
-    def update(self) -> Known:
-        """What is known now; it holds until the next update."""
+    def update(self, solutions: NodeSolutions) -> Known:
+        """What is known now, by always the same solutions; it holds until the next update."""
         nodes, moves = self.nodes, self._inventory.moves
         of_nodes, of_moves = self._versions
         changed, moved = nodes.changed_nodes.since(of_nodes), moves.since(of_moves)
@@ -36,7 +35,7 @@ class KnownNodes:
         named = (nodes.place(name) for name in (*moved, *self.asked))
         for place in {*changed, *(each for each in named if each is not None)}:
             node = nodes.nodes[place]
-            kept = self._solutions.get(node.name, node.labels)
+            kept = solutions.get(node.name, node.labels)
             self._fits[place], self._rejected[place] = bool(kept), kept is not None and not kept
         self.asked.clear()
         return Known(self._fits, self._rejected)

@@ -1,6 +1,7 @@
 """DynamicResources: which claims hold a Pod back, what its claims get on a Node, and what is written for it."""
 
 import asyncio
+import gc
 import itertools
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from tollbar.scheduler.framework.events import QueueingHint
 from tollbar.scheduler.framework.interface import PreFlight
 from tollbar.scheduler.framework.status import SKIP
 from tollbar.scheduler.plugins import extended_resources, ownership
+from tollbar.scheduler.plugins.known_nodes import KnownNodes
 
 STAMP = "2026-01-01T00:00:00Z"
 N1, N2 = published("s1", "g0", "g1", node="n1"), published("s2", "g2", node="n2")
@@ -1159,3 +1161,19 @@ def test_the_requests_for_extended_resources(case: str) -> None:
     asked = {each["name"]: each["exactly"]["count"] for each in found.claim["spec"]["devices"]["requests"]}
     mapped = [f"{each['containerName']}:{each['requestName']}" for each in found.mappings]
     assert (asked, mapped) == (requests, mappings)
+
+
+def kept_of_nodes() -> int:
+    return sum(isinstance(each, KnownNodes) for each in gc.get_objects())
+
+
+def test_what_is_known_of_all_nodes_is_forgotten_with_its_kind_of_claims() -> None:
+    gc.collect()
+    before = kept_of_nodes()
+    world = World(*(wanting(f"of-{count}", count) for count in range(1, 80)), N1)
+    for count in range(1, 80):
+        pod = info(a_pod(f"p{count}").claims(f"of-{count}"))
+        assert world.plugin.pre_filter(world.state, pod, world.handle.snapshot) is None
+        assert world.plugin.filter_known(world.state, pod, world.handle.snapshot) is not None
+
+    assert kept_of_nodes() - before <= 64
