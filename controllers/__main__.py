@@ -8,7 +8,8 @@ import sys
 from functools import partial
 
 from controllers import certificates, claims, gates, mode, reservations, rules, swaps, watchdog
-from tollbar.runtime import config, options, process
+from tollbar.gates import controller, registry
+from tollbar.runtime import options, process
 from tollbar.runtime.detection import user_name
 from tollbar.runtime.manager import Manager
 from tollbar.views import kinds
@@ -24,8 +25,11 @@ async def setup(manager: Manager) -> None:
     gatherer = Gatherer(manager.caches.store, manager.configuration)
     matches = Matches(manager.caches.store(kinds.PENDING_PODS))
     gates.setup(manager, gatherer, matches)
+    classes = registry.enabled(manager.configuration.gates)
+    for each in classes:
+        controller.setup(manager, gatherer, each)
     rules.setup(manager, gatherer, matches)
-    watchdog.setup(manager, user=await user_name(manager.client))
+    watchdog.setup(manager, await user_name(manager.client), classes)
     if manager.configuration.certificates.managed:
         certificates.setup(manager)
     states = States(manager.metrics)
@@ -44,7 +48,7 @@ async def setup(manager: Manager) -> None:
 command = options.command(
     "controllers",
     partial(process.run, "controllers", setup),
-    load=config.load,
+    load=registry.load,
     help="Run the controllers: release gated Pods, add tolerations late, report on rules.",
     flags=(*options.LEADING, *options.COMMON),
 )

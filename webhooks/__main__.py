@@ -9,12 +9,15 @@ tolerations late.
 import sys
 from functools import partial
 
-from tollbar.api.webhooks import PODS_PATH, RULES_PATH
-from tollbar.runtime import config, options, process
+from tollbar.api.webhooks import PODS_PATH, RULES_PATH, gate_path
+from tollbar.gates import registry
+from tollbar.gates.sight import Sight
+from tollbar.runtime import options, process
 from tollbar.runtime.config import Address
 from tollbar.runtime.manager import Manager
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.lease import ControllersLease
+from webhooks.gates import GateHandler
 from webhooks.pods import PodHandler
 from webhooks.review import Handler
 from webhooks.rules import RulesHandler
@@ -38,6 +41,9 @@ async def setup(manager: Manager) -> None:
         ),
         RULES_PATH: RulesHandler(gatherer),
     }
+    for gate in registry.enabled(manager.configuration.gates):
+        sight = Sight(gate, manager.caches.store, gatherer)
+        handlers[gate_path(gate.name)] = GateHandler(sight, metrics=metrics, releasing=lease.is_renewed)
     address = Address(serving.host, serving.port)
     manager.serves(AdmissionServer(address, certificate.context, handlers, clock=clock, metrics=metrics))
 
@@ -45,7 +51,7 @@ async def setup(manager: Manager) -> None:
 command = options.command(
     "webhook",
     partial(process.run, "webhook", setup),
-    load=config.load,
+    load=registry.load,
     help="Run the admission webhook: tolerate or gate Pods as they are created, check rules as they are written.",
     flags=(*options.SERVING, *options.COMMON),
 )

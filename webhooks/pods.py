@@ -36,7 +36,7 @@ class PodHandler:
         gatherer.rules.subscribe(self._on_rule)
 
     def __call__(self, request: Object) -> Answer:
-        pod = _created_pod(request)
+        pod = created_pod(request)
         if pod is None:
             return ALLOWED
         plan = admission.decide(self.gather(pod))
@@ -59,7 +59,7 @@ class PodHandler:
             self._errors.labels(rule, "EvaluationFailed").inc()
 
 
-def _created_pod(request: Object) -> Object | None:
+def created_pod(request: Object) -> Object | None:
     """The Pod, in its namespace; None when the request is something else than the creation of a Pod."""
     kind = request.get("kind") or {}
     if request.get("operation") != "CREATE" or request.get("subResource"):

@@ -4,12 +4,9 @@ Hazard: down, gated Pods wait and new ones are gated until it is back; doubled, 
 nothing is written twice; behind, Pods start late, but never on a wrong node.
 """
 
-from functools import partial
-
 from controllers.gates.mappers import PodsOf
 from controllers.gates.predicates import Predicates
-from controllers.gates.reconcile import Deps, reconcile
-from controllers.gates.refusals import Refusals
+from controllers.gates.reconcile import TolerationLoop
 from tollbar import wellknown
 from tollbar.decide.pods import overdue
 from tollbar.model.objects import Key, Object
@@ -29,7 +26,7 @@ def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[
     _expose(manager, pods, gatherer)
     expected: dict[Key, Object] = {}
     when, pods_of = Predicates(gatherer.ruleset, expected), PodsOf(pods, gatherer)
-    deps = Deps(manager, pods, gatherer, manager.recorder("gates"), matches, Refusals(pods), expected)
+    loop = TolerationLoop(manager, pods, gatherer, matches, expected)
     return (
         Builder[Key](manager, "gates")
         .watches(pods, itself, predicate=when.pod, initial=True)
@@ -39,7 +36,7 @@ def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[
         .watches(lookup.namespaces, pods_of.namespace, predicate=when.namespace)
         .watches(gatherer.rules, pods_of.rule, predicate=spec_changed)
         .watches(gatherer.gates, pods_of.gate, predicate=spec_changed)
-        .complete(partial(reconcile, deps=deps), workers=manager.configuration.workers)
+        .complete(loop.reconcile, workers=manager.configuration.workers)
     )
 
 

@@ -1,18 +1,22 @@
 """Watchdog: reports how many Pods each declared gate holds, for how long, and which are overdue, in the status of the
 SchedulingGate, in metrics, and for the gates of others by an Event on the Pod.
 
-It only reports: releasing an overdue Pod is the gates controller's decision, which tells of it, too.  The one
-SchedulingGate that it creates is Tollbar's own, at start (`declare`).  Hazard: down, the numbers are old.
+It only reports: releasing an overdue Pod is the decision of the gate's own controller, which tells of it, too.  The
+SchedulingGates that it creates are those of this process's gates, at start (`declare`).  Hazard: down, the numbers are
+old.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from controllers.status import COUNTING, STATUS_WORKERS, StatusWriter
 from controllers.watchdog.declare import declare
 from controllers.watchdog.reconcile import Deps, reconcile
 from tollbar import wellknown
+from tollbar.api.gates import shipped_gate
 from tollbar.decide.pods import overdue
+from tollbar.gates.gate import Gate
+from tollbar.gates.sight import declaration
 from tollbar.model import pods
 from tollbar.model.objects import Key, key_of, spec
 from tollbar.runtime.builder import Builder
@@ -25,18 +29,23 @@ from tollbar.views.gatherer import policy_of
 from tollbar.views.held import HeldPods
 
 
-def setup(manager: Manager, user: str) -> Controller[Key]:
+def setup(manager: Manager, user: str, classes: Sequence[Gate] = ()) -> Controller[Key]:
     """A SchedulingGate is reconciled when it changes, and when a Pod gets or loses its gate.
 
-    `user` is the name that the API server knows this process by.
+    `user` is the name that the API server knows this process by; `classes` are the gates that this process releases
+    beside the toleration gate.
     """
+    ours = frozenset((wellknown.GATE, *(each.name for each in classes)))
     gates, held = manager.caches.store(kinds.GATES), manager.caches.store(kinds.PENDING_PODS)
     status, counts = StatusWriter(manager, gates, "gates"), HeldPods(held)
     _expose(manager, gates, counts)
-    manager.health.ready("gate-owner", partial(_owner_problem, gates, user))
-    manager.leads("declare the gate", partial(declare, manager.client, gates, user, manager.clock))
+    manager.health.ready("gate-owner", partial(_owner_problem, gates, user, ours))
+    for gate in (shipped_gate((user,)), *(declaration(each, (user,)) for each in classes)):
+        name = gate["spec"]["gateName"]
+        what = "the gate" if name == wellknown.GATE else name
+        manager.leads(f"declare {what}", partial(declare, manager.client, gates, gate, manager.clock))
 
-    deps = Deps(gates, held, counts, manager.clock, status, manager.recorder("gates"), user)
+    deps = Deps(gates, held, counts, manager.clock, status, manager.recorder("gates"), user, ours)
 
     def gates_of_pod(delta: Delta) -> Iterable[Key]:
         for name in {name for pod in delta.objects for name in pods.gate_names(pod)}:
@@ -77,9 +86,9 @@ def _gates_changed(delta: Delta) -> bool:
     return before != after
 
 
-def _owner_problem(gates: Store, user: str) -> str | None:
+def _owner_problem(gates: Store, user: str, ours: Iterable[str]) -> str | None:
     """A readiness check: where gate ownership is enforced, only an owner can remove the gate."""
-    for gate in gates.by_index("gate-name", wellknown.GATE):
+    for gate in (each for name in sorted(ours) for each in gates.by_index("gate-name", name)):
         if user not in (spec(gate).get("owners") or ()):
             return f"{user} is not among the owners of SchedulingGate {gate['metadata']['name']}"
     return None

@@ -29,7 +29,8 @@ TOLD_AT_ONCE: Final = 100
 class Deps:
     """`identity` is the user name that the API server knows this process by (SelfSubjectReview).
 
-    `told`: Pods of a gate that were created until then have been told of.
+    `ours` are the gates whose Pods this process releases.  `told`: Pods of a gate that were created until then have
+    been told of.
     """
 
     gates: Store
@@ -39,6 +40,7 @@ class Deps:
     status: StatusWriter
     recorder: Recorder
     identity: str
+    ours: frozenset[str] = frozenset({wellknown.GATE})
     told: dict[Key, str] = field(default_factory=dict)
 
 
@@ -53,13 +55,13 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         return RetryAfter(wait)
     name, policy = str(spec(gate).get("gateName")), policy_of(gate)
     held = deps.held.since(name)
-    if name != wellknown.GATE:
+    if name not in deps.ours:
         _tell(key, gate, held, policy, deps)
     facts = GateStatusFacts(
         gate=gate,
         policy=policy,
         held_since=held,
-        owned=deps.identity in (spec(gate).get("owners") or ()) if name == wellknown.GATE else None,
+        owned=deps.identity in (spec(gate).get("owners") or ()) if name in deps.ours else None,
         identity=deps.identity,
         written=written,
     )

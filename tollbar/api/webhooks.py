@@ -11,6 +11,7 @@ false at first when a later webhook adds a claim.
 
 import base64
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tollbar import wellknown
@@ -21,6 +22,7 @@ PODS_NAME: Final = "zz-tollbar-pods"
 RULES_NAME: Final = "zz-tollbar-rules"
 PODS_PATH: Final = "/mutate-pods"
 RULES_PATH: Final = "/validate-rules"
+GATES_NAME: Final = "zz-tollbar-gates"
 SERVICE_NAME: Final = "tollbar-webhook"
 TIMEOUT_SECONDS: Final = 2
 UNMANAGED: Final = ("kube-system", wellknown.SYSTEM_NAMESPACE)
@@ -83,20 +85,41 @@ def pods_configuration(
     """The MutatingWebhookConfiguration: creation of Pods."""
     webhook = {
         **_webhook("pods.tollbar.dev", client_config(PODS_PATH)),
-        "reinvocationPolicy": "IfNeeded",
-        "rules": [_rule("", ["v1"], ["CREATE"], ["pods"], scope="Namespaced")],
-        "namespaceSelector": {
-            "matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNMANAGED)},
-                {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]},
-            ]
-        },
-        "objectSelector": {
-            "matchExpressions": [{"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]}]
-        },
+        **_OF_PODS,
         "matchConditions": pod_conditions(pod_rules=pod_rules),
     }
     return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, name, webhook)
+
+
+def gate_path(gate: str) -> str:
+    """Where the webhook answers for a gate class: `/gates/example.com/zone`."""
+    return f"/gates/{gate}"
+
+
+@dataclass(frozen=True, slots=True)
+class GateWebhook:
+    """What the API server is told of a gate class.  `applies_to` is CEL over `object`, the Pod."""
+
+    gate: str
+    applies_to: str = "true"
+    fails_open: bool = True
+
+
+def gates_configuration(client_config: ClientConfig, gates: Sequence[GateWebhook], *, name: str = GATES_NAME) -> Object:
+    """The MutatingWebhookConfiguration with a webhook for each of these gate classes: creation of Pods."""
+    found = []
+    for each in gates:
+        domain, _, local = each.gate.partition("/")
+        conditions = [*NOT_OURS, ("applies", each.applies_to)]
+        found.append(
+            {
+                **_webhook(f"{local.lower().replace('_', '-')}.gates.{domain}", client_config(gate_path(each.gate))),
+                **_OF_PODS,
+                "failurePolicy": "Ignore" if each.fails_open else "Fail",
+                "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
+            }
+        )
+    return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, name, *found)
 
 
 def rules_configuration(client_config: ClientConfig, *, name: str = RULES_NAME) -> Object:
@@ -137,12 +160,25 @@ def _rule(group: str, versions: list[str], operations: list[str], resources: lis
     }
 
 
-def _configuration(resource: Resource, name: str, webhook: Object) -> Object:
+_OF_PODS: Final[Object] = {
+    "reinvocationPolicy": "IfNeeded",
+    "rules": [_rule("", ["v1"], ["CREATE"], ["pods"], scope="Namespaced")],
+    "namespaceSelector": {
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNMANAGED)},
+            {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]},
+        ]
+    },
+    "objectSelector": {"matchExpressions": [{"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]}]},
+}
+
+
+def _configuration(resource: Resource, name: str, *webhooks: Object) -> Object:
     return {
         **resource.type_meta,
         "metadata": {
             "name": name,
             "labels": {"app.kubernetes.io/name": "tollbar", "app.kubernetes.io/component": "webhook"},
         },
-        "webhooks": [webhook],
+        "webhooks": list(webhooks),
     }

@@ -5,11 +5,14 @@ requirement matches no Node.
 """
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from tollbar.model import selectors
+from tollbar.model import names, selectors
+from tollbar.model.fields import FieldError, forbidden, invalid, required
 from tollbar.model.objects import Object, key_of, labels_of, spec
 
+OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INT64_MAX: Final = 2**63 - 1
 _DIGITS: Final = re.compile("[0-9]{1,63}")
 
@@ -64,3 +67,49 @@ def _integer(text: str) -> int | None:
     """A label's value as a 64-bit integer.  It has no sign: values of labels begin with a letter or digit."""
     value = int(text) if _DIGITS.fullmatch(text) else None
     return value if value is None or value <= _INT64_MAX else None
+
+
+def validate(requirement: Any, *, path: str, values_are_labels: bool = True) -> list[FieldError]:
+    """What the API server would refuse in this NodeSelectorRequirement, with its texts.
+
+    Of preferences it allows values that no label can have.
+    """
+    if not isinstance(requirement, dict):
+        return [invalid(path, requirement, "must be an object")]
+    return list(_requirement_problems(requirement, path, values_are_labels=values_are_labels))
+
+
+def validate_preferred(term: Any, *, path: str) -> list[FieldError]:
+    """The same for a PreferredSchedulingTerm."""
+    if not isinstance(term, dict) or not isinstance(term.get("preference"), dict):
+        return [invalid(path, term, "must be an object with weight and preference")]
+    found = []
+    weight = term.get("weight")
+    if not isinstance(weight, int) or not 1 <= weight <= 100:
+        found.append(invalid(f"{path}.weight", weight, "must be in the range 1-100"))
+    for index, each in enumerate(term["preference"].get("matchExpressions") or ()):
+        found += validate(each, path=f"{path}.preference.matchExpressions[{index}]", values_are_labels=False)
+    return found
+
+
+def _requirement_problems(requirement: Object, path: str, *, values_are_labels: bool) -> Iterator[FieldError]:
+    key, operator, values = (requirement.get(name) for name in ("key", "operator", "values"))
+    values = values or []
+    if not isinstance(key, str) or not isinstance(values, list | tuple):
+        yield invalid(path, requirement, "key must be a string, and values a list of strings")
+        return
+    if operator in ("In", "NotIn") and not values:
+        yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in ("Exists", "DoesNotExist") and values:
+        yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    elif operator in ("Gt", "Lt") and len(values) != 1:
+        yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+    elif operator not in OPERATORS:
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from (invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key))
+    for index, value in enumerate(values):
+        where = f"{path}.values[{index}]"
+        if not isinstance(value, str):
+            yield invalid(where, value, "must be a string")
+        elif values_are_labels:
+            yield from (invalid(where, value, problem) for problem in names.label_value(value))

@@ -68,6 +68,13 @@ def _address(value: object) -> Address:
     return Address(match["host"].strip("[]"), int(match["port"]))
 
 
+def _names(value: object) -> tuple[str, ...]:
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(each, str) and each.strip() for each in found):
+        raise ValueError("must be a list of names")
+    return tuple(dict.fromkeys(each.strip() for each in found))
+
+
 def _selector(value: object) -> Object:
     if not isinstance(value, dict):
         raise ValueError("must be a label selector with matchLabels or matchExpressions")
@@ -202,6 +209,8 @@ class Configuration(_Section):
     """What becomes of a Pod that got tolerations by other claims than it runs with.  Report tells of it, by an Event, a
     line in the log and a metric; Evict evicts it as well, for which the controllers need the right.  With `claims:
     Disabled` nobody looks at bound Pods."""
+    gates: Annotated[tuple[str, ...], PlainValidator(_names), PlainSerializer(list)] = ()
+    """Gate classes that run beside the toleration gate, by the names of their entry points (group tollbar.gates)."""
     system_namespace: Annotated[str, _valid(names.dns_label)] = wellknown.SYSTEM_NAMESPACE
     """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched.  In a Pod, $POD_NAMESPACE
     says it (`tollbar.runtime.options`)."""

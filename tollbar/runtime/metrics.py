@@ -232,6 +232,19 @@ TABLE: Final[tuple[Metric, ...]] = (
         (),
         _HOLD_BUCKETS,
     ),
+    Metric(
+        "tollbar_gate_decisions_total",
+        "counter",
+        "Pods at admission by a gate class: ignored, changed (the fast path) or gated.",
+        ("gate", "decision"),
+    ),
+    Metric("tollbar_gate_releases_total", "counter", "Pods that a gate class's controller has released.", ("gate",)),
+    Metric(
+        "tollbar_gate_errors_total",
+        "counter",
+        "Decisions in which a gate class raised, or asked for a change that the API server refuses.",
+        ("gate", "reason"),
+    ),
     Metric("tollbar_gated_pods", "gauge", "Pods that carry the gate, computed from the cache."),
     Metric(
         "tollbar_gate_held_pods",

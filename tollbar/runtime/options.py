@@ -79,7 +79,16 @@ ELECTING: Final = (
         click.BOOL,
     ),
 )
+GATES: Final = (
+    Flag(
+        "gates",
+        ("--gates",),
+        "Gate classes that run beside the toleration gate: names of entry points of the group tollbar.gates, by comma.",
+        metavar="NAMES",
+    ),
+)
 SERVING: Final = (
+    *GATES,
     Flag(
         "leaderElection.enabled",
         ("--leader-elect/--no-leader-elect",),
@@ -109,6 +118,7 @@ SERVING: Final = (
     Flag("webhook.port", ("--port",), "Port of the admission server.", click.INT),
 )
 LEADING: Final = (
+    *GATES,
     Flag(
         "claims",
         ("--claims",),

@@ -7,8 +7,9 @@ from tollbar import cel, wellknown
 from tollbar.api.gates import parse_gate
 from tollbar.api.types import SchedulingGate
 from tollbar.cel import CelEngine
+from tollbar.decide.gates.release import Refusal
 from tollbar.decide.pods.admission import AdmissionFacts
-from tollbar.decide.pods.gates import GateFacts, Refusal
+from tollbar.decide.pods.gates import GateFacts
 from tollbar.decide.pods.package import Package, assemble
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, AdmissionMode, GatePolicy
 from tollbar.model import conditions, pods, selectors
@@ -36,7 +37,7 @@ class Gatherer:
         self.ruleset = RuleSet(self.rules, engine or cel.engine(configuration.cel_engine))
         self._managed_namespaces = configuration.managed_namespace_selector
         self._system_namespace = configuration.system_namespace
-        self._our_gate: tuple[Object | None, GatePolicy] = (None, SHIPPED_GATE_POLICY)
+        self._policies: dict[str, tuple[Object, GatePolicy]] = {}
         self._synced = False
 
     @property
@@ -93,16 +94,20 @@ class Gatherer:
             and selectors.matches(self._managed_namespaces, labels)
         )
 
-    def gate_policy(self) -> GatePolicy:
-        """The policy in Tollbar's SchedulingGate; the defaults while there is none.
+    def gate_policy(self, name: str = wellknown.GATE, default: GatePolicy = SHIPPED_GATE_POLICY) -> GatePolicy:
+        """The policy in the SchedulingGate of this gate; the default while there is none.
 
         It is read for every Pod, so the object is parsed only when it is replaced.
         """
-        declaring = self.gates.by_index("gate-name", wellknown.GATE)
-        ours = min(declaring, key=lambda gate: key_of(gate).name, default=None)
-        if ours is not self._our_gate[0]:
-            self._our_gate = ours, policy_of(ours) if ours is not None else SHIPPED_GATE_POLICY
-        return self._our_gate[1]
+        declaring = self.gates.by_index("gate-name", name)
+        found = min(declaring, key=lambda gate: key_of(gate).name, default=None)
+        if found is None:
+            return default
+        known, policy = self._policies.get(name, (None, default))
+        if found is not known:
+            policy = policy_of(found)
+            self._policies[name] = found, policy
+        return policy
 
 
 def policy_of(gate: Object) -> GatePolicy:

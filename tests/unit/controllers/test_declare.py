@@ -70,13 +70,13 @@ async def test_declare(given: list[SchedulingGate], errors: list[ApiError], want
         gates.apply(gate)
     gates.synced.set()
     api, clock = Api(list(errors)), Naps()
-    await declare(api, gates, USER, clock)  # type: ignore[arg-type]
+    await declare(api, gates, shipped_gate(owners=(USER,)), clock)  # type: ignore[arg-type]
     assert (api.created, [(record.levelno, record.getMessage()) for record in caplog.records], clock.slept) == want
 
 
 async def test_it_is_declared_only_after_a_list_showed_that_it_is_not_there() -> None:
     api, gates = Api([]), Caches().store(kinds.GATES)
-    declaring = asyncio.create_task(declare(api, gates, USER, Naps()))  # type: ignore[arg-type]
+    declaring = asyncio.create_task(declare(api, gates, shipped_gate(owners=(USER,)), Naps()))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     early = list(api.created)
     gates.replace([scheduling_gate()])

@@ -9,8 +9,9 @@ from builders import CREATED, Pod, namespace, pod, scheduling_gate, toleration, 
 from fakes import FakeEngine, has_label
 from worlds import World
 
-from controllers.gates.refusals import Refusals
-from tollbar.decide.pods.gates import Refusal
+from tollbar import wellknown
+from tollbar.decide.gates.release import Refusal
+from tollbar.gates.refusals import Refusals
 from tollbar.model import resources
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, key_of
@@ -128,7 +129,7 @@ FATES: dict[str, tuple[Pod | None, int]] = {
 def test_a_refusal_is_remembered_until(becomes: Pod | None, left: int) -> None:
     cache = Store(resources.PODS)
     cache.apply(HELD)
-    refusals = Refusals(cache)
+    refusals = Refusals(cache, wellknown.GATE)
     refusals.remember(HELD, SAID)
     cache.apply(becomes) if becomes is not None else cache.remove(HELD)
     assert len(refusals) == left
@@ -137,12 +138,12 @@ def test_a_refusal_is_remembered_until(becomes: Pod | None, left: int) -> None:
 def test_a_refusal_is_not_that_of_another_pod_of_the_same_name() -> None:
     cache = Store(resources.PODS)
     cache.apply(HELD)
-    refusals = Refusals(cache)
+    refusals = Refusals(cache, wellknown.GATE)
     refusals.remember(HELD, SAID)
     assert (refusals.of(HELD), refusals.of(HELD.but("metadata.uid", "another"))) == (SAID, None)
 
 
 def test_a_refusal_of_a_pod_that_is_gone_is_not_remembered() -> None:
-    refusals = Refusals(Store(resources.PODS))
+    refusals = Refusals(Store(resources.PODS), wellknown.GATE)
     refusals.remember(HELD, SAID)
     assert len(refusals) == 0

@@ -9,16 +9,19 @@ with an error otherwise even under `failurePolicy: Ignore`.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 from tollbar import wellknown
 from tollbar.cel import CelEngine
 from tollbar.decide.chain import Chain, first_answer
+from tollbar.decide.gates import creation
+from tollbar.decide.gates.answers import Answer, Hold, Release
+from tollbar.decide.gates.creation import CreationCase, CreationPlan
 from tollbar.decide.pods import matching, tolerations
 from tollbar.decide.pods.matching import Results, SelectorCompiler
 from tollbar.decide.pods.package import Package
 from tollbar.decide.pods.reasons import PodReason
-from tollbar.decide.pods.scope import AdmissionMode, exclusion_reason
+from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
@@ -26,8 +29,6 @@ from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
 from tollbar.model.plan import Reason
 from tollbar.model.tolerations import Identity, identity
-
-Decision = Literal["ignored", "tolerated", "gated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,10 @@ class AdmissionFacts:
     gating: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionPlan:
+@dataclass(frozen=True)
+class AdmissionPlan(CreationPlan):
     """`patch` may be non-empty for an ignored Pod: a forged record or label is removed.  `failed` are (rule, why)."""
 
-    decision: Decision = "ignored"
-    patch: Patch = ()
-    warnings: tuple[str, ...] = ()
-    because: tuple[Reason, ...] = ()
     additions: tuple[Addition, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
 
@@ -62,35 +59,36 @@ def decide(facts: AdmissionFacts) -> AdmissionPlan:
     return first_answer(CHAIN, _Case(facts)) or AdmissionPlan()
 
 
-class _Case:
+class _Case(CreationCase[AdmissionPlan]):
     """The facts, with what several rules of the chain share.
 
-    `pod` is the Pod without a forged provenance record, `strip` the operation that makes it so: clients may not claim
+    `clean` is the Pod without a forged provenance record, `strip` the operation that makes it so: clients may not claim
     that Tollbar added what it did not.  Only an evaluation of the rules tells whether a record is true, so both are
     used only for Pods that Tollbar does not leave alone.
     """
 
+    gate = wellknown.GATE
+
     def __init__(self, facts: AdmissionFacts) -> None:
+        super().__init__(facts.package.pod, managed=facts.managed, ready=facts.ready, gating=facts.gating)
         self.facts = facts
 
     @cached_property
     def strip(self) -> Patch:
-        pod = self.facts.package.pod
-        if wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod) or _is_true_record(self):
+        if wellknown.ANNOTATION_PROVENANCE not in annotations_of(self.pod) or _is_true_record(self):
             return ()
         return (jsonpatch.remove(pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE)),)
 
     @property
     def unlabel(self) -> Patch:
         """Takes off the label of held and released Pods, for a Pod that has no gate of ours: a client wrote it."""
-        if wellknown.LABEL_GATE not in labels_of(self.facts.package.pod):
+        if wellknown.LABEL_GATE not in labels_of(self.pod):
             return ()
         return (jsonpatch.remove(pointer("metadata", "labels", wellknown.LABEL_GATE)),)
 
     @cached_property
-    def pod(self) -> Object:
-        pod = self.facts.package.pod
-        return _without_record(pod) if self.strip else pod
+    def clean(self) -> Object:
+        return _without_record(self.pod) if self.strip else self.pod
 
     @cached_property
     def results(self) -> Results:
@@ -99,19 +97,39 @@ class _Case:
     def evaluate(self, rules: Sequence[Rule], package: Package) -> Results:
         return matching.evaluate(rules, package, self.facts.engine, self.facts.selector, matching.AT_ADMISSION)
 
+    @cached_property
+    def answer(self) -> Answer:
+        release = Release(because=self.results.because)
+        if not self.results.undecided:
+            return release
+        return Hold(PodReason.UNDECIDED, "; ".join(dict.fromkeys(why for _, why in self.results.undecided)), release)
 
-def _excluded(case: _Case) -> AdmissionPlan | None:
-    reason = exclusion_reason(case.facts.package.pod, managed=case.facts.managed)
-    return _ignored(reason) if reason is not None else None
+    def ignored(self, reason: PodReason, patch: Patch = ()) -> AdmissionPlan:
+        return AdmissionPlan(patch=patch, because=(Reason(reason),))
+
+    def gated(self, *because: Reason) -> AdmissionPlan:
+        patch = tolerations.patch(self.clean, (), via="admission", gate="add", fenced=False)
+        return AdmissionPlan(decision="gated", patch=(*self.strip, *patch), because=because)
+
+    def changed(self, release: Release, unmet: str) -> AdmissionPlan:
+        results = self.results
+        additions = tolerations.additions_for(self.clean, results.true)
+        patch = tolerations.patch(self.clean, additions, via="admission", gate="keep", fenced=False)
+        missed = (f"tollbar: {creation.NOBODY_RELEASES}; tolerations may come later: {unmet}",) if unmet else ()
+        return AdmissionPlan(
+            decision="tolerated" if results.true else "ignored",
+            patch=(*self.strip, *self.unlabel, *patch),
+            warnings=(*missed, *_audit_warnings(results.audited, self.clean)),
+            because=release.because,
+            additions=additions,
+            failed=results.failures,
+        )
 
 
-def _not_ready(case: _Case) -> AdmissionPlan | None:
-    return None if case.facts.ready else _ignored(PodReason.CACHES_NOT_SYNCED)
-
-
-def _already_gated(case: _Case) -> AdmissionPlan | None:
-    """Our gate is there, from an earlier pass or from the author: the controller decides; the label is set."""
-    return _gated(case, Reason(PodReason.ALREADY_GATED)) if pods.is_gated(case.pod) else None
+def _never(case: _Case) -> AdmissionPlan | None:
+    if case.facts.mode != "Never":
+        return None
+    return case.ignored(PodReason.NEVER_MODE, (*case.strip, *case.unlabel))
 
 
 def _gate_first(case: _Case) -> AdmissionPlan | None:
@@ -123,58 +141,15 @@ def _gate_first(case: _Case) -> AdmissionPlan | None:
     in_scope = (r for r in case.facts.rules if r.mode == "Enforce" and r.in_scope(case.facts.package.namespace))
     if not wants_devices and not any(rule.pod_only for rule in in_scope):
         return None
-    return _gated(case, Reason(PodReason.GATE_MODE))
-
-
-def _never(case: _Case) -> AdmissionPlan | None:
-    return _ignored(PodReason.NEVER_MODE, (*case.strip, *case.unlabel)) if case.facts.mode == "Never" else None
-
-
-def _undecided(case: _Case) -> AdmissionPlan | None:
-    if not case.results.undecided or not case.facts.gating:
-        return None
-    return _gated(case, *case.results.because)
-
-
-def _tolerated(case: _Case) -> AdmissionPlan:
-    results = case.results
-    additions = tolerations.additions_for(case.pod, results.true)
-    patch = tolerations.patch(case.pod, additions, via="admission", gate="keep", fenced=False)
-    return AdmissionPlan(
-        decision="tolerated" if results.true else "ignored",
-        patch=(*case.strip, *case.unlabel, *patch),
-        warnings=(*_undecided_warnings(results), *_audit_warnings(results.audited, case.pod)),
-        because=results.because,
-        additions=additions,
-        failed=results.failures,
-    )
+    return case.gated(Reason(PodReason.GATE_MODE))
 
 
 CHAIN: Final[Chain[_Case, AdmissionPlan]] = (  # order is the specification
-    _excluded,  # bound, mirror, DaemonSet, opted out, namespace not managed -> nothing
-    _not_ready,  # caches not synced yet -> nothing, the controller repairs it late
-    _already_gated,  # our gate is on the Pod -> leave it, keep the label right
+    *creation.CHAIN[:-1],  # not ours, or not ready -> nothing; our gate is on the Pod -> keep its label right
     _never,  # mode Never -> nothing, the controller adds late what is due
     _gate_first,  # mode Gate -> gate
-    _undecided,  # a rule cannot be decided yet, and somebody can release -> gate
-    _tolerated,  # else -> the tolerations of every true rule, no gate
+    creation.answered,  # undecided, and somebody can release -> gate; else -> the tolerations of every true rule
 )
-
-
-def _ignored(reason: PodReason, patch: Patch = ()) -> AdmissionPlan:
-    return AdmissionPlan(patch=patch, because=(Reason(reason),))
-
-
-def _gated(case: _Case, *because: Reason) -> AdmissionPlan:
-    patch = tolerations.patch(case.pod, (), via="admission", gate="add", fenced=False)
-    return AdmissionPlan(decision="gated", patch=(*case.strip, *patch), because=because)
-
-
-def _undecided_warnings(results: Results) -> Iterator[str]:
-    """For a Pod that would be gated if somebody could release it."""
-    if results.undecided:
-        why = "; ".join(dict.fromkeys(why for _, why in results.undecided))
-        yield f"tollbar: not held, because no controller could release it; tolerations may come later: {why}"
 
 
 def _audit_warnings(rules: Sequence[Rule], pod: Object) -> Iterator[str]:

@@ -39,6 +39,11 @@ class PodEvent(Code):
         """Warning: other admission refused the patch, with the release or late; the note has its text. Fix that
         policy.""",
     )
+    GATE_FAILED = (
+        "GateFailed",
+        """Warning: the class of a gate raised an error, or asked for a change that the API server refuses; the note
+        names it. The Pod is held, and released or reported as its SchedulingGate says. Tell the class's author.""",
+    )
     RULE_EVALUATION_FAILED = (
         "RuleEvaluationFailed",
         """Warning: rules failed for this Pod and counted as false; the note says which and why. Guard the field in the
@@ -50,6 +55,17 @@ class PodEvent(Code):
         and their rules are not true for it any more. It is evicted where the controllers are told to
         (`onUnjustifiedToleration: Evict`); otherwise delete it, and see who replaced its claims.""",
     )
+
+
+class GateFailure(Code):
+    """Failures of gate classes.  Label `reason` of `tollbar_gate_errors_total`, and why a Pod is held."""
+
+    RAISED = "Raised", "The class raised an error, or answered what is no answer."
+    FORBIDDEN = "ForbiddenMutation", "The class asked for a change that the API server would refuse."
+
+
+def gate_failed(why: str) -> Event:
+    return Event("Warning", PodEvent.GATE_FAILED, why, "Decide")
 
 
 def scheduling_held(waiting_for: str) -> Event:
@@ -77,15 +93,22 @@ def added_late(additions: Sequence[Addition]) -> Event:
 
 def _tolerations_added(additions: Sequence[Addition], how: str) -> Event:
     count = sum(len(addition.tolerations) for addition in additions)
-    note = f"{count} {'toleration' if count == 1 else 'tolerations'} by {_rules(additions)}; {how}"
+    note = f"{count} {'toleration' if count == 1 else 'tolerations'} by {rules(additions)}; {how}"
     return Event("Normal", PodEvent.TOLERATIONS_ADDED, note, "AddTolerations")
 
 
-def released_overdue(max_hold: float, waiting_for: str, refused: Sequence[Addition], why: str) -> Event:
-    """Released without what was waited for, or without the additions that were `refused` in the words `why`."""
+def gate_released(gives: str, other_gates: Sequence[str]) -> Event:
+    """The gate came off, with what is `gives`, if anything; `other_gates` keep the Pod all the same."""
+    also = f" with {gives}" if gives else ""
+    still = f"; still waiting for {', '.join(other_gates)}" if other_gates else ""
+    return Event("Normal", PodEvent.GATE_RELEASED, f"released{also}{still}", "Release")
+
+
+def released_overdue(max_hold: float, waiting_for: str, without: str, why: str) -> Event:
+    """Released without what was waited for, or `without` a change that was refused in the words `why`."""
     reasons = [f"while Tollbar still waits for {waiting_for}"] if waiting_for else []
-    if refused:
-        reasons.append(f"without the tolerations by {_rules(refused)}, which the API server refused: {why}")
+    if without:
+        reasons.append(f"without {without}, which the API server refused: {why}")
     return Event("Warning", PodEvent.GATE_OVERDUE, f"released after {max_hold:g}s, {'; '.join(reasons)}", "Release")
 
 
@@ -126,5 +149,5 @@ def toleration_unjustified(unjustified: Iterable[Given]) -> Event:
     return Event("Warning", PodEvent.TOLERATION_UNJUSTIFIED, note, "Review")
 
 
-def _rules(additions: Iterable[Addition]) -> str:
+def rules(additions: Iterable[Addition]) -> str:
     return ", ".join(addition.rule for addition in additions)

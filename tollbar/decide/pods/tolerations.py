@@ -1,8 +1,6 @@
 """Which tolerations a Pod lacks, and the JSON Patch that writes them: one patch per Pod, never an edit of an old entry.
 
-The patch is built from the Pod it applies to, so that every path in it exists; a `test` of the uid, of the gate's index
-and of the tolerations fences it against a Pod that has changed meanwhile (`fenced`; not at admission, where a failing
-`test` in a webhook's patch would answer the user with an error).
+How it is built and fenced: `tollbar.decide.gates.mutations`.
 """
 
 import json
@@ -11,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tollbar import wellknown
+from tollbar.decide.gates import mutations
+from tollbar.decide.gates.answers import Mutation
+from tollbar.decide.gates.mutations import Action
 from tollbar.decide.rules.rule import Rule
-from tollbar.model import jsonpatch, pods
-from tollbar.model.jsonpatch import Operation, Patch, pointer
-from tollbar.model.objects import Object, annotations_of, labels_of, metadata, spec, uid_of
+from tollbar.model import pods
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object, annotations_of, labels_of, spec
 from tollbar.model.tolerations import identity, validate
 
 Via = Literal["admission", "gate", "late"]
@@ -50,61 +51,32 @@ def additions_for(pod: Object, rules: Iterable[Rule]) -> tuple[Addition, ...]:
     return tuple(additions)
 
 
-def patch(
-    pod: Object, additions: Sequence[Addition], *, via: Via, gate: Literal["keep", "add", "remove"], fenced: bool
-) -> Patch:
+def patch(pod: Object, additions: Sequence[Addition], *, via: Via, gate: Action, fenced: bool) -> Patch:
     """The operations that add these tolerations with their record, and set or remove our gate.  Empty if none."""
-    operations = [
-        *(_gate_operations(pod, fenced) if gate == "remove" else ()),
-        *(_add_gate_operations(pod) if gate == "add" else ()),
-        *_toleration_operations(pod, additions, fenced),
-        *_provenance_operations(pod, additions, via, fenced),
-    ]
-    if operations and fenced:
-        operations.insert(0, jsonpatch.test("/metadata/uid", uid_of(pod)))
-    return tuple(operations)
+    return mutations.patch(pod, mutation(pod, additions, via, gate), gate=wellknown.GATE, action=gate, fenced=fenced)
 
 
-def _gate_operations(pod: Object, fenced: bool) -> Iterable[Operation]:
-    place = pods.gate_names(pod).index(wellknown.GATE)
-    if fenced:
-        yield jsonpatch.test(pointer("spec", "schedulingGates", place, "name"), wellknown.GATE)
-    yield jsonpatch.remove(pointer("spec", "schedulingGates", place))
-    yield from _set(pod, "labels", wellknown.LABEL_GATE, wellknown.GATE_RELEASED, fenced)
+def mutation(pod: Object, additions: Sequence[Addition], via: Via, gate: Action) -> Mutation:
+    """What these additions change in the Pod: the tolerations, their record if there is room, and the gate's label."""
+    return Mutation(
+        tolerations=tuple(toleration for addition in additions for toleration in addition.tolerations),
+        labels=_label(pod, gate),
+        annotations=_provenance(pod, additions, via) if additions else {},
+    )
 
 
-def _add_gate_operations(pod: Object) -> Iterable[Operation]:
-    gate = {"name": wellknown.GATE}
-    if wellknown.GATE not in pods.gate_names(pod):
-        yield (
-            jsonpatch.add("/spec/schedulingGates/-", gate)
-            if pods.gate_names(pod)
-            else jsonpatch.add("/spec/schedulingGates", [gate])
-        )
-    if labels_of(pod).get(wellknown.LABEL_GATE) != wellknown.GATE_HELD:
-        yield from _set(pod, "labels", wellknown.LABEL_GATE, wellknown.GATE_HELD, fenced=False)
+def _label(pod: Object, gate: Action) -> dict[str, str]:
+    if gate == "remove":
+        return {wellknown.LABEL_GATE: wellknown.GATE_RELEASED}
+    is_set = gate == "keep" or labels_of(pod).get(wellknown.LABEL_GATE) == wellknown.GATE_HELD
+    return {} if is_set else {wellknown.LABEL_GATE: wellknown.GATE_HELD}
 
 
-def _toleration_operations(pod: Object, additions: Sequence[Addition], fenced: bool) -> Iterable[Operation]:
-    lacking = [toleration for addition in additions for toleration in addition.tolerations]
-    if not lacking:
-        return
-    if fenced:  # against one that was added meanwhile, by an earlier patch of ours whose answer was lost for example
-        yield jsonpatch.test("/spec/tolerations", spec(pod).get("tolerations"))
-    if pods.tolerations(pod):
-        yield from (jsonpatch.add("/spec/tolerations/-", toleration) for toleration in lacking)
-    else:
-        yield jsonpatch.add("/spec/tolerations", lacking)
-
-
-def _provenance_operations(pod: Object, additions: Sequence[Addition], via: Via, fenced: bool) -> Iterable[Operation]:
-    if not additions:
-        return
+def _provenance(pod: Object, additions: Sequence[Addition], via: Via) -> dict[str, str]:
     text = record([*provenance_of(pod), *(entry(addition, via) for addition in additions)])
     others = {k: v for k, v in annotations_of(pod).items() if k != wellknown.ANNOTATION_PROVENANCE}
     size = sum(len(f"{name}{value}".encode()) for name, value in others.items()) + len(wellknown.ANNOTATION_PROVENANCE)
-    if size + len(text) <= _TOTAL_ANNOTATION_BYTES:
-        yield from _set(pod, "annotations", wellknown.ANNOTATION_PROVENANCE, text, fenced)
+    return {wellknown.ANNOTATION_PROVENANCE: text} if size + len(text) <= _TOTAL_ANNOTATION_BYTES else {}
 
 
 def entry(addition: Addition, via: Via) -> dict[str, Any]:
@@ -147,15 +119,3 @@ def without_recorded(pod: Object, added: Iterable[Object]) -> Object:
     if not kept:
         del body["tolerations"]  # as a Pod has it that never had any
     return {**pod, "spec": body}
-
-
-def _set(
-    pod: Object, member: Literal["labels", "annotations"], name: str, value: str, fenced: bool
-) -> Iterable[Operation]:
-    """Set one label or annotation.  Adding the whole map would overwrite one that appeared meanwhile: tested for."""
-    if metadata(pod).get(member):
-        yield jsonpatch.add(pointer("metadata", member, name), value)
-        return
-    if fenced:
-        yield jsonpatch.test(pointer("metadata", member), metadata(pod).get(member))
-    yield jsonpatch.add(pointer("metadata", member), {name: value})

@@ -11,8 +11,10 @@ from builders import CREATED, Pod, claim, device_class, namespace, pod, template
 from fakes import FakeEngine, expression, failing, has_label, in_words, no_selector, rule, wants_class
 
 from tollbar import wellknown
+from tollbar.decide.gates import release
+from tollbar.decide.gates.release import Refusal
 from tollbar.decide.pods import gates, package
-from tollbar.decide.pods.gates import GateFacts, GatePlan, Refusal
+from tollbar.decide.pods.gates import GateFacts, GatePlan
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
@@ -635,4 +637,4 @@ def test_a_refused_patch_is_tried_again(given: Given, want: GatePlan) -> None:
 
 
 def test_the_chain_has_a_row_for_every_rule() -> None:
-    assert [each.__name__ for each in gates.CHAIN] == ["_excluded", "_overdue", "_hold", "_decided"]
+    assert [each.__name__ for each in release.CHAIN] == ["_excluded", "_overdue", "_hold", "_decided"]

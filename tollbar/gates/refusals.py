@@ -1,10 +1,10 @@
 """Releases of Pods that other admission has refused, which the next decision about the Pod takes into account.
 
-At most one entry of some hundred characters for each held Pod; it is dropped with the Pod or with Tollbar's gate.  Lost
+At most one entry of some hundred characters for each held Pod; it is dropped with the Pod or with the gate.  Lost
 on restart, which costs one more refused patch for each such Pod.
 """
 
-from tollbar.decide.pods.gates import Refusal
+from tollbar.decide.gates.release import Refusal
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.runtime.source import Delta
@@ -12,9 +12,10 @@ from tollbar.runtime.store import Store
 
 
 class Refusals:
-    def __init__(self, held: Store) -> None:
+    def __init__(self, held: Store, gate: str) -> None:
         """`held` is the store of pending Pods."""
         self._pods = held
+        self._gate = gate
         self._of: dict[Key, tuple[str, Refusal]] = {}
         held.subscribe(self._on_delta)
 
@@ -32,5 +33,5 @@ class Refusals:
 
     def _on_delta(self, delta: Delta) -> None:
         about = delta.new or delta.old
-        if self._of and about is not None and (delta.new is None or not pods.is_gated(delta.new)):
+        if self._of and about is not None and (delta.new is None or self._gate not in pods.gate_names(delta.new)):
             self._of.pop(key_of(about), None)

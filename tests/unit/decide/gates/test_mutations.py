@@ -1,0 +1,171 @@
+"""What a release may change in a Pod: what the API server would refuse, and the patch."""
+
+import patching
+import pytest
+from builders import Pod, pod, toleration
+
+from tollbar.decide.gates import mutations
+from tollbar.decide.gates.answers import Mutation
+from tollbar.devplane.embedded.validation import podupdates
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object
+from tollbar.model.pods import gate_names
+
+GATE = "tollbar.dev/zone"
+HELD = pod().gated(GATE)
+GPU = toleration("example.com/gpu")
+IN_A: Object = {"key": "zone", "operator": "In", "values": ["a"]}
+SSD: Object = {"key": "disk", "operator": "Exists"}
+RATHER: Object = {"weight": 10, "preference": {"matchExpressions": [SSD]}}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+SELECTING = HELD.but("spec.nodeSelector", {"disk": "ssd"})
+
+
+def affinity(*terms: Object, preferred: tuple[Object, ...] = ()) -> Object:
+    node = {**({REQUIRED: {"nodeSelectorTerms": list(terms)}} if terms else {})}
+    return {"nodeAffinity": {**node, **({PREFERRED: list(preferred)} if preferred else {})}}
+
+
+def needing(*terms: Object) -> Pod:
+    return HELD.but("spec.affinity", affinity(*terms))
+
+
+MISTAKES: dict[str, tuple[Pod, Mutation, list[str]]] = {
+    "nothing": (HELD, Mutation(), []),
+    "all that is allowed": (
+        HELD,
+        Mutation((GPU,), {"disk": "ssd"}, (IN_A,), (RATHER,), {"a": "b"}, {"example.com/why": "any text\n"}),
+        [],
+    ),
+    "a value that the Pod has": (SELECTING, Mutation(node_selector={"disk": "ssd"}), []),
+    "another value than the Pod has": (
+        SELECTING,
+        Mutation(node_selector={"disk": "hdd"}),
+        [
+            (
+                'nodeSelector[disk]: Invalid value: "hdd": only additions to spec.nodeSelector are allowed (no'
+                " mutations or deletions)"
+            )
+        ],
+    ),
+    "a toleration of everything, for a key": (
+        HELD,
+        Mutation(tolerations=({"operator": "Equal"},)),
+        [
+            (
+                'tolerations[0].operator: Invalid value: "Equal": operator must be Exists when `key` is empty, which'
+                ' means "match all values and all keys"'
+            )
+        ],
+    ),
+    "an operator that there is not": (
+        HELD,
+        Mutation(required=({"key": "zone", "operator": "Near", "values": ["a"]},)),
+        ['required[0].operator: Invalid value: "Near": not a valid selector operator'],
+    ),
+    "In nothing": (
+        HELD,
+        Mutation(required=({"key": "zone", "operator": "In"},)),
+        ["required[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"],
+    ),
+    "Exists with a value": (
+        HELD,
+        Mutation(required=({**SSD, "values": ["x"]},)),
+        ["required[0].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"],
+    ),
+    "more than two values": (
+        HELD,
+        Mutation(required=({"key": "cpus", "operator": "Gt", "values": ["1", "2"]},)),
+        ["required[0].values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"],
+    ),
+    "a weight of nothing": (
+        HELD,
+        Mutation(preferred=({**RATHER, "weight": 0},)),
+        ["preferred[0].weight: Invalid value: 0: must be in the range 1-100"],
+    ),
+    "a Pod without any gate takes tolerations only": (
+        pod(),
+        Mutation((GPU,), {"disk": "ssd"}, (IN_A,), (RATHER,)),
+        [
+            f"{field}: Forbidden: may only be changed while the Pod has a scheduling gate"
+            for field in ("nodeSelector", "required", "preferred")
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "mutation", "want"), MISTAKES.values(), ids=MISTAKES)
+def test_errors(given: Pod, mutation: Mutation, want: list[str]) -> None:
+    assert [*map(str, mutations.errors(given, mutation, gated=bool(gate_names(given))))] == want
+
+
+NARROWED: dict[str, tuple[Pod, Mutation, Object]] = {
+    "no affinity": (HELD, Mutation(required=(IN_A,)), affinity({"matchExpressions": [IN_A]})),
+    "every term": (
+        needing({"matchExpressions": [SSD]}, {"matchFields": [SSD]}),
+        Mutation(required=(IN_A,)),
+        affinity({"matchExpressions": [SSD, IN_A]}, {"matchFields": [SSD], "matchExpressions": [IN_A]}),
+    ),
+    "a term that selects nothing goes on to select nothing": (
+        needing({}, {"matchExpressions": [SSD]}),
+        Mutation(required=(IN_A,)),
+        affinity({}, {"matchExpressions": [SSD, IN_A]}),
+    ),
+    "what a term has is not added again": (
+        needing({"matchExpressions": [IN_A]}),
+        Mutation(required=(IN_A, SSD)),
+        affinity({"matchExpressions": [IN_A, SSD]}),
+    ),
+    "preferences beside the Pod's own": (
+        HELD.but("spec.affinity", affinity(preferred=(RATHER,))),
+        Mutation(preferred=(RATHER, {**RATHER, "weight": 1})),
+        affinity(preferred=(RATHER, {**RATHER, "weight": 1})),
+    ),
+    "affinity to Pods stays": (
+        HELD.but("spec.affinity", {"podAffinity": {"x": []}}),
+        Mutation(required=(IN_A,)),
+        {"podAffinity": {"x": []}, **affinity({"matchExpressions": [IN_A]})},
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "mutation", "want"), NARROWED.values(), ids=NARROWED)
+def test_affinity(given: Pod, mutation: Mutation, want: Object) -> None:
+    patch = mutations.patch(given, mutation, gate=GATE, action="remove", fenced=True)
+    after = patching.apply(given, patch)
+    assert after["spec"]["affinity"] == want
+    assert podupdates.validate(after, given) == [], "an API server takes it"
+
+
+TEST_UID = {"op": "test", "path": "/metadata/uid", "value": "uid-of-web"}
+LIFT: Patch = (
+    TEST_UID,
+    {"op": "test", "path": "/spec/schedulingGates/0/name", "value": GATE},
+    {"op": "remove", "path": "/spec/schedulingGates/0"},
+)
+PATCHES: dict[str, tuple[Pod, Mutation, Patch]] = {
+    "the gate alone": (HELD, Mutation(), LIFT),
+    "a first node selector": (
+        HELD,
+        Mutation(node_selector={"disk": "ssd", "zone": "a"}),
+        (
+            *LIFT,
+            {"op": "test", "path": "/spec/nodeSelector", "value": None},
+            {"op": "add", "path": "/spec/nodeSelector", "value": {"disk": "ssd", "zone": "a"}},
+        ),
+    ),
+    "one more": (
+        SELECTING,
+        Mutation(node_selector={"a/b": "c"}),
+        (*LIFT, {"op": "add", "path": "/spec/nodeSelector/a~1b", "value": "c"}),
+    ),
+    "a toleration that the Pod has": (HELD.tolerating(GPU), Mutation((GPU,)), LIFT),
+    "a requirement that the Pod has": (needing({"matchExpressions": [IN_A]}), Mutation(required=(IN_A,)), LIFT),
+}
+
+
+@pytest.mark.parametrize(("given", "mutation", "want"), PATCHES.values(), ids=PATCHES)
+def test_patch(given: Pod, mutation: Mutation, want: Patch) -> None:
+    lacking = mutations.lacking(given, mutation)
+    assert mutations.patch(given, lacking, gate=GATE, action="remove", fenced=True) == want

@@ -1,0 +1,279 @@
+"""What becomes of a Pod that a gate class holds: every answer, bad ones among them, and what wakes it."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import patching
+import pytest
+from builders import CREATED, Pod, namespace, pod, scheduling_gate
+from managing import Managed, drained
+from unit.gates.zones import ZONE, Reporting, Zone, config_map, saying
+
+from tollbar.gates import Facts, Gate, Hold, Mutation, NotMine, Release, controller
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object, key_of
+from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import error_from_status
+from tollbar.runtime.store import Store
+from tollbar.views import kinds
+
+NAME = Zone.name
+HELD = pod().gated(NAME).labelled(batch="yes").but("metadata.resourceVersion", "6")
+KEY = key_of(HELD)
+ML, MAP = namespace(), config_map()
+
+
+class Clock(SystemClock):
+    age = 1.0
+
+    def now(self) -> float:
+        return CREATED + self.age
+
+
+class Api:
+    """Applies the patch, or refuses it with these Statuses one after the other."""
+
+    pods: Store
+
+    def __init__(self, refusals: tuple[Object, ...]) -> None:
+        self.refusals = list(refusals)
+        self.patches: list[Patch] = []
+
+    async def patch(self, _resource: Any, _name: str, patch: Patch, **_: Any) -> Object:
+        self.patches.append(patch)
+        if self.refusals:
+            raise error_from_status(self.refusals.pop(0))
+        return Pod(patching.apply(self.pods.get(KEY) or {}, patch)).but("metadata.resourceVersion", "7")
+
+
+class World(Managed):
+    def __init__(self, objects: tuple[Object, ...], gate: Gate, age: float = 1.0, refusals: tuple[Object, ...] = ()):
+        self.api, self.time = Api(refusals), Clock()
+        self.time.age = age
+        super().__init__(self.api, clock=self.time)
+        self.controller = controller.setup(self, self.gatherer(), gate)
+        self.api.pods = self.caches.store(kinds.PENDING_PODS)
+        self.fill(objects)
+
+    async def outcome(self) -> tuple[Outcome, list[str]]:
+        self.told.said.clear()
+        return await self.controller.reconcile(KEY), list(self.told.said)
+
+    def counted(self, metric: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(metric, {"gate": NAME, **labels})
+
+
+def said(text: str) -> str:
+    reason, _, note = text.partition(": ")
+    return f"Pod web: {reason}: {NAME}: {note}"
+
+
+RELEASED = said("GateReleased: released with the zone of its team")
+AS_IT_IS = said("GateReleased: released")
+WAITS = "ConfigMap ml/zone"
+DENIED = {"code": 403, "reason": "Forbidden", "message": "no"}
+
+
+@dataclass
+class Given:
+    cluster: tuple[Object, ...] = (HELD, ML)
+    gate: Gate = Zone()  # noqa: RUF009
+    age: float = 1.0
+    refusals: tuple[Object, ...] = ()
+
+    def world(self) -> World:
+        return World(self.cluster, self.gate, self.age, self.refusals)
+
+
+def raising(facts: Facts) -> Any:
+    return facts.pod["nope"]
+
+
+CLASS = "gate class unit.gates.zones.Saying"
+RAISED = f"{CLASS} raised KeyError: 'nope'"
+FORBIDDEN = f"{CLASS} asks for a change that the API server refuses: "
+REPORT = scheduling_gate("zone", NAME).expiring("60s", "Report")
+
+CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
+    "it is released with its change": (Given((HELD, ML, MAP)), DONE, [RELEASED], 1),
+    "it waits, and says so after two seconds": (
+        Given(age=2.0),
+        RetryAfter(58.0),
+        [said(f"SchedulingHeld: waiting for {WAITS}")],
+        0,
+    ),
+    "it waits for its namespace": (Given((HELD,)), RetryAfter(1.0), [], 0),
+    "at maxHold it is released without": (
+        Given(age=60.0),
+        DONE,
+        [said(f"GateOverdue: released after 60s, while Tollbar still waits for {WAITS}"), AS_IT_IS],
+        1,
+    ),
+    "at maxHold it is only reported where the SchedulingGate says so": (
+        Given((HELD, ML, REPORT), age=60.0),
+        DONE,
+        [said(f"GateOverdue: held for more than 60s, waiting for {WAITS}")],
+        0,
+    ),
+    "a Pod that is not its business is released as it is": (
+        Given((HELD.but("metadata.labels", None), ML)),
+        DONE,
+        [AS_IT_IS],
+        1,
+    ),
+    "a Pod that opts out is released as it is": (
+        Given((HELD.labelled({"tollbar.dev/skip": "true"}), ML)),
+        DONE,
+        [AS_IT_IS],
+        1,
+    ),
+    "a Pod without the gate is left alone": (Given((HELD.but("spec.schedulingGates", None), ML, MAP)), DONE, [], 0),
+    "gates of others stay": (
+        Given((pod().gated("a.dev/x", NAME).labelled(batch="yes"), ML, MAP)),
+        DONE,
+        [f"{RELEASED}; still waiting for a.dev/x"],
+        1,
+    ),
+    "a class that raises holds the Pod, and is named": (
+        Given(gate=saying(raising)),
+        RetryAfter(1.0),
+        [said(f"GateFailed: {RAISED}")],
+        0,
+    ),
+    "a class that raises lets the Pod go at maxHold": (
+        Given(gate=saying(raising), age=60.0),
+        DONE,
+        [
+            said(f"GateOverdue: released after 60s, while Tollbar still waits for {RAISED}; this needs its author"),
+            AS_IT_IS,
+            said(f"GateFailed: {RAISED}"),
+        ],
+        1,
+    ),
+    "a class that raises in what it reads is named, too": (
+        Given(gate=saying(raising, reads=[type(Zone.reads[0])(Zone.reads[0].cached, lambda pod: pod["nope"])])),
+        RetryAfter(1.0),
+        [said(f"GateFailed: {RAISED}")],
+        0,
+    ),
+    "a class that answers nothing": (
+        Given(gate=saying(lambda _: None)),
+        RetryAfter(1.0),
+        [said(f"GateFailed: {CLASS} answered NoneType, which is neither Hold, Release nor NotMine")],
+        0,
+    ),
+    "a class that changes a node selector of the Pod's": (
+        Given((HELD.but("spec.nodeSelector", {ZONE: "b"}), ML, MAP), saying(Zone().decide)),
+        RetryAfter(1.0),
+        [
+            said(
+                f'GateFailed: {FORBIDDEN}nodeSelector[{ZONE}]: Invalid value: "a": only additions to'
+                " spec.nodeSelector are allowed (no mutations or deletions)"
+            )
+        ],
+        0,
+    ),
+    "a class that asks for what is no change": (
+        Given(gate=saying(lambda _: Release(Mutation(tolerations=("x",))))),  # type: ignore[arg-type]
+        RetryAfter(1.0),
+        [said(f'GateFailed: {FORBIDDEN}tolerations[0]: Invalid value: "x": must be an object')],
+        0,
+    ),
+    "other admission refuses the change: it is tried again": (
+        Given((HELD, ML, MAP), refusals=(DENIED,)),
+        Failed("ReleaseRefused", at_most=59.0),
+        [said("ReleaseRefused: the API server refused the patch: no")],
+        1,
+    ),
+    "the Pod has moved": (Given((HELD, ML, MAP), refusals=({"code": 422},)), Requeue("StaleView"), [], 1),
+    "the Pod is gone": (Given((HELD, ML, MAP), refusals=({"code": 404},)), DONE, [], 1),
+}
+
+
+@pytest.mark.parametrize(("given", "outcome", "events", "patches"), CASES.values(), ids=CASES)
+async def test_outcome(given: Given, outcome: Outcome, events: list[str], patches: int) -> None:
+    world = given.world()
+    assert (await world.outcome(), len(world.api.patches)) == ((outcome, events), patches)
+
+
+async def test_one_patch_takes_the_gate_off_and_makes_the_change() -> None:
+    world = Given((HELD, ML, MAP)).world()
+    await world.outcome()
+    released = patching.apply(HELD, world.api.patches[0])
+    assert (released["spec"].get("schedulingGates"), released["spec"]["nodeSelector"]) == ([], {ZONE: "a"})
+    assert world.counted("tollbar_gate_releases_total") == 1
+
+
+async def test_what_other_admission_refuses_is_left_out_at_max_hold() -> None:
+    world = Given((HELD, ML, MAP), refusals=(DENIED,)).world()
+    await world.outcome()
+    world.time.age = 60.0
+    outcome, events = await world.outcome()
+    assert (outcome, events) == (
+        DONE,
+        [
+            said("GateOverdue: released after 60s, without the zone of its team, which the API server refused: no"),
+            AS_IT_IS,
+        ],
+    )
+
+
+async def test_a_failure_is_counted_and_logged_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    world = Given(gate=saying(raising)).world()
+    with caplog.at_level(logging.ERROR, "tollbar.gates"):
+        await world.outcome()
+    (record,) = caplog.records
+    told = {name: getattr(record, name) for name in ("gate", "class", "object", "error")}
+    assert told == {"gate": NAME, "class": "unit.gates.zones.Saying", "object": str(KEY), "error": RAISED}
+    assert world.counted("tollbar_gate_errors_total", reason="Raised") == 1
+
+
+async def test_a_class_that_fails_takes_nothing_from_another_one() -> None:
+    world = World((), saying(raising))
+    other = controller.setup(world, world.gatherer(), Reporting())
+    world.fill((pod().gated(NAME, Reporting.name).labelled(batch="yes"), ML, MAP))
+    outcomes = [await each.reconcile(KEY) for each in (world.controller, other)]
+    assert (outcomes, world.told.reasons) == (
+        [RetryAfter(1.0), DONE],
+        ["Pod web: GateFailed", "Pod web: GateReleased"],
+    )
+
+
+OTHER = pod("api").gated(NAME)
+AWAY = pod("far", "other").gated(NAME)
+FREE = pod("free")
+WAKING: dict[str, tuple[Callable[[World], None], list[str]]] = {
+    "what it reads appears": (lambda it: put(it, MAP), ["api", "web"]),
+    "what it reads changes": (lambda it: put(it, MAP, config_map("b")), ["api", "web"]),
+    "what another namespace reads appears": (lambda it: put(it, config_map(namespace="other")), ["far"]),
+    "an object that nobody reads": (lambda it: put(it, MAP | {"metadata": {**MAP["metadata"], "name": "x"}}), []),
+    "the SchedulingGate": (lambda it: put(it, REPORT), ["api", "far", "web"]),
+    "another gate's SchedulingGate": (lambda it: put(it, scheduling_gate()), []),
+    "the namespace's labels": (lambda it: put(it, ML.labelled(a="b")), ["api", "web"]),
+    "the Pod's labels": (lambda it: put(it, HELD.labelled(a="b")), ["web"]),
+    "a condition of the Pod": (lambda it: put(it, HELD.but("status.conditions", [{"type": "x"}])), []),
+    "the loss of its gate": (lambda it: put(it, HELD.but("spec.schedulingGates", None)), []),
+}
+
+
+def put(world: World, *objects: Object) -> None:
+    for index, obj in enumerate(objects):
+        meta = {**obj["metadata"], "resourceVersion": str(10 + index)}
+        world.fill([{**obj, "metadata": meta}])
+
+
+@pytest.mark.parametrize(("change", "woken"), WAKING.values(), ids=WAKING)
+async def test_it_is_woken_by(change: Callable[[World], None], woken: list[str]) -> None:
+    world = Given((HELD, OTHER, AWAY, FREE, ML, namespace("other"))).world()
+    world.controller.connect()
+    assert sorted(key.name for key in await drained(world.controller.queue)) == ["api", "far", "web"]
+    change(world)
+    assert sorted(key.name for key in await drained(world.controller.queue)) == woken
+
+
+def test_an_answer_without_a_change_is_false() -> None:
+    assert not Mutation()
+    assert (Hold("A", "b").otherwise, NotMine()) == (Release(), NotMine())

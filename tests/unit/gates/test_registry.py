@@ -1,0 +1,106 @@
+"""Which gate classes may be enabled, and what is said of one that cannot be used."""
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+from unit.gates.zones import MAPS, Reporting, Zone
+
+from tollbar.gates import Reads, registry
+from tollbar.gates.sight import declaration
+from tollbar.runtime.config import ConfigError
+
+
+class Nameless(Zone):
+    name = "zone"
+
+
+class Lasting(Zone):
+    max_hold = "soon"
+
+
+class Endless(Zone):
+    max_hold = None
+
+
+class Foreign(Zone):
+    name = "example.com/zone"
+
+
+class Unindexed(Zone):
+    reads = (Reads(MAPS, lambda _: ["a"], by="owner"),)
+
+
+class Unread(Zone):
+    reads = (MAPS,)  # type: ignore[assignment]
+
+
+class Again(Zone):
+    pass
+
+
+class Breaking(Zone):
+    def __init__(self) -> None:
+        raise OSError("no disk")
+
+
+INSTALLED = [Reporting, Zone, Nameless, Lasting, Endless, Foreign, Unindexed, Unread, Again, Breaking, dict]
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        EntryPoint(each.__name__.lower(), f"{each.__module__}:{each.__name__}", registry.GROUP) for each in INSTALLED
+    ]
+    found.append(EntryPoint("absent", "no_such_module:Gate", registry.GROUP))
+
+    def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
+        return [each for each in found if group == registry.GROUP and name in (None, each.name)]
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+
+
+MISTAKES: dict[str, tuple[list[str], str]] = {
+    "it is not installed": (["zones"], "there is no gate zones; installed are: absent, again"),
+    "its module is missing": (
+        ["absent"],
+        "cannot load gate absent: ModuleNotFoundError: No module",
+    ),
+    "it cannot be made": (["breaking"], "cannot load gate breaking: OSError: no disk"),
+    "it is no gate": (["dict"], "gate dict: dict is no tollbar.gates.Gate"),
+    "its gate has no domain": (["nameless"], "gate nameless: name must be the gate's qualified name"),
+    "its maxHold is no duration": (["lasting"], "gate lasting: max_hold: must be a duration such as 60s or 1m30s"),
+    "Release without maxHold": (["endless"], "gate endless: on_expiry Release needs a max_hold"),
+    "Release outside tollbar.dev": (["foreign"], "gate foreign: on_expiry Release is for gates of tollbar.dev"),
+    "an index that is not there": (["unindexed"], "gate unindexed: reads: zones has no index owner"),
+    "no Reads": (["unread"], "gate unread: reads must hold Reads, not Cached"),
+    "two of one gate": (["zone", "again"], "two gate classes have the gate tollbar.dev/zone"),
+}
+
+
+@pytest.mark.parametrize(("wanted", "text"), MISTAKES.values(), ids=MISTAKES)
+def test_a_class_that_cannot_be_used(wanted: list[str], text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        registry.load(None, {"gates": ",".join(wanted)})
+    assert str(error.value).startswith("gates: ")
+    assert text in str(error.value)
+
+
+def test_those_that_are_enabled_are_made() -> None:
+    wanted = registry.load(None, {"gates": "zone, reporting"}).gates
+    assert [type(each) for each in registry.enabled(wanted)] == [Zone, Reporting]
+
+
+DECLARED: dict[str, tuple[Any, Any]] = {
+    "released at maxHold": (Zone(), {"onExpiry": "Release", "maxHold": "60s"}),
+    "without a limit": (type("Free", (Reporting,), {"max_hold": None})(), {"onExpiry": "Report"}),
+}
+
+
+@pytest.mark.parametrize(("gate", "policy"), DECLARED.values(), ids=DECLARED)
+def test_the_scheduling_gate_of_a_class(gate: Any, policy: Any) -> None:
+    found = declaration(gate, ("me",))
+    assert (found["metadata"]["name"], found["spec"]) == (
+        gate.name.replace("/", "."),
+        {"gateName": gate.name, "owners": ["me"], **policy},
+    )

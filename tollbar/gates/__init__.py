@@ -1,0 +1,11 @@
+"""The kit for gate controllers: what a scheduling gate of one's own is written with (KEP-3521).
+
+A gate is a class (`Gate`) that says of a Pod `Hold`, `Release` or `NotMine`.  The rest comes from here: the webhook
+that adds the gate or decides at once, the loop that releases in one patch, Events, metrics, the SchedulingGate.
+docs/contributing/write-a-gate-controller.md goes from an empty folder to a gate that works.
+"""
+
+from tollbar.decide.gates.answers import Answer, Hold, Mutation, NotMine, Release
+from tollbar.gates.gate import Facts, Gate, Reads
+
+__all__ = ["Answer", "Facts", "Gate", "Hold", "Mutation", "NotMine", "Reads", "Release"]

@@ -1,0 +1,164 @@
+"""The controller of one gate class: releases the Pods that carry the gate, each when the class says so.
+
+Hazards: down, Pods with the gate wait; doubled, the second patch fails its `test`; behind, Pods start late.
+"""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from tollbar.decide.gates import release
+from tollbar.decide.gates.answers import Answer
+from tollbar.decide.gates.release import Case, Plan, Refusal
+from tollbar.decide.pods import events
+from tollbar.gates.gate import Gate, Reads
+from tollbar.gates.loop import Loop
+from tollbar.gates.sight import Asked, Failure, Sight, class_name
+from tollbar.model import pods
+from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, spec
+from tollbar.runtime.builder import Builder
+from tollbar.runtime.controller import Controller
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.source import Delta, itself, spec_changed
+from tollbar.runtime.store import Store
+from tollbar.views import kinds
+from tollbar.views.gatherer import Gatherer
+
+_log: Final = logging.getLogger(__name__)
+
+
+def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
+    """A Pod with the gate is reconciled when it changes, and when an object changes that the class reads for it."""
+    indexes = {_index(gate, place): _indexer(gate, each) for place, each in enumerate(gate.reads)}
+    held = manager.caches.store(replace(kinds.PENDING_PODS, indexers={**kinds.PENDING_PODS.indexers, **indexes}))
+    sight = Sight(gate, manager.caches.store, gatherer)
+    loop = GateLoop(manager, held, sight)
+
+    def carries(delta: Delta) -> bool:
+        return delta.new is not None and gate.name in pods.gate_names(delta.new) and _changed(delta)
+
+    def in_namespace(delta: Delta) -> Iterable[Key]:
+        for namespace in delta.objects:
+            for key in held.keys_by_index("namespace", key_of(namespace).name):
+                if key in held.keys_by_index("gate", gate.name):
+                    yield key
+
+    def declared(delta: Delta) -> Iterable[Key]:
+        if any(spec(each).get("gateName") == gate.name for each in delta.objects):
+            yield from held.keys_by_index("gate", gate.name)
+
+    builder = Builder[Key](manager, f"gate {gate.name}").watches(held, itself, predicate=carries, initial=True)
+    builder.watches(gatherer.lookup.namespaces, in_namespace, predicate=_namespace_changed)
+    builder.watches(gatherer.gates, declared, predicate=spec_changed)
+    for place, (each, store) in enumerate(sight.reads()):
+        builder.watches(store, _reading(held, _index(gate, place), each))
+    return builder.complete(loop.reconcile, workers=manager.configuration.workers)
+
+
+class GateCase(Case[Plan]):
+    """What the class says of one Pod."""
+
+    def __init__(self, sight: Sight, pod: Object, refusal: Refusal | None, now: float) -> None:
+        self.gate = sight.gate.name
+        managed = sight.gatherer.is_managed(key_of(pod).namespace)
+        super().__init__(pod, sight.policy, now, managed=managed, refusal=refusal)
+        self.known = sight.gatherer.lookup.namespace(key_of(pod).namespace) is not None
+        self._sight = sight
+
+    @cached_property
+    def asked(self) -> Asked:
+        return self._sight.ask(self.pod)
+
+    @property
+    def answer(self) -> Answer:
+        return self.asked.answer
+
+    @property
+    def failure(self) -> Failure | None:
+        """Of the class, if it was asked: nobody asks about a Pod that Tollbar leaves alone."""
+        return self.asked.failure if "asked" in vars(self) else None
+
+    def decide(self) -> Plan:
+        plan = release.plan(self)
+        failure = self.failure
+        also = (events.gate_failed(failure.why),) if failure is not None else ()
+        return self._named(replace(plan, events=(*plan.events, *also)))
+
+    def refused(self, plan: Plan, why: str) -> Plan:
+        changes = plan.release.changes if plan.release is not None else ()
+        return self._named(release.after_refusal(self, changes, why))
+
+    def _named(self, plan: Plan) -> Plan:
+        """With Events that name the gate: a Pod may have several."""
+        return replace(plan, events=tuple(replace(each, note=f"{self.gate}: {each.note}") for each in plan.events))
+
+
+class GateLoop(Loop[GateCase, Plan]):
+    def __init__(self, manager: Manager, held: Store, sight: Sight) -> None:
+        super().__init__(manager, sight.gate.name, held)
+        self._sight = sight
+        self._gate = sight.gate.name
+        self._errors = manager.metrics.counter("tollbar_gate_errors_total")
+        self._releases = manager.metrics.counter("tollbar_gate_releases_total").labels(self._gate)
+
+    def case(self, pod: Object, refusal: Refusal | None, now: float) -> GateCase:
+        return GateCase(self._sight, pod, refusal, now)
+
+    def done(self, key: Key, case: GateCase, plan: Plan) -> None:
+        if (failure := case.failure) is not None:
+            self._errors.labels(self._gate, failure.reason).inc()
+            gate = {"gate": self._gate, "class": class_name(self._sight.gate), "object": str(key)}
+            _log.error("a gate class failed", extra={**gate, "error": failure.why})
+        if plan.released:
+            self._releases.inc()
+            because = [*map(str, plan.because)]
+            _log.info("Released", extra={"gate": self._gate, "object": str(key), "because": because})
+
+
+def _index(gate: Gate, place: int) -> str:
+    return f"{gate.name} {place}"
+
+
+def _indexer(gate: Gate, reads: Reads) -> Callable[[Object], Iterable[Hashable]]:
+    """What the Pod reads of one kind, while it has the gate; nothing of a Pod for which the class raises."""
+
+    def index(pod: Object) -> Iterable[Hashable]:
+        if gate.name not in pods.gate_names(pod):
+            return ()
+        try:
+            return set(reads.of_pod(pod))
+        except Exception:  # whatever code of others raises: the reconcile reports it
+            return ()
+
+    return index
+
+
+def _reading(held: Store, index: str, reads: Reads) -> Callable[[Delta], Iterable[Key]]:
+    def pods_that_read(delta: Delta) -> Iterable[Key]:
+        for obj in delta.objects:
+            values = reads.cached.indexers[reads.by](obj) if reads.by else (key_of(obj),)
+            for value in values:
+                yield from held.keys_by_index(index, value)
+
+    return pods_that_read
+
+
+def _changed(delta: Delta) -> bool:
+    """Whether the Pod changed in anything but its resourceVersion and its status's conditions."""
+    if delta.old is None or delta.new is None:
+        return True
+    return _decided_by(delta.old) != _decided_by(delta.new)
+
+
+def _decided_by(pod: Object) -> object:
+    meta = {name: value for name, value in pod["metadata"].items() if name != "resourceVersion"}
+    status = {name: value for name, value in (pod.get("status") or {}).items() if name != "conditions"}
+    return meta, spec(pod), status
+
+
+def _namespace_changed(delta: Delta) -> bool:
+    if delta.old is None or delta.new is None:
+        return True
+    return any(of(delta.old) != of(delta.new) for of in (labels_of, annotations_of))

@@ -1,0 +1,82 @@
+"""What a gate controller is: one class that says of a Pod whether to hold it, and what it reads for that.
+
+    class Zone(Gate):
+        name = "example.com/zone"
+        reads = (Reads(CONFIG_MAPS, lambda pod: [Key(key_of(pod).namespace, "zone")]),)
+
+        def decide(self, facts: Facts) -> Answer:
+            ...
+
+What a gate declares to read of a Pod's sake is all that it is given, and all that wakes the Pod: a decision cannot miss
+a change of what it was made by.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from tollbar.api import durations
+from tollbar.decide.gates.answers import Answer
+from tollbar.model.objects import Object
+from tollbar.runtime.caches import Cached
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Which objects of one kind the decision about a Pod reads.
+
+    `of_pod` returns for a Pod the keys of these objects, or with `by` the values under which the index of that name of
+    `cached` has them.  It depends on the Pod alone.  An object that is not there is waited for.
+    """
+
+    cached: Cached
+    of_pod: Callable[[Object], Iterable[Hashable]]
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a decision is made by.
+
+    `pod` at its creation has no uid, no status, and with generateName no name; `namespace` is the Namespace object.
+    """
+
+    pod: Object
+    namespace: Object
+    at_admission: bool
+    objects: Mapping[str, Sequence[Object]]
+    """By the name of their `Cached`."""
+
+    def of(self, cached: Cached) -> Sequence[Object]:
+        """The objects that `reads` names for this Pod, those that exist.  KeyError for a kind that is not declared."""
+        return self.objects[cached.name]
+
+
+class Gate(ABC):
+    """One scheduling gate (KEP-3521) and what is decided about it.  Made once in each process, without arguments."""
+
+    name: ClassVar[str]
+    """The gate in `spec.schedulingGates`: a qualified name, such as `example.com/zone`."""
+    reads: ClassVar[Sequence[Reads]] = ()
+    applies_to: ClassVar[str] = "true"
+    """CEL over `object`, the Pod: which Pods the API server asks the webhook about (a matchCondition)."""
+    max_hold: ClassVar[str | None] = None
+    """Of the SchedulingGate that the controllers create: how long a Pod may be held, such as `10m`.  None: no limit."""
+    on_expiry: ClassVar[Literal["Report", "Release"]] = "Report"
+    """Of the same: whether a Pod is released then, as `Hold.otherwise` says, or only reported."""
+    fails_open: ClassVar[bool] = True
+    """Whether Pods are created without the gate while no webhook answers or no controller runs.  With False their
+    creation fails while no webhook answers, and they wait for a controller."""
+
+    @property
+    def max_hold_seconds(self) -> float | None:
+        return None if self.max_hold is None else durations.parse(self.max_hold)
+
+    @abstractmethod
+    def decide(self, facts: Facts) -> Answer:
+        """What is to become of the Pod.  A pure function: it is called at creation and after every change of what it
+        reads.
+
+        Raises nothing; what it raises all the same is reported, and holds the Pod.
+        """

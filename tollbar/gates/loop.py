@@ -1,0 +1,96 @@
+"""The loop of a gate controller: gather, decide, one patch, and what is told of it, whatever gate it is about.
+
+Invariants: no gate of somebody else is removed; Events and metrics are told only of what the API server has accepted,
+or of what other admission has refused.
+
+Hazard: doubled, the second patch fails its `test` and nothing is written twice.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, Generic, TypeVar
+
+from tollbar.decide.gates.release import Case, Plan, Refusal
+from tollbar.gates.refusals import Refusals
+from tollbar.model import resources, timestamps
+from tollbar.model.objects import Key, Object, metadata
+from tollbar.model.plan import DONE, Outcome, Requeue
+from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
+from tollbar.runtime.events import Recorder
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.store import Store
+
+_log: Final = logging.getLogger(__name__)
+
+P = TypeVar("P", bound=Plan)
+C = TypeVar("C", bound=Case[Any])
+
+
+class Loop(ABC, Generic[C, P]):
+    """`pods` are those without a Node."""
+
+    def __init__(self, manager: Manager, gate: str, pods: Store) -> None:
+        self.manager = manager
+        self.pods = pods
+        self.recorder: Recorder = manager.recorder("gates")
+        self._refusals = Refusals(pods, gate)
+
+    @abstractmethod
+    def case(self, pod: Object, refusal: Refusal | None, now: float) -> C:
+        """Gather what the decision about the Pod is made by."""
+
+    def pod(self, key: Key) -> Object | None:
+        return self.pods.get(key)
+
+    def decided(self, key: Key, plan: P) -> None:
+        """Tell of the decision itself, whatever becomes of the patch."""
+
+    def sending(self, _key: Key, _case: C, _plan: P) -> AbstractContextManager[None]:
+        """Around the call with the patch."""
+        return nullcontext()
+
+    def done(self, key: Key, case: C, plan: P) -> None:
+        """Tell of a plan that was carried out, or of what remains of it after a refusal."""
+
+    async def reconcile(self, key: Key) -> Outcome:
+        pod = self.pod(key)
+        if pod is None:
+            return DONE
+        case = self.case(pod, self._refusals.of(pod), self.manager.clock.now())
+        plan: P = case.decide()
+        self.decided(key, plan)
+        return await self._act(key, case, plan) if key in self.pods else DONE
+
+    async def _act(self, key: Key, case: C, plan: P) -> Outcome:
+        if plan.patch:
+            try:
+                await self._patch(key, case, plan)
+            except ApiError as error:
+                if not error.refused:
+                    return _not_patched(error)
+                plan = case.at(self.manager.clock.now()).refused(plan, error.excerpt)
+                if plan.refusal is not None:
+                    self._refusals.remember(case.pod, plan.refusal)
+        for event in plan.events:
+            self.recorder.emit(case.pod, event)
+        self.done(key, case, plan)
+        return plan.outcome
+
+    async def _patch(self, key: Key, case: C, plan: P) -> None:
+        with self.sending(key, case, plan):
+            answer = await self.manager.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace)
+            self.pods.assume(answer)
+
+    def held_for(self, pod: Object) -> float:
+        """Seconds since the Pod's creation."""
+        return max(0.0, self.manager.clock.now() - timestamps.parse(metadata(pod)["creationTimestamp"]))
+
+
+def _not_patched(error: ApiError) -> Outcome:
+    """The outcome when the Pod is gone or the view was stale.  Raises all other errors."""
+    if isinstance(error, NotFound):
+        return DONE
+    if isinstance(error, Conflict | Invalid):
+        return Requeue("StaleView")
+    raise error

@@ -1,0 +1,98 @@
+"""Which gate classes there are: those that packages bring by the entry point group `tollbar.gates`.
+
+The name of an entry point is what the configuration enables the class by (`gates: [zone]`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final
+
+from tollbar import wellknown
+from tollbar.api import durations
+from tollbar.gates.gate import Gate, Reads
+from tollbar.model import names
+from tollbar.runtime import config
+from tollbar.runtime.config import ConfigError, Configuration
+
+GROUP: Final = "tollbar.gates"
+IN_TREE: Final[Mapping[str, type[Gate]]] = {}
+"""Those that ship with Tollbar, beside the toleration gate, which is always there."""
+
+
+def load(path: Path | str | None, overrides: Mapping[str, object]) -> Configuration:
+    """As `config.load`; also raises ConfigError for a gate that cannot be used."""
+    configuration = config.load(path, overrides)
+    enabled(configuration.gates)
+    return configuration
+
+
+def enabled(wanted: Iterable[str]) -> tuple[Gate, ...]:
+    """The gates of these entry points.  Raises ConfigError for one that is not there or cannot be used."""
+    found = tuple(_made(name) for name in wanted)
+    taken = {wellknown.GATE}
+    for gate in found:
+        if gate.name in taken:
+            raise _error(f"two gate classes have the gate {gate.name}")
+        taken.add(gate.name)
+    return found
+
+
+def available() -> tuple[str, ...]:
+    """The names that may be enabled."""
+    return tuple(sorted({*IN_TREE, *(each.name for each in entry_points(group=GROUP))}))
+
+
+def _made(name: str) -> Gate:
+    try:
+        gate: Any = _class(name)()
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever code of others raises
+        raise _error(f"entry point {GROUP}: cannot load gate {name}: {type(error).__name__}: {error}") from error
+    for problem in problems(gate):
+        raise _error(f"entry point {GROUP}: gate {name}: {problem}")
+    return gate  # type: ignore[no-any-return]
+
+
+def _class(name: str) -> type[Gate]:
+    if name in IN_TREE:
+        return IN_TREE[name]
+    for each in entry_points(group=GROUP, name=name):
+        found: type[Gate] = each.load()
+        return found
+    known = ", ".join(available()) or "none"
+    raise _error(f"there is no gate {name}; installed are: {known}")
+
+
+def _error(sentence: str) -> ConfigError:
+    return ConfigError((("gates", sentence),))
+
+
+def problems(gate: Any) -> Iterator[str]:
+    """What is wrong with a class's declarations."""
+    if not isinstance(gate, Gate):
+        yield f"{type(gate).__name__} is no tollbar.gates.Gate"
+        return
+    name = getattr(gate, "name", None)
+    if not isinstance(name, str) or "/" not in name:
+        yield "name must be the gate's qualified name, such as example.com/zone"
+        return
+    for problem in names.qualified_name(name):
+        yield f"name: {problem}"
+    for each in gate.reads:
+        if not isinstance(each, Reads):
+            yield f"reads must hold Reads, not {type(each).__name__}"
+        elif each.by and each.by not in each.cached.indexers:
+            yield f"reads: {each.cached.name} has no index {each.by}"
+    if gate.max_hold is not None:
+        try:
+            durations.parse(gate.max_hold)
+        except ValueError as error:
+            yield f"max_hold: {error}"
+    if gate.on_expiry not in ("Report", "Release"):
+        yield "on_expiry must be Report or Release"
+    elif gate.on_expiry == "Release" and gate.max_hold is None:
+        yield "on_expiry Release needs a max_hold"
+    elif gate.on_expiry == "Release" and not name.startswith(wellknown.ANNOTATION_PREFIX):
+        yield "on_expiry Release is for gates of tollbar.dev, as in a SchedulingGate"

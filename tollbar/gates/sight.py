@@ -1,0 +1,127 @@
+"""What a gate sees of a Pod, and what it says: gathered from the stores, asked, and checked before anybody acts on it.
+
+A gate is code of others: what it raises, and a change that the API server would refuse, is a `Failure` that names it,
+and the Pod is held as its SchedulingGate says.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tollbar.decide.gates import mutations
+from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
+from tollbar.decide.pods.events import GateFailure
+from tollbar.decide.pods.scope import GatePolicy
+from tollbar.gates.gate import Facts, Gate, Reads
+from tollbar.model import pods
+from tollbar.model.fields import printable
+from tollbar.model.objects import Object, key_of
+from tollbar.model.resources import SCHEDULING_GATES
+from tollbar.runtime.caches import Cached
+from tollbar.runtime.store import Store
+from tollbar.views.gatherer import Gatherer
+
+_SHOWN: Final = 200
+"""Characters of what a gate raised that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`why` names the class."""
+
+    reason: GateFailure
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a gate said of a Pod, checked; with a failure it is a Hold."""
+
+    answer: Answer
+    failure: Failure | None = None
+
+
+class Sight:
+    """One gate with the stores that it reads."""
+
+    def __init__(self, gate: Gate, store: Callable[[Cached], Store], gatherer: Gatherer) -> None:
+        """`store` is `Caches.store`."""
+        self.gate = gate
+        self.gatherer = gatherer
+        self._stores = [(each, store(each.cached)) for each in gate.reads]
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stores that must have synced before a decision."""
+        return [self.gatherer.lookup.namespaces, self.gatherer.gates, *(store for _, store in self._stores)]
+
+    @property
+    def synced(self) -> bool:
+        return all(store.synced.is_set() for store in self.stores)
+
+    @property
+    def policy(self) -> GatePolicy:
+        """Of the SchedulingGate; as the class has it while there is none."""
+        return self.gatherer.gate_policy(self.gate.name, default_policy(self.gate))
+
+    def reads(self) -> Iterator[tuple[Reads, Store]]:
+        yield from self._stores
+
+    def ask(self, pod: Object, *, at_admission: bool = False) -> Asked:
+        """What the gate says of this Pod.  Raises nothing."""
+        name = key_of(pod).namespace
+        namespace = self.gatherer.lookup.namespace(name)
+        if namespace is None:
+            return Asked(Hold("NamespaceUnknown", f"Namespace {name}"))
+        try:
+            objects = {each.cached.name: list(_read(pod, each, store)) for each, store in self._stores}
+            answer = self.gate.decide(Facts(pod, namespace, at_admission, objects))
+            wrong = _wrong(pod, answer, gated=at_admission or bool(pods.gate_names(pod)))
+        except Exception as error:  # whatever code of others raises
+            return self._failed(GateFailure.RAISED, f"raised {type(error).__name__}: {error}")
+        return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Asked(answer)
+
+    def _failed(self, reason: GateFailure, what: str) -> Asked:
+        why = f"gate class {class_name(self.gate)} {printable(what)[:_SHOWN]}"
+        return Asked(Hold(reason, f"{why}; this needs its author"), Failure(reason, why))
+
+
+def class_name(gate: Gate) -> str:
+    return f"{type(gate).__module__}.{type(gate).__qualname__}"
+
+
+def declaration(gate: Gate, owners: Sequence[str]) -> Object:
+    """The SchedulingGate of a class, as the controllers create it."""
+    body: Object = {"gateName": gate.name, "owners": list(owners), "onExpiry": gate.on_expiry}
+    if gate.max_hold is not None:
+        body["maxHold"] = gate.max_hold
+    name = gate.name.replace("/", ".").lower().replace("_", "-")
+    meta = {"name": name, "labels": {"app.kubernetes.io/name": "tollbar"}}
+    return {**SCHEDULING_GATES.type_meta, "metadata": meta, "spec": body}
+
+
+def default_policy(gate: Gate) -> GatePolicy:
+    return GatePolicy(gate.max_hold_seconds, release_on_expiry=gate.on_expiry == "Release")
+
+
+def _read(pod: Object, reads: Reads, store: Store) -> Iterator[Object]:
+    """Each object once, in the order of what the Pod reads."""
+    seen: set[Hashable] = set()
+    for value in dict.fromkeys(reads.of_pod(pod)):
+        found = store.by_index(reads.by, value) if reads.by else [store.get(value)]  # type: ignore[arg-type]
+        for obj in found:
+            if obj is not None and key_of(obj) not in seen:
+                seen.add(key_of(obj))
+                yield obj
+
+
+def _wrong(pod: Object, answer: Any, *, gated: bool) -> str:
+    """Why this is no answer; empty when it is one that may be acted on."""
+    match answer:
+        case NotMine():
+            return ""
+        case Hold(otherwise=release) | (Release() as release):
+            errors = mutations.errors(pod, release.mutation, gated=gated)
+            return f"asks for a change that the API server refuses: {'; '.join(map(str, errors))}" if errors else ""
+        case _:
+            return f"answered {type(answer).__name__}, which is neither Hold, Release nor NotMine"

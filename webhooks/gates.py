@@ -1,0 +1,46 @@
+"""Answers reviews of Pods at their creation for one gate class: adds its gate, or its change at once, or nothing.
+
+Hazards: while this process is down, Pods are created without the gate, or not at all where the class does not fail
+open.  A class that raises holds the Pod: what it protects is not let through by its mistakes.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tollbar.decide.gates.creation import CreationPlan
+from tollbar.gates.admission import GateCreation
+from tollbar.gates.sight import Sight, class_name
+from tollbar.model.objects import Object, key_of
+from tollbar.runtime.metrics import Metrics
+from webhooks.pods import created_pod
+from webhooks.review import ALLOWED, Answer
+
+_log: Final = logging.getLogger(__name__)
+
+
+class GateHandler:
+    """`releasing` tells whether a controller is there that releases what is gated."""
+
+    def __init__(self, sight: Sight, *, metrics: Metrics, releasing: Callable[[], bool]) -> None:
+        self._sight = sight
+        self._releasing = releasing
+        self._decisions = metrics.counter("tollbar_gate_decisions_total")
+        self._errors = metrics.counter("tollbar_gate_errors_total")
+
+    def __call__(self, request: Object) -> Answer:
+        pod = created_pod(request)
+        if pod is None:
+            return ALLOWED
+        case = GateCreation(self._sight, pod, releasing=self._releasing())
+        plan = case.decide()
+        if not request.get("dryRun"):
+            self._count(case, plan)
+        return Answer(patch=plan.patch, warnings=plan.warnings)
+
+    def _count(self, case: GateCreation, plan: CreationPlan) -> None:
+        self._decisions.labels(case.gate, plan.decision).inc()
+        if (failure := case.failure) is not None:
+            self._errors.labels(case.gate, failure.reason).inc()
+            gate = {"gate": case.gate, "class": class_name(self._sight.gate), "object": str(key_of(case.pod))}
+            _log.error("a gate class failed", extra={**gate, "error": failure.why})
