@@ -29,6 +29,8 @@ SOON: dict[str, object] = {"certificates__prePublication": "3s"}
 RENEWAL = "update leases.coordination.k8s.io tollbar-controllers"
 BINDING = {f"{verb} resourceclaims/binding.resource.k8s.io" for verb in ("patch", "update")}
 """Never a request of its own: the API server asks for it when a status is written that reserves or allocates."""
+POD_GROUPS = {f"{verb} podgroups.scheduling.k8s.io" for verb in ("create", "delete", "watch")}
+"""Of use where PodGroups are served (tests/e2e/test_many_consumers.py)."""
 WORKLOADS = (
     "replicationcontrollers",
     "deployments.apps",
@@ -103,14 +105,14 @@ def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_pla
     uses, asked = (used_since(own_plane, since, user) for user in (CONTROLLERS, WEBHOOK))
     everything = manifests(stack, "default", EVICTIONS)
     for grants, found, in_vain in (
-        (granted(everything, "tollbar-controllers"), uses, BINDING),
+        (granted(everything, "tollbar-controllers"), uses, BINDING | POD_GROUPS),
         (granted(everything, "tollbar-webhook"), asked, set()),
     ):
         assert (missing(grants, found), unused(grants, found)) == (set(), in_vain)
     without_webhook = granted(manifests(stack, "policy-only", EVICTIONS), "tollbar-controllers")
     of_certificates = {"secrets", "validatingwebhookconfigurations", "mutatingwebhookconfigurations"}
     others = {use for use in uses if use.resource not in of_certificates}
-    assert (missing(without_webhook, others), unused(without_webhook, uses)) == (set(), BINDING)
+    assert (missing(without_webhook, others), unused(without_webhook, uses)) == (set(), BINDING | POD_GROUPS)
     cluster.kubectl("delete", f"--filename={EVICTIONS}")
     cluster.kubectl("delete", "crd", metadata(JOB_SETS)["name"], "--wait=false")
 
