@@ -2,7 +2,7 @@
 # PYTHON=... chooses the interpreter for it.
 
 .POSIX:
-.PHONY: all check test test-fast test-real test-older test-long demo bench generate clean
+.PHONY: all check test test-fast test-real test-older test-long demo bench generate screenshots clean
 
 PYTHON =
 W =
@@ -98,6 +98,10 @@ generate: $(READY)
 	  echo "$(BIN)/python $$script"; \
 	  $(BIN)/python "$$script" || exit 1; \
 	done
+
+# The pictures of pages in the docs, taken with the browser of the tests.
+screenshots: $(READY)
+	$(BIN)/python scripts/screenshots.py
 
 # Everything that these targets made here; the built control plane stays in the user's cache.
 clean:

@@ -6,13 +6,17 @@ It lists what the decisions read, with read-only permissions (ClusterRole `tollb
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import click
 import yaml
 
 from tollbar.cli import console
+from tollbar.cli.page import explained as page
+from tollbar.cli.page import rendering
 from tollbar.cli.reading import Reading
 from tollbar.explain import objects, pods, text
 from tollbar.explain.values import PodExplanation
@@ -20,7 +24,7 @@ from tollbar.model import names
 from tollbar.model.fields import printable
 from tollbar.model.objects import Object, uid_of
 from tollbar.model.resources import EVENTS, PODS
-from tollbar.offline import loading
+from tollbar.offline import Cluster, loading
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, NotFound
 from tollbar.runtime.retry import READ
@@ -64,26 +68,34 @@ _namespace: Final = click.option(
 @click.argument("name", type=_Name())
 @_namespace
 @_output
+@rendering.option
 @click.option("--watch", "-w", is_flag=True, help="Answer anew whenever the answer changes, until the Pod has a Node.")
 @console.cluster_options
-def pod(name: str, namespace: str | None, output: Output, watch: bool, cluster: console.Cluster) -> None:
+def pod(
+    name: str, namespace: str | None, output: Output, html: Path | None, watch: bool, cluster: console.Cluster
+) -> None:
     """Say why a Pod waits: what holds it, since when, who has to do what, and what would change it.
 
     The true cause comes first.  What would change it was tried on a copy of the cluster, with Tollbar's decisions and
     its scheduler, which decides as kube-scheduler does.  What may not be read is said; ClusterRole tollbar-explain
     grants all that is read.
     """
-    console.run(_pod(cluster, namespace, name, output, watch=watch))
+    console.run(_pod(cluster, namespace, name, output, html, watch=watch))
 
 
-async def _pod(cluster: console.Cluster, namespace: str | None, name: str, output: Output, *, watch: bool) -> None:
+async def _pod(
+    cluster: console.Cluster, namespace: str | None, name: str, output: Output, html: Path | None, *, watch: bool
+) -> None:
     async with console.connected(cluster, "explain") as client:
         said: object = None
         while True:
-            found = await explained(client, namespace or client.namespace, name)
+            answer = await explained(client, namespace or client.namespace, name)
+            found = answer.found
             told = [(each.cause, each.what) for each in found.findings], found.remedies
             if told != said:
                 show(text.of_pod(found, wide=output == "wide"), text.data(found), output)
+                if html is not None:
+                    rendering.write(html, page.page(answer.copy, answer.pod, found, answer.events))
             if not watch or found.node:
                 return
             said = told
@@ -132,7 +144,17 @@ async def _object(cluster: console.Cluster, kind: str, name: str, namespace: str
     show(text.of_object(answer, wide=output == "wide"), text.data(answer), output)
 
 
-async def explained(client: Client, namespace: str, name: str) -> PodExplanation:
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An explanation, with what it was made from: the Pod as it is in the copy, and the Events about it."""
+
+    found: PodExplanation
+    copy: Cluster
+    pod: Object
+    events: Sequence[Object]
+
+
+async def explained(client: Client, namespace: str, name: str) -> Explained:
     """Raises ApiError, and ClickException for a Pod that was not created."""
     try:
         found: Object = await READ(client.get, PODS, name, namespace)
@@ -145,7 +167,7 @@ async def explained(client: Client, namespace: str, name: str) -> PodExplanation
     if about is None:
         copy.unknown["Event"] = reading.unread[0]
     kept = copy.put({**PODS.type_meta, **found})
-    return pods.explain(copy, kept, about or ())
+    return Explained(pods.explain(copy, kept, about or ()), copy, kept, about or ())
 
 
 def _regards(pod: Object, event: Object) -> bool:

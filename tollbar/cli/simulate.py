@@ -18,25 +18,34 @@ import click
 import orjson
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from controllers.scheduler.cycle import Attempt
 from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.cli import clusterdump, console, dump, inputs
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.expansion import expand
 from tollbar.cli.manifests import Located, Unreadable
+from tollbar.cli.page import rendering, simulated
+from tollbar.cli.page.simulated import Ended
+from tollbar.cli.page.values import Page
 from tollbar.cli.simulation import report
 from tollbar.cli.simulation.cluster import End, SimulatedCluster, Story
 from tollbar.cli.simulation.loop import VirtualLoop
 from tollbar.cli.simulation.records import Records
 from tollbar.cli.simulation.report import Result
+from tollbar.cli.simulation.verdicts import Seen
 from tollbar.decide.pods import justification, tolerations
 from tollbar.model import pods, timestamps
-from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, spec
-from tollbar.model.resources import NAMESPACES, NODES, PODS, RESOURCE_SLICES
+from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, labels_of, metadata, spec
+from tollbar.model.resources import LEASES, NAMESPACES, NODES, PODS, RESOURCE_SLICES
+from tollbar.offline import Cluster
 from tollbar.offline.scheduling import CONFIGURATION
 from tollbar.runtime.clock import SystemClock
+from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.config.document import ConfigError
 from tollbar.scheduler.config.types import SchedulerConfiguration
+from tollbar.scheduler.framework.diagnosis import FitError
+from tollbar.scheduler.framework.status import Status
 from tollbar.scheduler.plugins import registry
 
 _MOST: Final = 10_000
@@ -91,7 +100,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`fit` is how many copies fit, if that was asked; `snapshot` is what was tried, if that was recorded."""
+    """`fit` is how many copies fit, if that was asked; `snapshot` is what was tried, if that was recorded.
+
+    `objects` are those of the simulated cluster at the end, and `seen` what was found of its Nodes, if a page is made.
+    """
 
     results: tuple[Result, ...]
     victims: tuple[Object, ...]
@@ -99,6 +111,15 @@ class Outcome:
     seconds: float
     fit: int | None = None
     snapshot: Object | None = None
+    objects: tuple[Object, ...] = ()
+    seen: Seen | None = None
+
+    @property
+    def fitting(self) -> str:
+        """How many copies fit; empty if that was not asked."""
+        if self.fit is None:
+            return ""
+        return f"{self.fit}{' or more' if self.fit >= _MOST else ''}"
 
 
 def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[str], start: float) -> Plan:
@@ -171,6 +192,7 @@ async def simulate(
     seconds: float | None = None,
     progress: Progress | None = None,
     records: Records | None = None,
+    for_page: bool = False,
 ) -> Outcome:
     """Play it on this loop, which runs.  `replicas` of 0 is as many as fit; `seconds` of None until it is settled."""
     task = progress.add_task("Pods with a Node", total=None) if progress is not None else None
@@ -179,9 +201,16 @@ async def simulate(
         if progress is not None and task is not None:
             progress.update(task, advance=1, total=len(cluster.stories))
 
-    cluster = SimulatedCluster(loop, start=wanted.start, scheduler=scheduler, on_progress=on_progress, observe=records)
+    origins: dict[Key, str] = {}
+    seen = Seen(origins.get) if for_page else None
+
+    def observe(attempt: Attempt, result: Scheduled | FitError | Status) -> None:
+        for each in (records, seen):
+            if each is not None:
+                each(attempt, result)
+
+    cluster = SimulatedCluster(loop, start=wanted.start, scheduler=scheduler, on_progress=on_progress, observe=observe)
     cluster.put(wanted.objects)
-    origins: dict[Any, str] = {}
 
     def create(given: Sequence[tuple[str, Object]], count: int | None, first: int = 0) -> list[Story]:
         stories = []
@@ -213,7 +242,8 @@ async def simulate(
             end = await cluster.settle(seconds)
         found = tuple(report.result(cluster, story, origins[key]) for key, story in cluster.stories.items())
     snapshot = records.snapshot(cluster.api.all) if records is not None else None
-    return Outcome(found, tuple(cluster.victims), end, cluster.now, fit, snapshot)
+    objects = tuple(cluster.api.everything()) if for_page else ()
+    return Outcome(found, tuple(cluster.victims), end, cluster.now, fit, snapshot, objects, seen)
 
 
 @click.command("simulate")
@@ -270,6 +300,7 @@ async def simulate(
     metavar="FILE",
     help="Also write what the scheduler has tried to this file, as kube-scheduler-simulator's web page imports it.",
 )
+@rendering.option
 @click.option(
     "-o",
     "--output",
@@ -290,6 +321,7 @@ def command(
     scheduler_config: Path | None,
     until: float,
     record: Path | None,
+    html: Path | None,
     output: Literal["table", "wide", "json", "yaml"],
 ) -> None:
     """Say what would become of the Pods in these files: tolerations, claims, Node and devices.
@@ -321,9 +353,14 @@ def command(
     if known is not None:
         dump.warn(wanted.objects)
     records = Records() if record is not None else None
-    outcome = play(wanted, _configured(scheduler_config), replicas, None if until < 0 else until, records)
+    scheduler = _configured(scheduler_config)
+    seconds = None if until < 0 else until
+    outcome = play(wanted, scheduler, replicas, seconds, records, for_page=html is not None)
     if record is not None:
         _write(record, outcome.snapshot)
+    if html is not None:
+        rendering.write(html, page_of(outcome, wanted, scheduler))
+        console.say(f"{html}: written")
     _print(outcome, wanted, output)
     if replicas != 0 and any(each.pending for each in outcome.results):
         raise click.exceptions.Exit(1)
@@ -351,12 +388,35 @@ def _write(target: Path, snapshot: Object | None) -> None:
         raise click.ClickException(f"cannot write {target}: {error.strerror}") from error
 
 
+def page_of(outcome: Outcome, wanted: Plan, scheduler: SchedulerConfiguration) -> Page:
+    """Of an outcome that was made for a page."""
+    assert outcome.seen is not None  # noqa: S101
+    now = wanted.start + outcome.seconds
+    copy = Cluster(outcome.objects, unknown=wanted.unread, now=now, scheduler_configuration=scheduler)
+    copy.put(_lease(copy, now))
+    ended = Ended(outcome.results, outcome.victims, outcome.end, outcome.seconds, outcome.fitting, copy, outcome.seen)
+    notes = [*wanted.notes, *(f"Not read: {why}" for why in wanted.unread.values())]
+    return simulated.page(ended, notes)
+
+
+def _lease(copy: Cluster, now: float) -> Object:
+    """That of the controllers, which run in the simulation."""
+    election = copy.configuration.leader_election
+    return {
+        **LEASES.type_meta,
+        "metadata": {"name": election.lease_name, "namespace": copy.configuration.system_namespace},
+        "spec": {"holderIdentity": "simulated", "leaseDurationSeconds": 15, "renewTime": timestamps.micro_time(now)},
+    }
+
+
 def play(
     wanted: Plan,
     scheduler: SchedulerConfiguration,
     replicas: int | None = None,
     seconds: float | None = None,
     records: Records | None = None,
+    *,
+    for_page: bool = False,
 ) -> Outcome:
     """The outcome of a simulation on a loop of its own."""
     loop = VirtualLoop()
@@ -367,7 +427,14 @@ def play(
         asyncio.Runner(loop_factory=lambda: loop) as runner,
     ):
         playing = simulate(
-            loop, wanted, scheduler, replicas=replicas, seconds=seconds, progress=progress, records=records
+            loop,
+            wanted,
+            scheduler,
+            replicas=replicas,
+            seconds=seconds,
+            progress=progress,
+            records=records,
+            for_page=for_page,
         )
         return runner.run(playing)
 
@@ -410,9 +477,8 @@ def _print(outcome: Outcome, wanted: Plan, output: Literal["table", "wide", "jso
     console.emit(report.rows(results, wide=output == "wide"), data, format_)
     for victim in outcome.victims:
         console.say(report.lost(victim))
-    if outcome.fit is not None:
-        more = " or more" if outcome.fit >= _MOST else ""
-        console.say(f"{outcome.fit}{more} fit")
+    if outcome.fitting:
+        console.say(f"{outcome.fitting} fit")
     how = f"{outcome.end} after {outcome.seconds:.0f}s"
     number = f"{len(results)} Pod{'' if len(results) == 1 else 's'}"
     console.say(f"{number}, {with_node} with a Node, {len(results) - with_node} without; {how}")

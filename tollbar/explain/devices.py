@@ -100,7 +100,7 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
         yield from _elsewhere(cluster, pod, group)
         return
     allocator = cluster.scheduler.allocator()
-    asked = list(_requests(allocator, _to_allocate(cluster, pod)))
+    asked = list(requests(cluster, pod))
     nodes = [_look(allocator, asked, cluster.get(NODES, name) or {}) for name in group.nodes[:_NODES]]
     nearest = max((each.stage for each in nodes), default=0)
     best = [each for each in nodes if each.stage == nearest]
@@ -132,7 +132,7 @@ def groups(cluster: Cluster, pod: Object, nodes: Sequence[str]) -> tuple[DeviceG
     """The devices of these Nodes by request and reason."""
     allocator = cluster.scheduler.allocator()
     found: dict[tuple[str, Exclusion, str], dict[DeviceId, None]] = {}
-    for request in _requests(allocator, _to_allocate(cluster, pod)):
+    for request in requests(cluster, pod):
         for name in nodes[:_NODES]:
             for each in exclusions(allocator, request, cluster.get(NODES, name) or {}):
                 found.setdefault((request.label, each.why, each.detail), {})[each.device] = None
@@ -161,9 +161,10 @@ def _to_allocate(cluster: Cluster, pod: Object) -> list[Object]:
     return found
 
 
-def _requests(allocator: Allocator, to_allocate: Sequence[Object]) -> Iterator[Request]:
-    """Of a prioritized list every alternative."""
-    for place, claim in enumerate(to_allocate):
+def requests(cluster: Cluster, pod: Object) -> Iterator[Request]:
+    """Those of the Pod's claims that have no allocation; of a prioritized list every alternative."""
+    allocator = cluster.scheduler.allocator()
+    for place, claim in enumerate(_to_allocate(cluster, pod)):
         for alternatives in parsed(allocator, place, claim).requests:
             yield from alternatives
 

@@ -76,9 +76,9 @@ def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | Non
     if (over := _over(case)) is not None:
         return [over], [], None
     held = [*_our_gate(case), *_foreign_gates(case), *_not_ready(case), *_full(case)]
-    ungated = _ungated(case)
-    attempt = case.cluster.scheduler.attempt(ungated, preempt=True)
-    scheduling = sections.scheduling_of(case, ungated, attempt)
+    free = ungated(case.cluster, case.pod)
+    attempt = case.cluster.scheduler.attempt(free, preempt=True)
+    scheduling = sections.scheduling_of(case, free, attempt)
     released = list(_released(case))
     if blind := _unread(case):
         return held or [blind], released, scheduling
@@ -86,17 +86,17 @@ def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | Non
         return held, released, scheduling  # the scheduler says the same of each Node
     if attempt.node_name:
         return held or [_fits(case, attempt)], released, scheduling
-    found, tried = remedies.tried(case.cluster, ungated, remedies.rejections(case.cluster, ungated, attempt))
+    found, tried = remedies.tried(case.cluster, free, remedies.rejections(case.cluster, free, attempt))
     since = _since(case)
     rejected = [Finding(each.cause, each.what, since, each.who, each.action) for each in found]
     return [*held, *rejected], [*released, *tried], scheduling
 
 
-def _ungated(case: Case) -> Object:
+def ungated(cluster: Cluster, pod: Object) -> Object:
     """The Pod without gates, with the tolerations that it gets when ours comes off."""
-    due = case.cluster.gate_plan(case.pod).additions if pods.is_gated(case.pod) else ()
+    due = cluster.gate_plan(pod).additions if pods.is_gated(pod) else ()
     added = [toleration for addition in due for toleration in addition.tolerations]
-    return with_tolerations(with_spec(case.pod, schedulingGates=None), added)
+    return with_tolerations(with_spec(pod, schedulingGates=None), added)
 
 
 _UNREADY: Final = frozenset(

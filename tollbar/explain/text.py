@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from tollbar.api import durations
-from tollbar.explain.values import Explanation, Finding, PodExplanation, Remedy
+from tollbar.explain.values import Explanation, Finding, PodExplanation, Remedy, Scheduling, Section
 
 _HELPFUL: Final = 6
 """Remedies that help and are shown."""
@@ -32,59 +32,11 @@ def _camel(name: str) -> str:
 def of_pod(found: PodExplanation, *, wide: bool = False) -> list[str]:
     """`wide` leaves nothing out."""
     where = f" on node {found.node}" if found.node else ""
-    lines = [f"Pod {found.namespace}/{found.name}: {found.phase}{where}, {_age(found.age)} old"]
+    lines = [f"Pod {found.namespace}/{found.name}: {found.phase}{where}, {age(found.age)} old"]
     lines += findings(found.findings)
     lines += remedies(found.remedies, wide=wide)
-    lines += section(
-        "Gates",
-        ("GATE", "DECLARED BY", "OWNERS", "MAX HOLD", "WAITS FOR"),
-        [
-            (
-                each.name,
-                each.declared_by or "nobody",
-                ", ".join(each.owners) or "-",
-                each.max_hold or "-",
-                each.waits_for or "-",
-            )
-            for each in found.gates
-        ],
-        wide=wide,
-    )
-    lines += section(
-        "Claims",
-        ("CLAIM", "FROM", "STATE", "REQUESTS", "DEVICES", "RESERVED FOR"),
-        [
-            (
-                each.name or each.reference,
-                each.source,
-                f"{each.state}{f' for {each.node}' if each.node else ''}",
-                "; ".join(f"{request.name}: {request.wants}" for request in each.requests) or "-",
-                ", ".join(device for request in each.requests for device in request.devices) or "-",
-                ", ".join(each.reserved_for) or "-",
-            )
-            for each in found.claims
-        ],
-        wide=wide,
-    )
-    lines += section(
-        "Rules",
-        ("RULE", "MODE", "VERDICT", "STEPS", "GIVES", "WHY"),
-        [
-            (
-                each.name,
-                each.mode,
-                f"{each.verdict}{f' ({each.alternatives} alternatives)' if each.alternatives else ''}",
-                str(each.steps),
-                ", ".join(each.gives),
-                each.why or "-",
-            )
-            for each in sorted(found.rules, key=lambda each: each.verdict == "false")
-        ],
-        wide=wide,
-    )
-    lines += section(
-        "Tolerations", ("TOLERATION", "FROM"), [(each.text, each.origin) for each in found.tolerations], wide=wide
-    )
+    for each in tables(found):
+        lines += section(each.title, each.heads, each.rows, wide=wide)
     lines += _scheduling(found, wide=wide)
     return lines + not_read(found.unknown)
 
@@ -154,16 +106,70 @@ def _scheduling(found: PodExplanation, *, wide: bool) -> Iterator[str]:
         yield f"  on the copy: {seen.message}"
     if seen.preemption:
         yield f"  preemption: {seen.preemption}"
-    yield from section(
+    for each in scheduling_tables(seen):
+        yield from section(each.title, each.heads, each.rows, wide=wide)
+
+
+def tables(found: PodExplanation) -> Iterator[Section]:
+    """Gates, claims, rules and tolerations."""
+    yield Section(
+        "Gates",
+        ("GATE", "DECLARED BY", "OWNERS", "MAX HOLD", "WAITS FOR"),
+        tuple(
+            (
+                each.name,
+                each.declared_by or "nobody",
+                ", ".join(each.owners) or "-",
+                each.max_hold or "-",
+                each.waits_for or "-",
+            )
+            for each in found.gates
+        ),
+    )
+    yield Section(
+        "Claims",
+        ("CLAIM", "FROM", "STATE", "REQUESTS", "DEVICES", "RESERVED FOR"),
+        tuple(
+            (
+                each.name or each.reference,
+                each.source,
+                f"{each.state}{f' for {each.node}' if each.node else ''}",
+                "; ".join(f"{request.name}: {request.wants}" for request in each.requests) or "-",
+                ", ".join(device for request in each.requests for device in request.devices) or "-",
+                ", ".join(each.reserved_for) or "-",
+            )
+            for each in found.claims
+        ),
+    )
+    yield Section(
+        "Rules",
+        ("RULE", "MODE", "VERDICT", "STEPS", "GIVES", "WHY"),
+        tuple(
+            (
+                each.name,
+                each.mode,
+                f"{each.verdict}{f' ({each.alternatives} alternatives)' if each.alternatives else ''}",
+                str(each.steps),
+                ", ".join(each.gives),
+                each.why or "-",
+            )
+            for each in sorted(found.rules, key=lambda each: each.verdict == "false")
+        ),
+    )
+    yield Section("Tolerations", ("TOLERATION", "FROM"), tuple((each.text, each.origin) for each in found.tolerations))
+
+
+def scheduling_tables(seen: Scheduling) -> Iterator[Section]:
+    """Nodes by what rejects them, and devices by what excludes them."""
+    yield Section(
         "Nodes by the plugin that rejects them first",
         ("NODES", "PLUGIN", "REASON", "SUCH AS"),
-        [(str(each.count), each.plugin, each.reason, ", ".join(each.nodes)) for each in seen.rejected],
-        wide=wide,
+        tuple((str(each.count), each.plugin, each.reason, ", ".join(each.nodes)) for each in seen.rejected),
     )
-    yield from section(
+    yield Section(
         "Devices of Nodes that DynamicResources rejects",
         ("DEVICES", "REQUEST", "WHY", "DETAIL", "SUCH AS", "HELD BY"),
-        [
+        tuple(
             (
                 str(each.count),
                 each.request,
@@ -173,10 +179,10 @@ def _scheduling(found: PodExplanation, *, wide: bool) -> Iterator[str]:
                 ", ".join(each.holders) or "-",
             )
             for each in seen.devices
-        ],
-        wide=wide,
+        ),
     )
 
 
-def _age(seconds: float) -> str:
+def age(seconds: float) -> str:
+    """As durations are written in the API: `3s`, `2m0s`."""
     return durations.text(float(round(seconds)))

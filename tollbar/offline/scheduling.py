@@ -7,7 +7,7 @@ is no queue, and no API to call.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 from tollbar.dra.allocator import Allocator
 from tollbar.model.objects import Key, Object, key_of
@@ -27,7 +27,7 @@ from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import PreEnqueue
 from tollbar.scheduler.framework.runtime import Framework
-from tollbar.scheduler.framework.status import Status, Steps, unresolvable
+from tollbar.scheduler.framework.status import Status, finished, unresolvable
 from tollbar.scheduler.plugins import registry
 from tollbar.scheduler.plugins.pod_claims import NAME as DYNAMIC_RESOURCES
 from tollbar.scheduler.plugins.pod_claims import PodClaims
@@ -35,8 +35,6 @@ from tollbar.scheduler.plugins.registry import IN_TREE
 from tollbar.scheduler.queue import NominatedPods
 from tollbar.views import scheduling
 from tollbar.views.devices import dra_manager
-
-_T = TypeVar("_T")
 
 DEFAULT_PROFILE: Final = "default-scheduler"
 CONFIGURATION: Final[Object] = {
@@ -138,7 +136,7 @@ class OfflineScheduler:
         held = next(filter(None, (_asked(each, info) for each in framework.plugins.pre_enqueue)), None)
         self.snapshot.update(self._cache)
         state = CycleState()
-        result = _finished(schedule_pod(framework, state, info, self.snapshot, 0)).result
+        result = finished(schedule_pod(framework, state, info, self.snapshot, 0)).result
         preemption = None
         if preempt and isinstance(result, FitError):
             preemption = self._preempt(name, info)
@@ -153,7 +151,7 @@ class OfflineScheduler:
         info, framework = self.info(pod), self._frameworks[self.profile_of(pod)]
         self.snapshot.update(self._cache)
         state = CycleState()
-        before = _finished(framework.pre_filter(state, info, self.snapshot))
+        before = finished(framework.pre_filter(state, info, self.snapshot))
         if before.status is not None:
             return {node.name: before.status for node in self.snapshot}
         found: dict[str, Status | None] = {}
@@ -162,7 +160,7 @@ class OfflineScheduler:
                 plugins = " ".join(sorted(before.plugins))
                 found[node.name] = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]").of(plugins)
             else:
-                found[node.name] = _finished(framework.filter_with_nominated_pods(state, info, node))
+                found[node.name] = finished(framework.filter_with_nominated_pods(state, info, node))
         return found
 
     def _preempt(self, name: str, pod: PodInfo) -> Preemption:
@@ -171,10 +169,10 @@ class OfflineScheduler:
         handle = self._handle(victims.append)
         framework = self._framework(self._profiles[name], handle)
         state = CycleState()
-        result = _finished(schedule_pod(framework, state, pod, self.snapshot, 0)).result
+        result = finished(schedule_pod(framework, state, pod, self.snapshot, 0)).result
         if not isinstance(result, FitError) or not framework.plugins.post_filter:
             return Preemption()
-        nominate, status = _finished(framework.post_filter(state, pod, result.diagnosis.statuses))
+        nominate, status = finished(framework.post_filter(state, pod, result.diagnosis.statuses))
         return Preemption(status.message, nominate.node_name if nominate is not None else "", sum(victims))
 
     def _handle(self, preempted: Callable[[int], None] = lambda _: None) -> Handle:
@@ -240,13 +238,3 @@ class _NoCalls:
 def _asked(plugin: PreEnqueue, pod: PodInfo) -> Status | None:
     status = plugin.pre_enqueue(pod)
     return None if status is None else status.of(plugin.name)
-
-
-def _finished(steps: Steps[_T]) -> _T:
-    """What the steps return, made without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: _T = end.value
-            return result

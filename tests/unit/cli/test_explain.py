@@ -83,5 +83,5 @@ class Api:
 @pytest.mark.parametrize(("uid", "is_cause"), [("uid-of-web", True), ("uid-of-an-earlier-one", False)])
 async def test_an_event_is_a_cause_if_it_is_about_this_very_pod(uid: str, is_cause: bool) -> None:
     client: Any = Api(refused(uid))
-    causes = [each.cause for each in (await explained(client, "ml", "web")).findings]
+    causes = [each.cause for each in (await explained(client, "ml", "web")).found.findings]
     assert ("ReleaseRefused" in causes) is is_cause, causes

@@ -58,6 +58,9 @@ class SimulatedApi:
     def all(self, kind: str) -> list[Object]:
         return list(self._objects[kind].values())
 
+    def everything(self) -> list[Object]:
+        return [obj for objects in self._objects.values() for obj in objects.values()]
+
     def find(self, kind: str, key: Key) -> Object | None:
         return self._objects[kind].get(key)
 

@@ -23,7 +23,7 @@ from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.interface import Plugin
-from tollbar.scheduler.framework.status import Status
+from tollbar.scheduler.framework.status import Status, finished
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 NODES: Final = 100
@@ -141,14 +141,7 @@ def _shown(attempt: Attempt, result: Scheduled | FitError | Status) -> Iterator[
 def _filtered(attempt: Attempt, node: NodeInfo) -> dict[str, str]:
     """By plugin, up to the first that rejects the Node."""
     state, framework = attempt.state.clone(), attempt.framework
-    steps = framework.filter_with_nominated_pods(state, attempt.pod, node)
-    status: Status | None = None
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            status = end.value
-            break
+    status = finished(framework.filter_with_nominated_pods(state, attempt.pod, node))
     found: dict[str, str] = {}
     for plugin in framework.filters(state):
         if status is not None and plugin.name == status.plugin:

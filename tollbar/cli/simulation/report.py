@@ -1,7 +1,7 @@
 """What became of Pods in a simulation, as values for a table or for JSON."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -133,14 +133,19 @@ def rows(results: Sequence[Result], *, wide: bool) -> list[dict[str, str]]:
     """Rows of a table: a Pod each, or for many Pods those with equal outcomes together."""
     if wide or len(results) <= _ONE_BY_ONE:
         return [_row(each, str(each.pod), each.node, ", ".join(map(str, each.devices)), wide=wide) for each in results]
-    alike = defaultdict[tuple[Any, ...], list[Result]](list)
+    alike = defaultdict[tuple[Hashable, ...], list[Result]](list)
     for each in results:
-        how = (each.origin, _admission(each), _rules(each), bool(each.node), each.pending)
-        alike[how].append(each)
-    return [_row(group[0], *_together(group), wide=wide) for group in alike.values()]
+        alike[outcome(each)].append(each)
+    return [_row(group[0], *together(group), wide=wide) for group in alike.values()]
 
 
-def _together(group: Sequence[Result]) -> tuple[str, str, str]:
+def outcome(one: Result) -> tuple[Hashable, ...]:
+    """What Pods have in common that share a row."""
+    return one.origin, admission(one), rules(one), bool(one.node), one.pending
+
+
+def together(group: Sequence[Result]) -> tuple[str, str, str]:
+    """Name, Node and devices of Pods that share a row."""
     nodes = {each.node for each in group if each.node}
     devices = sum(len(each.devices) for each in group)
     shown = f"{len(nodes)} nodes" if len(nodes) > 1 else "".join(nodes)
@@ -149,21 +154,28 @@ def _together(group: Sequence[Result]) -> tuple[str, str, str]:
 
 
 def _row(one: Result, name: str, node: str, devices: str, *, wide: bool) -> dict[str, str]:
-    row = {"pod": name, "admission": _admission(one), "rules": _rules(one), "node": node or "-"}
+    row = {"pod": name, "admission": admission(one), "rules": rules(one), "node": node or "-"}
     if wide:
         row["tolerations"] = ", ".join(toleration for toleration, _, _ in one.added) or "-"
         row["claims"] = ", ".join(name for _, name in one.claims) or "-"
-    pending = one.pending if wide else one.pending.partition(_PREEMPTION)[0]
+    pending = one.pending if wide else cause(one)
     return row | {"devices": devices or "-", "pending": pending or "-"}
 
 
-def _admission(one: Result) -> str:
+def cause(one: Result) -> str:
+    """Why it has no Node, without what came of preemption."""
+    return one.pending.partition(_PREEMPTION)[0]
+
+
+def admission(one: Result) -> str:
+    """What the webhook decides, and what became of the gate."""
     if one.decision != "gated":
         return one.decision
     return "gated" if one.released is None else f"gated, released after {one.released:.0f}s"
 
 
-def _rules(one: Result) -> str:
+def rules(one: Result) -> str:
+    """Those that gave it tolerations."""
     return ", ".join(dict.fromkeys(rule for _, rule, _ in one.added)) or "-"
 
 

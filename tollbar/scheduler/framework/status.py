@@ -14,6 +14,16 @@ Steps: TypeAlias = Generator[None, None, T]
 """Work that can be paused: it yields wherever others may run, and returns its result."""
 
 
+def finished(steps: Steps[T]) -> T:
+    """What the steps return, made without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 class Code(Enum):
     """What became of it; the values are upstream's names, which metrics show."""
 

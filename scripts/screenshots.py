@@ -1,0 +1,68 @@
+"""Takes the pictures of pages in docs/pictures/report, in a headless Chromium, of the cluster and the Pods beside them.
+
+    make screenshots
+
+Nothing checks that they are up to date: fonts and browsers differ from machine to machine.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from generating import ROOT
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from browser import chromium
+from playwright.sync_api import Browser
+
+PICTURES: Final = ROOT / "docs" / "pictures" / "report"
+WIDE: Final = (1000, 700)
+PHONE: Final = (390, 780)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.html"
+        files = [argument for file in sorted(PICTURES.glob("*.yaml")) for argument in ("-f", str(file))]
+        command = [sys.executable, "-m", "tollbar.cli", "simulate", *files, "--html", str(report)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+        if not report.exists():
+            sys.exit(done.stderr)
+        with chromium().running() as browser:
+            _take(browser, report, "summary", None)
+            _take(browser, report, "timeline", "#timeline", scheme="dark")
+            _take(browser, report, "matrix", "#matrix")
+            _take(browser, report, "devices", "#devices", view="1")
+            _take(browser, report, "explanation", "#why-2", scheme="dark")
+            _take(browser, report, "phone", None, size=PHONE, scheme="dark")
+
+
+def _take(
+    browser: Browser,
+    report: Path,
+    name: str,
+    part: str | None,
+    *,
+    size: tuple[int, int] = WIDE,
+    scheme: Any = "light",
+    view: str = "",
+) -> None:
+    """A part of the page, or what a window shows of it at first."""
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    page.goto(report.as_uri())
+    if view:
+        page.locator("#view").select_option(view)
+    target = PICTURES / f"{name}.png"
+    if part is None:
+        page.screenshot(path=target)
+    else:
+        page.locator(part).first.screenshot(path=target)
+    page.close()
+    sys.stdout.write(f"{target.relative_to(ROOT)}: {target.stat().st_size // 1024} KiB\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+"""What a page has, and that nothing of a tenant's gets into it but as text.
+
+That a browser shows it is tried in tests/integration/test_page.py.
+"""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from builders import Built, claim, device_class, namespace, pod, template, toleration_rule
+from click.testing import CliRunner
+from devices import allocation, device, exactly, published, selecting, share, shared
+from schedulerworld import node
+
+from tollbar.cli import main
+from tollbar.cli.page import explained, matrix, rendering, simulated, tiles
+from tollbar.cli.page.matrix import Row
+from tollbar.cli.page.values import Card, Column, Page
+from tollbar.cli.simulate import Plan, page_of, play
+from tollbar.cli.simulation.verdicts import Rejected
+from tollbar.explain import pods as explanations
+from tollbar.model.objects import Object
+from tollbar.offline import Cluster
+from tollbar.offline.scheduling import CONFIGURATION
+from tollbar.scheduler.plugins import registry
+
+NOW: Final = 1_800_000_000.0
+TAINTED: Final = Rejected("TaintToleration", "node(s) had untolerated taint(s)")
+FULL: Final = Rejected("NodeResourcesFit", "Insufficient cpu")
+TAINT: Final = {"key": "example.com/gpu", "effect": "NoSchedule"}
+GPUS: Final = [
+    namespace(),
+    device_class(),
+    template().request("gpu"),
+    toleration_rule().cel("size(claims) > 0").giving({**TAINT, "operator": "Exists"}),
+]
+HOSTILE: Final = '</script><script>alert(1)</script>"\u202e\n<img src=x onerror=alert(1)>'
+
+
+def new(name: str = "web") -> Any:
+    return pod(name).but("metadata.uid", None).but("metadata.creationTimestamp", None)
+
+
+def simulation(objects: list[Any], *pods: Object, **how: Any) -> Page:
+    wanted = Plan(list(objects), [(f"Pod {each['metadata']['name']}", each) for each in pods], NOW)
+    configuration = registry.configuration(CONFIGURATION)
+    return page_of(play(wanted, configuration, for_page=True, **how), wanted, configuration)
+
+
+# The matrix.
+
+
+def test_nodes_of_which_all_pods_hear_the_same_are_one_column() -> None:
+    rows = [Row("a", verdicts={"n1": TAINTED, "n2": TAINTED, "n3": None}), Row("b", on={"n3": 2})]
+    found = matrix.matrix(rows, ["n1", "n2", "n3", "n4"])
+    assert found.columns == (Column("n3", 1), Column("n1", 2), Column("n4", 1))
+    assert [[cell.letter for cell in row.cells] for row in found.rows] == [["○", "T", "–"], ["●", "–", "–"]]
+    assert found.rows[0].cells[1].text == "TaintToleration: node(s) had untolerated taint(s)"
+    assert [(mark.letter, mark.text) for mark in found.legend] == [
+        ("–", "not looked at"),
+        ("○", "fits"),
+        ("T", "TaintToleration"),
+        ("●", "Pods got this Node"),
+    ]
+
+
+def test_a_matrix_is_bounded_and_says_what_is_left_out() -> None:
+    names = [f"n{number}" for number in range(1000)]
+    rows = [Row(f"p{number}", verdicts={names[number]: FULL}) for number in range(100)]
+    found = matrix.matrix(rows, names)
+    assert (len(found.rows), len(found.columns)) == (matrix.ROWS, matrix.COLUMNS)
+    shown = sum(column.count for column in found.columns)
+    assert found.left_out == f"Not shown: 40 more rows of Pods and {1000 - shown} more Nodes, which are in 13 groups."
+
+
+# The devices.
+
+LETTERS: dict[str, tuple[list[Any], str]] = {
+    "are free": ([published("s", "d1", "d2")], "FF"),
+    "are taken": ([published("s", "d1", "d2"), claim("c").but("status.allocation", allocation("d2"))], "FT"),
+    "are shared": (
+        [
+            published("s", shared("d1", memory="10")),
+            claim("c").but("status.allocation", allocation(share("d1", memory="4"))),
+        ],
+        "P",
+    ),
+    "are tainted": ([published("s", {"name": "d1", "taints": [TAINT]})], "!"),
+}
+
+
+@pytest.mark.parametrize(("objects", "letters"), LETTERS.values(), ids=LETTERS)
+def test_devices_that(objects: list[Any], letters: str) -> None:
+    ((card,), texts) = cards(objects)
+    assert "".join(tile.letters for tile in card.pools[0].tiles) == letters
+    assert all(texts)
+
+
+def cards(objects: list[Any]) -> tuple[tuple[Card, ...], list[str]]:
+    cluster = Cluster([node("n1"), *objects], now=NOW)
+    found = tiles.tiles(cluster, [])
+    return found.cards, [tile.texts[0] for card in found.cards for pool in card.pools for tile in pool.tiles]
+
+
+def test_a_tile_says_who_holds_the_device() -> None:
+    held = claim("c").but("status.allocation", allocation("d1"))
+    _, texts = cards([published("s", "d1"), held.reserved({"resource": "pods", "name": "train", "uid": "u"})])
+    assert texts == ["taken by a claim: ResourceClaim ml/c of train"]
+
+
+def test_a_pool_that_gives_no_devices_says_why() -> None:
+    ((card,), texts) = cards([published("s", "d1").but("spec.pool.resourceSliceCount", 2)])
+    assert texts == []
+    assert card.pools[0].note == "some of its ResourceSlices are missing, so that it gives no devices"
+
+
+def test_nodes_whose_devices_stand_alike_are_one_card_and_shared_pools_another() -> None:
+    cluster = Cluster(
+        [
+            *(node(f"n{number}") for number in range(3)),
+            *(published(f"s{number}", "d1", node=f"n{number}") for number in range(3)),
+            published("net", "nic", node="", pool="net", allNodes=True).but("spec.nodeName", None),
+            claim("c").but(
+                "status.allocation",
+                allocation({"request": "r0", "driver": "gpu.example.com", "pool": "n2", "device": "d1"}),
+            ),
+        ],
+        now=NOW,
+    )
+    found = tiles.tiles(cluster, [], ["n2"])
+    assert [(card.label, card.count) for card in found.cards] == [
+        ("pool gpu.example.com/net", 1),
+        ("n2", 1),
+        ("n0", 2),
+    ]
+    assert tiles.totals(cluster) == {"free": 3, "taken": 1}
+
+
+def test_devices_are_shown_as_a_request_sees_them() -> None:
+    model = selecting('device.attributes["gpu.example.com"].model == "h100"')
+    waiting = pod().claims("c")
+    wanted = claim("c").but("spec.devices", {"requests": [exactly("r0", selectors=model)]})
+    given = published("s", device("d1", model="a100"), device("d2", model="h100"))
+    cluster = Cluster([node("n1"), device_class(), wanted, given, waiting], now=NOW)
+    found = tiles.tiles(cluster, tiles.views(cluster, [waiting]))
+    assert found.views == ("by everybody", "by ml/web: claim ml/c, request r0")
+    assert [tile.letters for tile in found.cards[0].pools[0].tiles] == ["FS", "FF"]
+    assert {mark.letter for mark in found.legend} == {"F", "S"}
+
+
+def test_devices_are_bounded() -> None:
+    objects: list[Any] = []
+    for number in range(200):
+        names = [f"d{place}" for place in range(number % 100 + 1)]
+        objects += [node(f"m{number}"), published(f"s{number}", *names, node=f"m{number}")]
+    found = tiles.tiles(Cluster(objects, now=NOW), [])
+    assert (len(found.cards), found.left_out) == (tiles.CARDS, "Not shown: 40 more groups of Nodes or pools.")
+    assert max(len(pool.tiles) for card in found.cards for pool in card.pools) <= tiles.TILES
+
+
+# A simulation.
+
+
+def test_the_page_of_a_simulation_has_all_of_it() -> None:
+    objects = [*GPUS, node("gpu-1", taints=[TAINT]), published("s", "d1", node="gpu-1")]
+    found = simulation(objects, new("first").templates("gpu"), new("second").templates("gpu"), new("plain"))
+    assert found.headline == "1 of 3 Pods get a Node"
+    assert {(each.label, each.value) for each in found.figures} >= {
+        ("Pods", "3"),
+        ("devices", "1"),
+        ("of them free", "0"),
+    }
+    assert [(row.label, row.state, row.answer) for row in found.pods.rows] == [
+        ("ml/second", "pending", "why-0"),
+        ("ml/plain", "pending", "why-1"),
+        ("ml/first", "placed", ""),
+    ]
+    assert [(each.id, each.found.name, str(each.found.findings[0].cause)) for each in found.answers] == [
+        ("why-0", "second", "DeviceTaken"),
+        ("why-1", "plain", "UntoleratedTaint"),
+    ]
+    assert [[cell.letter for cell in row.cells] for row in found.matrix.rows] == [["D"], ["T"], ["●"]]
+    assert [tile.letters for tile in found.devices.cards[0].pools[0].tiles] == ["TT"]
+    (given,) = found.tolerations
+    assert (given.rule, given.toleration, given.via, given.count) == (
+        "gpu",
+        "example.com/gpu:NoSchedule op=Exists",
+        "gate",
+        2,
+    )
+
+
+def test_a_bar_has_the_time_that_a_pod_was_held_and_waited() -> None:
+    objects = [namespace(), template().request("gpu"), GPUS[-1], node("n1")]
+    bars = simulation(objects, new().templates("gpu")).timeline.bars
+    ((held, *others),) = [bar.segments for bar in bars]
+    assert (held.kind, held.begin, held.end) == ("held", 0.0, 60.0)
+    assert [each.kind for each in others] in ([], ["waiting"])
+    assert bars[0].text == "held for 60 s, has no Node"
+
+
+def test_many_pods_of_one_outcome_are_one_row_and_one_explanation() -> None:
+    count = simulated.ROWS + 20
+    found = simulation([namespace(), node("n1", cpu="100")], new().wants({"cpu": "1"}), replicas=count)
+    assert [(row.count, row.state) for row in found.pods.rows] == [(count - 10, "pending"), (10, "placed")]
+    assert [answer.count for answer in found.answers] == [count - 10]
+    assert [sum(cell.letter == "●" for cell in row.cells) for row in found.matrix.rows] == [0, 1]
+
+
+def test_the_page_of_a_large_simulation_is_bounded() -> None:
+    pods = [new(f"{'p' * 200}-{number}").wants({"cpu": f"{number + 100}"}) for number in range(simulated.ROWS + 20)]
+    found = simulation([namespace(), *(node(f"n{number}") for number in range(20))], *pods)
+    assert len(found.answers) == simulated.ANSWERS
+    assert found.pods.left_out == "Not shown: 20 more Pods."
+    assert found.notes == ("Not shown: 300 more groups of waiting Pods, which are not explained.",)
+    assert len(rendering.html(found)) < 3_000_000
+
+
+def test_how_many_fit_is_the_headline() -> None:
+    assert simulation([namespace(), node("n1")], new().wants({"cpu": "1"}), replicas=0).headline == "4 fit"
+
+
+# One Pod.
+
+
+def test_the_page_of_a_pod_that_waits() -> None:
+    waiting = pod().wants({"cpu": "8"})
+    cluster = Cluster([node("n1"), node("n2", taints=[TAINT]), waiting], now=NOW)
+    event = {"reason": "FailedScheduling", "note": "no", "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}
+    found = explained.page(cluster, waiting, explanations.explain(cluster, waiting), [event])
+    assert (found.headline, found.title) == ("Why this Pod waits", "Pod ml/web")
+    assert [[cell.letter for cell in row.cells] for row in found.matrix.rows] == [["R", "T"]]
+    assert "FailedScheduling: no" in [each.what for each in found.timeline.moments]
+    assert found.subtitle.startswith("NodeTooSmall: ")
+
+
+def test_the_page_of_a_pod_that_runs() -> None:
+    running = pod().but("spec.nodeName", "n1")
+    cluster = Cluster([node("n1"), running], now=NOW)
+    found = explained.page(cluster, running, explanations.explain(cluster, running))
+    assert (found.headline, found.pods.rows[0].state) == ("This Pod has a Node", "placed")
+    assert [[cell.letter for cell in row.cells] for row in found.matrix.rows] == [["●"]]
+
+
+# HTML.
+
+
+class Read(HTMLParser):
+    """The elements of a page, and the addresses that it names."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        given = dict(attrs)
+        assert not [name for name in given if name.startswith("on") or name == "style"], given
+        self.addresses += [str(value) for name, value in attrs if name in ("href", "src", "action", "data")]
+        self.ids += [str(value) for name, value in attrs if name == "id"]
+
+
+@pytest.fixture(scope="module")
+def full() -> Page:
+    objects = [*GPUS, node("gpu-1", taints=[TAINT]), published("s", "d1", node="gpu-1")]
+    return simulation(objects, new("first").templates("gpu"), new("second").templates("gpu"))
+
+
+def test_a_page_loads_nothing_and_links_to_itself_alone(full: Page) -> None:
+    read = Read(rendering.html(full))
+    assert set(read.addresses) <= {f"#{each}" for each in read.ids}
+    assert {"link", "img", "iframe", "object"}.isdisjoint(read.tags)
+    assert (read.tags.count("script"), read.tags.count("style")) == (1, 1)
+    assert len(read.ids) == len(set(read.ids))
+
+
+def hostile(value: Any) -> Any:
+    """The page with this text in the place of every text."""
+    if isinstance(value, str):
+        return HOSTILE
+    if isinstance(value, tuple):
+        return tuple(map(hostile, value))
+    fields = getattr(value, "__dataclass_fields__", {})
+    kept = {"state", "kind", "tone", "letter", "letters", "cause", "answer", "id"}
+    return (
+        replace(value, **{name: hostile(getattr(value, name)) for name in fields if name not in kept})
+        if fields
+        else value
+    )
+
+
+def test_whatever_is_written_in_names_is_text(full: Page) -> None:
+    text = rendering.html(hostile(full))
+    read = Read(text)
+    assert (read.tags.count("script"), read.tags.count("img")) == (1, 0)
+    assert "\u202e" not in text
+    assert "<script>alert" not in text
+    assert r"\u202e" in text
+
+
+def test_the_same_page_is_the_same_file(full: Page) -> None:
+    assert rendering.html(full) == rendering.html(full)
+
+
+def test_no_script_and_no_style_runs_but_those_of_the_page(full: Page) -> None:
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', rendering.html(full))
+    assert re.fullmatch(
+        r"default-src &#39;none&#39;; style-src &#39;sha256-\S+&#39;; script-src &#39;sha256-\S+&#39;", policy
+    )
+
+
+# The command.
+
+
+def test_the_command_writes_the_page(tmp_path: Path) -> None:
+    given = yaml.safe_dump_all([plain(node("n1")), plain(new().but("spec.containers", [{"name": "a", "image": "b"}]))])
+    target = tmp_path / "report.html"
+    done = CliRunner().invoke(main, ["simulate", "-f", "-", "--html", str(target)], input=given)
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (0, f"{target}: written")
+    assert target.read_text().startswith("<!doctype html>")
+    done = CliRunner().invoke(main, ["simulate", "-f", "-", "--html", str(tmp_path / "no" / "x")], input=given)
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        1,
+        f"Error: cannot write {tmp_path}/no/x: No such file or directory",
+    )
+
+
+def plain(obj: Built) -> Any:
+    return yaml.safe_load(yaml.safe_dump({**obj}))

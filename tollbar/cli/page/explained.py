@@ -1,0 +1,83 @@
+"""The page of one Pod: why it waits, and what would change it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tollbar.cli.page import tiles
+from tollbar.cli.page.matrix import Row, matrix
+from tollbar.cli.page.values import Answer, Figure, Given, Moment, Page, PodRow, Pods, Timeline
+from tollbar.cli.simulation.verdicts import Rejected
+from tollbar.explain import text
+from tollbar.explain.pods import ungated
+from tollbar.explain.values import PodExplanation, Toleration
+from tollbar.model import pods
+from tollbar.model.objects import Object, key_of, metadata
+from tollbar.model.resources import NODES
+from tollbar.offline import Cluster
+
+_ANSWER: Final = "why-0"
+_RULE: Final = "rule "
+
+
+def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Object] = ()) -> Page:
+    """`found` is the explanation of this Pod of the copy, `events` are those about it (events.k8s.io/v1)."""
+    label = f"{found.namespace}/{found.name}"
+    first = found.findings[0] if found.findings else None
+    nodes = [key_of(each).name for each in copy.objects(NODES)]
+    seen, waiting = None, []
+    if not found.node and not pods.is_terminal(pod):
+        waiting = [ungated(copy, pod)]
+        seen = {name: Rejected.of(status) for name, status in copy.scheduler.survey(waiting[0]).items()}
+    here = Counter([found.node] if found.node else [])
+    gave = [each for each in found.tolerations if each.origin.startswith(_RULE)]
+    state = "placed" if found.node else "held" if pods.gate_names(pod) else "pending"
+    rules = ", ".join(dict.fromkeys(_by(each.origin)[0] for each in gave))
+    devices = ", ".join(device for claim in found.claims for request in claim.requests for device in request.devices)
+    why = f"{first.cause}: {first.what}" if first is not None else ""
+    return Page(
+        title=f"Pod {label}",
+        headline="This Pod has a Node" if found.node else "Why this Pod waits",
+        subtitle=why,
+        figures=tuple(_figures(copy, found, nodes)),
+        timeline=Timeline(moments=tuple(_moments(pod, found, events))),
+        pods=Pods((PodRow(label, 1, "", state, "", rules, found.node, devices, why, _ANSWER),)),
+        matrix=matrix([Row(label, _ANSWER, here, seen)], nodes),
+        devices=tiles.tiles(copy, tiles.views(copy, waiting), [found.node]),
+        tolerations=tuple(_given(label, each) for each in gave),
+        answers=(Answer(_ANSWER, 1, found),),
+        notes=tuple(f"Not read: {each}" for each in found.unknown),
+    )
+
+
+def _figures(copy: Cluster, found: PodExplanation, nodes: Sequence[str]) -> Iterator[Figure]:
+    yield Figure(text.age(found.age), "old")
+    yield Figure(found.phase, "phase")
+    yield Figure(f"{len(nodes):,}", "Nodes")
+    if found.scheduling is not None:
+        yield Figure(f"{found.scheduling.fits:,}", "of them fit")
+    states = tiles.totals(copy)
+    if count := states.total():
+        yield Figure(f"{count:,}", "devices")
+        yield Figure(f"{states['free']:,}", "of them free")
+
+
+def _moments(pod: Object, found: PodExplanation, events: Sequence[Object]) -> list[Moment]:
+    """The creation of the Pod, its Events, and since when what holds it is so."""
+    moments = [Moment(str(metadata(pod).get("creationTimestamp") or ""), "created")]
+    moments += [Moment(each.since, f"since then: {each.cause}") for each in found.findings if each.since]
+    for each in events:
+        when = str(metadata(each).get("creationTimestamp") or each.get("eventTime") or "")
+        moments.append(Moment(when, f"{each.get('reason')}: {each.get('note')}"))
+    return sorted((each for each in moments if each.when), key=lambda each: each.when)
+
+
+def _given(label: str, toleration: Toleration) -> Given:
+    rule, via = _by(toleration.origin)
+    return Given(rule, toleration.text, via, 1, (label,))
+
+
+def _by(origin: str) -> tuple[str, str]:
+    """The rule, and the way by which its toleration came."""
+    rule, _, via = origin.removeprefix(_RULE).partition(", ")
+    return rule, via

@@ -1,0 +1,99 @@
+"""The matrix of Pods and Nodes: which plugin of the scheduler rejects which Node first, for whom.
+
+Nodes of which all Pods of the matrix hear the same are one column, so that thousands of Nodes are a few.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tollbar.cli.page.values import Cell, Column, Mark, Matrix, MatrixRow
+from tollbar.cli.simulation.verdicts import Rejected
+
+ROWS: Final = 60
+COLUMNS: Final = 48
+_LETTERS: Final = {
+    "TaintToleration": "T",
+    "DynamicResources": "D",
+    "NodeResourcesFit": "R",
+    "NodeAffinity": "A",
+    "NodeUnschedulable": "U",
+    "NodePorts": "P",
+    "PodTopologySpread": "S",
+    "InterPodAffinity": "I",
+    "NodeName": "N",
+    "VolumeBinding": "V",
+    "VolumeRestrictions": "V",
+    "VolumeZone": "V",
+    "NodeVolumeLimits": "V",
+}
+_OTHER: Final = "X"
+_PLACED: Final = Mark("●", "placed", "Pods got this Node")
+_FITS: Final = Mark("○", "fits", "fits")
+_UNSEEN: Final = Mark("–", "unseen", "not looked at")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Pods with equal outcomes: on which Nodes how many are, and what else is known of Nodes."""
+
+    label: str
+    answer: str = ""
+    on: Mapping[str, int] = field(default_factory=dict)
+    verdicts: Mapping[str, Rejected | None] | None = None
+    """By Node: why it was rejected, None for one that fits.  Without any, no Node was looked at."""
+
+
+def matrix(rows: Sequence[Row], nodes: Iterable[str]) -> Matrix:
+    """Of the first rows.  The Nodes are those of the cluster, in the order in which they are shown."""
+    shown = rows[:ROWS]
+    alike: dict[tuple[object, ...], list[str]] = {}
+    for name in nodes:
+        key = tuple((row.on.get(name, 0), _verdict(row, name)) for row in shown)
+        alike.setdefault(key, []).append(name)
+    groups = sorted(alike.items(), key=lambda item: not any(placed for placed, _ in item[0]))  # type: ignore[misc]
+    kept = [names for _, names in groups[:COLUMNS]]
+    cells = [tuple(_cell(row, names[0]) for names in kept) for row in shown]
+    return Matrix(
+        columns=tuple(Column(names[0], len(names)) for names in kept),
+        rows=tuple(MatrixRow(row.label, row.answer, found) for row, found in zip(shown, cells, strict=True)),
+        legend=tuple(_legend(cells)),
+        left_out=_left_out(len(rows) - len(shown), groups[COLUMNS:]),
+    )
+
+
+def _verdict(row: Row, node: str) -> object:
+    return _UNSEEN if row.verdicts is None else row.verdicts.get(node, _UNSEEN)
+
+
+def _cell(row: Row, node: str) -> Cell:
+    if count := row.on.get(node):
+        return Cell(_PLACED.letter, _PLACED.tone, f"{count} Pod{'' if count == 1 else 's'} got this Node")
+    found = _verdict(row, node)
+    if found is None:
+        return Cell(_FITS.letter, _FITS.tone, _FITS.text)
+    if not isinstance(found, Rejected):
+        return Cell(_UNSEEN.letter, _UNSEEN.tone, _UNSEEN.text)
+    letter = _LETTERS.get(found.plugin, _OTHER)
+    return Cell(letter, f"by-{letter}", f"{found.plugin}: {found.reason}")
+
+
+def _legend(cells: Iterable[Sequence[Cell]]) -> list[Mark]:
+    """What is in the matrix, the most frequent first; the plugins by name."""
+    found: Counter[Mark] = Counter()
+    fixed = {each.tone: each for each in (_PLACED, _FITS, _UNSEEN)}
+    for row in cells:
+        for cell in row:
+            plugin = cell.text.partition(":")[0]
+            found[fixed.get(cell.tone) or Mark(cell.letter, cell.tone, plugin)] += 1
+    return [mark for mark, _ in found.most_common()]
+
+
+def _left_out(rows: int, groups: Sequence[tuple[object, Sequence[str]]]) -> str:
+    nodes = sum(len(names) for _, names in groups)
+    texts = [
+        *([f"{rows} more rows of Pods"] if rows > 0 else []),
+        *([f"{nodes} more Nodes, which are in {len(groups)} groups"] if nodes else []),
+    ]
+    return f"Not shown: {' and '.join(texts)}." if texts else ""
