@@ -481,7 +481,7 @@ def _release(case: _Case, reason: ReservedReason, message: str, uids: Collection
     event = events.reservation_released(
         reason,
         message,
-        deallocated=removal.unprotect and not (removal.status or {}).get("reservedFor"),
+        deallocated=removal.unprotect,
         by_upstream=reason in (ReservedReason.UPSTREAM_OSCILLATION, ReservedReason.UPSTREAM_TOO_OLD),
     )
     return ReservationPlan(state=state, remove=removal, events=(event,))

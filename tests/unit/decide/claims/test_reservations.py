@@ -39,6 +39,7 @@ RUNNING = pod("web-1").claims("gpu").bound().phase("Running")
 PENDING = pod("web-2").claims("gpu")
 FINISHED = pod("web-3").claims("gpu").bound().phase("Succeeded")
 ENDING = FINISHED.deleting()
+MANY_FINISHED = tuple(pod(name).claims("gpu").bound().phase("Succeeded") for name in "abcde")
 NEVER_BOUND = pod("web-4").claims("gpu").phase("Failed")
 
 
@@ -82,6 +83,11 @@ def facts(given: Claim, found: Object | Knowledge | None = None, *consumers: Obj
 
 def waits(reason: str, message: str, *, reserved: bool = False, again: bool = False) -> ReservationPlan:
     return ReservationPlan(State(reserved, reason, message), outcome=RetryAfter(RECHECK) if again else DONE)
+
+
+def unreserved(lingering: str) -> ReservationPlan:
+    message = f"not reserved while finished Pods linger ({lingering}): {ADVICE}"
+    return waits("UpstreamOscillation", message, again=True)
 
 
 def blocked(reason: str, message: str, *, reserved: bool = False, again: bool = True) -> ReservationPlan:
@@ -174,6 +180,10 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
                 ("tollbar.dev/workload-claim", None),
             )
         ),
+    ),
+    "a claim that is being deleted keeps the annotations of a WorkloadClaim that is gone": (
+        ReservationFacts(kept(**{"tollbar.dev/workload-claim": "gpu"}).deleting(), withdrawn=True),
+        NOTHING,
     ),
     # The claim ends.
     "a claim that is being deleted is released": (
@@ -368,7 +378,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     # The server's endless exchange.
     "nothing is reserved while a finished Pod lingers": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED),
-        waits("UpstreamOscillation", f"not reserved while finished Pods linger (web-3): {ADVICE}", again=True),
+        unreserved("web-3"),
     ),
     "with Replace a finished Pod that lingers does not matter": (
         facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED, hot_loop=False),
@@ -414,6 +424,37 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
                 ),
             ),
             outcome=RetryAfter(RECHECK),
+        ),
+    ),
+    "of many finished Pods three are named": (
+        facts(allocated(), None, *MANY_FINISHED),
+        waits(
+            "UpstreamOscillation", f"not reserved while finished Pods linger (a, b, c and 2 more): {ADVICE}", again=True
+        ),
+    ),
+    "of three finished Pods all are named": (
+        facts(allocated(), None, *MANY_FINISHED[:3]),
+        unreserved("a, b, c"),
+    ),
+    "of four finished Pods one is not named": (
+        facts(allocated(), None, *MANY_FINISHED[:4]),
+        waits(
+            "UpstreamOscillation", f"not reserved while finished Pods linger (a, b, c and 1 more): {ADVICE}", again=True
+        ),
+    ),
+    "an endless exchange does not put off what is looked at again soon": (
+        facts(allocated(ENTRY, **OURS), Knowledge.UNLISTED, FINISHED, oscillating={"uid-of-web-3"}),
+        ReservationPlan(
+            State(True, "KindUnknown", "deployments.apps/web: its kind is being listed"),
+            events=(
+                Event(
+                    "Warning",
+                    "UpstreamOscillation",
+                    f"the entries of finished Pods (web-3) come and go without end; {ADVICE}",
+                    "Observe",
+                ),
+            ),
+            outcome=RetryAfter(SOON),
         ),
     ),
     "an entry that comes and goes while its Pod runs is not reported": (
@@ -487,6 +528,14 @@ QUESTIONS: dict[str, tuple[ReservationFacts, tuple[Any, ...]]] = {
     "the workload of a claim that is kept, with the uid on record": (
         ReservationFacts(allocated(ENTRY, **OURS)),
         (LookUp(Key("ml", "gpu"), Reference("apps", "deployments", "web"), "u1"),),
+    ),
+    "the workload of a claim that is kept, with the uid of the entry that we wrote": (
+        ReservationFacts(kept().allocated().pinned(ENTRY)),
+        (LookUp(Key("ml", "gpu"), Reference("apps", "deployments", "web"), "u1"),),
+    ),
+    "the workload of a claim that is to be kept, without a record": (
+        ReservationFacts(allocated()),
+        (LookUp(Key("ml", "gpu"), Reference("apps", "deployments", "web"), ""),),
     ),
     "the version of the API server, where its claim controller may be at work": (
         replace(facts(allocated()), wedged_by_pins=None),

@@ -1,6 +1,8 @@
 """What a Pod's package holds, lacks, and leaves unknown."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,10 +49,20 @@ OF_A_NEW_POD = frozenset(
 )
 
 
-def of(pod_: Object, *objects: Object, at_admission: bool = False) -> Package:
+def assembled(pod_: Object, *objects: Object, at_admission: bool = False) -> Package:
     """From stores that keep claims with their status, for others who read them."""
     stores = filled(objects, (*PackageLookup.KINDS, kinds.CLAIMS_WITH_STATUS))
     return package.assemble(pod_, PackageLookup(stores), at_admission=at_admission)
+
+
+def of(pod_: Object, *objects: Object, at_admission: bool = False) -> Callable[[], Package]:
+    """In the test, not when the table is read."""
+    return partial(assembled, pod_, *objects, at_admission=at_admission)
+
+
+def of_few(pod_: Object, *objects: Object) -> Callable[[], Package]:
+    """From stores that keep of claims and templates what packages need alone."""
+    return lambda: package.assemble(pod_, PackageLookup.of(objects))
 
 
 def stand_in(reference: str = "gpu", *, annotations: dict[str, str] | None = None, **metadata: Any) -> Object:
@@ -109,7 +121,7 @@ ANNOTATED = {f"a{i}": "" for i in range(500)}
 RESOURCES = {f"example.com/{i}": "1" for i in range(1024)}
 NEARLY = referring(*["gpu"] * 1020).wants({"cpu": "1", "memory": "1"}).wants({"cpu": "1", "memory": "1"})
 
-TABLE: dict[str, tuple[Package, Package]] = {
+TABLE: dict[str, tuple[Callable[[], Package], Package]] = {
     "a plain Pod": (of(P, ML), Package(P, ML)),
     "an unknown namespace": (of(P), Package(P, missing=(Missing("Namespace", "ml"),))),
     "a claim by name": (of(BY_NAME, ML, CLAIM, GPU), Package(BY_NAME, ML, (CLAIM,), {"gpu": GPU})),
@@ -182,13 +194,11 @@ TABLE: dict[str, tuple[Package, Package]] = {
         Package(BY_NAME, ML, too_large=True),
     ),
     "a claim of which there is only a stub, for those who read no status": (
-        package.assemble(BY_NAME, PackageLookup.of((ML, GPU, HUGE))),
+        of_few(BY_NAME, ML, GPU, HUGE),
         Package(BY_NAME, ML, too_large=True),
     ),
     "a template of which there is only a stub": (
-        package.assemble(
-            pod().templates("gpu"), PackageLookup.of((ML, GPU, template("gpu").request("gpu").annotated(HUGE_NOTE)))
-        ),
+        of_few(pod().templates("gpu"), ML, GPU, template("gpu").request("gpu").annotated(HUGE_NOTE)),
         Package(pod().templates("gpu"), ML, too_large=True),
     ),
     "at admission, what is too large has no status either": (
@@ -343,8 +353,8 @@ def seen(want: Package) -> Package:
 
 
 @pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)
-def test_assemble(given: Package, want: Package) -> None:
-    assert given == seen(want)
+def test_assemble(given: Callable[[], Package], want: Package) -> None:
+    assert given() == seen(want)
 
 
 class CountingLookup(PackageLookup):
@@ -381,4 +391,4 @@ def test_the_stand_in_is_the_generated_claim_but_for_the_unknown_members() -> No
         },
         "spec": generated["spec"],
     }
-    assert of(FROM_TEMPLATE, ML, GPU, TEMPLATE.giving({"a": "b"}, {"c": "d"})).claims == (known,)
+    assert assembled(FROM_TEMPLATE, ML, GPU, TEMPLATE.giving({"a": "b"}, {"c": "d"})).claims == (known,)
