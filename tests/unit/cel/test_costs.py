@@ -27,7 +27,7 @@ COSTS: dict[str, tuple[str, Any, int]] = {
     "upperAscii": ('x.upperAscii() == ""', LONG, 3_500),
     "upperAscii of what is not ASCII": ('x.upperAscii() == ""', "é" * 60_000, 33_500),
     "quote": ("strings.quote(x).size() == 30002", LONG[:30_000], 60_000),
-    "exists_one": ("x.exists_one(i, i)", [True] * 9_000, 45_000),
+    "exists_one": ("x.exists_one(i, i)", [True] * 9_000, 36_000),
     "join": ('x.join(",").size() > 1', WORDS, 40_000),
     "format": ('"%s".format([["\\n" + x]]).size() > 1', LONG[:15_000], 250_000),
     "format of a list": ('"%s".format([x]).size() > 1', LIST[:5_000], 450_000),

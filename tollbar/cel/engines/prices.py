@@ -88,7 +88,7 @@ class Prices:
         if node.second is not None:
             own += 10
         if node.macro in ("exists_one", "existsOne"):
-            own += 2
+            own += 1
         if node.macro == "transformMap":
             own += 10
         return own + self.fixed(node.predicate) + self.fixed(node.value)
