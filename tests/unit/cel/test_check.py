@@ -199,6 +199,19 @@ REFUSED = {
         "claims.all(c, c.metadata.managedFields.size() == 0)",
         "1:26: undefined field 'managedFields' in ObjectMeta",
     ),
+    "a list of null and a time": (
+        "[null, timestamp(0)] == []",
+        "1:8: a list must be of one type, not null_type and timestamp; dyn() takes any",
+    ),
+    "a map of a quantity and null": (
+        "{'a': quantity('1'), 'b': null} == {}",
+        "1:27: a map must be of one type, not quantity and null_type; dyn() takes any",
+    ),
+    "a field of a value that an optional may have": (
+        "optional.of(1).optMap(v, 2).?name.hasValue()",
+        "1:30: undefined field 'name' in int",
+    ),
+    "an element beside no elements": ("(claims == [] ? [] : [1])[0] == 'a'", "1:2: no such overload: ==(int, string)"),
     "a list indexed by an unsigned number": ("claims[0u] == null", "1:7: no such overload: [](list, uint)"),
     "a list indexed by a double": ("claims[0.0] == null", "1:7: no such overload: [](list, double)"),
     "a variable that is a keyword": ("claims.all(in, true)", "1:12: unexpected 'in'"),

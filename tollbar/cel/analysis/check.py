@@ -114,9 +114,9 @@ class _Checker:
         then, otherwise = self.infer(node.then, scope), self.infer(node.otherwise, scope)
         if not schema.alike(then, otherwise):
             self.refuse(f"the branches of ?: have different types, {then} and {otherwise}", node)
-        return (
-            otherwise if then == "null_type" else then if otherwise == "null_type" else schema.common(then, otherwise)
-        )
+        if then == "null_type" or _untyped(node.then):
+            return otherwise
+        return then if otherwise == "null_type" or _untyped(node.otherwise) else schema.common(then, otherwise)
 
     # Variables, fields, elements.
 
@@ -240,7 +240,7 @@ class _Checker:
                 if schema.kind(found) not in ("optional_type", "dyn"):
                     self.refuse(f"an entry with ? needs an optional, not {found}", node)
                 found = schema.element(found)
-            several = joined and (not schema.alike(joined, found) or _other_type(joined, found))
+            several = joined and (not schema.alike(joined, found) or _other_type(joined, found) or _null(joined, found))
             if several and not self.mixing:
                 self.refuse(f"a {what} must be of one type, not {joined} and {found}; dyn() takes any", node)
             joined = schema.common(joined or found, found)
@@ -282,6 +282,22 @@ def _unwrapped(type_: str) -> tuple[str, bool]:
 def _other_type(a: str, b: str) -> bool:
     """Whether both are types of types, but of different ones, which no literal mixes."""
     return schema.kind(a) == "type" and a != b and "dyn" not in (schema.element(a), schema.element(b))
+
+
+def _null(a: str, b: str) -> bool:
+    """Whether one of them is null alone, which no literal mixes with values of another type."""
+    return "null_type" in (a, b) and a != b and "dyn" not in (a, b)
+
+
+def _untyped(node: Expr) -> bool:
+    """Whether the node is of the type that is wanted of it: an empty literal, or optional.none()."""
+    match node:
+        case ListLiteral(elements=()) | MapLiteral(entries=()):
+            return True
+        case Call(function="optional.none"):
+            return True
+        case _:
+            return False
 
 
 def _searchable(item: str, container: str) -> bool:

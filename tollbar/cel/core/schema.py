@@ -64,7 +64,17 @@ def _keyed(type_: str) -> bool:
 
 def common(a: str, b: str) -> str:
     """The type of a value that is of one of the two types."""
-    return a if a == b else "dyn"
+    if a == b:
+        return a
+    if kind(a) != kind(b):
+        return "dyn"
+    match kind(a):
+        case "map":
+            return map_of(common(key(a), key(b)), common(element(a), element(b)))
+        case "list" | "optional_type" as name:
+            return f"{name}<{common(element(a), element(b))}>"
+        case _:
+            return "dyn"
 
 
 def alike(a: str, b: str) -> bool:

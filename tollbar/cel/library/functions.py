@@ -48,10 +48,14 @@ class Overload:
     steps: int
 
     def result_for(self, types: tuple[str, ...]) -> str | None:
-        """The result type for arguments of these static types; None if they do not fit."""
+        """The result type for arguments of these static types; None if they do not fit.
+
+        A type variable is what is most general of its arguments, as in cel-go's checker.
+        """
         bound: dict[str, str] = {}
         if len(types) != len(self.types) or not all(map(_binder(bound), self.types, types)):
             return None
+        bound |= {declared: "dyn" for declared, given in zip(self.types, types, strict=True) if given == "dyn"}
         return _VARIABLE.sub(lambda variable: bound.get(variable[0], "dyn"), self.result)
 
 
