@@ -1163,6 +1163,27 @@ def test_the_requests_for_extended_resources(case: str) -> None:
     assert (asked, mapped) == (requests, mappings)
 
 
+def test_on_a_node_that_is_known_to_fit_a_pod_is_scored_and_reserved_without_filter() -> None:
+    lists = {name: request(**ALTERNATIVES).but("metadata.name", name).but("metadata.uid", name) for name in ("a", "b")}
+    world = World(*lists.values(), device_class("tpu"), N1, N2)
+    nodes = world.handle.snapshot
+    pods = [a_pod(name).claims(name) for name in lists]
+
+    def known(pod: Object) -> list[str]:
+        assert world.pre_filter(pod) == "Success"
+        found = world.plugin.filter_known(world.state, info(pod), nodes)
+        assert found is not None
+        return [each.name for each, fits in zip(nodes, found.fits.tolist(), strict=True) if fits]
+
+    before = known(pods[0])
+    world.reserve(pods[0], "n1")
+    after = known(pods[1])
+    score = world.plugin.score(world.state, info(pods[1]), nodes.nodes[1])
+
+    assert (before, after, score, known(pods[1])) == ([], ["n2"], 8, ["n2"])
+    assert (said(world.plugin.reserve(world.state, info(pods[1]), "n2")), world.held()) == ("Success", ["g0", "g2"])
+
+
 def kept_of_nodes() -> int:
     return sum(isinstance(each, KnownNodes) for each in gc.get_objects())
 
