@@ -8,9 +8,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scheduling
+from builders import Pod
 from cluster import Cluster, as_written
 from grouping import FLAGS, NONE_BEFORE
 from planes import since
@@ -85,7 +87,7 @@ def test_a_pod_group_stands_for_all_pods_of_a_workload(grouped: Stack, mode: str
     with claims(grouped, mode):
         shared.apply(for_web(podGroup={"podClaimName": "device"}))
         shared.until(lambda: shared.condition(type_="PodGroupReady"), ("True", "Ready"))
-        eventually(lambda: joins(cluster), what="the policy is in force")
+        eventually(lambda: group_of(cluster, cluster.pod().claims("device")), what="the policy is in force")
         before = grouped.plane.audit_fence()
         shared.apply(deployment("web", "device", replicas=consumers))
         eventually(lambda: running(cluster) == consumers, seconds=SECONDS, what="all Pods run")
@@ -116,12 +118,37 @@ def test_a_pod_group_stands_for_all_pods_of_a_workload(grouped: Stack, mode: str
         eventually(lambda: not shared.run("get", "podgroups,resourceclaims", "-o", "name"), what="nothing is left")
 
 
-def joins(cluster: Cluster) -> bool:
-    """Whether a Pod that is created would be put into the PodGroup."""
-    pod = as_written(cluster.pod().claims("device"))
+def group_of(cluster: Cluster, pod: Pod) -> Any:
+    """The PodGroup that a Pod would be put into if it was created."""
     dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-    answered = json.loads(cluster.kubectl(*dry, stdin=json.dumps(pod)))
-    return bool(answered["spec"].get("schedulingGroup") == {"podGroupName": "device"})
+    answered = json.loads(cluster.kubectl(*dry, stdin=json.dumps(as_written(pod))))
+    return answered["spec"].get("schedulingGroup", {}).get("podGroupName")
+
+
+def test_which_pods_are_put_into_the_pod_group(grouped: Stack) -> None:
+    cluster = Cluster(grouped.plane.kubectl, namespace_of(grouped, "which-pods"))
+    cluster.create(cluster.template("one", cluster.class_()))
+    grouped.plane.kubectl("create", "priorityclass", "high.example.com", "--value=1000")
+    shared, member = Shared(cluster), cluster.pod().claims("device")
+    other = member.but("spec.resourceClaims", [{"name": "other", "resourceClaimName": "device"}])
+    pods = {
+        "one that refers to the claim": member,
+        "of a group already": member.in_group("mine"),
+        "by another name": other,
+        "to another claim": cluster.pod().claims("another"),
+        "to none": cluster.pod(),
+        "of another priority": member.but("spec.priorityClassName", "high.example.com"),
+        "of another scheduler": member.but("spec.schedulerName", "another"),
+        "that Tollbar leaves alone": member.labelled({"tollbar.dev/skip": "true"}),
+    }
+    with claims(grouped, "Complement"):
+        assert group_of(cluster, member) is None
+        shared.apply(for_web(podGroup={"podClaimName": "device"}))
+        eventually(lambda: group_of(cluster, member), what="the policy knows the WorkloadClaim")
+        assert {what: group_of(cluster, pod) for what, pod in pods.items() if group_of(cluster, pod)} == {
+            "one that refers to the claim": "device",
+            "of a group already": "mine",
+        }
 
 
 def phases(cluster: Cluster) -> dict[str, str]:

@@ -43,6 +43,11 @@ SPECS: dict[str, dict[str, Any]] = {
     "a name with a slash": {"workloadRef": {**WEB, "name": "a/b"}},
     "a policy": {"release": "WhenIdle"},
     "another policy": {"release": "Never"},
+    "a PodGroup": {"podGroup": {"podClaimName": "gpu", "priorityClassName": "high.priority"}},
+    "a PodGroup without a name for the claim": {"podGroup": {}},
+    "a PodGroup with a name for the claim in capitals": {"podGroup": {"podClaimName": "GPU"}},
+    "a PodGroup with a priority in capitals": {"podGroup": {"podClaimName": "gpu", "priorityClassName": "High"}},
+    "a PodGroup of no scheduler": {"podGroup": {"podClaimName": "gpu", "schedulerName": ""}},
     "an unknown field": {"workloadRef": {**WEB, "namespace": "prod"}},
 }
 
@@ -65,6 +70,7 @@ async def test_the_server_and_the_parser_are_of_one_mind(
 
 CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
     "the policy": ({"release": "WhenIdle"}, True),
+    "a PodGroup as well": ({"podGroup": {"podClaimName": "gpu"}}, True),
     "the workload": ({"workloadRef": {"name": "api"}}, False),
     "the template": ({"resourceClaimTemplateName": "two-gpus"}, False),
     "the template for a claim": ({"resourceClaimTemplateName": None, "resourceClaimName": "gpu"}, False),
