@@ -18,6 +18,7 @@ from tollbar.model.conditions import Condition
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.runtime import claimwrites, detection
+from tollbar.runtime.client import Client
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
@@ -74,36 +75,41 @@ def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
 
 
 async def act_on_group(facts: WorkloadClaimFacts, plan: PodGroupPlan, deps: Deps) -> Condition | None:
-    """Create or delete the PodGroup; why it could not be created, None if it was or need not be.
-
-    It is tried without effect first: what the API server drops would be missed only once it is there.
-    """
-    client = deps.manager.client
-    if plan.delete is not None:
-        key = key_of(plan.delete)
-        try:
-            await client.delete(deps.pod_groups.resource, key.name, key.namespace, uid=uid_of(plan.delete))
-        except (NotFound, Conflict):
-            return None
-        _log.info("deleted the PodGroup", extra={"object": str(key)})
-    if plan.create is None or not isinstance(facts.parsed, WorkloadClaim):
-        return None
-    served = await detection.pod_groups(client)
-    if served is None:
-        return podgroups.not_served()
-    wanted, namespace = {**plan.create, "apiVersion": served.api_version}, key_of(plan.create).namespace
+    """Create or delete the PodGroup; why that was not possible, None if it was, or there was nothing to do."""
     try:
-        tried = await client.raw("POST", served.path(namespace), orjson.dumps(wanted), query={"dryRun": "All"})
-        if (problem := podgroups.answered(orjson.loads(tried), facts.parsed)) is not None:
-            return problem
-        await client.create(served, wanted)
+        if plan.delete is not None:
+            await _delete_group(plan.delete, deps)
+        if plan.create is not None and isinstance(facts.parsed, WorkloadClaim):
+            return await _create_group(plan.create, facts.parsed, deps.manager.client)
     except AlreadyExists:
         raise
     except ApiError as error:
         if not (isinstance(error, Forbidden) or error.refused):
             raise
         return podgroups.is_refused(error.excerpt)
-    _log.info("created the PodGroup", extra={"object": str(key_of(wanted))})
+    return None
+
+
+async def _delete_group(group: Object, deps: Deps) -> None:
+    key = key_of(group)
+    try:
+        await deps.manager.client.delete(deps.pod_groups.resource, key.name, key.namespace, uid=uid_of(group))
+    except (NotFound, Conflict):
+        return
+    _log.info("deleted the PodGroup", extra={"object": str(key)})
+
+
+async def _create_group(group: Object, wanted: WorkloadClaim, client: Client) -> Condition | None:
+    """It is tried without effect first: what the API server drops would be missed only once it is there."""
+    served = await detection.pod_groups(client)
+    if served is None:
+        return podgroups.not_served()
+    body, namespace = {**group, "apiVersion": served.api_version}, key_of(group).namespace
+    tried = await client.raw("POST", served.path(namespace), orjson.dumps(body), query={"dryRun": "All"})
+    if (problem := podgroups.answered(orjson.loads(tried), wanted)) is not None:
+        return problem
+    await client.create(served, body)
+    _log.info("created the PodGroup", extra={"object": str(key_of(group))})
     return None
 
 

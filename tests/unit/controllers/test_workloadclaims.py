@@ -167,6 +167,14 @@ GROUPS: dict[str, tuple[Api, State, list[Object], Object, Outcome, list[str]]] =
         ["status True Held False ClaimsNotShared"],
     ),
     "it is refused": (Api(groups=DENIED), HELD, [], GROUPED, AGAIN, ["status True Held False Refused"]),
+    "its deletion is refused": (
+        Api(groups=DENIED),
+        GONE,
+        [GROUP],
+        GROUPED,
+        AGAIN,
+        ["status False Released False Refused"],
+    ),
     "it is there": (Api(), HELD, [GROUP], GROUPED, DONE, ["status True Held True Ready"]),
     "somebody else's": (
         Api(),

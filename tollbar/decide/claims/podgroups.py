@@ -8,7 +8,7 @@ Invariants: a PodGroup of somebody else's is never touched; whatever is missing 
 deleting the PodGroup, never by taking its entry away.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tollbar.api.reasons import PodGroupReason, ReservedReason
@@ -49,12 +49,20 @@ def decide(
 ) -> PodGroupPlan:
     """What becomes of the PodGroup that has the name of the WorkloadClaim `owner`; `found` is what there is.
 
-    `claim` is the WorkloadClaim's, and `state` how its reservation stands; `refused` says why a PodGroup could not be
-    created a moment ago.
+    `claim` is the WorkloadClaim's, and `state` how its reservation stands; `refused` says why the PodGroup could not be
+    created or deleted a moment ago.
     """
-    ours = found is not None and (controller_of(found) or {}).get("uid") == uid_of(owner)
-    if found is None or not ours:
-        return _missing(owner, wanted, found, refused)
+    plan = _wanted(owner, wanted, found, claim, state)
+    if refused is None or (plan.create is None and plan.delete is None):
+        return plan
+    return replace(plan, condition=refused, create=None, delete=None)
+
+
+def _wanted(
+    owner: Object, wanted: WorkloadClaim, found: Object | None, claim: Object | None, state: State | None
+) -> PodGroupPlan:
+    if found is None or (controller_of(found) or {}).get("uid") != uid_of(owner):
+        return _missing(owner, wanted, found)
     ending = metadata(found).get("deletionTimestamp") is not None
     if wanted.spec.pod_group is None:
         return NOTHING if ending else PodGroupPlan(delete=found)
@@ -63,20 +71,21 @@ def decide(
     if ending:
         return PodGroupPlan(Condition("True", PodGroupReason.ENDING, _ENDING), joinable=found)
     given_back = state is not None and not state.reserved and state.reason in _GIVEN_BACK
-    is_last = given_back and any(each.get("uid") == uid_of(found) for each in claims.reserved_for(claim or {}))
-    return PodGroupPlan(Condition("True", PodGroupReason.READY), delete=found if is_last else None, joinable=found)
+    is_used = any(each.get("uid") == uid_of(found) for each in claims.reserved_for(claim or {}))
+    delete = found if given_back and is_used else None
+    return PodGroupPlan(Condition("True", PodGroupReason.READY), delete=delete, joinable=found)
 
 
 _ENDING: Final = "it is being deleted, goes with its last Pod, and is made again then"
 
 
-def _missing(owner: Object, wanted: WorkloadClaim, found: Object | None, refused: Condition | None) -> PodGroupPlan:
+def _missing(owner: Object, wanted: WorkloadClaim, found: Object | None) -> PodGroupPlan:
     if wanted.spec.pod_group is None:
         return NOTHING
     if found is not None:
         why = f"PodGroup {key_of(found).name} is somebody else's"
         return PodGroupPlan(Condition("False", PodGroupReason.TAKEN, why))
-    return PodGroupPlan(refused) if refused is not None else PodGroupPlan(create=pod_group_for(owner, wanted))
+    return PodGroupPlan(create=pod_group_for(owner, wanted))
 
 
 def _shares(group: Object, wanted: WorkloadClaim) -> bool:
