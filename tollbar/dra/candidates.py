@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NamedTuple
 
 from tollbar import cel
@@ -68,11 +69,12 @@ class Examiner:
 
     def candidates(self, request: Request, pools: Iterable[Pool], node: Object) -> Iterator[Candidate | None]:
         """The matching devices of these pools that are free and allowed; None is a pause, after some that took time."""
-        for pool in pools:
-            if pool.is_local or pool.is_per_device:
-                yield from self._available(request, pool, node)
-            else:
-                yield from self._shared(request, pool, node)
+        return chain.from_iterable(
+            self._available(request, pool, node)
+            if pool.is_local or pool.is_per_device
+            else self._shared(request, pool, node)
+            for pool in pools
+        )
 
     def candidate(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
         """The device, if it is what the request asks for.  Answers are kept, but for errors, which name the device."""
@@ -128,7 +130,7 @@ class Examiner:
         """Whether the request tolerates its taints, and its counters are understood."""
         if device.consumes and not self._features.partitionable_devices:
             return False
-        return not (self._features.device_taints and device.taints and untolerated(device.taints, request.tolerations))
+        return not (device.taints and self._features.device_taints and untolerated(device.taints, request.tolerations))
 
     def _shared(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
         """Those of a pool that several Nodes see, which are the same for all of these."""
@@ -159,5 +161,5 @@ class Examiner:
             candidate = self.candidate(request, pool, device, node)
             if candidate is not None and (candidate.error or self.is_allowed(request, device)):
                 yield candidate
-            elif self._selectors.evaluations > evaluations or not number % PAUSE:
+            if self._selectors.evaluations > evaluations or not number % PAUSE:
                 yield None

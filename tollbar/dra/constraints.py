@@ -18,66 +18,43 @@ Values: TypeAlias = frozenset[tuple[str, object]]
 
 
 class Constraint(Protocol):
-    """Follows the devices that a claim gets while the search goes on and back."""
+    """What it has to know of the devices that a claim has so far is a set of values, or None while there are none."""
 
-    def add(self, content: Content) -> bool:
-        """Add a device, unless the constraint refuses it."""
-        ...
-
-    def remove(self) -> None:
-        """Take back the device that was added last."""
+    def with_device(self, content: Content, so_far: Values | None) -> Values | None:
+        """What it has to know once the claim has this device, too; None if it refuses the device."""
         ...
 
 
 class MatchAttribute:
-    """All devices have the attribute, with one value in common."""
+    """All devices have the attribute, with one value in common: it has to know which values all have."""
 
     def __init__(self, name: str, *, lists: bool) -> None:
         self._attribute = (name, lists)
         self._lists = lists
-        self._common: list[Values] = []
-        """What is common to the devices so far, after each of them."""
 
-    def add(self, content: Content) -> bool:
+    def with_device(self, content: Content, so_far: Values | None) -> Values | None:
         values = _values(content, self._attribute)
         if values is None:
-            return False
-        if not self._common:
-            if self._lists and not values:
-                return False
-        else:
-            values &= self._common[-1]
-            if not values:
-                return False
-        self._common.append(values)
-        return True
-
-    def remove(self) -> None:
-        self._common.pop()
+            return None
+        if so_far is None:
+            return values if values or not self._lists else None
+        return (values & so_far) or None
 
 
 class DistinctAttribute:
-    """All devices have the attribute, and no two of them have a value in common."""
+    """All devices have the attribute, and no two of them have a value in common: it has to know all values."""
 
     def __init__(self, name: str, *, lists: bool) -> None:
         self._attribute = (name, lists)
         self._lists = lists
-        self._values: list[Values] = []
 
-    def add(self, content: Content) -> bool:
+    def with_device(self, content: Content, so_far: Values | None) -> Values | None:
         values = _values(content, self._attribute)
         if values is None:
-            return False
-        if not values and (self._lists or self._values):
-            return False
-        for each in self._values:
-            if not values.isdisjoint(each):
-                return False
-        self._values.append(values)
-        return True
-
-    def remove(self) -> None:
-        self._values.pop()
+            return None
+        if so_far is None:
+            return values if values or not self._lists else None
+        return values | so_far if values and values.isdisjoint(so_far) else None
 
 
 def applies(names: Collection[str], request: str, full_name: str) -> bool:

@@ -210,6 +210,7 @@ class _Slices:
         """How many slices each generation has that are understood."""
         self._generations: Counter[int] = Counter()
         self._seen: dict[tuple[str, ...], Pool | None] = {}
+        """By the Node, if it has slices of its own (else empty), and the slices that select it."""
         self._wide_rules_version = 0
         """Of the rules whose taints the pools have that were seen."""
         self._by_id: dict[DeviceId, Device] | None = None
@@ -278,12 +279,13 @@ class _Slices:
             self._wide_rules_version = wide_rules_version
             self.forget_seen()
         local = self._local.get(node_name, {})
-        selected = {name: each for name, each in self._selective.items() if each.reaches(node)}
+        selected = [name for name, each in self._selective.items() if each.reaches(node)]
         if not (local or selected or self._everywhere):
             return None
-        known = (*local, "", *selected)
+        known = (node_name if local else "", *selected)
         if known not in self._seen:
-            self._seen[known] = self._pool([*local.values(), *self._everywhere.values(), *selected.values()])
+            chosen = (self._selective[name] for name in selected)
+            self._seen[known] = self._pool([*local.values(), *self._everywhere.values(), *chosen])
         return self._seen[known]
 
     def _pool(self, relevant: list[Slice]) -> Pool | None:

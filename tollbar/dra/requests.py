@@ -3,14 +3,19 @@
 Problems of a request are kept with it and not raised: which of them is told depends on what comes before it.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from tollbar.dra.constraints import applies
+from tollbar.dra import constraints
+from tollbar.dra.constraints import Constraint
 from tollbar.dra.features import Features
 from tollbar.model.claims import requests_of
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.quantity import Amount, amount
+
+RESULTS_MAX: Final = 32
+"""The most devices that one claim can get (AllocationResultsMaxSize)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +30,8 @@ class Request:
     """A request, or one alternative of a prioritized list.
 
     `name` is the request's, `full_name` the one in results: `request/alternative` for an alternative.  `label` begins
-    messages; it names an alternative by its own name alone.  `count` is None for mode All.  `constraints` are the
-    indexes of the claim's constraints that apply to it.
+    messages; it names an alternative by its own name alone.  `count` is None for mode All.  `constraints` are those of
+    the claim's that apply to it, each with its index.
     """
 
     claim: int
@@ -43,7 +48,7 @@ class Request:
     tolerations: tuple[Object, ...]
     capacity: tuple[tuple[str, Amount], ...]
     """Requested amounts by name, sorted."""
-    constraints: tuple[int, ...]
+    constraints: tuple[tuple[int, Constraint], ...]
     problem: str
 
     @property
@@ -58,7 +63,10 @@ class Claim:
     obj: Object
     label: str
     requests: tuple[tuple[Request, ...], ...]
-    constraints: tuple[Object, ...]
+    constraints: tuple[Constraint | None, ...]
+    """None for one of a kind that is not known."""
+    is_plain: bool
+    """Whether any Node can be searched at once: nothing is wrong with it, and no request is for all devices."""
     has_config: bool
     """Whether it has configs for drivers, or one of its classes."""
 
@@ -75,21 +83,32 @@ def parse(index: int, claim: Object, device_class: Callable[[str], Object | None
 
     ValueError or KeyError for what the API server would refuse.
     """
-    label = str(key_of(claim))
-    constraints = tuple((spec(claim).get("devices") or {}).get("constraints") or ())
-    reader = _Reader(index, label, constraints, device_class, features)
+    label, devices = str(key_of(claim)), spec(claim).get("devices") or {}
+    given = devices.get("constraints") or ()
+    made = tuple(constraints.make(each, lists=features.list_type_attributes) for each in given)
+    applying = [(each.get("requests") or (), number, made[number]) for number, each in enumerate(given)]
+    reader = _Reader(index, label, applying, device_class, features)
     found = tuple(tuple(reader.alternatives(number, each)) for number, each in enumerate(requests_of(claim)))
-    has_config = bool((spec(claim).get("devices") or {}).get("config")) or any(
-        spec(each.device_class).get("config") for alternatives in found for each in alternatives
+    every = [each for alternatives in found for each in alternatives]
+    least = sum(min(each.count or 0 for each in alternatives) for alternatives in found)
+    return Claim(
+        obj=claim,
+        label=label,
+        requests=found,
+        constraints=made,
+        is_plain=not any(each.problem or each.count is None for each in every)
+        and least <= RESULTS_MAX
+        and None not in made,
+        has_config=bool(devices.get("config") or any(spec(each.device_class).get("config") for each in every)),
     )
-    return Claim(obj=claim, label=label, requests=found, constraints=constraints, has_config=has_config)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     claim: int
     label: str
-    constraints: tuple[Object, ...]
+    constraints: Sequence[tuple[Sequence[str], int, Constraint | None]]
+    """Those of the claim, each with the requests that it is for and its index."""
     device_class: Callable[[str], Object | None]
     features: Features
 
@@ -125,9 +144,9 @@ class _Reader:
             tolerations=tuple(given.get("tolerations") or ()),
             capacity=capacity,
             constraints=tuple(
-                number
-                for number, each in enumerate(self.constraints)
-                if applies(each.get("requests") or (), name, full_name)
+                (number, constraint)
+                for names, number, constraint in self.constraints
+                if constraint is not None and constraints.applies(names, name, full_name)
             ),
             problem=problem or self._problem(where, given, found),
         )

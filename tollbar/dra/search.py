@@ -4,30 +4,26 @@ The first solution counts.  Within one request only combinations are tried, no p
 later in the order of pools, slices and devices than the one before.  Source: allocateOne and allocateDevice in
 k8s.io/dynamic-resource-allocation/structured.
 
-The search is a stack of moves.  A move is an iterator over choices: it makes one, and yields the next deeper move.
-Devices that are chosen are on a trail; before a move makes another choice, all is taken back that came onto the trail
-since it began.  So the search can pause anywhere, and no depth is too deep for it.
+The search is a stack of moves.  A move makes one choice after the other, each of which leads to the next deeper move;
+what it has chosen is taken back before it chooses again, and when the move is dropped.  So the search can pause
+anywhere, and no depth is too deep for it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from tollbar.dra import constraints
 from tollbar.dra.candidates import PAUSE, Candidate, Candidates, Examiner
 from tollbar.dra.capacity import Consumption
-from tollbar.dra.constraints import Constraint
+from tollbar.dra.constraints import Values
 from tollbar.dra.counters import FreeCounters
 from tollbar.dra.features import Features
 from tollbar.dra.inventory import Pool, PoolState
-from tollbar.dra.requests import Claim, Request
+from tollbar.dra.requests import RESULTS_MAX, Claim, Request
 from tollbar.dra.slices import CounterId, Device
 from tollbar.dra.state import AllocatedState
 from tollbar.model.objects import Object
-
-RESULTS_MAX: Final = 32
-"""The most devices that one claim can get (AllocationResultsMaxSize)."""
 
 
 class Unsolvable(Exception):
@@ -36,6 +32,9 @@ class Unsolvable(Exception):
 
 Chosen: TypeAlias = tuple[Request, Candidate]
 """A device for a request."""
+
+_Kept: TypeAlias = tuple[Values | None, ...]
+"""What each constraint of a claim has to know of the devices that the claim has so far."""
 
 
 class _Stop(Enum):
@@ -46,21 +45,43 @@ class _Stop(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Move:
-    claim: int
-    choices: "Iterator[_Next]"
-    depth: int
-    """How long the trail was before its choice."""
+    """`position` is that of its request, counted over all claims.  Before it, the constraints know `kept`."""
+
+    position: int
+    kept: _Kept
 
 
 @dataclass(slots=True, eq=False)
 class _Alternatives(_Move):
-    """Chooses between the alternatives of a prioritized list."""
+    """Chooses between the alternatives of a prioritized list, of which it has tried so many."""
 
+    requests: tuple[Request, ...]
+    tried: int = 0
     is_too_many: bool = True
     """Whether all of them so far led to more devices than a claim can get."""
 
+    @property
+    def claim(self) -> int:
+        return self.requests[0].claim
 
-_Next: TypeAlias = "_Move | _Stop | None"
+
+@dataclass(slots=True, eq=False)
+class _Device(_Move):
+    """Chooses the device of this number for the request, from a place among its candidates on."""
+
+    request: Request
+    number: int
+    place: int
+    chosen: Candidate | None = None
+    has_counters: bool = False
+    """Whether the counters of the chosen device are counted: a second share of a device adds none."""
+
+    @property
+    def claim(self) -> int:
+        return self.request.claim
+
+
+_Next: TypeAlias = _Alternatives | _Device | _Stop | None
 """Where a choice leads to; None is a pause without a choice."""
 
 
@@ -95,15 +116,11 @@ class Search:
         self._claims = claims
         self._pools = pools
         self._requests = [alternatives for claim in claims for alternatives in claim.requests]
-        self._constraints: dict[Request, list[Constraint]] = {}
-        """Those that apply to a request."""
         self._all: dict[Request, list[Candidate]] = {}
         """The devices of requests for all; no more than a claim can get, of those that are counted."""
         self._counts: dict[Request, int] = {}
         self._candidates: dict[Request, Candidates] = {}
-        self._trail: list[tuple[Request, Candidate, bool]] = []
-        """What is chosen, in the order of the moves; true for a device whose counters are counted: a second share of a
-        device adds none."""
+        self._moves: list[_Alternatives | _Device] = []
         self._taken: dict[Device, list[int]] = {}
         """Whole devices that are chosen, each with the indexes of the claims that have it."""
         self._shares: dict[Device, list[Consumption]] = {}
@@ -113,19 +130,22 @@ class Search:
 
     def progress(self) -> Iterator[None]:
         """Search until the end; each value is a pause.  Raises Unsolvable."""
-        yield from self._prepare()
-        moves: list[_Move] = []
-        following = self._open(0)
+        for claim in self._claims:
+            if not claim.is_plain:
+                yield from self._check(claim)
+        moves = self._moves
+        pause_at = self._tries_left - PAUSE
+        following = self._open(0, ())
         while following is not _Stop.SOLVED:
             if isinstance(following, _Move):
                 self.steps += 1
                 moves.append(following)
             elif following is _Stop.TOO_MANY:
-                _back_to_alternatives(moves, moves[-1].claim)
+                self._back_to_alternatives(moves[-1].claim)
             elif following is _Stop.EXHAUSTED:
                 ended = moves.pop()
                 if isinstance(ended, _Alternatives) and ended.is_too_many:
-                    _back_to_alternatives(moves, ended.claim)
+                    self._back_to_alternatives(ended.claim)
                 elif moves and isinstance(moves[-1], _Alternatives):
                     moves[-1].is_too_many = False
             if not moves:
@@ -133,42 +153,35 @@ class Search:
             if self._tries_left < 0:
                 self.has_given_up = True
                 return
-            yield
+            if following is None or self._tries_left <= pause_at:
+                yield
+                pause_at = self._tries_left - PAUSE
             move = moves[-1]
-            while len(self._trail) > move.depth:
-                self._give_back()
-            following = next(move.choices, _Stop.EXHAUSTED)
+            following = self._choose_device(move) if isinstance(move, _Device) else self._choose_alternative(move)
         self.solution = [[] for _ in self._claims]
-        for request, candidate, _ in self._trail:
-            self.solution[request.claim].append((request, candidate))
+        for move in moves:
+            if isinstance(move, _Device) and move.chosen is not None:
+                self.solution[move.claim].append((move.request, move.chosen))
 
-    def _prepare(self) -> Iterator[None]:
-        """Check the claims in their order, and find the devices of requests for all."""
-        for claim in self._claims:
-            least = 0
-            for alternatives in claim.requests:
-                for request in alternatives:
-                    if request.problem:
-                        raise Unsolvable(request.problem)
-                    if request.count is None:
-                        yield from self._find_all(request)
-                least += min(map(self._count, alternatives))
-            if least > RESULTS_MAX:
-                raise Unsolvable(
-                    f"claim {claim.label}: number of requested devices {least} exceeds the claim limit of {RESULTS_MAX}"
-                )
-            if claim.constraints:
-                made = [self._constraint(claim, number) for number in range(len(claim.constraints))]
-                for alternatives in claim.requests:
-                    self._constraints |= {each: [made[index] for index in each.constraints] for each in alternatives}
-
-    def _constraint(self, claim: Claim, number: int) -> Constraint:
-        made = constraints.make(claim.constraints[number], lists=self._setting.features.list_type_attributes)
-        if made is None:
+    def _check(self, claim: Claim) -> Iterator[None]:
+        """Raise what is wrong with the claim, and find the devices of requests for all."""
+        least = 0
+        for alternatives in claim.requests:
+            for request in alternatives:
+                if request.problem:
+                    raise Unsolvable(request.problem)
+                if request.count is None:
+                    yield from self._find_all(request)
+            least += min(map(self._count, alternatives))
+        if least > RESULTS_MAX:
             raise Unsolvable(
-                f"claim {claim.label}, constraint #{number}: empty constraint (unsupported constraint type?)"
+                f"claim {claim.label}: number of requested devices {least} exceeds the claim limit of {RESULTS_MAX}"
             )
-        return made
+        for number, constraint in enumerate(claim.constraints):
+            if constraint is None:
+                raise Unsolvable(
+                    f"claim {claim.label}, constraint #{number}: empty constraint (unsupported constraint type?)"
+                )
 
     def _find_all(self, request: Request) -> Iterator[None]:
         found = self._all[request] = []
@@ -192,90 +205,104 @@ class Search:
     def _count(self, request: Request) -> int:
         return self._counts[request] if request.count is None else request.count
 
-    def _open(self, position: int) -> _Next:
-        """The move for the request of this position, counted over all claims."""
+    def _open(self, position: int, kept: _Kept) -> _Next:
+        """The move for the request of this position, before which the constraints know `kept`."""
         if position == len(self._requests):
             return _Stop.SOLVED
         alternatives = self._requests[position]
         first = alternatives[0]
-        if not first.is_alternative:
-            return self._begin(first, position)
-        choices = (self._begin(each, position) for each in alternatives)
-        return _Alternatives(first.claim, choices, len(self._trail))
+        if first.index == 0:
+            kept = (None,) * len(self._claims[first.claim].constraints)
+        if first.is_alternative:
+            return _Alternatives(position, kept, alternatives)
+        return self._begin(first, position, kept)
 
-    def _begin(self, request: Request, position: int) -> _Next:
+    def _choose_alternative(self, move: _Alternatives) -> _Next:
+        if move.tried == len(move.requests):
+            return _Stop.EXHAUSTED
+        move.tried += 1
+        return self._begin(move.requests[move.tried - 1], move.position, move.kept)
+
+    def _begin(self, request: Request, position: int, kept: _Kept) -> _Next:
+        """The move for the first device of the request."""
         count = self._count(request)
-        if request.count is None and not count:
-            return _Move(request.claim, iter(()), len(self._trail))
-        if len(self._trail) + count > RESULTS_MAX:
-            of_claim = sum(other.claim == request.claim for other, _, _ in self._trail)
+        if len(self._moves) + count > RESULTS_MAX:
+            of_claim = sum(isinstance(each, _Device) and each.claim == request.claim for each in self._moves)
             if of_claim + count > RESULTS_MAX:
                 return _Stop.TOO_MANY
-        return self._go_on(request, position, 0, 0)
+        if request.count == 0:
+            return self._open(position + 1, kept)
+        return _Device(position, kept, request, 0, 0)
 
-    def _go_on(self, request: Request, position: int, number: int, start: int) -> _Next:
-        """The move for the device of this number of the request, from a place among its candidates on."""
-        if number == self._count(request):
-            return self._open(position + 1)
-        if request.count is None:
-            choices = self._take_next_of_all(request, position, number)
-        else:
-            choices = self._take_any(request, position, number, start)
-        return _Move(request.claim, choices, len(self._trail))
+    def _choose_device(self, move: _Device) -> _Next:
+        """Choose the next device in the place of the one that the move has chosen."""
+        if move.chosen is not None:
+            self._give_back(move, move.chosen)
+        chosen = self._take_next_of_all(move) if move.request.count is None else self._take_any(move)
+        if isinstance(chosen, _Stop) or chosen is None:
+            return chosen
+        if move.number + 1 == self._count(move.request):
+            return self._open(move.position + 1, chosen)
+        return _Device(move.position, chosen, move.request, move.number + 1, move.place)
 
-    def _take_any(self, request: Request, position: int, number: int, start: int) -> Iterator[_Next]:
-        """Give the request one candidate after the other."""
+    def _take_any(self, move: _Device) -> "_Kept | _Stop | None":
+        """Give the request one candidate after the other, until it can have one."""
+        request = move.request
         candidates = self._candidates.get(request)
         if candidates is None:
             found = self._examiner.candidates(request, self._pools, self._node)
             candidates = self._candidates[request] = Candidates(found)
-        missing = (request.count or 0) - number
-        place = start
+        missing = (request.count or 0) - move.number
         while True:
-            while place == len(candidates.found) and not candidates.is_complete:
+            while move.place == len(candidates.found) and not candidates.is_complete:
                 if not candidates.examine():
-                    yield None
+                    return None
             if candidates.is_complete:
-                left = len(candidates.found) - place
+                left = len(candidates.found) - move.place
                 if not left or (left < missing and not candidates.has_errors):
-                    return
-            candidate = candidates.found[place]
-            place += 1
-            if self._take(request, candidate):
-                yield self._go_on(request, position, number + 1, place)
-            elif not place % PAUSE:
-                yield None
+                    return _Stop.EXHAUSTED
+            candidate = candidates.found[move.place]
+            move.place += 1
+            kept = self._take(move, candidate)
+            if kept is not None or not move.place % PAUSE:
+                return kept
 
-    def _take_next_of_all(self, request: Request, position: int, number: int) -> Iterator[_Next]:
+    def _take_next_of_all(self, move: _Device) -> "_Kept | _Stop":
         """Give the request the next of its devices; without it there is no solution."""
-        candidate = self._all[request][number]
+        request, devices = move.request, self._all[move.request]
+        if move.place > move.number or not devices:
+            return _Stop.EXHAUSTED
+        candidate = devices[move.place]
+        move.place += 1
         device = candidate.device
         if not (self._examiner.is_free(request, device) and self._examiner.is_allowed(request, device)):
-            return
-        if self._take(request, candidate, required=True):
-            yield self._go_on(request, position, number + 1, 0)
+            return _Stop.EXHAUSTED
+        kept = self._take(move, candidate, required=True)
+        return _Stop.EXHAUSTED if kept is None else kept
 
-    def _take(self, request: Request, candidate: Candidate, *, required: bool = False) -> bool:
-        """Choose the device, if it is free together with what is chosen already.  An error in its place is raised."""
+    def _take(self, move: _Device, candidate: Candidate, *, required: bool = False) -> _Kept | None:
+        """Choose the device, if it is free together with what is chosen already; what the constraints know then.
+
+        An error in its place is raised.
+        """
         self._tries_left -= 1
+        request = move.request
         device, pool, consumed, is_share, error = candidate
         holders = self._taken.get(device)
         if holders and (not request.admin_access or (not is_share and request.claim in holders)):
-            return False
+            return None
         if error:
             raise Unsolvable(error)
         needs_counters = bool(device.consumes) and self._needs_counters(candidate)
         if needs_counters and not self._has_counters(device, pool):
-            return False
-        if request.constraints and not _meets(self._constraints[request], device):
-            if required:
-                raise Unsolvable(
-                    f"{request.label}: cannot add device {device.id} because a claim constraint would not be satisfied"
-                )
-            return False
-        if consumed and not self._has_capacity(device, consumed):
-            self._leave_constraints(request)
-            return False
+            return None
+        kept = _kept_with(device, request, move.kept) if request.constraints else move.kept
+        if kept is None and required:
+            raise Unsolvable(
+                f"{request.label}: cannot add device {device.id} because a claim constraint would not be satisfied"
+            )
+        if kept is None or (consumed and not self._has_capacity(device, consumed)):
+            return None
         if needs_counters:
             used = self._consumed.setdefault(pool, {})
             for counter, value in device.consumes:
@@ -284,22 +311,35 @@ class Search:
             self._shares.setdefault(device, []).append(consumed)
         else:
             self._taken.setdefault(device, []).append(request.claim)
-        self._trail.append((request, candidate, needs_counters))
-        return True
+        move.chosen, move.has_counters = candidate, needs_counters
+        return kept
 
-    def _give_back(self) -> None:
-        """Take back the last choice."""
-        request, (device, pool, _, is_share, _), has_counters = self._trail.pop()
+    def _give_back(self, move: _Device, chosen: Candidate) -> None:
+        """Take back what the move has chosen; all deeper moves must have given back theirs."""
+        move.chosen = None
+        device, pool, _, is_share, _ = chosen
         held: dict[Device, Any] = self._shares if is_share else self._taken
         holders = held[device]
         holders.pop()
         if not holders:
             del held[device]
-        if has_counters:
+        if move.has_counters:
             used = self._consumed[pool]
             for counter, value in device.consumes:
                 used[counter] -= value
-        self._leave_constraints(request)
+
+    def _back_to_alternatives(self, claim: int) -> None:
+        """Drop the claim's moves up to the last one between alternatives: other devices are not fewer devices.
+
+        Without alternatives in the claim, the previous claim goes on.
+        """
+        while self._moves:
+            move = self._moves[-1]
+            if move.claim != claim or isinstance(move, _Alternatives):
+                return
+            if move.chosen is not None:
+                self._give_back(move, move.chosen)
+            self._moves.pop()
 
     def _needs_counters(self, candidate: Candidate) -> bool:
         """Whether its counters are to be counted: those of a device with a share are counted already."""
@@ -326,26 +366,13 @@ class Search:
                 return False
         return True
 
-    def _leave_constraints(self, request: Request) -> None:
-        if request.constraints:
-            for each in self._constraints[request]:
-                each.remove()
 
-
-def _meets(given: Sequence[Constraint], device: Device) -> bool:
-    """Add the device to these constraints, unless one of them refuses it."""
-    for number, constraint in enumerate(given):
-        if not constraint.add(device.content):
-            for added in given[:number]:
-                added.remove()
-            return False
-    return True
-
-
-def _back_to_alternatives(moves: list[_Move], claim: int) -> None:
-    """Drop the claim's moves up to the last one between alternatives, because other devices are not fewer devices.
-
-    Without alternatives in the claim, the previous claim goes on.
-    """
-    while moves and moves[-1].claim == claim and not isinstance(moves[-1], _Alternatives):
-        moves.pop()
+def _kept_with(device: Device, request: Request, kept: _Kept) -> _Kept | None:
+    """What the constraints know with this device, too; None if one of them refuses it."""
+    now = list(kept)
+    for index, constraint in request.constraints:
+        values = constraint.with_device(device.content, now[index])
+        if values is None:
+            return None
+        now[index] = values
+    return tuple(now)

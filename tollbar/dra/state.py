@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from tollbar.model import claims
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object
 from tollbar.model.quantity import nanos
@@ -24,11 +25,7 @@ def holdings(allocation: Object) -> tuple[Holding, ...]:
     A share whose consumed capacity cannot be read holds the whole device.  KeyError or ValueError for an allocation
     that the API server would refuse.
     """
-    return tuple(
-        _holding(result)
-        for result in (allocation.get("devices") or {}).get("results") or ()
-        if not result.get("adminAccess")
-    )
+    return tuple(_holding(result) for result in claims.results(allocation) if not result.get("adminAccess"))
 
 
 def _holding(result: Object) -> Holding:

@@ -282,7 +282,7 @@ def _of_pools(cluster: Cluster, details: Sequence[Excluded]) -> Iterator[Key]:
     """The claims that hold devices of these pools."""
     pools = {(each.device.driver, each.device.pool) for each in details}
     for claim in cluster.objects(RESOURCE_CLAIMS):
-        results = ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
+        results = claims.results(claims.allocation(claim))
         if any((each.get("driver"), each.get("pool")) in pools for each in results):
             yield key_of(claim)
 

@@ -32,7 +32,6 @@ def claim(cluster: Cluster, obj: Object) -> Explanation:
         if key_of(each).namespace == key.namespace and key.name in claims.names_of(each) and not pods.is_terminal(each)
     ]
     waiting = [each for each in users if not pods.is_bound(each)]
-    results = ((allocation or {}).get("devices") or {}).get("results") or ()
     return Explanation(
         "ResourceClaim",
         str(key),
@@ -44,7 +43,7 @@ def claim(cluster: Cluster, obj: Object) -> Explanation:
                 ("REQUEST", "DRIVER", "POOL", "DEVICE"),
                 tuple(
                     (str(each["request"]), str(each["driver"]), str(each["pool"]), str(each["device"]))
-                    for each in results
+                    for each in claims.results(allocation)
                 ),
             ),
             Section(

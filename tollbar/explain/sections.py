@@ -91,7 +91,7 @@ def _claim(case: Case, reference: str, claim: Object, source: str) -> Claim:
 
 
 def _requests(case: Case, claim: Object) -> Iterator[Request]:
-    results = ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
+    results = claims.results(claims.allocation(claim))
     for request in claims.requests_of(claim):
         name = str(request.get("name"))
         got = tuple(

@@ -124,13 +124,17 @@ def allocation(claim: Object) -> Object | None:
     return (claim.get("status") or {}).get("allocation") or None
 
 
+def results(allocation: Object | None) -> list[Object]:
+    """The devices of a `status.allocation`: entries {request, driver, pool, device, …}; none without an allocation."""
+    return ((allocation or {}).get("devices") or {}).get("results") or []
+
+
 def allocation_of(claim: Object) -> str:
     """What tells this allocation of the claim from its others: when it was made, and its devices; empty without one."""
     found = allocation(claim)
     if found is None:
         return ""
-    results = (found.get("devices") or {}).get("results") or ()
-    devices = [f"{each.get('driver')}/{each.get('pool')}/{each.get('device')}" for each in results]
+    devices = [f"{each.get('driver')}/{each.get('pool')}/{each.get('device')}" for each in results(found)]
     return " ".join([str(found.get("allocationTimestamp") or "-"), *devices])
 
 

@@ -21,6 +21,7 @@ from devices import (
 
 from tollbar.cel.syntax import parser
 from tollbar.dra import AllocatedState, Allocator, Failed, Features, Inventory, Selectors, selectors
+from tollbar.dra.candidates import PAUSE
 from tollbar.model.objects import Object
 
 THREE = [resource_slice("a", devices("d1", "d2", "d3"))]
@@ -85,6 +86,9 @@ CASES: dict[str, Case] = {
         [["other", "any"]],
     ),
     "more devices than there are": Case(THREE, [claiming(exactly(count=4))], None),
+    "a request for no device, before one that gets a device": Case(
+        THREE, [claiming(exactly("none", count=0), exactly())], [["d1"]]
+    ),
     "all devices": Case(THREE, [claiming(exactly(count=None))], [["d1", "d2", "d3"]]),
     "all devices, of which one is held": Case(THREE, [claiming(exactly(count=None))], None, [held("d2")]),
     "all devices where there are none": Case([], [claiming(exactly(count=None))], None),
@@ -482,7 +486,7 @@ def endless() -> tuple[Allocator, Sequence[Object]]:
         AllocatedState(),
         {"gpu": device_class()},
         clock=lambda: float(next(times)),
-        deadline=500,
+        deadline=50,
     )
     return allocator, [claim]
 
@@ -492,7 +496,7 @@ def test_a_search_ends_at_its_deadline() -> None:
     assert allocator.allocate(node(), claims) == Failed(
         "filter operation aborted: context deadline exceeded", timed_out=True
     )
-    assert 0 < allocator.steps < 500
+    assert 0 < allocator.steps < 50 * PAUSE
 
 
 def test_a_search_ends_with_its_tries() -> None:
@@ -511,7 +515,7 @@ def test_a_search_in_pieces_pauses_and_goes_on() -> None:
         assert allocation.result is None
         pieces += 1
     assert isinstance(allocation.result, Failed)
-    assert pieces > 50
+    assert pieces > 5
 
 
 @pytest.mark.parametrize("pieces", range(12))

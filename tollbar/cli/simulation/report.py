@@ -104,7 +104,7 @@ def result(cluster: SimulatedCluster, story: Story, origin: str) -> Result:
 def _devices(cluster: SimulatedCluster, namespace: str, names: Sequence[str]) -> Iterator[Device]:
     for name in names:
         claim = cluster.api.find(RESOURCE_CLAIMS.kind, Key(namespace, name)) or {}
-        for each in ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ():
+        for each in claims.results(claims.allocation(claim)):
             yield Device(name, *(str(each.get(member)) for member in ("request", "driver", "pool", "device")))
 
 

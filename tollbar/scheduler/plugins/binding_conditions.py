@@ -59,4 +59,4 @@ def _status(claim: Object, result: Object) -> Object:
 
 def results(claim: Object) -> list[Object]:
     """The devices that are allocated for the claim."""
-    return ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or []
+    return claims.results(claims.allocation(claim))

@@ -290,7 +290,7 @@ def _gives_up_devices(old: Object | None, new: Object | None) -> bool:
 
 
 def _score(claim: Object, allocation: Object) -> int:
-    chosen = {each["request"] for each in (allocation.get("devices") or {}).get("results") or ()}
+    chosen = {each["request"] for each in claims.results(allocation)}
     return sum(
         _ALTERNATIVES_MAX - place
         for request in claims.requests_of(claim)
