@@ -1,6 +1,7 @@
 """Sets the version of the next release, and makes release notes of the changelog (RELEASE.md).
 
-python scripts/release.py set 0.2.0      write the version wherever it stands, and give the changelog its heading
+python scripts/release.py contacts       fail while nobody can be reached: no approver by name, no address for reports
+python scripts/release.py set 0.2.0      the same, then write the version wherever it stands, and give the changelog its heading
 python scripts/release.py notes 0.2.0    print the notes of a release; `notes Unreleased` of what is not released
 """
 
@@ -9,6 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
+import yaml
 from generating import ROOT
 
 import tollbar
@@ -43,11 +45,14 @@ HEADINGS: Final = {
     "Added": "New",
 }
 """The kinds of change of Keep a Changelog in the order of the notes, with their headings there."""
+PLACEHOLDER: Final = "maintainers"
+"""What OWNERS says instead of names as long as it is not known where the repository is kept."""
+_ADDRESS: Final = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+|https://\S+")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?")
 
 
 class Wrong(Exception):
-    """The changelog or the arguments; the message says how."""
+    """The changelog, the contacts or the arguments; the message says how."""
 
 
 def main(arguments: list[str]) -> int:
@@ -56,7 +61,10 @@ def main(arguments: list[str]) -> int:
         match arguments:
             case ["notes", version]:
                 sys.stdout.write(notes(changelog, version))
+            case ["contacts"]:
+                contacts(*_contacts())
             case ["set", version]:
+                contacts(*_contacts())
                 today = datetime.now(UTC).date().isoformat()
                 (ROOT / CHANGELOG).write_text(headed(changelog, version, today), encoding="utf-8")
                 for name in STATED:
@@ -69,6 +77,20 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"release: {error}\n")
         return 1
     return 0
+
+
+def contacts(owners: str, security: str) -> None:
+    """Raises Wrong while these texts of OWNERS and SECURITY.md name nobody to whom users can turn."""
+    approvers = yaml.safe_load(owners).get("approvers") or []
+    if not approvers or PLACEHOLDER in approvers:
+        raise Wrong(f"OWNERS names no approver: put names in the place of {PLACEHOLDER}")
+    report = re.search(r"^## Report a vulnerability\n(.*?)(?=^## |\Z)", security, re.DOTALL | re.MULTILINE)
+    if report is None or not _ADDRESS.search(report[1]):
+        raise Wrong("SECURITY.md, Report a vulnerability: no address (e-mail, or https) to which reports go")
+
+
+def _contacts() -> tuple[str, str]:
+    return (ROOT / "OWNERS").read_text(encoding="utf-8"), (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 
 
 def notes(changelog: str, version: str) -> str:

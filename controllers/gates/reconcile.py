@@ -66,13 +66,15 @@ class TolerationLoop(Loop[TolerationCase, GatePlan]):
 
     def done(self, key: Key, case: TolerationCase, plan: GatePlan) -> None:
         metrics = self.manager.metrics
+        # A rule may have been deleted while the patch was under way: its series are gone and must not come back.
         for addition in plan.additions:
-            added = metrics.counter("tollbar_tolerations_added_total").labels(addition.rule, plan.via)
-            added.inc(len(addition.tolerations))
+            if Key("", addition.rule) in self._gatherer.rules:
+                added = metrics.counter("tollbar_tolerations_added_total").labels(addition.rule, plan.via)
+                added.inc(len(addition.tolerations))
         for name, why in plan.failed:
-            metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
             rule = self._gatherer.rules.get(Key("", name))
             if rule is not None:
+                metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
                 self.recorder.emit(rule, events.rule_failing(why))
         if plan.released:
             metrics.histogram("tollbar_gate_hold_seconds").observe(self.held_for(case.pod))

@@ -33,6 +33,8 @@ CHANGELOG = """# Changelog
 
 - A hole.
 """
+OWNERS = "approvers:\n- alice\n"
+SECURITY = "# Security\n\n## Report a vulnerability\n\nTo security@example.com.\n\n## What counts\n"
 UNRELEASED = """# Tollbar Unreleased
 
 ## Before you upgrade: what is different
@@ -53,7 +55,8 @@ def repository(tmp_path: Path) -> Path:
     for name in ("scripts/generating.py", "scripts/release.py", *STATED):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    for name, text in {"CHANGELOG.md": CHANGELOG, "OWNERS": OWNERS, "SECURITY.md": SECURITY}.items():
+        (tmp_path / name).write_text(text)
     return tmp_path
 
 
@@ -91,6 +94,35 @@ WRONG = {
 def test_what_is_wrong_is_one_line(repository: Path, more: str, arguments: tuple[str, ...], said: str) -> None:
     (repository / "CHANGELOG.md").write_text(CHANGELOG + more)
     assert release(repository, *arguments) == (1, f"release: {said}\n")
+
+
+UNREACHABLE = {
+    "a group instead of people": (OWNERS.replace("alice", "maintainers"), SECURITY, "OWNERS names no approver"),
+    "nobody at all": ("reviewers:\n- alice\n", SECURITY, "OWNERS names no approver"),
+    "no address": (OWNERS, SECURITY.replace("@", " at "), "SECURITY.md, Report a vulnerability: no address"),
+    "an address of something else": (
+        OWNERS,
+        SECURITY.replace("security@example.com", "us") + "See https://example.com.\n",
+        "SECURITY.md, Report a vulnerability: no address",
+    ),
+    "no section": (OWNERS, "# Security\n", "SECURITY.md, Report a vulnerability: no address"),
+}
+
+
+@pytest.mark.parametrize(("owners", "security", "said"), UNREACHABLE.values(), ids=UNREACHABLE)
+def test_nothing_is_released_while_users_can_reach_nobody(
+    repository: Path, owners: str, security: str, said: str
+) -> None:
+    (repository / "OWNERS").write_text(owners)
+    (repository / "SECURITY.md").write_text(security)
+    before = {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()}
+    ended = [release(repository, *arguments) for arguments in (("contacts",), ("set", "7.8.9"))]
+    assert [(code, text.startswith(f"release: {said}"), text.count("\n")) for code, text in ended] == [(1, True, 1)] * 2
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_who_can_be_reached_is_enough(repository: Path) -> None:
+    assert release(repository, "contacts") == (0, "")
 
 
 def test_the_version_is_set_wherever_it_stands(repository: Path) -> None:
