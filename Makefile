@@ -71,6 +71,8 @@ test-older: $(READY)
 # The full volumes of load, faults and fuzzing, of which the other lanes run a little.
 test-long: $(READY)
 	TOLLBAR_PODS=10000 $(BIN)/python -m pytest tests/integration/test_many_pods.py --log-cli-level=INFO
+	TOLLBAR_DRILLS=10 $(BIN)/python -m pytest tests/faults/test_under_load.py tests/e2e/test_removal.py \
+	  --log-cli-level=INFO
 	TOLLBAR_LIFE_CYCLES=1000 $(BIN)/python -m pytest tests/faults/test_claims.py
 	TOLLBAR_CLAIM_SCENARIOS=2000 $(BIN)/python -m pytest tests/parity
 	TOLLBAR_CONSUMERS=2000 $(BIN)/python -m pytest tests/e2e/test_many_consumers.py
@@ -78,6 +80,7 @@ test-long: $(READY)
 	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 TOLLBAR_CEL_SECONDS=3600 $(BIN)/python -m pytest tests/cel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'
 	$(BIN)/python scripts/mutate.py
+	TOLLBAR_PROMETHEUS=1 $(BIN)/python -m pytest tests/integration/test_prometheus.py
 	TOLLBAR_DRA_PROBLEMS=50000 $(BIN)/python -m pytest tests/dra
 	TOLLBAR_SCHEDULER_HISTORIES=20000 $(BIN)/python -m pytest --hypothesis-profile=random tests/property tests/unit
 	TOLLBAR_SCHEDULER=tollbar $(BIN)/python -m pytest -m real tests/e2e --ignore tests/e2e/test_demo.py

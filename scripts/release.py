@@ -1,7 +1,7 @@
 """Sets the version of the next release, and makes release notes of the changelog (RELEASE.md).
 
-python scripts/release.py contacts       fail while nobody can be reached: no approver by name, no address for reports
-python scripts/release.py set 0.2.0      the same, then write the version wherever it stands, and give the changelog its heading
+python scripts/release.py contacts       fail while users can reach nobody: no approver by name, no address for reports
+python scripts/release.py set 0.2.0      the same, and write the version wherever it stands, and the changelog's heading
 python scripts/release.py notes 0.2.0    print the notes of a release; `notes Unreleased` of what is not released
 """
 

@@ -16,9 +16,13 @@ pytestmark = pytest.mark.timeout(400)
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 RESERVING = since("1.36", "reservations need claims: Replace")
-NEWER = {"notebook": RESERVING, "workload-claim": RESERVING}
 WITH_POD_GROUPS = "pod-group"
 """Played in tests/e2e/test_many_consumers.py, on a plane that serves them."""
+NEWER = {
+    "notebook": RESERVING,
+    "reserved-keys": since("1.36", "it serves no MutatingAdmissionPolicy"),
+    "workload-claim": RESERVING,
+}
 NAMES = [
     pytest.param(name, marks=NEWER.get(name, ()))
     for name in sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))

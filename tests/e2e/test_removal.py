@@ -1,4 +1,7 @@
-"""Tollbar is removed after its processes were killed, as docs/tasks/remove.md tells it: nothing of it is left."""
+"""Tollbar is removed after its processes were killed, as docs/tasks/remove.md tells it: nothing of it is left.
+
+The page is about the default overlay; the others are installed, do their work and go the same way.
+"""
 
 import os
 import shlex
@@ -7,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, a_ready_rule, gpu_rule
+from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule, is_compiled
+from loading import VOLUME
 from planes import since
-from stack import CEILING, ROOT, Stack, eventually, installed
+from stack import CEILING, OVERLAYS, ROOT, Stack, eventually, installed
 from transcripts import Terminal, steps
 from workloads import PINNED, Shared, deployment, for_web
 
@@ -91,6 +95,52 @@ def test_what_the_page_says_is_what_happens(cluster: Cluster, stack: Stack, read
     eventually(lambda: left(stack) == [], what="nothing is left")
     claim = (shared.claim() or {})["metadata"]
     assert {"ownerReferences", "deletionTimestamp"}.isdisjoint(claim), "it stays although its WorkloadClaim is gone"
+
+
+OTHERS: dict[str, dict[str, object]] = {
+    "dev": {},
+    "ha": {},
+    "minimal": {"claims": "Disabled"},
+    "policy-only": {"certificates__managed": False},
+}
+"""What the controllers of the other overlays are told."""
+LIKE_THE_DEFAULT = {
+    name: pytest.mark.skipif(VOLUME == 1, reason="has the default overlay's objects; part of make test-long")
+    for name in ("dev", "ha")
+}
+
+
+@pytest.mark.parametrize("overlay", [pytest.param(name, marks=LIKE_THE_DEFAULT.get(name, ())) for name in OTHERS])
+def test_an_overlay_is_installed_does_its_work_and_is_gone(
+    plane: RealPlane, namespace: str, tmp_path: Path, overlay: str
+) -> None:
+    kubectl, cluster = plane.kubectl, Cluster(plane.kubectl, namespace)
+    with installed(plane, tmp_path, overlay) as stack:
+        kubectl("delete", *(f"--filename={path}" for path in CEILING))
+        stack.controllers(**OTHERS[overlay])
+        if overlay != "policy-only":
+            stack.webhook()
+            stack.register()
+        gpu, late = cluster.class_(), cluster.unique("late")
+        cluster.create(gpu_rule(gpu), gpu_rule(late), cluster.template("one", gpu), cluster.template("late", late))
+        is_compiled(cluster, gpu_rule(gpu), gpu_rule(late))
+
+        def held() -> bool:
+            """A Pod that is created now: webhook and policies learn of what is new from watches of their own."""
+            cluster.kubectl("delete", "pod", "late", "-n", namespace, "--ignore-not-found", "--now")
+            cluster.create(cluster.pod("late").templates("late"))
+            return cluster.is_held("late")
+
+        eventually(held, what="a Pod that waits for a class is held")
+        cluster.create(cluster.pod("decided").templates("one"))
+        eventually(lambda: cluster.tolerations("decided") == [RESERVED], what="a Pod has its tolerations")
+        for process in stack.running.values():
+            process.kill()
+        drained = stack.tollbar("drain")
+        assert (drained.returncode, cluster.is_held("late"), cluster.tolerations("late")) == (0, False, []), drained
+        kubectl("delete", "--ignore-not-found", "-k", str(OVERLAYS / overlay))
+        eventually(lambda: left(stack) == [], what="nothing is left")
+        assert cluster.tolerations("decided") == [RESERVED]
 
 
 def left(stack: Stack) -> list[str]:

@@ -3,21 +3,31 @@
 Each process does in one short life all that it may have to do.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from builders import claim, toleration_rule
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
+from builders import claim, device_class, pod_group, toleration_rule
+from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from e2e.test_second_scheduler import DRIVER, OURS, PRINCIPAL, ours
+from faultproxy import FaultProxy, ProxiedPlane, Refuse, Rule
+from grouping import FLAGS, NONE_BEFORE
 from planes import since as since_version
+from replacing import BEGUN, namespace_of, replacing
+from replacing import RIGHTS as OF_CLAIMS
 from rights import Right, granted, missing, unused, used
-from stack import CONTROLLERS, ROOT, WEBHOOK, Stack, eventually
-from workloads import PINNED, Shared, deployment, for_web
+from stack import CONTROLLERS, ROOT, SCHEDULER, WEBHOOK, Stack, eventually
+from workloads import PINNED, Shared, deployment, for_web, workload_claim
 
 from tollbar.api import webhooks
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.ports import free_ports
 from tollbar.devplane.real.launcher import RealPlane
-from tollbar.model.objects import Object, metadata
+from tollbar.model.objects import Key, Object, metadata, spec
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
 pytestmark = [pytest.mark.timeout(300), since_version("1.36", "reservations need claims: Replace")]
@@ -31,6 +41,12 @@ BINDING = {f"{verb} resourceclaims/binding.resource.k8s.io" for verb in ("patch"
 """Never a request of its own: the API server asks for it when a status is written that reserves or allocates."""
 POD_GROUPS = {f"{verb} podgroups.scheduling.k8s.io" for verb in ("create", "delete", "watch")}
 """Of use where PodGroups are served (tests/e2e/test_many_consumers.py)."""
+LATER = {
+    "update resourceclaims/binding.resource.k8s.io",
+    "patch events.events.k8s.io",
+    "watch podgroups.scheduling.k8s.io",
+}
+"""The same of the scheduler, whose Events become a series when they are repeated for ten seconds."""
 WORKLOADS = (
     "replicationcontrollers",
     "deployments.apps",
@@ -94,14 +110,8 @@ def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_pla
     own: dict[str, object] = {"webhook__port": port, "webhook__certFile": "", "webhook__keyFile": ""}
     second = stack.start("second", "webhooks", ready=False, leaderElection__enabled=True, **own, **SOON)
     stack.controllers(leaderElection__enabled=True, onUnjustifiedToleration="Evict", **SOON)
-    release(cluster)
-    swap(cluster)
-    reserve(cluster)
-    look_up(cluster)
-    certify(stack)
+    do_everything(cluster, stack, since)
     eventually(second.is_ready, what="the second webhook has a certificate")
-    look_ups = {RENEWAL, *(f"watch {kind}" for kind in WORKLOADS)}
-    eventually(lambda: look_ups <= {str(use) for use in used_since(own_plane, since, CONTROLLERS)}, what="looked up")
     uses, asked = (used_since(own_plane, since, user) for user in (CONTROLLERS, WEBHOOK))
     everything = manifests(stack, "default", EVICTIONS)
     for grants, found, in_vain in (
@@ -117,6 +127,59 @@ def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_pla
     cluster.kubectl("delete", "crd", metadata(JOB_SETS)["name"], "--wait=false")
 
 
+@pytest.fixture
+def generating(binaries: Binaries, tmp_path: Path) -> Iterator[Stack]:
+    """Without kube-controller-manager's claim controller, and with PodGroups."""
+    with replacing(binaries, tmp_path, FLAGS) as stack:
+        yield stack
+
+
+@since_version("1.37", NONE_BEFORE)
+def test_in_the_place_of_the_claim_controller(generating: Stack) -> None:
+    stack, plane = generating, generating.plane
+    cluster = Cluster(plane.kubectl, namespace_of(stack, "rights"))
+    with BackgroundKubelet(plane.kubeconfig) as kubelet:
+        kubelet.add_node(NodeSpec("gpu-1"))
+        kubelet.publish_devices("gpu-1", "gpu.example.com", [{"name": f"gpu-{index}"} for index in range(64)])
+        stack.webhook()
+        stack.register()
+        start_anew(cluster, stack)
+        cluster.kubectl("apply", "--server-side", f"--filename={EVICTIONS}")
+        cluster.kubectl.apply(JOB_SETS)
+        since = plane.audit_fence()
+        process = stack.controllers(
+            claims="Replace", leaderElection__enabled=True, onUnjustifiedToleration="Evict", **SOON
+        )
+        eventually(lambda: process.said(BEGUN), what="it generates")
+        do_everything(cluster, stack, since)
+        generate(cluster, kubelet)
+        group(cluster)
+    uses, grants = used_since(plane, since, CONTROLLERS), manifests(stack, "default", EVICTIONS, OF_CLAIMS)
+    allowed = granted(grants, "tollbar-controllers")
+    assert (missing(allowed, uses), unused(allowed, uses)) == (set(), BINDING)
+
+
+def test_the_scheduler(
+    cluster: Cluster, stack: Stack, own_plane: RealPlane, nodes: BackgroundKubelet, tmp_path: Path
+) -> None:
+    name = cluster.unique("ours")
+    exclusive = {"name": "DynamicResources", "args": {"exclusive": {"drivers": [DRIVER]}}}
+    profile = {"schedulerName": OURS, "pluginConfig": [exclusive]}
+    nodes.publish_devices("plain", DRIVER, [{"name": "ours-0"}, {"name": "ours-1"}])
+    cluster.create(device_class(name).selecting(f'device.driver == "{DRIVER}"').backing("example.com/ours"))
+    since = own_plane.audit_fence()
+    with FaultProxy(own_plane.kubeconfig, tmp_path / "proxy") as proxy, proxy.faults(*UNLUCKY):
+        process = replace(stack, plane=ProxiedPlane(own_plane, proxy)).scheduler(
+            elects=True, leaderElection={"leaderElect": True, "resourceName": OURS}, profiles=[profile]
+        )
+        schedule(cluster, name)
+        process.stop()
+        assert {rule.name for rule in UNLUCKY} == set(proxy.hits)
+    uses, grants = used_since(own_plane, since, PRINCIPAL), manifests(stack, "default", SCHEDULER / "rights.yaml")
+    allowed = granted(grants, OURS)
+    assert (missing(allowed, uses), unused(allowed, uses)) == (set(), LATER)
+
+
 def used_since(plane: RealPlane, since: int, user: str) -> set[Right]:
     plane.audit_fence()
     return used(plane.audit.records(since), user)
@@ -127,6 +190,17 @@ def start_anew(cluster: Cluster, stack: Stack) -> None:
     stack.running["controllers"].stop()
     for each in (("schedulinggates", "--all"), SECRET, LEASE):
         cluster.kubectl("delete", "--ignore-not-found", *each)
+
+
+def do_everything(cluster: Cluster, stack: Stack, since: int) -> None:
+    """What controllers that keep claims for workloads may have to do."""
+    release(cluster)
+    swap(cluster)
+    reserve(cluster)
+    look_up(cluster)
+    certify(stack)
+    look_ups = {RENEWAL, *(f"watch {kind}" for kind in WORKLOADS)}
+    eventually(lambda: look_ups <= {str(use) for use in used_since(stack.plane, since, CONTROLLERS)}, what="looked up")
 
 
 def release(cluster: Cluster) -> None:
@@ -183,3 +257,75 @@ def certify(stack: Stack) -> None:
     eventually(lambda: kubectl.json("get", *SECRET).get("data"), what="a new authority")
     bundles = ("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "jsonpath={..caBundle}")
     eventually(lambda: len(kubectl(*bundles).split()) >= 2, what="both configurations trust it")
+
+
+def generate(cluster: Cluster, kubelet: BackgroundKubelet) -> None:
+    """A claim lives and ends with its Pod; that of a PodGroup is deleted by somebody, and made again."""
+    here = ("-n", cluster.namespace)
+    cluster.create(cluster.template("made", cluster.class_("made")), cluster.pod("one").templates("made"))
+    cluster.runs("one")
+    kubelet.finish(Key(cluster.namespace, "one"))
+    gang = pod_group("gang", cluster.namespace).templates("made")
+    cluster.kubectl.apply(as_written(gang.but("spec.schedulingPolicy", {"gang": {"minCount": 1}})))
+
+    def claims() -> list[tuple[str, str]]:
+        """Names, and whose they are, of those that were made from the template."""
+        found = [metadata(each) for each in cluster.kubectl.json("get", "resourceclaims", *here)["items"]]
+        return [(each["name"], each["ownerReferences"][0]["name"]) for each in found if "-made-" in each["name"]]
+
+    eventually(lambda: [owner for _, owner in claims()] == ["gang"], what="one is gone, the other one is there")
+    status = ("get", "podgroup", "gang", *here, "-o", "jsonpath={.status.resourceClaimStatuses[*].resourceClaimName}")
+    name = eventually(lambda: cluster.kubectl(*status), what="the PodGroup is told of its claim")
+    cluster.kubectl("delete", "resourceclaim", name, *here)
+    eventually(lambda: claims() and claims() != [(name, "gang")], what="made again")
+
+
+def group(cluster: Cluster) -> None:
+    """A PodGroup is made for a workload, and is not wanted any more."""
+    shared = Shared(cluster, "grouped")
+    grouped = {"resourceClaimTemplateName": "one", "podGroup": {"podClaimName": "device"}}
+    shared.apply(
+        workload_claim("grouped", "deployments", "apps", "apart", **grouped), deployment("apart", "grouped", replicas=0)
+    )
+    found = ("get", "podgroup", "grouped", "--ignore-not-found")
+    eventually(lambda: shared.run(*found), what="a PodGroup")
+    remove = '[{"op": "remove", "path": "/spec/podGroup"}]'
+    shared.run("patch", "workloadclaim", "grouped", "--type=json", "-p", remove)
+    eventually(lambda: not shared.run(*found), what="the PodGroup is gone")
+
+
+UNLUCKY = (
+    Rule("claims conflict", Refuse(409, "Conflict"), {"update"}, {"resourceclaims"}, "status", nth=(1,)),
+    Rule(
+        "bindings are broken",
+        Refuse(500, "InternalError"),
+        {"create"},
+        {"pods"},
+        "binding",
+        where=lambda request: request.name == "extended",
+        nth=(1,),
+    ),
+)
+"""So that it reads again what it wrote in vain, and takes back what it had made."""
+
+
+def schedule(cluster: Cluster, device: str) -> None:
+    """Pods get devices by claims and by extended resources, and one makes room for another."""
+    cluster.create(cluster.template("mine", device))
+    pod = as_written(cluster.pod("device").templates("mine"))
+    cluster.create({**pod, "spec": {**spec(pod), "schedulerName": OURS}})
+    assert cluster.bound_to("device") == "plain"
+    amount = {"example.com/ours": "1"}
+    wants = [{"name": "main", "image": "example.com/app", "resources": {"requests": amount, "limits": amount}}]
+    cluster.create(ours(cluster, "extended", containers=wants))
+    assert cluster.bound_to("extended") == "plain"
+    names = {name: cluster.unique(name) for name in ("low", "high")}
+    for value, name in enumerate(names.values(), 1):
+        priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        cluster.kubectl.apply({**priority, "value": value})
+    large = [{"name": "main", "image": "example.com/app", "resources": {"requests": {"cpu": "40"}}}]
+    there = {"nodeSelector": {"kubernetes.io/hostname": "plain"}, "containers": large}
+    cluster.create(ours(cluster, "victim", priorityClassName=names["low"], **there))
+    cluster.bound_to("victim")
+    cluster.create(ours(cluster, "winner", priorityClassName=names["high"], **there))
+    cluster.bound_to("winner")

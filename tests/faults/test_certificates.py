@@ -7,6 +7,7 @@ import asyncio
 import base64
 import itertools
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,9 @@ from stack import Process, Stack, eventually
 from tollbar.api import webhooks
 from tollbar.cli.handshake import shake_hands
 from tollbar.devplane.ports import free_ports
+from tollbar.model.certificates import AUTHORITY_LIFETIME
 from tollbar.model.objects import Object
+from tollbar.runtime import certs
 from tollbar.wellknown import GATE, LABEL_GATE, SYSTEM_NAMESPACE
 
 SECRET = ("secret", "tollbar-webhook-ca", "-n", SYSTEM_NAMESPACE)
@@ -163,6 +166,27 @@ DAMAGES: dict[str, tuple[str, ...]] = {
     ),
     "emptied": ("patch", *SECRET, "--type=json", "-p", '[{"op": "remove", "path": "/data"}]'),
 }
+
+
+def test_after_a_year_in_which_nothing_ran_all_is_made_anew_and_no_creation_fails(stack: Stack) -> None:
+    """By the clock, the authority and all that it has signed have expired."""
+    kubectl, year = stack.plane.kubectl, 366 * 86400.0
+    old = certs.new_authority(time.time() - year, AUTHORITY_LIFETIME)
+    files = (f"--from-literal=tls.crt={old.pem}", f"--from-literal=tls.key={old.key}")
+    kubectl("create", "secret", "generic", SECRET[1], *SECRET[2:], *files)
+    register(stack)
+    trusted = {"webhooks": [{"name": "pods.tollbar.dev", "clientConfig": {"caBundle": encoded(old.pem)}}]}
+    kubectl("patch", "mutatingwebhookconfiguration", webhooks.PODS_NAME, "-p", json.dumps(trusted))
+    webhook = stack.start("webhook", "webhooks", ready=False, **UNSIGNED)
+    eventually(lambda: webhook.said("no authority that can be used"), what="the expired one is not used")
+    assert not is_decided(stack)
+    controllers = stack.controllers(certificates__prePublication="3s")
+    eventually(lambda: is_decided(stack), what="decided again")
+    assert (signed(webhook), controllers.said("made a new authority")) == (1, 1)
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def test_a_secret_that_somebody_deletes_or_damages_is_made_anew_and_no_pod_misses_it(stack: Stack) -> None:

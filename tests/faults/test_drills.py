@@ -8,7 +8,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(300)
 
 log = logging.getLogger(__name__)
 
-PODS = 5
+PODS = 2
 EXPIRED_DAYS = 40
 
 
@@ -39,6 +39,17 @@ def hanging(stack: Stack, _: Path) -> Iterator[webhooks.ClientConfig]:
     """Connections are taken by the kernel, and nobody answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield webhooks.at_url(f"https://127.0.0.1:{listening.getsockname()[1]}", stack.authority)
+
+
+@contextmanager
+def unreachable(stack: Stack, _: Path) -> Iterator[webhooks.ClientConfig]:
+    """As when the Node is gone: connecting is not answered.  The kernel drops what finds the queue of a socket full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, ExitStack() as waiting:
+        address = listening.getsockname()
+        with suppress(TimeoutError):
+            while True:
+                waiting.enter_context(socket.create_connection(address, timeout=0.5))
+        yield webhooks.at_url(f"https://127.0.0.1:{address[1]}", stack.authority)
 
 
 @contextmanager
@@ -60,7 +71,7 @@ def expired(stack: Stack, directory: Path) -> Iterator[webhooks.ClientConfig]:
 
 @contextmanager
 def no_endpoint(_: Stack, __: Path) -> Iterator[webhooks.ClientConfig]:
-    """The Service does not exist."""
+    """The Service has none: no Node passes on what is sent to its address."""
     yield webhooks.at_service()
 
 
@@ -75,6 +86,7 @@ DRILLS: dict[str, Callable[[Stack, Path], AbstractContextManager[webhooks.Client
     "expired": expired,
     "no-endpoint": no_endpoint,
     "hanging": hanging,
+    "unreachable": unreachable,
 }
 
 

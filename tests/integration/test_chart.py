@@ -20,6 +20,7 @@ from tollbar.devplane.binaries import cache_directory
 from tollbar.devplane.real import go
 
 CHART = ROOT / "manifests" / "helm" / "tollbar"
+CONFIGURATION = "tollbar-scheduler-config"
 RENDERER = Path(__file__).parent / "chart" / "render.go"
 
 Values = dict[str, Any]
@@ -79,10 +80,16 @@ def by_name(text: str) -> Objects:
 
 
 def alike(objects: Iterable[dict[str, Any]]) -> Objects:
-    """Without what Helm does its own way: the Namespace, who manages the objects, and whether definitions are kept."""
+    """Without what Helm does its own way: the Namespace, who manages the objects, whether definitions are kept, and how
+    Pods come to know that a ConfigMap has changed."""
     found = {}
     for obj in objects:
         metadata = obj["metadata"]
+        if metadata["name"].startswith(CONFIGURATION):
+            metadata["name"] = CONFIGURATION
+        if obj["kind"] == "Deployment" and metadata["name"] == "tollbar-scheduler":
+            obj["spec"]["template"]["metadata"].pop("annotations", None)
+            obj["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] = CONFIGURATION
         pods = [obj["spec"]["template"]["metadata"]] if obj["kind"] == "Deployment" else []
         for each in (metadata, *pods):
             each["labels"].pop("app.kubernetes.io/managed-by")
@@ -108,6 +115,14 @@ SAME: dict[str, tuple[str, Values]] = {
         "{resources: [../default], components: [../../components/claims-replace]}",
         {"claims": "Replace"},
     ),
+    "a certificate of cert-manager's": (
+        "{resources: [../default], components: [../../components/cert-manager]}",
+        {"certManager": True},
+    ),
+    "Tollbar's scheduler": (
+        "{resources: [../default], components: [../../components/scheduler]}",
+        {"scheduler": {"enabled": True}},
+    ),
     "metrics with authentication": (
         "resources: [../default]\ncomponents:\n"
         + "".join(f"- ../../components/{name}\n" for name in ("monitoring", "metrics-auth", "service-monitor")),
@@ -118,6 +133,8 @@ SAME: dict[str, tuple[str, Values]] = {
         + "".join(
             f"- ../../components/{name}\n"
             for name in (
+                "cert-manager",
+                "scheduler",
                 "ceiling",
                 "evict-unjustified",
                 "monitoring",
@@ -130,6 +147,8 @@ SAME: dict[str, tuple[str, Values]] = {
         ),
         {
             "ceiling": True,
+            "certManager": True,
+            "dashboard": True,
             "evictUnjustified": True,
             "monitoring": True,
             "networkPolicy": {"enabled": True, "apiServerCIDRs": ["192.0.2.0/32"]},
@@ -137,6 +156,7 @@ SAME: dict[str, tuple[str, Values]] = {
             "podRules": True,
             "protectiveGates": True,
             "reservedKeys": ["example.com/gpu"],
+            "scheduler": {"enabled": True},
         },
     ),
 }
@@ -147,7 +167,8 @@ def test_values_make_what_an_overlay_makes(
     render: Render, template: Template, kustomization: str, values: Values
 ) -> None:
     rendered = alike(render(kustomization))
-    rendered.pop("ConfigMap tollbar-dashboard", None)  # it is imported by hand
+    if not values.get("dashboard"):
+        rendered.pop("ConfigMap tollbar-dashboard", None)  # it is imported by hand
     assert template(values) == rendered
 
 
@@ -184,6 +205,12 @@ def test_what_is_not_in_the_manifests(template: Template) -> None:
         places,
         {"nodeAffinity": {}},
     )
+
+
+def test_the_scheduler_gets_the_configuration_that_is_given(template: Template) -> None:
+    given = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 3\n"
+    found = template({"scheduler": {"enabled": True, "config": given}})
+    assert yaml.safe_load(found[f"ConfigMap {CONFIGURATION}"]["data"]["config.yaml"]) == yaml.safe_load(given)
 
 
 def test_definitions_are_kept_unless_one_says_otherwise(template: Template) -> None:

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -63,7 +64,10 @@ func main() {
 		"toYaml":  toYaml,
 		"nindent": nindent,
 		"default": fallback,
-		"int":     func(value float64) int { return int(value) },
+		"sha256sum": func(text string) string {
+			return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+		},
+		"int": func(value float64) int { return int(value) },
 	}
 	for _, path := range os.Args[1:] {
 		text, err := os.ReadFile(path)
