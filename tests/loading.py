@@ -1,20 +1,19 @@
 """Load on a real plane: Pods that are created at a steady rate, and a Service that spreads connections over replicas.
 
-Each runs on an event loop and thread of its own, beside a test that blocks.
+Each runs beside a test that blocks.
 """
 
 import asyncio
 import itertools
 import os
 import random
-import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from beside import Beside
 from cluster import provenance
 from stack import eventually
 
@@ -27,43 +26,10 @@ from tollbar.runtime.metrics import Metrics
 
 RATE: Final = 50
 VOLUME: Final = int(os.environ.get("TOLLBAR_DRILLS", "1"))
-_CALL_SECONDS: Final = 60.0
 _PIECE: Final = 64 * 1024
 
 
-class _Beside:
-    """A context manager with an event loop and thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._wait(self._begin())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._wait(self._end())
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    def _wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_CALL_SECONDS)
-
-    async def _begin(self) -> None:
-        raise NotImplementedError
-
-    async def _end(self) -> None:
-        raise NotImplementedError
-
-
-class Creations(_Beside):
+class Creations(Beside):
     """Creates what `make` returns for 0, 1, 2 and so on, `RATE` a second, whatever becomes of those before."""
 
     def __init__(self, kubeconfig: Path, make: Callable[[int], Object]) -> None:
@@ -71,9 +37,9 @@ class Creations(_Beside):
         self._kubeconfig = kubeconfig
         self._make = make
         self._under_way: set[asyncio.Task[None]] = set()
-        self.created = self.decided = self.unanswered = 0
-        """`decided` are those that came back with a toleration or the gate, `unanswered` those for which the API server
-        was away or had no etcd."""
+        self.created = self.undecided = self.unanswered = 0
+        """`undecided` are those of the created that came back with neither a toleration nor the gate, `unanswered`
+        those for which the API server was away or had no etcd."""
         self.refused: list[str] = []
 
     def go_on(self, seconds: int = 1) -> None:
@@ -85,20 +51,15 @@ class Creations(_Beside):
     def until_all_are_decided(self) -> None:
         """Wait until one second's creations are decided, all of them."""
 
-        def undecided() -> int:
-            before = self.created - self.decided
+        def missed() -> int:
+            before = self.undecided
             self.go_on()
-            return self.created - self.decided - before
+            return self.undecided - before
 
-        eventually(lambda: undecided() == 0, what="all are decided")
-
-    @property
-    def share(self) -> float:
-        """Decided of created."""
-        return self.decided / self.created
+        eventually(lambda: missed() == 0, what="all are decided")
 
     def __str__(self) -> str:
-        return f"{self.created} created, {self.share:.1%} decided at admission, {self.unanswered} unanswered"
+        return f"{self.created} created, {self.undecided} of them undecided, {self.unanswered} unanswered"
 
     async def _begin(self) -> None:
         self._client = await Client.connect(
@@ -127,11 +88,11 @@ class Creations(_Beside):
         except ApiError as error:
             self.refused.append(str(error))
         else:
+            self.undecided += not (wellknown.LABEL_GATE in labels_of(stored) or provenance(stored))
             self.created += 1
-            self.decided += wellknown.LABEL_GATE in labels_of(stored) or bool(provenance(stored))
 
 
-class Service(_Beside):
+class Service(Beside):
     """Passes connections to replicas here as kube-proxy does: a new one to any endpoint, and it stays there."""
 
     def __init__(self) -> None:

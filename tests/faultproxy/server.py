@@ -11,18 +11,17 @@ import socket
 import ssl
 import struct
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import aiohttp
 import yaml
 from aiohttp import web
+from beside import CALL_SECONDS, Beside
 from yarl import URL
 
 from faultproxy import answers
@@ -30,18 +29,17 @@ from faultproxy.faults import Cut, Delay, Expire, Fault, Hang, Refuse, Replay, R
 from faultproxy.request import Request, parse
 from tollbar.runtime import certs
 
-_T = TypeVar("_T")
 _HOST: Final = "127.0.0.1"
-_CALL_SECONDS: Final = 30.0
 _BODY: Final = 64 * 2**20
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 _HOP_BY_HOP: Final = {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "host"}
 
 
-class FaultProxy:
+class FaultProxy(Beside):
     """A context manager.  `kubeconfig` points at the server to stand before; files are written to `directory`."""
 
     def __init__(self, kubeconfig: Path, directory: Path, *, seed: int = 0) -> None:
+        super().__init__()
         self.script = Script(seed)
         self.requests: Counter[tuple[str, str]] = Counter()
         """What was asked, by verb and resource, faults included."""
@@ -51,8 +49,6 @@ class FaultProxy:
         self._remembered: dict[tuple[str, str], answers.Stored] = {}
         self._watching: dict[int, web.Request] = {}
         self._asking: set[asyncio.Task[aiohttp.ClientResponse]] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._over = asyncio.Event()
         self.port = 0
         self.page_size = ""
@@ -62,19 +58,6 @@ class FaultProxy:
     def hits(self) -> Counter[str]:
         """How often each rule struck, by name."""
         return self.script.hits
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._wait(self._start())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._wait(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
     @contextmanager
     def faults(self, *rules: Rule) -> Iterator[Self]:
@@ -127,10 +110,7 @@ class FaultProxy:
 
         self._wait(put())
 
-    def _wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_CALL_SECONDS)
-
-    async def _start(self) -> None:
+    async def _begin(self) -> None:
         await asyncio.to_thread(certs.ensure, self._directory, [_HOST], time.time())
         serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         serving.load_cert_chain(self._directory / certs.TLS_CERT, self._directory / certs.TLS_KEY)
@@ -150,18 +130,18 @@ class FaultProxy:
         await site.start()
         self.port = self._runner.addresses[0][1]
 
-    async def _stop(self) -> None:
+    async def _end(self) -> None:
         self._over.set()
         await self._runner.cleanup()
         if self._asking:
-            await asyncio.wait(self._asking, timeout=_CALL_SECONDS / 2)
+            await asyncio.wait(self._asking, timeout=CALL_SECONDS / 2)
         await self._session.close()
         shaking_hands = asyncio.all_tasks() - {asyncio.current_task()}
         for task in shaking_hands:  # with clients that have gone, or never began
             task.cancel()
         await asyncio.gather(*shaking_hands, return_exceptions=True)
         watched = self._loop._selector.get_map()  # type: ignore[attr-defined]
-        async with asyncio.timeout(_CALL_SECONDS / 2):
+        async with asyncio.timeout(CALL_SECONDS / 2):
             while len(watched) > 1:  # noqa: ASYNC110 - nothing else tells of closed sockets; the loop's own one stays
                 await asyncio.sleep(0.01)
 
