@@ -105,8 +105,8 @@ OTHERS: dict[str, dict[str, object]] = {
 }
 """What the controllers of the other overlays are told."""
 LIKE_THE_DEFAULT = {
-    name: pytest.mark.skipif(VOLUME == 1, reason="has the default overlay's objects; part of make test-long")
-    for name in ("dev", "ha")
+    name: pytest.mark.skipif(VOLUME == 1, reason="only has objects of the default overlay; part of make test-long")
+    for name in ("dev", "ha", "minimal")
 }
 
 
