@@ -128,7 +128,7 @@ TABLE: dict[str, tuple[Callable[[], Package], Package]] = {
     "nothing that only some caches keep": (
         of(
             BY_NAME,
-            ML.but("status", {"phase": "Active"}).but("metadata.managedFields", [{}]),
+            ML.but("status", {"phase": "Active"}).but("metadata.managedFields", [{}]).but("spec.finalizers", ["k"]),
             CLAIM.but("status", {"allocation": {}}).but("metadata.managedFields", [{}]),
             GPU.but("metadata.managedFields", [{}]),
         ),
