@@ -215,6 +215,7 @@ RECORDS: dict[str, tuple[Any, list[Any]]] = {
     "an empty text": ({"tollbar.dev/tolerations": ""}, []),
     "not JSON": ({"tollbar.dev/tolerations": "{"}, []),
     "not a list": ({"tollbar.dev/tolerations": "{}"}, []),
+    "a number": ({"tollbar.dev/tolerations": "5"}, []),
     "entries": (recorded(ENTRY, ENTRY), [ENTRY, ENTRY]),
     "entries that are none": (recorded(1, None, {}, {"rule": "a"}, ENTRY), [ENTRY]),
     "a rule that is a list": (recorded({**ENTRY, "rule": ["a"]}), []),
