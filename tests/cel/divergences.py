@@ -46,9 +46,12 @@ def _unreached(_found: Disagreement) -> bool:
 
 
 _SUM: Final = re.compile(r"\.(add|sub)\(")
-_BY_TYPE: Final = "ERROR: .*(expected type|found no matching overload|cannot be range of a comprehension)"
-_NULL_REFUSED: Final = r"no such overload: (.*null_type|(or|orValue|unwrapOpt|@sortByAssociatedKeys)\()"
-_UNTYPED: Final = re.compile(r"\[\]|\{\}|optional\.none\(\)|\.(first|last)\(\)")
+_BY_TYPE: Final = "ERROR: .*(expected type|found no matching overload|cannot be range of a comprehension|does not support field selection)"
+_NO_KEY: Final = "(?!string|int|uint|double|bool)"
+_NULL_REFUSED: Final = r"no such overload: (.*null_type|(or|orValue|unwrapOpt|sum|@sortByAssociatedKeys)\()"
+_UNTYPED: Final = re.compile(
+    r"\[\]|\{\}|optional\.(none|unwrap)\(|\.(first|last|value|unwrapOpt|distinct|slice|flatten)\("
+)
 
 
 def _refused_types(found: Disagreement) -> bool:
@@ -89,7 +92,9 @@ DIVERGENCES: Final = (
         "b || x[doubles] == 1",
         REFUSED,
         ("bool", "true"),
-        _matching(ours=r"^a compile error: \S+ no such overload: \[\]\((dyn|map), (?!string|int|uint|double|bool)"),
+        _matching(
+            ours=rf"^a compile error: \S+ no such overload: (\[\]\((dyn|map), {_NO_KEY}|in\({_NO_KEY}\w+, map\))"
+        ),
         {"b": True, "x": {}, "doubles": []},
     ),
     Divergence(
@@ -104,7 +109,7 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "empty literals",
-        "Kubernetes infers types for `[]`, `{}`, `optional.none()`, first() and last() of `dyn`; here they are `dyn`",
+        "Kubernetes infers types for `[]`, `{}`, `optional.none()` and what functions make of `dyn`; here it is `dyn`",
         "A conflict with a type that is not written is an error of the evaluation, not of the compilation",
         "b || [].sum() == 0u",
         ("bool", "true"),
@@ -276,9 +281,14 @@ DIVERGENCES: Final = (
         REFUSED,
         ("bool", "true"),
         lambda found: (
-            found.ours == REFUSED
-            and "null" in found.case.expression
-            and re.search(_NULL_REFUSED, found.messages[0]) is not None
+            "null" in found.case.expression
+            and (
+                (found.ours == REFUSED and re.search(_NULL_REFUSED, found.messages[0]) is not None)
+                or (
+                    found.theirs == REFUSED
+                    and re.search("expected type 'null'|found 'null'", found.messages[1]) is not None
+                )
+            )
         ),
         {"b": True},
     ),

@@ -71,7 +71,7 @@ def common(a: str, b: str) -> str:
     match kind(a):
         case "map":
             return map_of(common(key(a), key(b)), common(element(a), element(b)))
-        case "list" | "optional_type" as name:
+        case "list" | "optional_type" | "type" as name:
             return f"{name}<{common(element(a), element(b))}>"
         case _:
             return "dyn"
