@@ -46,7 +46,10 @@ def _unreached(_found: Disagreement) -> bool:
 
 
 _SUM: Final = re.compile(r"\.(add|sub)\(")
-_BY_TYPE: Final = "ERROR: .*(expected type|found no matching overload|cannot be range of a comprehension|does not support field selection)"
+_BY_TYPE: Final = (
+    "ERROR: .*(expected type|found no matching overload|cannot be range of a comprehension"
+    "|does not support field selection)"
+)
 _NO_KEY: Final = "(?!string|int|uint|double|bool)"
 _NULL_REFUSED: Final = r"no such overload: (.*null_type|(or|orValue|unwrapOpt|sum|@sortByAssociatedKeys)\()"
 _UNTYPED: Final = re.compile(

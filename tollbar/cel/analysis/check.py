@@ -233,7 +233,7 @@ class _Checker:
 
     def element(self, nodes: tuple[Expr, ...], optional: frozenset[int], what: str, scope: Mapping[str, str]) -> str:
         """The common type of the elements of a literal; raises CelError if there is none."""
-        joined = ""
+        joined, open_ = "", False
         for position, node in enumerate(nodes):
             found = self.infer(node, scope)
             if position in optional:
@@ -243,7 +243,12 @@ class _Checker:
             several = joined and (not schema.alike(joined, found) or _other_type(joined, found) or _null(joined, found))
             if several and not self.mixing:
                 self.refuse(f"a {what} must be of one type, not {joined} and {found}; dyn() takes any", node)
-            joined = schema.common(joined or found, found)
+            if several:
+                joined = "dyn"
+            elif not joined or open_:  # what is of any type so far is of this one
+                joined, open_ = found, _untyped(node)
+            elif not _untyped(node):
+                joined = schema.common(joined, found)
         return joined or "dyn"
 
     def comprehension(self, node: Comprehension, scope: Mapping[str, str]) -> str:
