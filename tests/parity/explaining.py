@@ -134,9 +134,11 @@ def groups_keep_their_names(case: Case) -> bool:
 
 
 def deleted_claims_are_made_again(case: Case) -> bool:
-    """Ours has another claim where upstream's Pod or PodGroup names one that is gone."""
+    """Ours has another claim where upstream's Pod or PodGroup names one that is gone, or misses the template for it."""
     if not case.has("delete claim"):
         return False
+    if case.part == "warnings":
+        return case.has("drop template") and case.more_here
     if case.field == "status / resourceClaimStatuses":
         return any(claim is None for claim in case.named_upstream())
     return "#" in case.label and case.kind in ("ResourceClaim", "resourceclaims") and case.more_here
