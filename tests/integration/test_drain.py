@@ -298,7 +298,7 @@ async def test_a_pod_that_somebody_will_not_let_go_is_reported_and_the_others_ar
         [f"{namespace}/kept"],
     )
     assert f"Policy '{keeper}'" in done.stderr
-    assert "Error: Pods that still have the gate tollbar.dev/tolerations: 1" in done.stderr
+    assert "Error: Pods that still have a gate of Tollbar's: 1" in done.stderr
 
 
 async def until_in_force(admin: Client, namespace: str) -> None:

@@ -36,6 +36,7 @@ SUBCOMMANDS: Final = {
     "explain": Subcommand(
         "tollbar.cli.explain:command", "Say why a Pod waits, or how a claim, a rule or a Node stands."
     ),
+    "gates": Subcommand("tollbar.cli.gates:command", "List gate classes, and write what a cluster needs for them."),
     "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
     "scheduler": Subcommand("controllers.scheduler.__main__:command", "Run the scheduler."),

@@ -9,7 +9,7 @@ so the second one refuses to start.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
@@ -20,6 +20,8 @@ from tollbar import wellknown
 from tollbar.api import crds, gates, webhooks
 from tollbar.cli.waiting import NotSeen, Selection, is_gone, served, until
 from tollbar.cli.webhookstatus import is_called
+from tollbar.gates import Gate
+from tollbar.gates.sight import declaration, told_of
 from tollbar.model import conditions
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import (
@@ -41,6 +43,7 @@ _MANAGER: Final = "tollbar-dev"
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 _CONFIGURATIONS: Final = (
     (MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.PODS_NAME),
+    (MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.GATES_NAME),
     (VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.RULES_NAME),
 )
 _POLL_SECONDS: Final = 0.05
@@ -109,9 +112,19 @@ class Applied:
             await self._own([*self._owners, user])
         return user
 
-    async def webhooks(self, base_url: str, ca_pem: bytes) -> None:
-        """Apply both webhook configurations, with `base_url`.  `answered` waits until the API server uses them."""
+    async def declare(self, classes: Iterable[Gate], user: str) -> None:
+        """Apply the SchedulingGates of these gate classes; one that is there stays as it is."""
+        for gate in classes:
+            wanted = declaration(gate, (gates.CONTROLLERS, user))
+            found = await self._find(SCHEDULING_GATES, metadata(wanted)["name"])
+            if found is None or is_of_dev(found):
+                await self._apply(SCHEDULING_GATES, wanted)
+
+    async def webhooks(self, base_url: str, ca_pem: bytes, classes: Iterable[Gate] = ()) -> None:
+        """Apply the webhook configurations, with `base_url`.  `answered` waits until the API server uses them."""
         to = webhooks.at_url(base_url, ca_pem)
+        if told := [told_of(each) for each in classes]:
+            await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.gates_configuration(to, told))
         await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.pods_configuration(to))
         await self._apply(VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.rules_configuration(to))
 

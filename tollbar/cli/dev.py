@@ -4,6 +4,7 @@ The loop of development: start, apply something, read both logs in one terminal,
 `suite` starts and ends everything.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,10 @@ from rich.text import Text
 
 from tollbar import wellknown
 from tollbar.cli import console, locations, suite
+from tollbar.cli.gates import classes
 from tollbar.cli.processes import ProcessDied
 from tollbar.cli.suite import Suite
+from tollbar.gates import Gate
 
 _STYLES: Final = {"dev": "bold", "webhook": "cyan", "controllers": "magenta"}
 _WIDTH: Final = max(map(len, _STYLES))
@@ -57,7 +60,10 @@ class Terminal:
     show_default=True,
     help="Which part in the life of ResourceClaims the controllers take; see the same reference.",
 )
-def command(kubeconfig: str, admission: str, claims: str) -> None:
+@click.option(
+    "--gates", default="", metavar="NAMES", help="Gate classes to run as well, by comma; see `tollbar gates`."
+)
+def command(kubeconfig: str, admission: str, claims: str, gates: str) -> None:
     """Run webhook and controllers from here against a cluster, until Ctrl-C.
 
     Applies the definitions and a SchedulingGate, makes certificates, starts both processes, and registers the webhook
@@ -66,17 +72,23 @@ def command(kubeconfig: str, admission: str, claims: str) -> None:
     meanwhile. A claim that was made for a WorkloadClaim is deleted with it.
     """
     try:
-        console.run(_dev(kubeconfig, admission, claims, Terminal(console.stderr())))
+        console.run(_dev(kubeconfig, admission, claims, classes(gates), Terminal(console.stderr())))
     except ProcessDied as died:
         died.show()
         raise click.exceptions.Exit(died.code) from died
 
 
-async def _dev(kubeconfig: str, admission: str, claims: str, terminal: Terminal) -> None:
+async def _dev(kubeconfig: str, admission: str, claims: str, gates: Mapping[str, Gate], terminal: Terminal) -> None:
     async with console.connected(console.Cluster(kubeconfig), "dev") as client:
         terminal.say(f"connected to {client.host}")
         async with suite.running(
-            client, kubeconfig, admission=admission, claims=claims, report=terminal.say, sink=terminal.line
+            client,
+            kubeconfig,
+            admission=admission,
+            claims=claims,
+            gates=gates,
+            report=terminal.say,
+            sink=terminal.line,
         ) as started:
             _invite(terminal, started, kubeconfig)
             await started.until_interrupted()

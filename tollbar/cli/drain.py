@@ -7,9 +7,9 @@ removed from every Pod, and a last list shows whether any is left.
 Claims that are reserved for a workload would stay allocated for ever once Tollbar is gone.  The command does nothing
 while there are any, as `kubectl drain` does for Pods that it may not delete, until it is told what to do with them.
 
-Only Tollbar's own gate is removed, with a patch that fails when the Pod has changed meanwhile.  It needs neither the
-controllers nor the webhook, and does no harm while they run or when it is run again, as it must be after an
-interruption.  It cannot stop clients that write the gate themselves.
+Only gates of Tollbar's are removed, its own and those of its gate classes, with a patch that fails when the Pod has
+changed meanwhile.  It needs neither the controllers nor the webhook, and does no harm while they run or when it is run
+again, as it must be after an interruption.  It cannot stop clients that write the gate themselves.
 """
 
 import asyncio
@@ -24,13 +24,17 @@ import click
 from tollbar import wellknown
 from tollbar.cli import console, reservations
 from tollbar.cli.reservations import Reserved, Swapped
+from tollbar.decide.gates import mutations
+from tollbar.decide.gates.answers import NOTHING
 from tollbar.decide.pods import tolerations
 from tollbar.model import pods
-from tollbar.model.objects import Object, key_of, labels_of, metadata, uid_of
+from tollbar.model.jsonpatch import Patch
+from tollbar.model.objects import Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import (
     MUTATING_ADMISSION_POLICIES,
     MUTATING_ADMISSION_POLICY_BINDINGS,
     PODS,
+    SCHEDULING_GATES,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
     WEBHOOK_CONFIGURATIONS,
@@ -39,7 +43,7 @@ from tollbar.model.resources import (
 from tollbar.runtime import pager
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
-from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
+from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from tollbar.runtime.retry import READ, WRITE
 
 _GATING: Final = (
@@ -86,15 +90,16 @@ async def drain(client: Client, *, clock: Clock, report: Callable[[str], None]) 
     if configurations:
         report(f"deleted {', '.join(configurations)}; waiting {settle:g} s for requests that had begun")
         await clock.sleep(settle)
+    ours = await _our_gates(client)
     counts: Counter[str] = Counter()
     refused: tuple[Refusal, ...] = ()
     for _ in range(_ROUNDS):
-        results = await _sweep(client)
+        results = await _sweep(client, ours)
         counts.update(result for result in results if not isinstance(result, Refusal))
         refused = tuple(result for result in results if isinstance(result, Refusal))
         if len(refused) == len(results):  # nothing was there to release, or nothing that we may
             break
-    remaining = sum([len(page) async for page in _gated(client)]) if results else 0
+    remaining = sum([len(page) async for page in _gated(client, ours)]) if results else 0
     return Drained(configurations, counts["released"], counts["meanwhile"], refused, remaining)
 
 
@@ -135,29 +140,48 @@ def is_ours(configuration: Object) -> bool:
     )
 
 
-async def _sweep(client: Client) -> list[Result]:
-    """Try to release every Pod that has our gate."""
+async def _our_gates(client: Client) -> frozenset[str]:
+    """Tollbar's own gate, and those of gate classes that its controllers have declared, as far as they may be read."""
+    try:
+        found: Object = await READ(client.list, SCHEDULING_GATES, label_selector="app.kubernetes.io/name=tollbar")
+    except (NotFound, Forbidden):
+        return frozenset({wellknown.GATE})
+    return frozenset({wellknown.GATE, *(str(spec(each).get("gateName")) for each in found["items"])})
+
+
+async def _sweep(client: Client, ours: frozenset[str]) -> list[Result]:
+    """Try to release every Pod that has a gate of ours."""
     results: list[Result] = []
-    async with aclosing(_gated(client)) as pages:
+    async with aclosing(_gated(client, ours)) as pages:
         async for page in pages:
-            results += await asyncio.gather(*(_release(client, pod) for pod in page))
+            results += await asyncio.gather(*(_release(client, pod, ours) for pod in page))
     return results
 
 
-async def _gated(client: Client) -> AsyncGenerator[list[Object], None]:
-    """Pods with Tollbar's gate, page by page; not by its label, which users may have removed."""
+async def _gated(client: Client, ours: frozenset[str]) -> AsyncGenerator[list[Object], None]:
+    """Pods with a gate of Tollbar's, page by page; not by the label, which users may have removed."""
     # A gated Pod cannot be bound, so those without a Node are all there are.
     async for page in pager.pages(client, PODS, field_selector="spec.nodeName="):
-        yield [pod for pod in page if pods.is_gated(pod)]
+        yield [pod for pod in page if not ours.isdisjoint(pods.gate_names(pod))]
 
 
-async def _release(client: Client, pod: Object) -> Result:
+def _lifted(pod: Object, ours: frozenset[str]) -> Patch:
+    """The patch that takes the first of our gates off."""
+    name = next(each for each in pods.gate_names(pod) if each in ours)
+    if name == wellknown.GATE:
+        return tolerations.patch(pod, (), via="gate", gate="remove", fenced=True)
+    return mutations.patch(pod, NOTHING, gate=name, action="remove", fenced=True)
+
+
+async def _release(client: Client, pod: Object, ours: frozenset[str]) -> Result:
     key = key_of(pod)
     for _ in range(_ATTEMPTS):
-        patch = tolerations.patch(pod, (), via="gate", gate="remove", fenced=True)
+        patch = _lifted(pod, ours)
         try:
-            await WRITE(client.patch, PODS, key.name, patch, namespace=key.namespace)
-            return "released"
+            pod = await WRITE(client.patch, PODS, key.name, patch, namespace=key.namespace)
+            if ours.isdisjoint(pods.gate_names(pod)):
+                return "released"
+            continue
         except ApiError as error:
             if error.refused:  # first: a webhook may deny with any code
                 return Refusal(str(key), str(error))
@@ -167,7 +191,7 @@ async def _release(client: Client, pod: Object) -> Result:
             pod = await READ(client.get, PODS, key.name, key.namespace)
         except NotFound:
             return "meanwhile"
-        if not pods.is_gated(pod):
+        if ours.isdisjoint(pods.gate_names(pod)):
             return "meanwhile"
     return Refusal(str(key), "it changed at every attempt")
 
@@ -183,7 +207,7 @@ class Step:
 async def plan(client: Client, reserved: Sequence[Reserved], give_back: bool | None) -> list[Step]:
     """What a drain would do.  `give_back` is None as long as nobody has said what becomes of the `reserved` claims."""
     steps = [Step("delete", _named(*each)) for each in await _configurations(client)]
-    async for page in _gated(client):
+    async for page in _gated(client, await _our_gates(client)):
         steps += [Step("release", f"Pod {key_of(pod)}") for pod in page]
     for each in reserved:
         steps.append(Step("refuse" if give_back is None else "free" if each.is_to_be_freed else "hand over", str(each)))
@@ -271,7 +295,7 @@ def _report(drained: Drained, swapped: Swapped | None, output: console.Output) -
     for claim, reason in swapped.refused if swapped is not None else ():
         console.say(f"{claim}: {reason}")
     if drained.remaining:
-        raise click.ClickException(f"Pods that still have the gate {wellknown.GATE}: {drained.remaining}")
+        raise click.ClickException(f"Pods that still have a gate of Tollbar's: {drained.remaining}")
     if swapped is not None and swapped.remaining:
         raise click.ClickException(
             f"claims that are still reserved for a workload: {swapped.remaining}; do the controllers still run?"

@@ -20,6 +20,7 @@ from tollbar.cli.applying import Applied
 from tollbar.cli.drain import drain
 from tollbar.cli.processes import Process, Sink
 from tollbar.devplane.ports import HOST, free_ports
+from tollbar.gates import Gate
 from tollbar.runtime import config
 from tollbar.runtime.certs import TLS_CERT, TLS_KEY
 from tollbar.runtime.client import Client
@@ -68,11 +69,14 @@ async def running(
     *,
     admission: str,
     claims: str = "Complement",
+    gates: Mapping[str, Gate] | None = None,
     report: Callable[[str], None],
     sink: Sink,
     draining: bool = True,
 ) -> AsyncGenerator[Suite, None]:
     """Start, wait until everything is ready, and undo all of it at the end.
+
+    `gates` are gate classes to run as well, by the names of their entry points.
 
     `report` gets a line for each step, `sink` the lines of the children's logs.  Without `draining`, for a cluster that
     ends as well, nothing is drained or removed, only the children end.  Raises ClickException and ApiError.
@@ -84,9 +88,13 @@ async def running(
             if draining:
                 undo.push_async_callback(applied.undo)
             await applied.definitions()
+            gates = gates or {}
             user = await applied.gate()
+            await applied.declare(gates.values(), user)
             report(f"applied the definitions, and the SchedulingGate with {user} as an owner")
-            planning = asyncio.ensure_future(asyncio.to_thread(_plan, Path(directory), kubeconfig, admission, claims))
+            planning = asyncio.ensure_future(
+                asyncio.to_thread(_plan, Path(directory), kubeconfig, admission, claims, [*gates])
+            )
             undo.push_async_callback(asyncio.wait, [planning])  # threads go on, and this one writes to the directory
             plan = await asyncio.shield(planning)
             if draining:
@@ -100,7 +108,7 @@ async def running(
                 report(f"{name}: ready (pid {child.pid})")
             if draining:
                 undo.push_async_callback(_drain, client, report)
-            await applied.webhooks(plan.webhook_url, plan.authority)
+            await applied.webhooks(plan.webhook_url, plan.authority, gates.values())
             yield Suite(children, plan.webhook_url, await applied.answered(timeout=REACHED_SECONDS))
 
 
@@ -123,7 +131,7 @@ async def _stop(child: Process, report: Callable[[str], None]) -> None:
     report(f"{child.name}: ended" if polite else f"{child.name}: did not end in time and was killed")
 
 
-def _plan(directory: Path, kubeconfig: str, admission: str, claims: str) -> _Plan:
+def _plan(directory: Path, kubeconfig: str, admission: str, claims: str, gates: Sequence[str]) -> _Plan:
     """Choose ports, make the certificate, write each child's configuration."""
     serving, *others = free_ports(1 + 2 * len(_MODULES))
     probes = dict(zip(_MODULES, others[::2], strict=True))
@@ -135,6 +143,7 @@ def _plan(directory: Path, kubeconfig: str, admission: str, claims: str) -> _Pla
             {
                 "admission": admission,
                 "claims": claims,
+                "gates": gates,
                 "leaderElection.enabled": False,
                 "health.bindAddress": f"{HOST}:{probes[name]}",
                 "metrics.bindAddress": f"{HOST}:{metrics[name]}",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tollbar.api.webhooks import GateWebhook
 from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.pods.events import GateFailure
@@ -98,6 +99,11 @@ def declaration(gate: Gate, owners: Sequence[str]) -> Object:
     name = gate.name.replace("/", ".").lower().replace("_", "-")
     meta = {"name": name, "labels": {"app.kubernetes.io/name": "tollbar"}}
     return {**SCHEDULING_GATES.type_meta, "metadata": meta, "spec": body}
+
+
+def told_of(gate: Gate) -> GateWebhook:
+    """What the API server is told of the class."""
+    return GateWebhook(gate.name, gate.applies_to, gate.fails_open)
 
 
 def default_policy(gate: Gate) -> GatePolicy:

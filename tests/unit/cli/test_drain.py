@@ -13,9 +13,10 @@ from tollbar import wellknown
 from tollbar.cli.drain import Drained, Refusal, drain, is_ours
 from tollbar.devplane import kubeconfig
 from tollbar.model.objects import Object
-from tollbar.model.resources import PODS, Resource
+from tollbar.model.resources import PODS, SCHEDULING_GATES, Resource
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Gone, Invalid, NotFound
 
+CLASS = "example.com/zone"
 STALE = Invalid(422, "Invalid", "the server rejected our request", {})
 REFUSED = Invalid(422, "Invalid", "not now", {"causes": [{"message": "not now"}]})
 CONFLICT = Conflict(409, "Conflict", "modified")
@@ -40,8 +41,13 @@ class Server:
     """An API server with one Pod that is held; every patch is answered by the next answer (None: accepted)."""
 
     def __init__(
-        self, *answers: ApiError | None, lists: Sequence[ApiError] = (), reads: ApiError | None = None
+        self,
+        *answers: ApiError | None,
+        lists: Sequence[ApiError] = (),
+        reads: ApiError | None = None,
+        gate: str = wellknown.GATE,
     ) -> None:
+        self.gate = gate
         self.answers = list(answers)
         self.lists = list(lists)
         self.reads = reads
@@ -50,7 +56,9 @@ class Server:
     async def served(self, _group: str) -> set[str]:
         return set()
 
-    async def list(self, resource: Resource, _namespace: str, **_more: Any) -> Object:
+    async def list(self, resource: Resource, _namespace: str = "", **_more: Any) -> Object:
+        if resource is SCHEDULING_GATES:
+            return {"items": [{"spec": {"gateName": CLASS}}]}
         assert resource is PODS
         if self.lists:
             raise self.lists.pop(0)
@@ -70,7 +78,7 @@ class Server:
         return self.pod()
 
     def pod(self) -> Object:
-        gates = [{"name": wellknown.GATE}] if self.held else []
+        gates = [{"name": self.gate}] if self.held else []
         return {"metadata": {"name": "web", "namespace": "ns", "uid": "1"}, "spec": {"schedulingGates": gates}}
 
 
@@ -90,6 +98,11 @@ DENIED = 'admission webhook "x.dev" denied the request: not today'
 CASES: dict[str, dict[str, Any]] = {
     "nobody is held": {"given": Server(), "held": False, "want": Drained((), 0, 0, (), 0)},
     "one is released": {"given": Server(None), "want": Drained((), 1, 0, (), 0)},
+    "one of a gate class is released": {"given": Server(None, gate=CLASS), "want": Drained((), 1, 0, (), 0)},
+    "one of somebody else's gate is left alone": {
+        "given": Server(gate="a.dev/x"),
+        "want": Drained((), 0, 0, (), 0),
+    },
     "a stale view is read again": {"given": Server(STALE, CONFLICT, None), "want": Drained((), 1, 0, (), 0)},
     "gone between list and patch": {
         "given": Server(STALE, reads=NotFound(404, "NotFound", "no such Pod")),

@@ -1,0 +1,123 @@
+"""The page "Write a gate controller", typed as it stands there, on a control plane in memory of its own."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planes import unavailable
+from transcripts import BLOCK
+
+from tollbar.gates.registry import GROUP
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "manifests" / "examples" / "gate-controller"
+PAGE = (ROOT / "docs" / "contributing" / "write-a-gate-controller.md").read_text()
+END = "--- typed ---"
+FILES = {
+    path.rpartition("/")[2]: text
+    for language, block in BLOCK.findall(PAGE)
+    if language in ("python", "toml")
+    for path, _, text in [block.partition("\n")]
+}
+
+
+class Shell:
+    """A shell that lives as long as the page; what a program in the background says is shown, too."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            ["bash"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.types("set -m")
+
+    def types(self, commands: str) -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{commands}\necho '{END}'\n")
+        self._process.stdin.flush()
+        return self.until(END)
+
+    def until(self, text: str) -> str:
+        """All that is shown until a line has this text."""
+        assert self._process.stdout is not None
+        said = ""
+        for line in self._process.stdout:
+            if text in line:
+                return said
+            said += line
+        raise AssertionError(f"it ended without {text!r}:\n{said}")
+
+    def end(self) -> None:
+        """What still runs in the background ends as by Ctrl-C."""
+        self._process.communicate("kill -INT %1 2>/dev/null; wait\n")
+
+
+def program(folder: Path, name: str, command: str) -> None:
+    (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def shell(embedded: Any, tmp_path: Path) -> Iterator[Shell]:
+    """In a folder where .venv has Tollbar; the package of the page is there as pip installs it, which does nothing."""
+    if not embedded.has_kubectl:
+        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
+    python = shlex.quote(sys.executable)
+    programs, package = tmp_path / ".venv" / "bin", tmp_path / "zone"
+    programs.mkdir(parents=True)
+    package.mkdir()
+    program(programs, "tollbar", f"{python} -m tollbar.cli")
+    program(programs, "python", python)
+    program(programs, "pip", "true")
+    program(programs, "kubectl", shlex.join(embedded.kubectl.command))
+    for name, text in FILES.items():
+        (package / name).write_text(text)
+    project = tomllib.loads(FILES["pyproject.toml"])["project"]
+    metadata = package / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = [f"{name} = {value}" for name, value in project["entry-points"][GROUP].items()]
+    (metadata / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines]) + "\n")
+    environment = {
+        **os.environ,
+        **embedded.kubectl.environment(),
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)]),
+    }
+    started = Shell(tmp_path, environment)
+    yield started
+    started.end()
+
+
+def test_the_files_of_the_page_are_those_of_the_example() -> None:
+    assert {name: (EXAMPLE / name).read_text() for name in FILES} == FILES
+
+
+def test_a_newcomer_gets_what_the_page_shows(shell: Shell, tmp_path: Path) -> None:
+    typed = 0
+    blocks = BLOCK.findall(PAGE)
+    for (language, text), (follows, output) in zip(blocks, [*blocks[1:], ("sh", "")], strict=True):
+        if language != "sh":
+            continue
+        commands = text.replace("/tmp/", f"{tmp_path}/")  # noqa: S108
+        said = shell.types(commands)
+        typed += 1
+        if "tollbar dev" in commands:
+            shell.until("ready: webhook")
+        wanted = output.strip() if not follows else ""
+        while wanted not in "\n".join(line.rstrip() for line in said.splitlines()):
+            said = shell.types(commands)  # an Event takes its time
+    assert typed == 7
