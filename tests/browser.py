@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright._impl._driver import compute_driver_executable
+import brotli
 from playwright.sync_api import Browser, sync_playwright
 
 from tollbar.devplane.binaries import cache_directory
@@ -37,10 +37,6 @@ _FONTS = f"""<?xml version="1.0"?>
   <dir>{CACHE / "fonts"}</dir>
   <cachedir>{CACHE / "fonts-cache"}</cachedir>
 </fontconfig>
-"""
-_UNPACK = """
-const fs = require("fs"), zlib = require("zlib"), [from, to] = process.argv.slice(1);
-fs.writeFileSync(to, zlib.brotliDecompressSync(fs.readFileSync(from)));
 """
 
 
@@ -135,8 +131,7 @@ def _npm() -> list[str]:
 
 
 def _unpack(source: Path, target: Path) -> None:
-    node, _ = compute_driver_executable()
-    _run([node, "-e", _UNPACK, str(source), str(target)], f"cannot unpack {source.name}")
+    target.write_bytes(brotli.decompress(source.read_bytes()))
 
 
 def _run(command: list[str], problem: str) -> None:

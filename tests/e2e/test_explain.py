@@ -581,14 +581,16 @@ def test_a_quota_that_keeps_pods_from_being_made(plane: RealPlane, planted: Kube
     planted("apply", "-n", "quota", "-f", "-", stdin=json.dumps(quota))
     planted("create", "deployment", "web", "-n", "quota", "--image=none")
 
-    def said() -> str:
+    def said() -> list[str]:
         command = [sys.executable, "-m", "tollbar.cli", "explain", "pod", "web", "-n", "quota"]
         done = subprocess.run(
             [*command, "--kubeconfig", str(plane.kubeconfig)], capture_output=True, text=True, check=False
         )
-        return done.stderr if done.returncode == 1 and "exceeded quota" in done.stderr else ""
+        return done.stdout.splitlines() if "exceeded quota" in done.stdout else []
 
-    assert eventually(said, what="the quota is named").startswith("Error: there is no Pod web; ReplicaSet web-")
+    answer = eventually(said, what="the quota is named")
+    assert answer[:3] == ["Pod quota/web: not created", "", "Why"]
+    assert answer[3].startswith("  NotCreated: ReplicaSet web-")
 
 
 def test_what_would_change_it_is_done_and_then_true(

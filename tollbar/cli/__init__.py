@@ -9,7 +9,9 @@ Exit codes: 0 done, 1 failed or findings, 2 wrong usage.  Data goes to stdout, p
 import atexit
 import gc
 import pkgutil
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -46,8 +48,30 @@ SUBCOMMANDS: Final = {
 }
 
 
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Wrong usage is said in one line, which names the help."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # it is the help
+    except click.UsageError as error:
+        if error.ctx is None:
+            raise
+        said = " ".join(error.format_message().split())
+        raise click.UsageError(f"{said.removesuffix('.')}; see `{error.ctx.command_path} --help`") from error
+
+
 class LazyGroup(click.Group):
     """A group whose members come from SUBCOMMANDS."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _in_one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _in_one_line():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(SUBCOMMANDS)

@@ -19,10 +19,11 @@ from tollbar.cli.page import explained as page
 from tollbar.cli.page import rendering
 from tollbar.cli.reading import Reading
 from tollbar.explain import objects, pods, text
-from tollbar.explain.values import PodExplanation
+from tollbar.explain.causes import Cause
+from tollbar.explain.values import Finding, PodExplanation
 from tollbar.model import names
 from tollbar.model.fields import printable
-from tollbar.model.objects import Object, uid_of
+from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.resources import EVENTS, PODS
 from tollbar.offline import Cluster, loading
 from tollbar.runtime.client import Client
@@ -95,7 +96,8 @@ async def _pod(
             if told != said:
                 show(text.of_pod(found, wide=output == "wide"), text.data(found), output)
                 if html is not None:
-                    rendering.write(html, page.page(answer.copy, answer.pod, found, answer.events))
+                    shown = page.page(answer.copy, answer.pod, found, answer.events)
+                    await asyncio.to_thread(rendering.write, html, shown)
             if not watch or found.node:
                 return
             said = told
@@ -159,7 +161,7 @@ async def explained(client: Client, namespace: str, name: str) -> Explained:
     try:
         found: Object = await READ(client.get, PODS, name, namespace)
     except NotFound as error:
-        raise await _not_created(client, namespace, name, error) from error
+        return await _not_created(client, namespace, name, error)
     reading = Reading(client)
     selector = f"regarding.kind={PODS.kind},regarding.name={name}"
     about = await reading.list(EVENTS, namespace, field_selector=selector, keep=partial(_regards, found))
@@ -175,17 +177,23 @@ def _regards(pod: Object, event: Object) -> bool:
     return (event.get("regarding") or {}).get("uid") == uid_of(pod)
 
 
-async def _not_created(client: Client, namespace: str, name: str, error: ApiError) -> click.ClickException:
-    """A controller that could not make Pods of such a name says so in an Event."""
+async def _not_created(client: Client, namespace: str, name: str, error: ApiError) -> Explained:
+    """A controller that could not make Pods of such a name says so in an Event.  Raises ClickException without one."""
     failed = await Reading(client).list(EVENTS, namespace, field_selector="reason=FailedCreate") or ()
     for each in failed:
         regarding = each.get("regarding") or {}
         kind, owner = regarding.get("kind"), str(regarding.get("name"))
         if name.startswith(owner) or owner.startswith(name):
-            return click.ClickException(
-                f"there is no Pod {name}; {kind} {owner} cannot make its Pods: {each.get('note')}"
+            why = Finding(
+                Cause.NOT_CREATED,
+                f"{kind} {owner} cannot make its Pods: {each.get('note')}",
+                str(metadata(each).get("creationTimestamp") or ""),
+                "the author of the Pods, or who set the quota or the policy",
+                f"have that changed; the controller of {kind} {owner} tries again by itself",
             )
-    return click.ClickException(str(error.message))
+            pod = {**PODS.type_meta, "metadata": {"namespace": namespace, "name": name}}
+            return Explained(PodExplanation(namespace, name, "not created", "", 0.0, (why,)), Cluster(), pod, ())
+    raise click.ClickException(str(error.message)) from error
 
 
 def show(lines: Sequence[str], data: object, output: Output) -> None:

@@ -355,7 +355,11 @@ def command(
     records = Records() if record is not None else None
     scheduler = _configured(scheduler_config)
     seconds = None if until < 0 else until
-    outcome = play(wanted, scheduler, replicas, seconds, records, for_page=html is not None)
+    try:
+        outcome = play(wanted, scheduler, replicas, seconds, records, for_page=html is not None)
+    except ConfigError as error:
+        console.say(f"Error: {scheduler_config}: {str(error).splitlines()[0]}")
+        raise click.exceptions.Exit(2) from None
     if record is not None:
         _write(record, outcome.snapshot)
     if html is not None:

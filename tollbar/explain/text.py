@@ -32,7 +32,8 @@ def _camel(name: str) -> str:
 def of_pod(found: PodExplanation, *, wide: bool = False) -> list[str]:
     """`wide` leaves nothing out."""
     where = f" on node {found.node}" if found.node else ""
-    lines = [f"Pod {found.namespace}/{found.name}: {found.phase}{where}, {age(found.age)} old"]
+    old = f", {age(found.age)} old" if found.age else ""
+    lines = [f"Pod {found.namespace}/{found.name}: {found.phase}{where}{old}"]
     lines += findings(found.findings)
     lines += remedies(found.remedies, wide=wide)
     for each in tables(found):

@@ -115,6 +115,7 @@ class OfflineScheduler:
         self._pods: dict[Key, PodInfo] = {}
         self._nominator = NominatedPods(self._pods.get)
         self._percentage = given.percentage_of_nodes_to_score
+        self._plugins = IN_TREE if configuration is None else registry.registry()
         self._profiles = {each.scheduler_name: each for each in given.profiles}
         self._frameworks = {name: self._framework(each, self._handle()) for name, each in self._profiles.items()}
         store(scheduling.NODES).subscribe(self._on_node)
@@ -200,7 +201,7 @@ class OfflineScheduler:
         percentage = profile.percentage_of_nodes_to_score
         return Framework(
             profile.scheduler_name,
-            registry.plugins(profile, IN_TREE, handle),
+            registry.plugins(profile, self._plugins, handle),
             handle,
             percentage_of_nodes_to_score=self._percentage if percentage is None else percentage,
         )

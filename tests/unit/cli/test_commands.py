@@ -33,6 +33,7 @@ def test_a_command_explains_itself(name: str) -> None:
 
 
 WRONG: dict[str, dict[str, Any]] = {
+    "no such option of all": {"given": ("--now",), "want": "No such option"},
     "no such command": {"given": ("drian",), "want": "No such command 'drian'"},
     "no such option": {"given": ("drain", "--now"), "want": "No such option"},
     "no such format": {"given": ("drain", "-o", "xml"), "want": "'xml' is not one of"},
@@ -49,6 +50,13 @@ def test_wrong_usage_is_explained(case: dict[str, Any]) -> None:
     done = CliRunner(env={"KUBECONFIG": None}).invoke(main, list(case["given"]))
 
     assert (done.exit_code, done.stdout, case["want"] in done.stderr) == (2, "", True), done.stderr
+    assert (done.stderr.count("\n"), done.stderr.startswith("Error: ")) == (1, True), done.stderr
+
+
+def test_without_arguments_the_help_is_shown() -> None:
+    done = CliRunner().invoke(main, ["explain"])
+
+    assert done.stderr.startswith("Usage: main explain [OPTIONS] COMMAND")
 
 
 @pytest.mark.parametrize("name", ["dev", "drain"])

@@ -1,10 +1,12 @@
 """`tollbar explain`: mistakes in its arguments, and the forms of an answer."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from builders import CREATED, namespace, pod
@@ -13,10 +15,14 @@ from situations import NOW, SITUATIONS
 
 from tollbar import cli
 from tollbar.cli.explain import explained, show
+from tollbar.cli.page import rendering
+from tollbar.cli.page.explained import page
 from tollbar.explain import pods, text
+from tollbar.explain.causes import Cause
 from tollbar.model.objects import Object
 from tollbar.model.resources import EVENTS, PODS, Resource
 from tollbar.offline import Cluster
+from tollbar.runtime.errors import NotFound
 
 WRONG: Mapping[str, tuple[list[str], str]] = {
     "no name": (["pod"], "Missing argument 'NAME'"),
@@ -78,6 +84,33 @@ class Api:
 
     async def served(self, _group_version: str) -> set[str]:
         return set()
+
+
+class Refusing(Api):
+    """Has no Pod, and an Event of a ReplicaSet that cannot make its Pods."""
+
+    def __init__(self, owner: str) -> None:
+        regarding = {"kind": "ReplicaSet", "namespace": "ml", "name": owner}
+        super().__init__({"reason": "FailedCreate", "note": "exceeded quota", "regarding": regarding})
+
+    async def get(self, *_: Any) -> Object:
+        raise NotFound(404, "NotFound", 'pods "web" not found')
+
+
+async def test_a_pod_that_its_controller_cannot_make_is_explained() -> None:
+    client: Any = Refusing("web-1")
+    answer = await explained(client, "ml", "web")
+    (found,) = answer.found.findings
+    assert (found.cause, found.what) == (Cause.NOT_CREATED, "ReplicaSet web-1 cannot make its Pods: exceeded quota")
+    assert text.of_pod(answer.found)[0] == "Pod ml/web: not created"
+    shown = page(answer.copy, answer.pod, answer.found)
+    assert "not created" in await asyncio.to_thread(rendering.html, shown)
+
+
+async def test_a_pod_that_nobody_wants_to_make_is_an_error() -> None:
+    client: Any = Refusing("other")
+    with pytest.raises(click.ClickException, match='pods "web" not found'):
+        await explained(client, "ml", "web")
 
 
 @pytest.mark.parametrize(("uid", "is_cause"), [("uid-of-web", True), ("uid-of-an-earlier-one", False)])

@@ -350,6 +350,7 @@ def test_a_rule_is_tried_before_it_is_real(tmp_path: Path) -> None:
     assert simulate("-f", "-", "--with-rule", str(file), stdin=given).exit_code == 0
 
 
+SAMPLE = Path(__file__).parents[3] / "manifests" / "examples" / "scheduler-plugins" / "scheduler.yaml"
 WRONG: dict[str, tuple[list[str], str, str]] = {
     "broken YAML": (["-f", "-"], "a: [", "Error: stdin:1:5: "),
     "no Pod": (["-f", "-"], written(node("plain")), "Error: -: no Pod, and no workload, which would make one"),
@@ -370,6 +371,11 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
         ["-f", "-", "--scheduler-config", __file__],
         FILES,
         f"Error: {__file__}: ",
+    ),
+    "a scheduler's configuration with a plugin that is not there": (
+        ["-f", "-", "--scheduler-config", str(SAMPLE)],
+        FILES,
+        f'Error: {SAMPLE}: creating profile for scheduler name sample-scheduler: QueueSortPlugin "QOSSort" does not',
     ),
     "a number of copies that is none": (["-f", "-", "--replicas", "0"], FILES, "Error: Invalid value for '--replicas'"),
     "a time that is none": (["-f", "-", "--until", "soon"], FILES, "Error: Invalid value for '--until'"),
