@@ -52,7 +52,7 @@ class Planted:
 
     `before` are Pods that run first.  `then` is what the remedy that helps says, and `does` carries it out.
     `said` is a part of what kube-scheduler says; empty where it does not look at the Pod.  The explanation is made
-    `later`, in seconds after the copy.
+    `later`, in seconds after the copy.  `prepares` is done before the Pods are made.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Planted:
     then: str = ""
     does: Callable[[Kubectl], object] | None = None
     later: float = 0.0
+    prepares: Callable[[Kubectl], object] | None = None
 
 
 def node(name: str, *taints: Object, **labels: str) -> NodeSpec:
@@ -125,6 +126,37 @@ def applying(*objects: Any) -> Callable[[Kubectl], object]:
 def tolerating(name: str) -> Callable[[Kubectl], object]:
     added = {"key": TAINT["key"], "operator": "Exists", "effect": TAINT["effect"]}
     return patching(name, [{"op": "add", "path": "/spec/tolerations/-", "value": added}])
+
+
+def _status(kubectl: Kubectl, kind: str, name: str, body: Object) -> None:
+    kubectl("patch", kind, name, "-n", NS, "--subresource=status", "--type=merge", "-p", json.dumps(body))
+
+
+def reserving(name: str, node_name: str, count: int) -> Callable[[Kubectl], object]:
+    """The claim is allocated for this Node, and so many workloads keep it."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]}
+    result = {"request": "r0", "driver": DRIVER, "pool": name, "device": "d1"}
+    allocated = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    keepers = [
+        {"apiGroup": "apps", "resource": "deployments", "name": f"keeper-{number}", "uid": f"keeper-{number}"}
+        for number in range(count)
+    ]
+    status = {"status": {"allocation": allocated, "reservedFor": keepers}}
+    return lambda kubectl: _status(kubectl, "resourceclaim", name, status)
+
+
+def freeing(name: str) -> Callable[[Kubectl], object]:
+    """The workloads give the claim up."""
+    return lambda kubectl: _status(
+        kubectl, "resourceclaim", name, {"status": {"allocation": None, "reservedFor": None}}
+    )
+
+
+def unallocated(
+    name: str, cause: Cause, *objects: Any, said: str = "cannot allocate all claims", **more: Any
+) -> Planted:
+    """A Pod with a claim of its name, for which DynamicResources finds no devices on its Node."""
+    return Planted(name, cause, claiming(name), said, [a_class(name), *objects], nodes=[node(name)], **more)
 
 
 def ungating(name: str) -> Callable[[Kubectl], object]:
@@ -237,17 +269,11 @@ def situations() -> Iterator[Planted]:
             does=tolerating(s),
         )
     s = "no-match"
-    yield Planted(
+    yield unallocated(
         s,
         Cause.NO_DEVICE_MATCHES,
-        claiming(s),
-        "cannot allocate all claims",
-        [
-            a_class(s),
-            a_claim(s, exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))),
-            a_slice(s, device("d1", model="a100")),
-        ],
-        nodes=[node(s)],
+        a_claim(s, exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))),
+        a_slice(s, device("d1", model="a100")),
         then=f"claim {NS}/{s}, request r0 has no selectors of its own",
         does=applying(a_slice(s, device("d1", model="h100"))),
     )
@@ -261,13 +287,10 @@ def situations() -> Iterator[Planted]:
         nodes=[node(s)],
     )
     s = "no-devices"
-    yield Planted(
+    yield unallocated(
         s,
         Cause.NO_DEVICES,
-        claiming(s),
-        "cannot allocate all claims",
-        [a_class(s), a_claim(s)],
-        nodes=[node(s)],
+        a_claim(s),
         does=applying(a_slice(s, "d1")),
     )
     s = "device-taken"
@@ -283,73 +306,90 @@ def situations() -> Iterator[Planted]:
         deleting(f"{s}-holder"),
     )
     s = "device-tainted"
-    yield Planted(
+    yield unallocated(
         s,
         Cause.DEVICE_TAINTED,
-        claiming(s),
-        "cannot allocate all claims",
-        with_devices(s, {"name": "d1", "taints": [BROKEN]}),
-        nodes=[node(s)],
+        a_claim(s),
+        a_slice(s, {"name": "d1", "taints": [BROKEN]}),
         then="the driver takes the taint from device d1",
         does=applying(a_slice(s, "d1")),
     )
     s = "counters-exhausted"
     counters = {"name": "shared", "counters": {"memory": {"value": "10"}}}
     counting = published(f"{s}-counters", node=s, sharedCounters=[counters]).but("metadata.resourceVersion", None)
-    yield Planted(
+    yield unallocated(
         s,
         Cause.COUNTERS_EXHAUSTED,
-        claiming(s),
-        "cannot allocate all claims",
-        [
-            a_class(s),
-            a_claim(s),
-            a_claim(s, suffix="-holder"),
-            _of_two(a_slice(s, consuming(device("d1"), memory="8"), consuming(device("d2"), memory="8"))),
-            _of_two(counting).but("spec.devices", None),
-        ],
-        [claiming(s, "-holder")],
-        [node(s)],
-        f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
-        deleting(f"{s}-holder"),
+        a_claim(s),
+        a_claim(s, suffix="-holder"),
+        _of_two(a_slice(s, consuming(device("d1"), memory="8"), consuming(device("d2"), memory="8"))),
+        _of_two(counting).but("spec.devices", None),
+        before=[claiming(s, "-holder")],
+        then=f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
+        does=deleting(f"{s}-holder"),
     )
     s = "capacity-exhausted"
     wanted = exactly("r0", cls=s, capacity={"requests": {"memory": "6"}})
-    yield Planted(
+    yield unallocated(
         s,
         Cause.CAPACITY_EXHAUSTED,
-        claiming(s),
-        "cannot allocate all claims",
-        [a_class(s), a_claim(s, wanted), a_claim(s, wanted, suffix="-holder"), a_slice(s, shared("d1", memory="10"))],
-        [claiming(s, "-holder")],
-        [node(s)],
-        f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
-        deleting(f"{s}-holder"),
+        a_claim(s, wanted),
+        a_claim(s, wanted, suffix="-holder"),
+        a_slice(s, shared("d1", memory="10")),
+        before=[claiming(s, "-holder")],
+        then=f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
+        does=deleting(f"{s}-holder"),
     )
     s = "constraint"
-    yield Planted(
+    yield unallocated(
         s,
         Cause.CONSTRAINT,
-        claiming(s),
-        "cannot allocate all claims",
-        [
-            a_class(s),
-            a_claim(s, exactly("r0", 2, cls=s), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
-            a_slice(s, device("d1", numa=1), device("d2", numa=2)),
-        ],
-        nodes=[node(s)],
+        a_claim(s, exactly("r0", 2, cls=s), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
+        a_slice(s, device("d1", numa=1), device("d2", numa=2)),
         does=applying(a_slice(s, device("d1", numa=1), device("d2", numa=1))),
     )
     s = "pool-incomplete"
-    yield Planted(
+    yield unallocated(
         s,
         Cause.POOL_INCOMPLETE,
-        claiming(s),
-        "cannot allocate all claims",
-        [a_class(s), a_claim(s), _of_two(a_slice(s, "d1"))],
-        nodes=[node(s)],
+        a_claim(s),
+        _of_two(a_slice(s, "d1")),
         then=f"what is published of pool {DRIVER}/{s} is all of it",
         does=applying(a_slice(s, "d1")),
+    )
+    s = "pool-invalid"
+    twice = published(f"{s}-twice", "d1", node=s).but("metadata.resourceVersion", None)
+    yield unallocated(
+        s,
+        Cause.POOL_INVALID,
+        a_claim(s),
+        _of_two(a_slice(s, "d1")),
+        _of_two(twice),
+        said="",
+        does=applying(_of_two(published(f"{s}-twice", "d2", node=s).but("metadata.resourceVersion", None))),
+    )
+    s = "reservation-pinned"
+    yield Planted(
+        s,
+        Cause.RESERVATION_PINNED,
+        claiming(s),
+        "",
+        with_devices(s, "d1"),
+        nodes=[node(s), node(f"{s}-other")],
+        then=f"ResourceClaim {NS}/{s} gives up its devices",
+        prepares=reserving(s, f"{s}-other", 1),
+        does=freeing(s),
+    )
+    s = "reservation-full"
+    yield Planted(
+        s,
+        Cause.RESERVATION_FULL,
+        claiming(s),
+        "",
+        with_devices(s, "d1"),
+        nodes=[node(s)],
+        prepares=reserving(s, s, 256),
+        does=freeing(s),
     )
     s = "claim-elsewhere"
     yield Planted(
@@ -491,6 +531,9 @@ def planted(plane: RealPlane) -> Iterator[Kubectl]:
         before = [pod for each in PLANTED.values() for pod in each.before]
         kubectl.apply(*map(as_written, before))
         eventually(lambda: all(_pods(kubectl)[pod["metadata"]["name"]]["spec"].get("nodeName") for pod in before))
+        for each in PLANTED.values():
+            if each.prepares is not None:
+                each.prepares(kubectl)
         kubectl.apply(*(as_written(each.pod) for each in PLANTED.values()))
         eventually(lambda: all(each.said in _said(kubectl, each.name) for each in PLANTED.values() if each.said))
         yield kubectl

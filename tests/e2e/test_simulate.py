@@ -7,37 +7,51 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from cluster import Cluster, as_written, is_compiled
+from planes import since
 from stack import Stack, eventually
 from transcripts import Terminal, steps
 
 from tollbar import wellknown
 from tollbar.decide.pods import tolerations
 from tollbar.model import tolerations as texts
-from tollbar.model.objects import Object, labels_of
+from tollbar.model.objects import Object, key_of, labels_of
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.real]
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "manifests" / "examples"
 PAGE = (ROOT / "docs" / "tasks" / "find-drift.md").read_text()
-NAMES = ("alternatives", "device-prototypes", "extended-resource", "quickstart")
-"""The others bring a scheduler of their own, or claims that are kept for workloads, which are not simulated."""
+RESERVING = since("1.36", "reservations need claims: Replace")
+NEEDS = {"notebook": ("device-class.yaml", "claim-templates.yaml", "rule.yaml")}
+"""Of the quickstart."""
+NAMES = [
+    "alternatives",
+    "device-prototypes",
+    "extended-resource",
+    pytest.param("notebook", marks=RESERVING),
+    "quickstart",
+    pytest.param("workload-claim", marks=RESERVING),
+]
+"""The other one brings plugins, and nodes of its own for their scheduler."""
 REFUSED = "broken-rule.yaml"
+MAKERS = ("Pod", "Deployment")
 NAME = re.compile(r"night-\w{5}")
 """Drawn by chance."""
 
 
 def manifests(name: str) -> tuple[list[Path], list[Path]]:
-    """The files with Pods, and the others."""
+    """The files with Pods or what makes them, and the others; definitions come first."""
     files = [file for file in sorted((EXAMPLES / name).glob("*.yaml")) if file.name != REFUSED]
-    with_pods = [file for file in files if file.name.startswith("pod")]
-    return with_pods, [file for file in files if file not in with_pods]
+    with_pods = [file for file in files if any(obj["kind"] in MAKERS for obj in yaml.safe_load_all(file.read_text()))]
+    needed = [EXAMPLES / "quickstart" / each for each in NEEDS.get(name, ())]
+    return with_pods, [*needed, *(file for file in files if file not in with_pods)]
 
 
 def tollbar(*arguments: str, cluster: Cluster) -> subprocess.CompletedProcess[str]:
@@ -58,6 +72,8 @@ def test_the_simulation_of_an_example_is_what_becomes_of_it(cluster: Cluster, tm
         for obj in yaml.safe_load_all(file.read_text()):
             if obj["kind"] == "TolerationRule":
                 is_compiled(cluster, obj)
+            elif obj["kind"] == "CustomResourceDefinition":
+                cluster.kubectl("wait", "--for=condition=Established", "-f", str(file), "--timeout=60s")
     dump = tmp_path / "dump.json"
     taken = tollbar("dump", "-o", str(dump), cluster=cluster)
     assert taken.returncode == 0, taken.stderr
@@ -66,12 +82,18 @@ def test_the_simulation_of_an_example_is_what_becomes_of_it(cluster: Cluster, tm
     done = tollbar(
         *("simulate", *files, "-n", cluster.namespace, "--cluster", str(dump), "-o", "json"), cluster=cluster
     )
-    simulated = {each["name"]: outlined(each) for each in json.loads(done.stdout)["pods"]}
+    simulated = in_order(map(outlined, json.loads(done.stdout)["pods"]))
     for file in with_pods:
         cluster.kubectl("apply", "-n", cluster.namespace, "-f", str(file))
-    pods = {each: eventually(lambda each=each: decided(cluster, each), what=f"{each} is decided") for each in simulated}
 
-    assert {each: real(cluster, pod) for each, pod in pods.items()} == simulated
+    def become() -> list[Object]:
+        """What has become of the Pods, once all are decided."""
+        pods = [decided(cluster, key_of(pod).name) for pod in cluster.pods()]
+        return in_order(real(cluster, pod) for pod in pods if pod) if len(pods) == len(simulated) and all(pods) else []
+
+    assert eventually(become, what="all Pods are decided") == simulated
+    for file in others:
+        cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-n", cluster.namespace, "-f", str(file))
 
 
 def test_a_live_cluster_is_copied_for_the_simulation(cluster: Cluster, tmp_path: Path) -> None:
@@ -80,6 +102,11 @@ def test_a_live_cluster_is_copied_for_the_simulation(cluster: Cluster, tmp_path:
     done = tollbar("simulate", "-f", str(file), "--live", "-o", "json", cluster=cluster)
     (found,) = json.loads(done.stdout)["pods"]
     assert (done.returncode, found["node"], cluster.pods()) == (0, "plain", [])
+
+
+def in_order(outlines: Iterable[Object]) -> list[Object]:
+    """Pods of a Deployment have other names each time."""
+    return sorted(outlines, key=lambda each: json.dumps(each, sort_keys=True))
 
 
 def decided(cluster: Cluster, name: str) -> Object | None:
