@@ -247,7 +247,9 @@ prepares a device once. Then one rule of each kind on the same package, also of 
 the better one; *the worst* is the smallest of their ratios. *Compiling* is CPU time: Tollbar's of the whole way from
 the text to a function, cel-go's of compiling in Kubernetes' environment, making the program and evaluating it once. The
 10,000 rules are the ten over and over, each with another text, in a process of their own. *Adversaries* are the
-expressions and inputs of the tests that are made to cost as much as they can: the figure is the slowest evaluation.""",
+expressions and inputs of the tests that are made to cost as much as they can: the figure is the slowest evaluation.
+Rules and selectors run as compiled functions, and closures are charged the prices of these here; the closures that a
+partial evaluation runs are charged prices of their own.""",
     columns=COLUMNS,
     rows=(
         *(RULE, RULE_RATIO, SELECTOR, SELECTOR_RATIO, PREPARED),

@@ -17,7 +17,7 @@ from tollbar.model.objects import Key
 from tollbar.runtime.asking import Asker
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.controller import Controller
-from tollbar.runtime.detection import ServerVersion
+from tollbar.runtime.detection import ServedPodGroups, ServerVersion
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import itself, key_itself
 from tollbar.views import kinds
@@ -74,7 +74,17 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
         ),
     )
     status = StatusWriter(manager, workload_claims, "reservations")
-    claim_deps = workloadclaims.Deps(manager, claims, templates, workload_claims, pod_groups, states, status)
+    claim_deps = workloadclaims.Deps(
+        manager=manager,
+        claims=claims,
+        templates=templates,
+        workload_claims=workload_claims,
+        pod_groups=pod_groups,
+        served=ServedPodGroups(manager.client, manager.clock),
+        states=states,
+        status=status,
+        hindrances=workloadclaims.Hindrances(manager.clock),
+    )
     kept_claims_of, workload_claims_of = KeptClaimsOf(claims), WorkloadClaimsOf(workload_claims)
     builder = (
         Builder[Key](manager, "reservations")

@@ -1,6 +1,7 @@
 """Reconciles one WorkloadClaim: makes or annotates its ResourceClaim, its PodGroup, and writes its own status."""
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,16 +16,41 @@ from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
 from tollbar.model import resources
 from tollbar.model.conditions import Condition
-from tollbar.model.objects import Key, Object, key_of, uid_of
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
-from tollbar.runtime import claimwrites, detection
-from tollbar.runtime.client import Client
+from tollbar.runtime import claimwrites
+from tollbar.runtime.clock import Clock
+from tollbar.runtime.detection import ServedPodGroups
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.reservations import States
 
 _log: Final = logging.getLogger(__name__)
+
+
+class Hindrances:
+    """Why the PodGroup of a WorkloadClaim could not be written: remembered for `RECHECK` seconds, so that not each
+    change of the claim asks the API server again, and for one generation of the WorkloadClaim.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[Key, tuple[tuple[str, int], float, Condition]] = {}
+
+    def get(self, obj: Object) -> Condition | None:
+        asked, until, why = self._known.get(key_of(obj), (None, 0.0, None))
+        return why if asked == _generation(obj) and self._clock.monotonic() < until else None
+
+    def remember(self, obj: Object, why: Condition) -> None:
+        self._known[key_of(obj)] = (_generation(obj), self._clock.monotonic() + RECHECK, why)
+
+    def forget(self, key: Key) -> None:
+        self._known.pop(key, None)
+
+
+def _generation(obj: Object) -> tuple[str, int]:
+    return uid_of(obj), metadata(obj).get("generation", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,31 +60,36 @@ class Deps:
     templates: Store
     workload_claims: Store
     pod_groups: Store
+    served: ServedPodGroups
     states: States
     status: StatusWriter
+    hindrances: Hindrances
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
     obj = deps.workload_claims.get(key)
     if obj is None:
         deps.status.forget(key)
+        deps.hindrances.forget(key)
         return DONE
     facts = gather(key, obj, deps)
     plan = workloadclaims.decide(facts, deps.manager.clock.now())
     try:
-        refused = await act_on_group(facts, plan.pod_group, deps)
-        if refused is not None:
-            facts = replace(facts, pod_group_refused=refused)
-            plan = workloadclaims.decide(facts, deps.manager.clock.now())
         await act(facts, plan, deps)
     except AlreadyExists:
         return Requeue("StaleView")
     except ApiError as error:
-        if not (isinstance(error, Forbidden) or error.refused):
+        if not _is_refusal(error):
             raise
-        return await _refused(facts, error, deps)
+        return await _refused(facts, plan.pod_group, error, deps)
+    hindered = facts.pod_group_refused
+    if hindered is None:
+        hindered = await act_on_group(facts, plan.pod_group, deps)
+        if hindered is not None:
+            deps.hindrances.remember(obj, hindered)
+            plan = workloadclaims.decide(replace(facts, pod_group_refused=hindered), deps.manager.clock.now())
     outcome = await deps.status.write(obj, plan.status)
-    return RetryAfter(RECHECK) if refused is not None and outcome == DONE else outcome
+    return RetryAfter(RECHECK) if hindered is not None and outcome == DONE else outcome
 
 
 def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
@@ -70,46 +101,53 @@ def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
         if name := parsed.spec.resource_claim_template_name:
             template = deps.templates.get(Key(key.namespace, name))
     return WorkloadClaimFacts(
-        obj, parsed, claim, template, state, deps.status.written(key), pod_group=deps.pod_groups.get(key)
+        obj,
+        parsed,
+        claim,
+        template,
+        state,
+        deps.status.written(key),
+        pod_group=deps.pod_groups.get(key),
+        pod_group_refused=deps.hindrances.get(obj),
     )
 
 
 async def act_on_group(facts: WorkloadClaimFacts, plan: PodGroupPlan, deps: Deps) -> Condition | None:
-    """Create or delete the PodGroup; why that was not possible, None if it was, or there was nothing to do."""
+    """Create or delete the PodGroup; why that could not be done, None if it was or need not be."""
     try:
         if plan.delete is not None:
             await _delete_group(plan.delete, deps)
-        if plan.create is not None and isinstance(facts.parsed, WorkloadClaim):
-            return await _create_group(plan.create, facts.parsed, deps.manager.client)
-    except AlreadyExists:
-        raise
+        elif plan.create is not None and isinstance(facts.parsed, WorkloadClaim):
+            return await _create_group(plan.create, facts.parsed, deps)
     except ApiError as error:
-        if not (isinstance(error, Forbidden) or error.refused):
+        if not _is_refusal(error):
             raise
         return podgroups.is_refused(error.excerpt)
     return None
 
 
-async def _delete_group(group: Object, deps: Deps) -> None:
-    key = key_of(group)
-    try:
-        await deps.manager.client.delete(deps.pod_groups.resource, key.name, key.namespace, uid=uid_of(group))
-    except (NotFound, Conflict):
-        return
-    _log.info("deleted the PodGroup", extra={"object": str(key)})
+async def _delete_group(found: Object, deps: Deps) -> None:
+    key = key_of(found)
+    with suppress(NotFound, Conflict):
+        await deps.manager.client.delete(deps.pod_groups.resource, key.name, key.namespace, uid=uid_of(found))
+        _log.info("deleted the PodGroup", extra={"object": str(key)})
 
 
-async def _create_group(group: Object, wanted: WorkloadClaim, client: Client) -> Condition | None:
+async def _create_group(group: Object, asked: WorkloadClaim, deps: Deps) -> Condition | None:
     """It is tried without effect first: what the API server drops would be missed only once it is there."""
-    served = await detection.pod_groups(client)
+    client = deps.manager.client
+    served = await deps.served.resource()
     if served is None:
         return podgroups.not_served()
-    body, namespace = {**group, "apiVersion": served.api_version}, key_of(group).namespace
-    tried = await client.raw("POST", served.path(namespace), orjson.dumps(body), query={"dryRun": "All"})
-    if (problem := podgroups.answered(orjson.loads(tried), wanted)) is not None:
-        return problem
-    await client.create(served, body)
-    _log.info("created the PodGroup", extra={"object": str(key_of(group))})
+    wanted, namespace = {**group, "apiVersion": served.api_version}, key_of(group).namespace
+    try:
+        tried = await client.raw("POST", served.path(namespace), orjson.dumps(wanted), query={"dryRun": "All"})
+        if (problem := podgroups.answered(orjson.loads(tried), asked)) is not None:
+            return problem
+        deps.pod_groups.assume(await client.create(served, wanted), created=True)
+    except AlreadyExists:
+        return None  # the watch is about to show it
+    _log.info("created the PodGroup", extra={"object": str(key_of(wanted))})
     return None
 
 
@@ -121,9 +159,14 @@ async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) ->
         deps.claims.assume(await claimwrites.annotate(deps.manager.client, facts.claim, plan.annotate))
 
 
-async def _refused(facts: WorkloadClaimFacts, error: ApiError, deps: Deps) -> Outcome:
+def _is_refusal(error: ApiError) -> bool:
+    """Whether the API server will say the same of the same request."""
+    return isinstance(error, Forbidden) or error.refused
+
+
+async def _refused(facts: WorkloadClaimFacts, group: PodGroupPlan, error: ApiError, deps: Deps) -> Outcome:
     """Report in the status that the API server refuses the claim, and try again later."""
     reason = ReservedReason.PERMISSION_DENIED if isinstance(error, Forbidden) else ReservedReason.INVALID_SPEC
-    status = workloadclaims.status_of(facts, State(False, reason, str(error)), deps.manager.clock.now())
+    status = workloadclaims.status_of(facts, State(False, reason, str(error)), deps.manager.clock.now(), group)
     await deps.status.write(facts.obj, status)
     return RetryAfter(RECHECK)

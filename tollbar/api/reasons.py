@@ -127,7 +127,8 @@ class PodGroupReason(Code):
     READY = "Ready", "True: it is there, names the claim, and Pods may join it."
     ENDING = (
         "Ending",
-        "True: it is being deleted, and goes with its last Pod; Pods may still join, then it is made anew.",
+        """True: it is being deleted, and goes with its last Pod; Pods may still join, then it is made anew. False: it
+        is of an earlier `spec.podGroup`, which Pods of today's cannot join.""",
     )
     NOT_SERVED = (
         "NotServed",

@@ -109,6 +109,25 @@ async def pod_groups(client: ListerWatcher) -> Resource | None:
     return await _newest(client, POD_GROUPS, _POD_GROUP_VERSIONS)
 
 
+class ServedPodGroups:
+    """The PodGroups that the API server serves, asked again at most every `AGE` seconds."""
+
+    AGE: Final = 30.0
+
+    def __init__(self, client: ListerWatcher, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: Resource | None = None
+        self._due = float("-inf")
+
+    async def resource(self) -> Resource | None:
+        """As `pod_groups`.  Raises ApiError when it asks."""
+        if self._clock.monotonic() >= self._due:
+            self._known = await pod_groups(self._client)
+            self._due = self._clock.monotonic() + self.AGE
+        return self._known
+
+
 async def device_taint_rules(client: ListerWatcher) -> Resource | None:
     """DeviceTaintRules (resource.k8s.io, KEP-5055) in the newest version that is served; None when none is."""
     return await _newest(client, DEVICE_TAINT_RULES, _DEVICE_TAINT_RULE_VERSIONS)

@@ -13,6 +13,7 @@ from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
 from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.controller import Controller
 from tollbar.runtime.errors import error_from_status
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
@@ -24,8 +25,13 @@ GROUPED = WANTED.but("spec.podGroup", {"podClaimName": "device"})
 
 
 class Now(SystemClock):
+    passed = 0.0
+
     def now(self) -> float:
         return CREATED + 1
+
+    def monotonic(self) -> float:
+        return self.passed
 
 
 class Api:
@@ -44,9 +50,13 @@ class Api:
         self._serves_groups = serves_groups
         self._shares_claims = shares_claims
         self._groups = groups
+        self.wanted: Object = WANTED
         self.done: list[str] = []
+        self.asked: list[str] = []
+        """The requests that change nothing."""
 
     async def served(self, api_version: str) -> set[str]:
+        self.asked.append(api_version)
         return {"podgroups"} if self._serves_groups and api_version == "scheduling.k8s.io/v1beta1" else set()
 
     async def raw(self, method: str, path: str, body: bytes, *, query: Object) -> bytes:
@@ -55,6 +65,7 @@ class Api:
             "/apis/scheduling.k8s.io/v1beta1/namespaces/ml/podgroups",
             {"dryRun": "All"},
         )
+        self.asked.append("dry run")
         if self._groups is not None:
             raise error_from_status(self._groups, method="POST")
         made = Built(orjson.loads(body))
@@ -79,7 +90,7 @@ class Api:
             assert _["namespace"] == "ml"
             said = " ".join(f"{each['status']} {each['reason']}" for each in body["status"]["conditions"])
             self.done.append(f"status {said}")
-            return {**WANTED, "status": body["status"]}
+            return {**self.wanted, "status": body["status"]}
         self._refuse()
         self.done.append(f"annotate {res.kind} {name} {body['metadata']['uid']}")
         return claim(name)
@@ -94,13 +105,20 @@ async def reconcile(
     wanted: Object = WANTED,
 ) -> Outcome:
     """By the controller, in a cluster with the WorkloadClaim, its template and perhaps its claim."""
+    return await started(api, found, state, *more, wanted=wanted)[1].reconcile(key)
+
+
+def started(
+    api: Api, found: Claim | None, state: State | None, *more: Object, wanted: Object
+) -> tuple[Managed, Controller[Key]]:
+    api.wanted = wanted
     manager = Managed(api, clock=Now())
     states = States(manager.metrics)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     _, controller = reservations.setup(manager, None, states, oscillations)
     manager.fill([wanted, *more, template("one").request("gpu"), *([found] if found is not None else ())])
     states.record(KEY, state)
-    return await controller.reconcile(key)
+    return manager, controller
 
 
 MINE = claim("web-gpu").owned_by("WorkloadClaim", "web-gpu", uid="wc1")
@@ -194,6 +212,15 @@ GROUPS: dict[str, tuple[Api, State, list[Object], Object, Outcome, list[str]]] =
         ["status False Released True Ready"],
     ),
     "nobody asks for it any more": (Api(), HELD, [GROUP], WANTED, DONE, [DELETED, "status True Held"]),
+    "it may not be deleted": (Api(groups=DENIED), HELD, [GROUP], WANTED, AGAIN, ["status True Held False Refused"]),
+    "it has come, and the watch does not show it yet": (
+        Api(groups={"code": 409, "reason": "AlreadyExists"}),
+        HELD,
+        [],
+        GROUPED,
+        DONE,
+        ["status True Held"],
+    ),
 }
 
 
@@ -202,3 +229,31 @@ async def test_the_pod_group(
     api: Api, state: State, found: list[Object], wanted: Object, outcome: Outcome, done: list[str]
 ) -> None:
     assert (await reconcile(api, USED, state, KEY, *found, wanted=wanted), api.done) == (outcome, done)
+
+
+@pytest.mark.parametrize("api", [Api(serves_groups=False), Api(groups=DENIED)], ids=["not served", "refused"])
+async def test_a_pod_group_that_cannot_be_made_is_not_asked_for_at_each_change(api: Api) -> None:
+    manager, controller = started(api, USED, HELD, wanted=GROUPED)
+    clock = manager.clock
+    assert isinstance(clock, Now)
+    await controller.reconcile(KEY)
+    before = list(api.asked)
+    assert await controller.reconcile(KEY) == AGAIN
+    assert api.asked == before
+    clock.passed += RECHECK
+    await controller.reconcile(KEY)
+    assert api.asked == before * 2
+
+
+async def test_a_pod_group_that_was_made_is_known_before_the_watch_shows_it() -> None:
+    api = Api()
+    _, controller = started(api, USED, HELD, wanted=GROUPED)
+    await controller.reconcile(KEY)
+    await controller.reconcile(KEY)
+    assert api.done.count("create PodGroup web-gpu") == 1
+
+
+async def test_a_hindrance_with_the_pod_group_does_not_keep_the_claim_from_being_annotated() -> None:
+    api = Api(groups=DENIED)
+    await reconcile(api, MINE, HELD, KEY, GROUP, wanted=WANTED)
+    assert "annotate ResourceClaim web-gpu uid-of-web-gpu" in api.done

@@ -67,16 +67,22 @@ def _wanted(
     if wanted.spec.pod_group is None:
         return NOTHING if ending else PodGroupPlan(delete=found)
     if not _shares(found, wanted):
-        return PodGroupPlan(_not_shared(), delete=None if ending else found)
+        why = _not_shared() if not spec(found).get("resourceClaims") else _EARLIER
+        return PodGroupPlan(why, delete=None if ending else found)
     if ending:
         return PodGroupPlan(Condition("True", PodGroupReason.ENDING, _ENDING), joinable=found)
     given_back = state is not None and not state.reserved and state.reason in _GIVEN_BACK
-    is_used = any(each.get("uid") == uid_of(found) for each in claims.reserved_for(claim or {}))
-    delete = found if given_back and is_used else None
+    has_entry = any(each.get("uid") == uid_of(found) for each in claims.reserved_for(claim or {}))
+    delete = found if given_back and has_entry else None
     return PodGroupPlan(Condition("True", PodGroupReason.READY), delete=delete, joinable=found)
 
 
 _ENDING: Final = "it is being deleted, goes with its last Pod, and is made again then"
+_EARLIER: Final = Condition(
+    "False",
+    PodGroupReason.ENDING,
+    "it is of an earlier podGroup of this WorkloadClaim, goes with its last Pod, and is made again then",
+)
 
 
 def _missing(owner: Object, wanted: WorkloadClaim, found: Object | None) -> PodGroupPlan:

@@ -31,7 +31,7 @@ class WorkloadClaimFacts:
 
     `state` is how the reservation of the claim was last found, None before; `written` is when this process last wrote
     the status; `pod_group` is the PodGroup of the WorkloadClaim's name, and
-    `pod_group_refused` why it could not be created a moment ago.
+    `pod_group_refused` why it could not be created or deleted a moment ago.
     """
 
     obj: Object
@@ -191,6 +191,8 @@ def status_of(
     wanted = status.with_condition(facts.obj, wellknown.CONDITION_RESERVED, condition, members, now)
     wanted = _with_group(facts, wanted, group.condition, now)
     if state.crowded is None:
+        if state is not facts.state:  # the reservation was not looked at
+            wanted = _without(wanted, wellknown.CONDITION_CONSUMERS_FIT)
         return status.write(facts.obj, wanted, facts.written, now)
     fit = _fit(state.crowded)
     wanted = status.with_condition({**facts.obj, "status": wanted}, wellknown.CONDITION_CONSUMERS_FIT, fit, {}, now)
@@ -216,7 +218,8 @@ def _with_group(facts: WorkloadClaimFacts, wanted: Object, condition: Condition 
     if condition is not None:
         obj = {**facts.obj, "status": wanted}
         return status.with_condition(obj, wellknown.CONDITION_POD_GROUP_READY, condition, {}, now)
-    if asked:
-        return wanted
-    kept = [each for each in wanted["conditions"] if each.get("type") != wellknown.CONDITION_POD_GROUP_READY]
-    return {**wanted, "conditions": kept}
+    return wanted if asked else _without(wanted, wellknown.CONDITION_POD_GROUP_READY)
+
+
+def _without(wanted: Object, condition: str) -> Object:
+    return {**wanted, "conditions": [each for each in wanted["conditions"] if each.get("type") != condition]}

@@ -38,6 +38,12 @@ FOREIGN = pod_group("web-gpu").but("spec.resourceClaims", ENTRIES)
 OURS = FOREIGN.but("metadata.ownerReferences", NEW["metadata"]["ownerReferences"]).but("metadata.uid", "g1")
 ENDING = OURS.deleting()
 UNSHARED = OURS.but("spec.resourceClaims", [])
+EARLIER = OURS.but("spec.resourceClaims", [{"name": "typo", "resourceClaimName": "web-gpu"}])
+OF_EARLIER = Condition(
+    "False",
+    "Ending",
+    "it is of an earlier podGroup of this WorkloadClaim, goes with its last Pod, and is made again then",
+)
 ENTRY = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "web-gpu", "uid": "g1"}
 USED = claim("web-gpu").allocated().reserved(ENTRY)
 FREE = claim("web-gpu")
@@ -129,6 +135,31 @@ CASES: dict[str, tuple[Built, Pod | None, Claim | None, State | None, Condition 
             Condition("True", "Ending", "it is being deleted, goes with its last Pod, and is made again then"),
             joinable=ENDING,
         ),
+    ),
+    "one of an earlier podGroup is made again": (
+        ASKED,
+        EARLIER,
+        FREE,
+        None,
+        None,
+        PodGroupPlan(OF_EARLIER, delete=EARLIER),
+    ),
+    "when its last Pod has gone": (ASKED, EARLIER.deleting(), FREE, None, REFUSED, PodGroupPlan(OF_EARLIER)),
+    "that it may not be deleted is reported": (
+        UNASKED,
+        OURS,
+        USED,
+        None,
+        REFUSED,
+        PodGroupPlan(REFUSED),
+    ),
+    "also where it would give the claim back": (
+        ASKED,
+        OURS,
+        USED,
+        State(False, "Released"),
+        REFUSED,
+        PodGroupPlan(REFUSED, joinable=OURS),
     ),
     "one without the claim is made again": (
         ASKED,

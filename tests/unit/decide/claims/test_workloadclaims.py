@@ -187,6 +187,14 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
         facts(ADOPTED.but("status", fitting(HELD, "False", "TooManyConsumers", "400")), RESERVED, State(True, "Held")),
         WorkloadClaimPlan(),
     ),
+    "nothing is said of them any more when the claim is gone": (
+        facts(ADOPTED.but("status", fitting(HELD, "False", "TooManyConsumers", "400"))),
+        WorkloadClaimPlan(
+            status=StatusPlan(
+                {**status("False", "ClaimMissing", "Pending", f"ResourceClaim gpu {MISSING}"), "workloadUID": None}
+            )
+        ),
+    ),
     "another number of consumers is not written soon after a write": (
         facts(ADOPTED.but("status", {**HELD, "consumers": 0}), RESERVED, State(True, "Held"), written=NOW - 10),
         WorkloadClaimPlan(status=StatusPlan(outcome=RetryAfter(20.0))),
