@@ -10,7 +10,7 @@ from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from stack import CONTROLLERS, Stack, eventually
 
 from tollbar import wellknown
-from tollbar.decide.pods.gates import QUIET_HOLD
+from tollbar.decide.gates.release import QUIET_HOLD
 from tollbar.devplane.audit import Record
 from tollbar.devplane.real.launcher import RealPlane
 
