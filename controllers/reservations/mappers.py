@@ -2,26 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
-from tollbar import wellknown
-from tollbar.model import managers
 from tollbar.model.claims import names_of
-from tollbar.model.objects import Key, Object, annotations_of, key_of
-from tollbar.model.workloads import claim_named_by
+from tollbar.model.objects import Key, key_of
+from tollbar.model.workloads import claim_named_by, is_kept
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
-
-_OURS: Final = (
-    wellknown.ANNOTATION_RESERVED_FOR,
-    wellknown.ANNOTATION_RESERVED_UID,
-    wellknown.ANNOTATION_WORKLOAD_CLAIM,
-)
-
-
-def is_kept(claim: Object) -> bool:
-    """Whether the claim is to be reserved for a workload, or still has a reservation of Tollbar's."""
-    return any(name in annotations_of(claim) for name in _OURS) or bool(managers.reserved_by_us(claim))
 
 
 @dataclass(frozen=True, slots=True)

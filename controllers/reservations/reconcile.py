@@ -58,7 +58,6 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     claim = deps.claims.get(key)
     if claim is None:
         deps.workloads.forget(key)
-        deps.evictions.forget(key)
         deps.states.record(key, None)
         return DONE
     asked = set[type]()

@@ -174,6 +174,33 @@ def again(shared: Shared, before: str) -> bool:
     return [uid_of(each) != before for each in found] == [True]
 
 
+def test_a_tainted_device_is_given_back_with_the_pod_group(grouped: Stack) -> None:
+    """At the latest when the workload has no Pods: until then another one may join before the last is gone."""
+    cluster = Cluster(grouped.plane.kubectl, namespace_of(grouped, "tainted"))
+    cluster.create(cluster.template("one", cluster.class_()))
+    shared = Shared(cluster)
+    with claims(grouped, "Complement"):
+        shared.apply(for_web(podGroup={"podClaimName": "device"}))
+        shared.until(lambda: shared.condition(type_="PodGroupReady"), ("True", "Ready"))
+        eventually(lambda: group_of(cluster, cluster.pod().claims("device")), what="the policy is in force")
+        shared.apply(deployment("web", "device"))
+        shared.until(shared.entries, GROUPED)
+        shared.until(shared.condition, ("True", "Held"))
+        device, group = shared.device(), uid_of(shared.get("podgroup", "device"))
+        with shared.tainted(str(device)):
+            given_up = ("False", "DeviceTainted")
+            eventually(lambda: shared.condition() == given_up or shared.device() != device, what="given up")
+            shared.run("scale", "deployment", "web", "--replicas=0")
+            eventually(lambda: shared.device() != device, what="the claim is freed")
+            eventually(lambda: again(shared, group), what="another PodGroup for the next Pods")
+            shared.run("scale", "deployment", "web", "--replicas=1")
+            eventually(lambda: shared.device() not in (None, device), what="another device")
+            shared.until(shared.entries, GROUPED)
+            shared.until(shared.condition, ("True", "Held"))
+        shared.run("delete", "deployment", "web", "--cascade=foreground")
+        shared.run("delete", "workloadclaim", "device")
+
+
 def test_what_the_readme_of_the_example_says_is_what_happens(grouped: Stack, tmp_path: Path) -> None:
     namespace = namespace_of(grouped, "example")
     with claims(grouped, "Complement"):

@@ -8,7 +8,7 @@ template in `spec.template`.
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from tollbar import wellknown
-from tollbar.model import conditions, names
+from tollbar.model import conditions, managers, names
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec
 
 Release: TypeAlias = Literal["WhenDeleted", "WhenFinished", "WhenIdle"]
@@ -18,6 +18,11 @@ WHEN_DELETED: Final[Release] = "WhenDeleted"
 
 _FINISHED: Final = ("Complete", "Completed", "Failed")
 """Job: Complete, Failed.  JobSet: Completed, Failed."""
+_KEPT_BY: Final = (
+    wellknown.ANNOTATION_RESERVED_FOR,
+    wellknown.ANNOTATION_RESERVED_UID,
+    wellknown.ANNOTATION_WORKLOAD_CLAIM,
+)
 _RESERVED_BY_KUBERNETES: Final = (("", "pods"), ("scheduling.k8s.io", "podgroups"))
 
 
@@ -89,6 +94,11 @@ def intent_of(claim: Object) -> Intent | Malformed | None:
         if release == policy:
             return Intent(reference, policy)
     return Malformed(f"{wellknown.ANNOTATION_RELEASE}: must be one of {', '.join(POLICIES)}")
+
+
+def is_kept(claim: Object) -> bool:
+    """Whether the claim is to be reserved for a workload, or still has a reservation of Tollbar's."""
+    return any(name in annotations_of(claim) for name in _KEPT_BY) or bool(managers.reserved_by_us(claim))
 
 
 def workload_claim_of(claim: Object) -> str:

@@ -19,8 +19,15 @@ from tollbar.model.conditions import Condition
 from tollbar.model.objects import Object, controller_of, key_of, metadata, spec, uid_of
 from tollbar.model.resources import POD_GROUPS, WORKLOAD_CLAIMS
 
-_GIVEN_BACK: Final = frozenset({ReservedReason.RELEASED, ReservedReason.WORKLOAD_MISSING, ReservedReason.DELETING})
-"""The states of a reservation in which nobody keeps the claim for the workload any more."""
+_GIVEN_BACK: Final = frozenset(
+    {
+        ReservedReason.RELEASED,
+        ReservedReason.WORKLOAD_MISSING,
+        ReservedReason.DELETING,
+        ReservedReason.DEVICE_TAINTED,
+    }
+)
+"""The states of a reservation in which the claim is not kept for the workload any more, or not with these devices."""
 
 
 @dataclass(frozen=True, slots=True)

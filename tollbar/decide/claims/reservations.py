@@ -358,9 +358,13 @@ _TOO_OLD: Final = (
 
 
 def _not_allocated(case: _Case) -> ReservationPlan | None:
+    """An allocation that was given up is over then, and its name may come back: the time of an allocation is a field
+    that not every API server has."""
     if claims.allocation(case.claim):
         return None
-    return _waiting(case, ReservedReason.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
+    plan = _waiting(case, ReservedReason.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
+    given_up = wellknown.ANNOTATION_EVICTED_FROM in annotations_of(case.claim)
+    return replace(plan, annotations=((wellknown.ANNOTATION_EVICTED_FROM, None),)) if given_up else plan
 
 
 def _evicted(case: _Case) -> ReservationPlan | None:

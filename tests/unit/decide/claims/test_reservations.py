@@ -482,6 +482,13 @@ CASES |= {
         facts(allocated(**EVICTED, **OURS).but("status.allocation.devices.results", [{"device": "gpu-1"}])),
         replace(pinned(), annotations=()),
     ),
+    "with the claim freed that is over: the same device may come back": (
+        facts(kept(**EVICTED)),
+        replace(
+            waits("NotAllocated", "waiting for the first Pod to be scheduled"),
+            annotations=(("tollbar.dev/evicted-from", None),),
+        ),
+    ),
     "Pods were evicted from devices that it has no longer": (
         facts(allocated(ENTRY, **OURS), evicted_from="- gpu.example.com/pool/gpu-7"),
         HELD,
