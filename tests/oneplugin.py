@@ -70,6 +70,8 @@ def info(obj: Object, *pods: PodInfo) -> NodeInfo:
 class Listing:
     """Objects of one kind, by name."""
 
+    served = True
+
     def __init__(self, objects: Iterable[Object]) -> None:
         self._objects = {key_of(each): each for each in objects}
 

@@ -105,13 +105,16 @@ class Reflector:
         self._events = metrics.counter("tollbar_watch_events_total").labels(kind)
         metrics.gauge("tollbar_cache_objects").labels(kind).set_function(lambda: sum(map(len, stores)))
         metrics.gauge("tollbar_watch_age_seconds").labels(kind).set_function(self.age)
-        self.served = True
-        """Whether the API server serves this API; otherwise the stores are empty and synced."""
         self._heard = clock.monotonic()
         self._received = 0
         self._failures = 0
         self._empty_watches = 0
         self._not_found = 0
+
+    @property
+    def served(self) -> bool:
+        """Whether the API server serves this API; otherwise the stores are empty and synced."""
+        return all(store.served for store in self._stores)
 
     @property
     def resource(self) -> Resource:
@@ -207,8 +210,7 @@ class Reflector:
         for store in self._stores:
             await self._drop(store, store.absent(seen, version))
         self._advance(version)
-        self._sync()
-        self.served = True
+        self._sync(served=True)
         self._not_found = 0
         self._relists.inc()
         _log.info("listed", extra={"kind": self._resource.kind, "objects": listed})
@@ -256,19 +258,19 @@ class Reflector:
             raise NotFound(404, "NotFound", f"{self._resource.plural} not found", method="GET")
         if self.served:
             _log.warning("the API is not served", extra={"kind": self._resource.kind})
-        self.served = False
         self._heard = self._clock.monotonic()
         for store in self._stores:
             await self._drop(store, list(store.keys()))
-        self._sync()
+        self._sync(served=False)
 
     def _advance(self, version: str) -> None:
         self._version = version
         for store in self._stores:
             store.resource_version = version
 
-    def _sync(self) -> None:
+    def _sync(self, *, served: bool) -> None:
         for store in self._stores:
+            store.served = served
             store.synced.set()
 
     async def _watch(self) -> None:

@@ -146,6 +146,8 @@ class Store:
         self.synced = asyncio.Event()
         self.resource_version = ""
         """The latest resourceVersion of list and watch; empty when a list is due."""
+        self.served = True
+        """Whether the API server serves this API in a version that is read; otherwise the store is empty and synced."""
         self._project = project
         self._accepts = accepts
         self._indexers = dict(indexers or {})

@@ -85,3 +85,4 @@ async def test_a_kind_of_several_versions_is_looked_for_often(clock: Any, rng: R
     store = Store(resources.POD_GROUPS)
     reflector = following(source, store, clock, rng, metrics)
     assert (await reflector._round(), reflector.served, store.synced.is_set()) == (RECHECK_MANY, False, True)
+    assert not store.served

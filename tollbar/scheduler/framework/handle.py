@@ -18,6 +18,11 @@ from tollbar.scheduler.framework.status import Status, Steps
 class Lister(Protocol):
     """Objects of one kind, as they were when last heard of."""
 
+    @property
+    def served(self) -> bool:
+        """Whether the API server serves the kind, in a version that is read; otherwise there are no objects."""
+        ...
+
     def get(self, key: Key) -> Object | None: ...
 
     def values(self) -> list[Object]: ...
@@ -35,6 +40,8 @@ class Lister(Protocol):
 
 class NoObjects:
     """The lister of a kind that nobody keeps."""
+
+    served = False
 
     def get(self, key: Key) -> Object | None:  # noqa: ARG002
         return None

@@ -195,10 +195,13 @@ class DynamicResources:
         return None
 
     def _claims_of(self, pod: PodInfo) -> list[Object]:
-        """The claims that the Pod names.  Raises NotReady, also while its PodGroup is missing: it may share them."""
+        """The claims that the Pod names.  Raises NotReady, also while its PodGroup is missing: it may share them.
+
+        Where PodGroups are not served in a version that is read (Kubernetes 1.36 has another), no Pod waits for one.
+        """
         found, name = claims_of(pod.object, self._manager.claims), pods.scheduling_group(pod.object)
         groups = self._handle.listers.pod_groups
-        if found and name and groups is not NOTHING and groups.get(Key(pod.key.namespace, name)) is None:
+        if found and name and groups.served and groups.get(Key(pod.key.namespace, name)) is None:
             raise NotReady(f'waiting for pod group "{name}"')
         return found
 

@@ -17,7 +17,9 @@ from toyplugins import done
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.model.resources import POD_GROUPS
 from tollbar.runtime.errors import ApiError, Conflict, NotFound, Unreachable
+from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import QueueingHint
@@ -491,6 +493,15 @@ def test_a_pod_waits_for_its_pod_group_which_may_share_its_claims() -> None:
     assert hints == ["Queue", "QueueSkip"]
     world.handle.listers.pod_groups = Listing([GROUP])
     assert said(world.plugin.pre_enqueue(info(MEMBER))) == "Success"
+
+
+def test_nobody_waits_for_pod_groups_that_are_not_served_in_a_version_that_is_read() -> None:
+    world, groups = World(CLAIM, N1), Store(POD_GROUPS)
+    groups.served = False
+    world.handle.listers.pod_groups = groups
+    assert said(world.plugin.pre_enqueue(info(MEMBER))) == "Success"
+    groups.served = True
+    assert said(world.plugin.pre_enqueue(info(MEMBER))) == f'{UU}: waiting for pod group "gang"'
 
 
 def test_a_claim_that_was_made_for_the_pod_group_is_the_pods() -> None:
