@@ -122,8 +122,9 @@ class PreFilter(Plugin, Protocol):
     ) -> PreFilterResult | Status | Steps[PreFilterResult | Status | None] | None:
         """Work out what Filter needs, once for all Nodes.  Skip means that Filter is not called either.
 
-        NOT_CONCERNED is Skip for every Pod with the same spec: it need not be called for them.  One that may take long
-        is a generator, as with Filter.
+        NOT_CONCERNED is Skip for every Pod with the same `pod.spec` (the fields that scheduling reads): it need not be
+        called for them.  A plugin that looks at `pod.object` must not say it.  One that may take long is a generator,
+        as with Filter.
         """
 
 

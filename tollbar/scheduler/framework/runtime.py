@@ -169,6 +169,8 @@ class Framework:
                 if answer is NOT_CONCERNED:
                     unconcerned.add(plugin.name)
                 continue
+            skipped.discard(plugin.name)
+            unconcerned.discard(plugin.name)
             self.metrics.evaluated(Point.PRE_FILTER, plugin.name, 1)
             if result is not None:
                 plugins.add(plugin.name)
@@ -188,9 +190,9 @@ class Framework:
         return PreFiltered(rejection, names, frozenset(plugins))
 
     def _unconcerned(self, point: Point, pod: PodInfo) -> set[str]:
-        """The plugins that have said NOT_CONCERNED to a Pod with this spec.
+        """The plugins that have said NOT_CONCERNED to a Pod with this `pod.spec` (the fields that scheduling reads).
 
-        They are called only in cycles that record what each plugin takes.
+        They are called only in cycles that record what each plugin takes; another answer than Skip counts from then on.
         """
         found: set[str] = pod.shape.unlabelled.memo.setdefault((self, point), set())
         return found
@@ -367,6 +369,8 @@ class Framework:
                 if answer is NOT_CONCERNED:
                     unconcerned.add(plugin.name)
                 continue
+            skipped.discard(plugin.name)
+            unconcerned.discard(plugin.name)
             self.metrics.evaluated(Point.PRE_SCORE, plugin.name, 1)
             if status is not None:
                 failure = as_error(f'running PreScore plugin "{plugin.name}"', status)

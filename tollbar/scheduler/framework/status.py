@@ -75,7 +75,8 @@ class Status:
 
 SKIP = Status(Code.SKIP)
 NOT_CONCERNED = Status(Code.SKIP)
-"""Skip, and so for every Pod with this spec, whatever its labels: PreFilter or PreScore need not be called again."""
+"""Skip, and so for every Pod with the same `pod.spec`, whatever its labels: PreFilter or PreScore need not be called
+again.  `pod.spec` has the fields that scheduling reads; a plugin that looks at `pod.object` must not say it."""
 
 
 def unschedulable(*reasons: str) -> Status:

@@ -79,6 +79,17 @@ def test_who_is_called_again(name: str) -> None:
     assert (found, toy.calls) == ([(frozenset({PLUGIN}),) * 2] * 2, calls)
 
 
+def test_a_cycle_that_records_finds_out_that_a_plugin_is_concerned_after_all() -> None:
+    """It has looked at what is no part of `pod.spec`: the two Pods are alike in that."""
+    toy, first, other = Toy(NOT_CONCERNED), pod(), pod("other", runtimeClassName="kata")
+    assert first.shape.unlabelled is other.shape.unlabelled
+    own = framework(toy)
+    assert skipped(own, first) == (frozenset({PLUGIN}),) * 2
+    toy.given = None
+    assert skipped(own, other, every_plugin=True) == (frozenset(),) * 2
+    assert skipped(own, other) == (frozenset(),) * 2
+
+
 def test_each_profile_has_plugins_of_its_own() -> None:
     toys = [Toy(NOT_CONCERNED), Toy(NOT_CONCERNED)]
     given = pod()
