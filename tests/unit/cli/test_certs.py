@@ -60,8 +60,11 @@ def test_what_is_fresh_is_kept(tmp_path: Path) -> None:
 
 
 MISTAKES: dict[str, dict[str, Any]] = {
-    "nothing to do": {"given": (), "want": (2, "Error: needs --dir and --host, or --apply")},
-    "no host": {"given": ("--dir", "x"), "want": (2, "Error: needs --dir and --host, or --apply")},
+    "nothing to do": {"given": (), "want": (2, "Error: needs --dir and --host, or --apply; see `main certs --help`")},
+    "no host": {
+        "given": ("--dir", "x"),
+        "want": (2, "Error: needs --dir and --host, or --apply; see `main certs --help`"),
+    },
     "not a host": {
         "given": ("--dir", "x", "--host", "https://a"),
         "want": (1, "Error: not a DNS name or IP address: 'https://a'"),
