@@ -52,6 +52,11 @@ class NodeSolutions:
             return None
         return kept.allocations if all(each not in self._state for each in kept.devices) else None
 
+    def last(self, node_name: str) -> Allocations:
+        """What a search on the Node of this name has come to, whatever may have changed since; empty without one."""
+        kept = self._by_node.get(node_name)
+        return () if kept is None else kept.allocations
+
     def put(self, node_name: str, labels: Mapping[str, str], found: Sequence[Object]) -> None:
         """Keep what a search has just found; nothing may have changed since it began."""
         if any("shareID" in each for allocation in found for each in allocation["devices"]["results"]):

@@ -129,12 +129,15 @@ class PodClaims:
         return self.claims if self.extended is None else self.claims[: self.extended]
 
     def on_node(self, node: NodeInfo | None) -> OnNode | None:
-        """What the claims get on a Node that Filter lets pass, be it that it was not asked because that was known."""
+        """What the claims get on a Node that Filter lets pass, be it that it was not asked because that was known.
+
+        As it was when Filter was asked, or would have been: Reserve sees whether the devices are still free.
+        """
         if node is None:
             return None
         found, plan = self.on_nodes.get(node.name), self.plans.get(())
         if found is None and plan is not None and self.extended is None:
-            kept = plan.solutions.get(node.name, node.labels)
+            kept = plan.solutions.last(node.name)
             if kept:
                 found = self.on_nodes[node.name] = OnNode(plan, kept)
         return found

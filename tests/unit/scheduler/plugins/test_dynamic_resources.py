@@ -1195,6 +1195,23 @@ def test_on_a_node_that_is_known_to_fit_a_pod_is_scored_and_reserved_without_fil
     assert (said(world.plugin.reserve(world.state, info(pods[1]), "n2")), world.held()) == ("Success", ["g0", "g2"])
 
 
+def test_what_was_known_of_a_node_is_reserved_although_something_has_changed_since() -> None:
+    world = World(CLAIM, N1, N2)
+    pod = info(WEB)
+    nodes = world.handle.snapshot
+    assert world.pre_filter(WEB) == "Success"
+    assert world.plugin.filter_known(world.state, pod, nodes) is not None
+    assert world.filter(WEB) == {"n1": "Success", "n2": "Success"}
+    assert world.pre_filter(WEB) == "Success"
+    found = world.plugin.filter_known(world.state, pod, nodes)
+    assert found is not None
+    assert found.fits.all()
+
+    world.manager.stores[1].apply(N1.but("metadata.resourceVersion", "2").but("spec.pool.generation", 2))
+
+    assert (said(world.plugin.reserve(world.state, pod, "n1")), world.held()) == ("Success", ["g0"])
+
+
 def kept_of_nodes() -> int:
     return sum(isinstance(each, KnownNodes) for each in gc.get_objects())
 
