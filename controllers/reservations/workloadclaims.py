@@ -74,6 +74,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         return DONE
     facts = gather(key, obj, deps)
     plan = workloadclaims.decide(facts, deps.manager.clock.now())
+    refused: ApiError | None = None
     try:
         await act(facts, plan, deps)
     except AlreadyExists:
@@ -81,13 +82,15 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     except ApiError as error:
         if not _is_refusal(error):
             raise
-        return await _refused(facts, plan.pod_group, error, deps)
+        refused = error
     hindered = facts.pod_group_refused
     if hindered is None:
         hindered = await act_on_group(facts, plan.pod_group, deps)
         if hindered is not None:
             deps.hindrances.remember(obj, hindered)
             plan = workloadclaims.decide(replace(facts, pod_group_refused=hindered), deps.manager.clock.now())
+    if refused is not None:
+        return await _refused(facts, plan.pod_group, refused, deps)
     outcome = await deps.status.write(obj, plan.status)
     return RetryAfter(RECHECK) if hindered is not None and outcome == DONE else outcome
 

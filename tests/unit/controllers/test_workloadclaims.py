@@ -253,6 +253,12 @@ async def test_a_pod_group_that_was_made_is_known_before_the_watch_shows_it() ->
     assert api.done.count("create PodGroup web-gpu") == 1
 
 
+async def test_a_claim_that_may_not_be_written_does_not_keep_the_pod_group() -> None:
+    api = Api(DENIED)
+    assert await reconcile(api, MINE, HELD, KEY, GROUP, wanted=WANTED) == AGAIN
+    assert api.done == [DELETED, "status False PermissionDenied"]
+
+
 async def test_a_hindrance_with_the_pod_group_does_not_keep_the_claim_from_being_annotated() -> None:
     api = Api(groups=DENIED)
     await reconcile(api, MINE, HELD, KEY, GROUP, wanted=WANTED)

@@ -153,6 +153,9 @@ def decide(facts: ReservationFacts) -> ReservationPlan | Ask:
         return plan
     if plan.state is not None:
         plan = replace(plan, state=replace(plan.state, crowded=_crowded(case)))
+    if not claims.allocation(facts.claim) and wellknown.ANNOTATION_EVICTED_FROM in annotations_of(facts.claim):
+        # The allocation that was given up is over, and its name may come back: not every API server has the time of it.
+        plan = replace(plan, annotations=(*plan.annotations, (wellknown.ANNOTATION_EVICTED_FROM, None)))
     if not case.oscillating:
         return plan
     outcome = _RECHECK if plan.outcome == DONE else plan.outcome  # the claim itself may not change when it ends
@@ -358,13 +361,9 @@ _TOO_OLD: Final = (
 
 
 def _not_allocated(case: _Case) -> ReservationPlan | None:
-    """An allocation that was given up is over then, and its name may come back: the time of an allocation is a field
-    that not every API server has."""
     if claims.allocation(case.claim):
         return None
-    plan = _waiting(case, ReservedReason.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
-    given_up = wellknown.ANNOTATION_EVICTED_FROM in annotations_of(case.claim)
-    return replace(plan, annotations=((wellknown.ANNOTATION_EVICTED_FROM, None),)) if given_up else plan
+    return _waiting(case, ReservedReason.NOT_ALLOCATED, "waiting for the first Pod to be scheduled")
 
 
 def _evicted(case: _Case) -> ReservationPlan | None:

@@ -489,6 +489,13 @@ CASES |= {
             annotations=(("tollbar.dev/evicted-from", None),),
         ),
     ),
+    "also while the workload is not there": (
+        facts(kept(**EVICTED), Knowledge.ABSENT),
+        replace(
+            waits("WorkloadMissing", "deployments.apps/web does not exist"),
+            annotations=(("tollbar.dev/evicted-from", None),),
+        ),
+    ),
     "Pods were evicted from devices that it has no longer": (
         facts(allocated(ENTRY, **OURS), evicted_from="- gpu.example.com/pool/gpu-7"),
         HELD,
