@@ -160,7 +160,10 @@ class FilterNodes(Filter, Protocol):
 
 @runtime_checkable
 class FilterKnown(Filter, Protocol):
-    """Optional, for speed, where `filter` takes long: what it would say of Nodes about which that is known already."""
+    """Optional, for speed, where `filter` takes long: what it would say of Nodes about which that is known already.
+
+    Filter is not called for those Nodes, so that Score and Reserve must not need what it writes into the CycleState.
+    """
 
     def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None: ...
 
