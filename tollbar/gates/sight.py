@@ -126,6 +126,8 @@ def _wrong(pod: Object, answer: Any, *, gated: bool) -> str:
     match answer:
         case NotMine():
             return ""
+        case Hold(reason, subject) if not (reason and subject):
+            return "answered Hold without saying what the Pod waits for"
         case Hold(otherwise=release) | (Release() as release):
             errors = mutations.errors(pod, release.mutation, gated=gated)
             return f"asks for a change that the API server refuses: {'; '.join(map(str, errors))}" if errors else ""

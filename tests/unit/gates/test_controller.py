@@ -165,6 +165,12 @@ CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
         [said(f"GateFailed: {CLASS} answered NoneType, which is neither Hold, Release nor NotMine")],
         0,
     ),
+    "a class that holds the Pod for nothing": (
+        Given(gate=saying(lambda _: Hold("ZoneMissing", ""))),
+        RetryAfter(1.0),
+        [said(f"GateFailed: {CLASS} answered Hold without saying what the Pod waits for")],
+        0,
+    ),
     "a class that changes a node selector of the Pod's": (
         Given((HELD.but("spec.nodeSelector", {ZONE: "b"}), ML, MAP), saying(Zone().decide)),
         RetryAfter(1.0),

@@ -57,7 +57,8 @@ class Release:
 class Hold:
     """The Pod waits for the `subject` (`ConfigMap ml/zone`), for a `reason` in one CamelCase word (`ZoneMissing`).
 
-    `otherwise` is the release at maxHold if nothing has come until then, where the SchedulingGate says Release.
+    Neither is empty.  `otherwise` is the release at maxHold if nothing has come until then, where the SchedulingGate
+    says Release.
     """
 
     reason: str

@@ -193,7 +193,7 @@ def _overdue(case: Case[P]) -> Plan | None:
     if not (case.gated and case.held_too_long and case.policy.release_on_expiry):
         return None
     refusal = case.refusal
-    if refusal is None and not case.waiting_for:
+    if refusal is None and not isinstance(case.answer, Hold):
         return None
     without, why = (case.release.gives, refusal.why) if refusal is not None else ("", "")
     event = events.released_overdue(case.max_hold, case.waiting_for, without, why)
@@ -203,7 +203,7 @@ def _overdue(case: Case[P]) -> Plan | None:
 
 
 def _hold(case: Case[P]) -> Plan | None:
-    if not case.gated or not case.waiting_for:
+    if not (case.gated and isinstance(case.answer, Hold)):
         return None
     said: tuple[Event, ...] = ()
     wake_up = math.inf
