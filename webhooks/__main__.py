@@ -42,7 +42,7 @@ async def setup(manager: Manager) -> None:
         RULES_PATH: RulesHandler(gatherer),
     }
     for gate in registry.enabled(manager.configuration.gates):
-        sight = Sight(gate, manager.caches.store, gatherer)
+        sight = Sight(gate, manager.caches.store, gatherer, metrics)
         handlers[gate_path(gate.name)] = GateHandler(sight, metrics=metrics, releasing=lease.is_renewed)
     address = Address(serving.host, serving.port)
     manager.serves(AdmissionServer(address, certificate.context, handlers, clock=clock, metrics=metrics))

@@ -33,7 +33,7 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     """A Pod with the gate is reconciled when it changes, and when an object changes that the class reads for it."""
     indexes = {_index(gate, place): _indexer(gate, each) for place, each in enumerate(gate.reads)}
     held = manager.caches.store(replace(kinds.PENDING_PODS, indexers={**kinds.PENDING_PODS.indexers, **indexes}))
-    sight = Sight(gate, manager.caches.store, gatherer)
+    sight = Sight(gate, manager.caches.store, gatherer, manager.metrics)
     loop = GateLoop(manager, held, sight)
 
     def carries(delta: Delta) -> bool:

@@ -4,8 +4,9 @@ A gate is code of others: what it raises, and a change that the API server would
 and the Pod is held as its SchedulingGate says.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tollbar.api.webhooks import GateWebhook
@@ -14,13 +15,17 @@ from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.pods.events import GateFailure
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.gates.gate import Facts, Gate, Reads
+from tollbar.gates.guarded import guarded
 from tollbar.model import pods
 from tollbar.model.fields import printable
 from tollbar.model.objects import Object, key_of
 from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.runtime.caches import Cached
+from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.views.gatherer import Gatherer
+
+_log: Final = logging.getLogger(__name__)
 
 _SHOWN: Final = 200
 """Characters of what a gate raised that are told."""
@@ -45,11 +50,14 @@ class Asked:
 class Sight:
     """One gate with the stores that it reads."""
 
-    def __init__(self, gate: Gate, store: Callable[[Cached], Store], gatherer: Gatherer) -> None:
+    def __init__(self, gate: Gate, store: Callable[[Cached], Store], gatherer: Gatherer, metrics: Metrics) -> None:
         """`store` is `Caches.store`."""
         self.gate = gate
         self.gatherer = gatherer
-        self._stores = [(each, store(each.cached)) for each in gate.reads]
+        self._errors = metrics.counter("tollbar_gate_errors_total")
+        self._told = ""
+        declared = (replace(each, cached=guarded(each.cached, self._not_cached)) for each in gate.reads)
+        self._stores = [(each, store(each.cached)) for each in declared]
 
     @property
     def stores(self) -> list[Store]:
@@ -79,12 +87,28 @@ class Sight:
             answer = self.gate.decide(Facts(pod, namespace, at_admission, objects))
             wrong = _wrong(pod, answer, gated=at_admission or bool(pods.gate_names(pod)))
         except Exception as error:  # whatever code of others raises
-            return self._failed(GateFailure.RAISED, f"raised {type(error).__name__}: {error}")
+            return self._failed(GateFailure.RAISED, _raised(error))
         return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Asked(answer)
 
+    def _not_cached(self, obj: Object, error: Exception) -> None:
+        """The class raised for an object to be cached.  The log tells it once for objects that have the same error."""
+        self._errors.labels(self.gate.name, GateFailure.RAISED).inc()
+        why = self._why(_raised(error))
+        if why != self._told:
+            self._told = why
+            about = {"gate": self.gate.name, "class": class_name(self.gate), "object": str(key_of(obj))}
+            _log.error("a gate class failed for an object that it reads", extra={**about, "error": why})
+
     def _failed(self, reason: GateFailure, what: str) -> Asked:
-        why = f"gate class {class_name(self.gate)} {printable(what)[:_SHOWN]}"
+        why = self._why(what)
         return Asked(Hold(reason, f"{why}; this needs its author"), Failure(reason, why))
+
+    def _why(self, what: str) -> str:
+        return f"gate class {class_name(self.gate)} {printable(what)[:_SHOWN]}"
+
+
+def _raised(error: Exception) -> str:
+    return f"raised {type(error).__name__}: {error}"
 
 
 def class_name(gate: Gate) -> str:

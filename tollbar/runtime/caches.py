@@ -4,8 +4,8 @@ A part that reads a kind declares it (`Caches.store`) during set-up.  Declaratio
 what all of them need.  One list and watch fills all stores of a resource; it uses the selectors and the namespace of
 the declaration when there is only one store.
 
-Hazards: a kind that cannot be listed never syncs, and the process stays unready; while a watch is interrupted its
-stores stay as they are, and the age of the reflector grows.
+Hazards: a kind that cannot be listed never syncs, and the process stays unready unless it is optional; while a watch is
+interrupted its stores stay as they are, and the age of the reflector grows.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ class Cached:
     `locate` finds the served version of a resource that has several.  `page` is how many objects are listed at once,
     less for a kind whose objects anybody can make large: a page is in memory as a whole.  With `alike`, which
     returns the same for objects that are much alike, they are kept as compressed text: for many that are rarely read.
+    Without an `optional` one the process is ready, once its list has failed.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Cached:
     locate: Callable[[ListerWatcher], Awaitable[Resource | None]] | None = None
     page: int = PAGE
     alike: Callable[[Object], Hashable] | None = None
+    optional: bool = False
 
 
 async def listed(stores: Iterable[Store]) -> None:
@@ -86,6 +88,11 @@ class Caches:
     def stores(self) -> Mapping[str, Store]:
         return self._stores
 
+    @property
+    def needed(self) -> list[Store]:
+        """Those that are not optional to everybody who declares them."""
+        return [self._stores[name] for name, each in self._declared.items() if not all(it.optional for it in each)]
+
     def fill(self, client: ListerWatcher, *, clock: Clock, rng: Random, metrics: Metrics) -> None:
         """Make the reflectors for the declared stores; `run` starts them."""
         by_resource = defaultdict[Resource, list[Cached]](list)
@@ -114,11 +121,20 @@ class Caches:
                 tasks.create_task(reflector.run(), name=f"reflector {reflector.resource.plural}")
 
     def unsynced(self) -> str | None:
-        """A readiness check: names the resources that have not been listed yet."""
-        waiting = dict.fromkeys(store.resource.plural for store in self._stores.values() if not store.synced.is_set())
+        """A readiness check: names the resources that have not been listed yet.
+
+        Not those whose list failed and that nobody needs: what waits for them asks for itself whether they have synced.
+        """
+        needed, failing = self.needed, {each.resource for each in self._reflectors if each.failing}
+        waiting = dict.fromkeys(
+            store.resource.plural
+            for store in self._stores.values()
+            if not store.synced.is_set() and (store in needed or store.resource not in failing)
+        )
         return f"not listed yet: {', '.join(waiting)}" if waiting else None
 
     def silent(self) -> str | None:
-        """A readiness check: fails when a watch has had no event for too long."""
-        oldest = max((reflector.age() for reflector in self._reflectors), default=0.0)
+        """A readiness check: fails when a watch of what is needed has had no event for too long."""
+        needed = {store.resource for store in self.needed}
+        oldest = max((each.age() for each in self._reflectors if each.resource in needed), default=0.0)
         return f"a watch has been silent for {oldest:.0f} s" if oldest > _SILENCE else None

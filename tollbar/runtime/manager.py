@@ -127,7 +127,7 @@ class Manager:
     async def _reflect(self) -> None:
         async with asyncio.TaskGroup() as running:
             running.create_task(self.caches.run())
-            await listed(self.caches.stores.values())
+            await listed(self.caches.needed)
             collector.leave_alone()
 
     def _elected(self, client: Client | None) -> tuple[Sequence[Service], Sequence[Service]]:

@@ -120,6 +120,11 @@ class Reflector:
     def resource(self) -> Resource:
         return self._resource
 
+    @property
+    def failing(self) -> bool:
+        """Whether the latest list or watch failed, or ended at once."""
+        return self._failures > 0
+
     def age(self) -> float:
         """Seconds since the last answer or event about this kind; 0 for an API that is not served."""
         return self._clock.monotonic() - self._heard if self.served else 0.0

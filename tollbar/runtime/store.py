@@ -198,7 +198,7 @@ class Store:
             raise ValueError(f"the store of {self.resource.plural} is in use")
         if isinstance(project, Keep) and isinstance(self._project, Keep):
             self._project = self._project | project
-        elif project is not self._project:
+        elif project != self._project:
             raise ValueError(f"two projections of {self.resource.plural}")
         self._indexers.update(indexers)
         self._indexes = {name: {} for name in self._indexers}

@@ -32,7 +32,7 @@ class Webhook:
 
     def __init__(self, gate: Gate, objects: tuple[Object, ...], *, releasing: bool = True, late: bool = False) -> None:
         caches, self.metrics = Caches(), Metrics()
-        sight = Sight(gate, caches.store, Gatherer(caches.store, config.load(None, {}), FakeEngine()))
+        sight = Sight(gate, caches.store, Gatherer(caches.store, config.load(None, {}), FakeEngine()), self.metrics)
         self._handler = GateHandler(sight, metrics=self.metrics, releasing=lambda: releasing)
         for store in caches.stores.values():
             for obj in objects:

@@ -2,19 +2,21 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import patching
 import pytest
 from builders import CREATED, Pod, namespace, pod, scheduling_gate
 from managing import Managed, drained
-from unit.gates.zones import ZONE, Reporting, Zone, config_map, saying
+from unit.gates.zones import MAPS, ZONE, Reporting, Zone, config_map, saying
 
-from tollbar.gates import Facts, Gate, Hold, Mutation, NotMine, Release, controller
+from tollbar.gates import Facts, Gate, Hold, Mutation, NotMine, Reads, Release, controller
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
+from tollbar.model.resources import CONFIG_MAPS
+from tollbar.runtime.caches import Cached
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.store import Store
@@ -246,6 +248,33 @@ async def test_a_class_that_fails_takes_nothing_from_another_one() -> None:
         [RetryAfter(1.0), DONE],
         ["Pod web: GateFailed", "Pod web: GateReleased"],
     )
+
+
+def nope(obj: Object) -> Any:
+    return obj["nope"]
+
+
+LISTED = Cached("theirs", CONFIG_MAPS, indexers={"team": lambda _: ["red"]})
+FEEDING: dict[str, Cached] = {
+    "an index": replace(LISTED, indexers={"team": nope}),
+    "an index on its way": replace(LISTED, indexers={"team": lambda obj: (each for each in nope(obj))}),
+    "an index with what is no key": replace(LISTED, indexers={"team": lambda obj: [obj]}),
+    "accepts": replace(LISTED, accepts=nope),
+    "a projection": replace(LISTED, project=nope),
+    "a projection that drops the name": replace(LISTED, project=lambda obj: {"data": obj["data"]}),
+    "alike": replace(LISTED, alike=nope),
+}
+
+
+@pytest.mark.parametrize("cached", FEEDING.values(), ids=FEEDING)
+async def test_what_a_class_raises_for_an_object_stops_no_store(cached: Cached) -> None:
+    theirs = Reads(cached, lambda _: ["red"], by="team")
+    world = World((HELD, ML), saying(Zone().decide, reads=(theirs, *Zone.reads)))
+    store = world.caches.stores[MAPS.name]
+    world.fill([MAP])
+    counted = world.counted("tollbar_gate_errors_total", reason="Raised")
+    assert (store.values(), store in world.caches.needed, bool(counted)) == ([MAP], False, True)
+    assert await world.outcome() == (DONE, [RELEASED])
 
 
 OTHER = pod("api").gated(NAME)

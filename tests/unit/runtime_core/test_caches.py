@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from builders import claim, namespace
+from managing import turns
 
 from tollbar.model import resources
 from tollbar.model.objects import Object, key_of
@@ -16,6 +17,7 @@ from tollbar.model.resources import Resource
 from tollbar.runtime.caches import Cached, Caches, listed
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import ListerWatcher
 from tollbar.runtime.store import Keep
@@ -30,9 +32,10 @@ CLAIMS = Cached(
 
 
 class Cluster:
-    """Every kind has one object; a kind in `late` is listed when its event is set."""
+    """Every kind has one object; a kind in `late` is listed when its event is set, one in `refused` never."""
 
-    def __init__(self, **late: asyncio.Event) -> None:
+    def __init__(self, *refused: str, **late: asyncio.Event) -> None:
+        self.refused = refused
         self.late = late
         self.lists: dict[str, tuple[str, str]] = {}
         self.limits: dict[str, int] = {}
@@ -47,6 +50,8 @@ class Cluster:
         self.limits[res.plural] = limit
         if res.plural in self.late:
             await self.late[res.plural].wait()
+        if res.plural in self.refused:
+            raise error_from_status({"code": 403, "reason": "Forbidden"})
         return {"metadata": {"resourceVersion": "7"}, "items": [namespace("one")]}
 
     async def watch(
@@ -176,6 +181,38 @@ async def test_what_reads_other_kinds_waits_for_none_that_cannot_be_listed() -> 
     async with running(caches, cluster, but=1):
         await listed([caches.store(kinds.PENDING_PODS), caches.store(kinds.CLASSES)])
         assert caches.unsynced() == "not listed yet: namespaces"
+
+
+async def test_the_process_is_ready_without_what_is_optional_once_its_list_has_failed() -> None:
+    cluster = Cluster("namespaces")
+    caches = declaring(kinds.PENDING_PODS, replace(kinds.NAMESPACES, optional=True))
+    fill(caches, cluster)
+    before = caches.unsynced()
+    async with running(caches, cluster, but=1):
+        await turns()
+        assert (before, caches.unsynced(), list(cluster.lists)) == (
+            "not listed yet: pods, namespaces",
+            None,
+            ["pods", "namespaces"],
+        )
+        assert caches.needed == [caches.store(kinds.PENDING_PODS)]
+
+
+async def test_what_is_optional_to_one_and_needed_by_another_is_needed() -> None:
+    cluster = Cluster("namespaces")
+    caches = declaring(replace(kinds.NAMESPACES, optional=True), kinds.NAMESPACES)
+    fill(caches, cluster)
+    async with running(caches, cluster, but=1):
+        await turns()
+        assert caches.unsynced() == "not listed yet: namespaces"
+
+
+async def test_a_silent_watch_of_what_is_optional_is_not_reported() -> None:
+    clock = SetClock()
+    caches = declaring(replace(kinds.NAMESPACES, optional=True))
+    fill(caches, Cluster(), clock)
+    clock.time = 301.0
+    assert caches.silent() is None
 
 
 async def test_a_resource_of_two_stores_is_named_once_when_it_is_not_listed_yet() -> None:
