@@ -5,7 +5,7 @@ and the Pod is held as its SchedulingGate says.
 """
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from tollbar.gates.gate import Facts, Gate, Reads
 from tollbar.gates.guarded import guarded
 from tollbar.model import pods
 from tollbar.model.fields import printable
-from tollbar.model.objects import Object, key_of
+from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.metrics import Metrics
@@ -83,12 +83,18 @@ class Sight:
         if namespace is None:
             return Asked(Hold("NamespaceUnknown", f"Namespace {name}"))
         try:
-            objects = {each.cached.name: list(_read(pod, each, store)) for each, store in self._stores}
-            answer = self.gate.decide(Facts(pod, namespace, at_admission, objects))
+            answer = self.gate.decide(Facts(pod, namespace, at_admission, self._objects(pod)))
             wrong = _wrong(pod, answer, gated=at_admission or bool(pods.gate_names(pod)))
         except Exception as error:  # whatever code of others raises
             return self._failed(GateFailure.RAISED, _raised(error))
         return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Asked(answer)
+
+    def _objects(self, pod: Object) -> dict[str, list[Object]]:
+        """Each object once, in the order of what the Pod reads."""
+        found: dict[str, dict[Key, Object]] = {}
+        for each, store in self._stores:
+            found.setdefault(each.cached.name, {}).update((key_of(obj), obj) for obj in _read(pod, each, store))
+        return {name: list(objects.values()) for name, objects in found.items()}
 
     def _not_cached(self, obj: Object, error: Exception) -> None:
         """The class raised for an object to be cached.  The log tells it once for objects that have the same error."""
@@ -135,14 +141,9 @@ def default_policy(gate: Gate) -> GatePolicy:
 
 
 def _read(pod: Object, reads: Reads, store: Store) -> Iterator[Object]:
-    """Each object once, in the order of what the Pod reads."""
-    seen: set[Hashable] = set()
     for value in dict.fromkeys(reads.of_pod(pod)):
         found = store.by_index(reads.by, value) if reads.by else [store.get(value)]  # type: ignore[arg-type]
-        for obj in found:
-            if obj is not None and key_of(obj) not in seen:
-                seen.add(key_of(obj))
-                yield obj
+        yield from (obj for obj in found if obj is not None)
 
 
 def _wrong(pod: Object, answer: Any, *, gated: bool) -> str:

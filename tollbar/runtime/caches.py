@@ -52,6 +52,11 @@ class Cached:
     optional: bool = False
 
 
+def _listed_by(cached: Cached) -> object:
+    """What the API server is asked for."""
+    return cached.resource, cached.namespace, cached.field_selector, cached.label_selector
+
+
 async def listed(stores: Iterable[Store]) -> None:
     """Return once all of these stores have synced."""
     for store in stores:
@@ -67,7 +72,10 @@ class Caches:
         self._reflectors: tuple[Reflector, ...] = ()
 
     def store(self, cached: Cached) -> Store:
-        """The store for this declaration.  Two declarations of one name share a store that keeps what both need."""
+        """The store for this declaration.  Two declarations of one name share a store that keeps what both need.
+
+        Raises ValueError when one store cannot serve both.
+        """
         store = self._stores.get(cached.name)
         if store is None:
             store = Store(
@@ -80,6 +88,8 @@ class Caches:
             self._declared[cached.name] = [cached]
             self._stores[cached.name] = store
         elif not any(cached is known for known in self._declared[cached.name]):
+            if _listed_by(cached) != _listed_by(self._declared[cached.name][0]):
+                raise ValueError(f"the store {cached.name} is declared twice, for different objects")
             store.widen(cached.project, cached.indexers)
             self._declared[cached.name].append(cached)
         return store

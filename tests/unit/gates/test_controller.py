@@ -11,9 +11,9 @@ from builders import CREATED, Pod, namespace, pod, scheduling_gate
 from managing import Managed, drained
 from unit.gates.zones import MAPS, ZONE, Reporting, Zone, config_map, saying
 
-from tollbar.gates import Facts, Gate, Hold, Mutation, NotMine, Reads, Release, controller
+from tollbar.gates import Answer, Facts, Gate, Hold, Mutation, NotMine, Reads, Release, controller
 from tollbar.model.jsonpatch import Patch
-from tollbar.model.objects import Object, key_of
+from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import CONFIG_MAPS
 from tollbar.runtime.caches import Cached
@@ -205,6 +205,19 @@ CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
 async def test_outcome(given: Given, outcome: Outcome, events: list[str], patches: int) -> None:
     world = given.world()
     assert (await world.outcome(), len(world.api.patches)) == ((outcome, events), patches)
+
+
+async def test_what_two_rows_read_of_one_kind_is_given_together_and_once() -> None:
+    given: list[Object] = []
+
+    def decide(facts: Facts) -> Answer:
+        given.extend(facts.of(MAPS))
+        return NotMine()
+
+    rows = [Reads(MAPS, lambda _, of=of: [Key(each, "zone") for each in of]) for of in (["ml", "a"], ["b"], ["ml"])]
+    maps = [config_map(namespace=each) for each in ("a", "b", "c", "ml")]
+    await Given((HELD, ML, *maps), saying(decide, reads=rows)).world().outcome()
+    assert given == [maps[3], maps[0], maps[1]]
 
 
 async def test_one_patch_takes_the_gate_off_and_makes_the_change() -> None:

@@ -276,7 +276,16 @@ def test_a_declaration_that_is_made_again_changes_nothing_in_a_store_that_is_in_
     assert (caches.store(CLAIMS) is store, len(store)) == (True, 1)
 
 
+DIFFERENT = "the store pods is declared twice, for different objects"
 REFUSED = {
+    "when it is of another resource": (kinds.PENDING_PODS, Cached("pods", resources.SECRETS), False, DIFFERENT),
+    "when it has another selector": (
+        kinds.PENDING_PODS,
+        replace(kinds.PENDING_PODS, field_selector=""),
+        False,
+        DIFFERENT,
+    ),
+    "when it has another namespace": (kinds.PENDING_PODS, replace(kinds.PENDING_PODS, namespace="a"), False, DIFFERENT),
     "when objects are there already": (CLAIMS, CLAIMS, True, "the store of resourceclaims is in use"),
     "when two projections cannot be united": (
         CLAIMS,
