@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tollbar import wellknown
-from tollbar.api import durations
+from tollbar.api.gates import parse_gate
 from tollbar.gates.gate import Gate, Reads
+from tollbar.gates.sight import declaration
 from tollbar.model import names
 from tollbar.runtime import config
 from tollbar.runtime.config import ConfigError, Configuration
@@ -46,12 +47,13 @@ def available() -> tuple[str, ...]:
 def _made(name: str) -> Gate:
     try:
         gate: Any = _class(name)()
+        wrong = next(problems(gate), "")
     except ConfigError:
         raise
     except Exception as error:  # whatever code of others raises
         raise _error(f"entry point {GROUP}: cannot load gate {name}: {type(error).__name__}: {error}") from error
-    for problem in problems(gate):
-        raise _error(f"entry point {GROUP}: gate {name}: {problem}")
+    if wrong:
+        raise _error(f"entry point {GROUP}: gate {name}: {wrong}")
     return gate  # type: ignore[no-any-return]
 
 
@@ -70,7 +72,7 @@ def _error(sentence: str) -> ConfigError:
 
 
 def problems(gate: Any) -> Iterator[str]:
-    """What is wrong with a class's declarations."""
+    """What is wrong with a class's declarations; fields of `spec` are those of its SchedulingGate."""
     if not isinstance(gate, Gate):
         yield f"{type(gate).__name__} is no tollbar.gates.Gate"
         return
@@ -78,21 +80,13 @@ def problems(gate: Any) -> Iterator[str]:
     if not isinstance(name, str) or "/" not in name:
         yield "name must be the gate's qualified name, such as example.com/zone"
         return
-    for problem in names.qualified_name(name):
+    for problem in names.dns_subdomain(name.rpartition("/")[2]):  # it is a part of the webhook's path
         yield f"name: {problem}"
     for each in gate.reads:
         if not isinstance(each, Reads):
             yield f"reads must hold Reads, not {type(each).__name__}"
         elif each.by and each.by not in each.cached.indexers:
             yield f"reads: {each.cached.name} has no index {each.by}"
-    if gate.max_hold is not None:
-        try:
-            durations.parse(gate.max_hold)
-        except ValueError as error:
-            yield f"max_hold: {error}"
-    if gate.on_expiry not in ("Report", "Release"):
-        yield "on_expiry must be Report or Release"
-    elif gate.on_expiry == "Release" and gate.max_hold is None:
-        yield "on_expiry Release needs a max_hold"
-    elif gate.on_expiry == "Release" and not name.startswith(wellknown.ANNOTATION_PREFIX):
-        yield "on_expiry Release is for gates of tollbar.dev, as in a SchedulingGate"
+    declared = parse_gate(declaration(gate, ()))
+    if isinstance(declared, list):
+        yield from map(str, declared)

@@ -23,6 +23,30 @@ class Endless(Zone):
     max_hold = None
 
 
+class Numbered(Zone):
+    max_hold = 600  # type: ignore[assignment]
+
+
+class Momentary(Zone):
+    max_hold = "0s"
+
+
+class Wavering(Zone):
+    on_expiry = "Maybe"  # type: ignore[assignment]
+
+
+class Written(Zone):
+    name = "tollbar.dev/Zone_A"
+
+
+class Dotted(Zone):
+    name = "tollbar.dev/zone..a"
+
+
+class Illiterate(Zone):
+    reads = None  # type: ignore[assignment]
+
+
 class Foreign(Zone):
     name = "example.com/zone"
 
@@ -44,7 +68,25 @@ class Breaking(Zone):
         raise OSError("no disk")
 
 
-INSTALLED = [Reporting, Zone, Nameless, Lasting, Endless, Foreign, Unindexed, Unread, Again, Breaking, dict]
+INSTALLED = [
+    Reporting,
+    Zone,
+    Nameless,
+    Written,
+    Dotted,
+    Lasting,
+    Numbered,
+    Momentary,
+    Wavering,
+    Endless,
+    Foreign,
+    Unindexed,
+    Unread,
+    Illiterate,
+    Again,
+    Breaking,
+    dict,
+]
 
 
 @pytest.fixture(autouse=True)
@@ -69,11 +111,26 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "it cannot be made": (["breaking"], "cannot load gate breaking: OSError: no disk"),
     "it is no gate": (["dict"], "gate dict: dict is no tollbar.gates.Gate"),
     "its gate has no domain": (["nameless"], "gate nameless: name must be the gate's qualified name"),
-    "its maxHold is no duration": (["lasting"], "gate lasting: max_hold: must be a duration such as 60s or 1m30s"),
-    "Release without maxHold": (["endless"], "gate endless: on_expiry Release needs a max_hold"),
-    "Release outside tollbar.dev": (["foreign"], "gate foreign: on_expiry Release is for gates of tollbar.dev"),
+    "its gate cannot be in the path of a webhook": (["written"], "gate written: name: a lowercase RFC 1123 subdomain"),
+    "its gate has an empty part": (["dotted"], "gate dotted: name: a lowercase RFC 1123 subdomain"),
+    "its maxHold is no duration": (["lasting"], 'gate lasting: spec.maxHold: Invalid value: "soon": '),
+    "its maxHold is no text": (["numbered"], "gate numbered: spec.maxHold: Invalid value: 600: "),
+    "its maxHold is over at once": (["momentary"], 'gate momentary: spec.maxHold: Invalid value: "0s": '),
+    "it is not said what happens at maxHold": (
+        ["wavering"],
+        'gate wavering: spec.onExpiry: Unsupported value: "Maybe"',
+    ),
+    "Release without maxHold": (
+        ["endless"],
+        "gate endless: spec.maxHold: Required value: onExpiry Release needs maxHold",
+    ),
+    "Release outside tollbar.dev": (
+        ["foreign"],
+        "gate foreign: spec.onExpiry: Forbidden: onExpiry Release is for gates",
+    ),
     "an index that is not there": (["unindexed"], "gate unindexed: reads: zones has no index owner"),
     "no Reads": (["unread"], "gate unread: reads must hold Reads, not Cached"),
+    "what it reads is no list": (["illiterate"], "cannot load gate illiterate: TypeError: 'NoneType' object is not"),
     "two of one gate": (["zone", "again"], "two gate classes have the gate tollbar.dev/zone"),
 }
 
