@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import orjson
+
 from tollbar.api.webhooks import GateWebhook
 from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
@@ -84,7 +86,7 @@ class Sight:
             return Asked(Hold("NamespaceUnknown", f"Namespace {name}"))
         try:
             answer = self.gate.decide(Facts(pod, namespace, at_admission, self._objects(pod)))
-            wrong = _wrong(pod, answer, gated=at_admission or bool(pods.gate_names(pod)))
+            wrong = _wrong(pod, answer, self.gate.name, gated=at_admission or bool(pods.gate_names(pod)))
         except Exception as error:  # whatever code of others raises
             return self._failed(GateFailure.RAISED, _raised(error))
         return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Asked(answer)
@@ -146,7 +148,7 @@ def _read(pod: Object, reads: Reads, store: Store) -> Iterator[Object]:
         yield from (obj for obj in found if obj is not None)
 
 
-def _wrong(pod: Object, answer: Any, *, gated: bool) -> str:
+def _wrong(pod: Object, answer: Any, gate: str, *, gated: bool) -> str:
     """Why this is no answer; empty when it is one that may be acted on."""
     match answer:
         case NotMine():
@@ -155,6 +157,12 @@ def _wrong(pod: Object, answer: Any, *, gated: bool) -> str:
             return "answered Hold without saying what the Pod waits for"
         case Hold(otherwise=release) | (Release() as release):
             errors = mutations.errors(pod, release.mutation, gated=gated)
-            return f"asks for a change that the API server refuses: {'; '.join(map(str, errors))}" if errors else ""
+            if errors:
+                return f"asks for a change that the API server refuses: {'; '.join(map(str, errors))}"
+            try:
+                orjson.dumps(mutations.patch(pod, release.mutation, gate=gate, action="keep", fenced=False))
+            except orjson.JSONEncodeError as error:
+                return f"asks for a change that is not JSON: {error}"
+            return ""
         case _:
             return f"answered {type(answer).__name__}, which is neither Hold, Release nor NotMine"

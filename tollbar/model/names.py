@@ -21,6 +21,8 @@ _IDENTIFIER_RE: Final = re.compile(_IDENTIFIER)
 
 LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
+ANNOTATIONS_MAX: Final = 256 * 1024
+"""The most bytes of all keys and values of an object's annotations."""
 _GENERATE_NAME_MAX: Final = 57
 """The most bytes of a claim's generateName: the API server cuts it at 58 and adds five."""
 

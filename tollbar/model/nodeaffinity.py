@@ -14,6 +14,7 @@ from tollbar.model.objects import Object, key_of, labels_of, spec
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INT64_MAX: Final = 2**63 - 1
+_NO_REQUIREMENT: Final = "key must be a string, and values a list of strings"
 _DIGITS: Final = re.compile("[0-9]{1,63}")
 
 
@@ -85,18 +86,19 @@ def validate_preferred(term: Any, *, path: str) -> list[FieldError]:
         return [invalid(path, term, "must be an object with weight and preference")]
     found = []
     weight = term.get("weight")
-    if not isinstance(weight, int) or not 1 <= weight <= 100:
+    if type(weight) is not int or not 1 <= weight <= 100:
         found.append(invalid(f"{path}.weight", weight, "must be in the range 1-100"))
     for index, each in enumerate(term["preference"].get("matchExpressions") or ()):
         found += validate(each, path=f"{path}.preference.matchExpressions[{index}]", values_are_labels=False)
+    for index, each in enumerate(term["preference"].get("matchFields") or ()):
+        found += _field_problems(each, f"{path}.preference.matchFields[{index}]")
     return found
 
 
 def _requirement_problems(requirement: Object, path: str, *, values_are_labels: bool) -> Iterator[FieldError]:
-    key, operator, values = (requirement.get(name) for name in ("key", "operator", "values"))
-    values = values or []
+    key, operator, values = _parts(requirement)
     if not isinstance(key, str) or not isinstance(values, list | tuple):
-        yield invalid(path, requirement, "key must be a string, and values a list of strings")
+        yield invalid(path, requirement, _NO_REQUIREMENT)
         return
     if operator in ("In", "NotIn") and not values:
         yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -113,3 +115,30 @@ def _requirement_problems(requirement: Object, path: str, *, values_are_labels: 
             yield invalid(where, value, "must be a string")
         elif values_are_labels:
             yield from (invalid(where, value, problem) for problem in names.label_value(value))
+
+
+def _field_problems(requirement: Any, path: str) -> Iterator[FieldError]:
+    """The only field of a Node is its name."""
+    if not isinstance(requirement, dict):
+        yield invalid(path, requirement, "must be an object")
+        return
+    key, operator, values = _parts(requirement)
+    if not isinstance(values, list | tuple):
+        yield invalid(path, requirement, _NO_REQUIREMENT)
+        return
+    if operator not in ("In", "NotIn"):
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    elif len(values) != 1:
+        yield required(
+            f"{path}.values", "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        )
+    if key != "metadata.name":
+        yield invalid(f"{path}.key", key, "not a valid field selector key")
+        return
+    for index, value in enumerate(values):
+        problems = names.dns_subdomain(value) if isinstance(value, str) else ["must be a string"]
+        yield from (invalid(f"{path}.values[{index}]", value, problem) for problem in problems)
+
+
+def _parts(requirement: Object) -> tuple[Any, Any, Any]:
+    return requirement.get("key"), requirement.get("operator"), requirement.get("values") or []

@@ -190,6 +190,23 @@ CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
         [said(f'GateFailed: {FORBIDDEN}tolerations[0]: Invalid value: "x": must be an object')],
         0,
     ),
+    "a class that asks for what is no JSON": (
+        Given(gate=saying(lambda _: Release(Mutation(tolerations=({"key": "a", "operator": "Exists", "x": {1}},))))),
+        RetryAfter(1.0),
+        [said(f"GateFailed: {CLASS} asks for a change that is not JSON: Type is not JSON serializable: set")],
+        0,
+    ),
+    "a class that asks for a text that is none": (
+        Given(gate=saying(lambda _: Release(Mutation(annotations={"example.com/a": "\ud800"})))),
+        RetryAfter(1.0),
+        [
+            said(
+                f"GateFailed: {CLASS} asks for a change that is not JSON: str is not valid UTF-8: surrogates not"
+                " allowed"
+            )
+        ],
+        0,
+    ),
     "other admission refuses the change: it is tried again": (
         Given((HELD, ML, MAP), refusals=(DENIED,)),
         Failed("ReleaseRefused", at_most=59.0),

@@ -7,18 +7,23 @@ answer the user with an error).
 Source of the rules: ValidatePodUpdate in k8s.io/kubernetes/pkg/apis/core/validation.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 from tollbar.decide.gates.answers import Mutation
 from tollbar.model import jsonpatch, names, nodeaffinity, pods, tolerations
-from tollbar.model.fields import FieldError, entry, forbidden, invalid
+from tollbar.model.fields import FieldError, entry, forbidden, invalid, too_long
 from tollbar.model.jsonpatch import Operation, Patch, pointer
-from tollbar.model.objects import Object, spec, uid_of
+from tollbar.model.objects import Object, annotations_of, spec, uid_of
 
 Action: TypeAlias = Literal["keep", "add", "remove"]
 
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_INTEGER: Final = re.compile("-[0-9]{1,63}|0|[1-9][0-9]{0,63}")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 ONLY_ADDITIONS: Final = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -42,10 +47,7 @@ def errors(pod: Object, mutation: Mutation, *, gated: bool) -> list[FieldError]:
         found += nodeaffinity.validate_preferred(term, path=f"preferred[{index}]")
     for key, value in mutation.labels.items():
         found += _label_errors(key, value, entry("labels", key))
-    for key, value in mutation.annotations.items():
-        found += [invalid(entry("annotations", key), key, problem) for problem in names.qualified_name(key)]
-        if not isinstance(value, str):
-            found.append(invalid(entry("annotations", key), value, "must be a string"))
+    found += _annotation_errors(annotations_of(pod), mutation.annotations)
     if not gated:
         frozen = {
             "nodeSelector": mutation.node_selector,
@@ -62,6 +64,33 @@ def _label_errors(key: str, value: Any, path: str) -> Iterator[FieldError]:
         yield invalid(path, value, "must be a string")
     else:
         yield from (invalid(path, value, problem) for problem in names.label_value(value))
+
+
+def _annotation_errors(present: Mapping[str, str], added: Mapping[str, str]) -> Iterator[FieldError]:
+    total = {**present, **added}
+    for key, value in added.items():
+        path = entry("annotations", key)
+        yield from (invalid(path, key, problem) for problem in names.qualified_name(key))
+        if not isinstance(value, str):
+            yield invalid(path, value, "must be a string")
+            del total[key]
+        elif present.get(key) != value:
+            if key == _MIRROR:
+                yield forbidden(path, "may not add mirror pod annotation")
+            if key.startswith(_APPARMOR):
+                yield forbidden(path, "may not add AppArmor annotations")
+            if key == _DELETION_COST and not _is_int32(value):
+                yield invalid(path, value, "must be a 32bit integer")
+    if added and sum(_size(key) + _size(value) for key, value in total.items()) > names.ANNOTATIONS_MAX:
+        yield too_long("annotations", names.ANNOTATIONS_MAX)
+
+
+def _is_int32(text: str) -> bool:
+    return _INTEGER.fullmatch(text) is not None and -(2**31) <= int(text) < 2**31
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
 
 
 def lacking(pod: Object, mutation: Mutation) -> Mutation:

@@ -17,6 +17,9 @@ GPU = toleration("example.com/gpu")
 IN_A: Object = {"key": "zone", "operator": "In", "values": ["a"]}
 SSD: Object = {"key": "disk", "operator": "Exists"}
 RATHER: Object = {"weight": 10, "preference": {"matchExpressions": [SSD]}}
+COST = "controller.kubernetes.io/pod-deletion-cost"
+MIRROR = "kubernetes.io/config.mirror"
+APPARMOR = "container.apparmor.security.beta.kubernetes.io"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SELECTING = HELD.but("spec.nodeSelector", {"disk": "ssd"})
@@ -29,6 +32,10 @@ def affinity(*terms: Object, preferred: tuple[Object, ...] = ()) -> Object:
 
 def needing(*terms: Object) -> Pod:
     return HELD.but("spec.affinity", affinity(*terms))
+
+
+def rather(field: object) -> Object:
+    return {"weight": 1, "preference": {"matchFields": [field]}}
 
 
 MISTAKES: dict[str, tuple[Pod, Mutation, list[str]]] = {
@@ -83,6 +90,92 @@ MISTAKES: dict[str, tuple[Pod, Mutation, list[str]]] = {
         HELD,
         Mutation(preferred=({**RATHER, "weight": 0},)),
         ["preferred[0].weight: Invalid value: 0: must be in the range 1-100"],
+    ),
+    "a weight that is no number": (
+        HELD,
+        Mutation(preferred=({**RATHER, "weight": True},)),
+        ["preferred[0].weight: Invalid value: true: must be in the range 1-100"],
+    ),
+    "a preference for a Node": (
+        HELD,
+        Mutation(preferred=(rather({"key": "metadata.name", "operator": "NotIn", "values": ["node-1"]}),)),
+        [],
+    ),
+    "a preference by another field than the name": (
+        HELD,
+        Mutation(preferred=(rather({"key": "spec.unschedulable", "operator": "In", "values": ["false"]}),)),
+        [
+            (
+                'preferred[0].preference.matchFields[0].key: Invalid value: "spec.unschedulable": not a valid field'
+                " selector key"
+            )
+        ],
+    ),
+    "a preference for two Nodes": (
+        HELD,
+        Mutation(preferred=(rather({"key": "metadata.name", "operator": "In", "values": ["a", "b"]}),)),
+        [
+            (
+                "preferred[0].preference.matchFields[0].values: Required value: must be only one value when `operator`"
+                " is 'In' or 'NotIn' for node field selector"
+            )
+        ],
+    ),
+    "a preference for a Node that there cannot be": (
+        HELD,
+        Mutation(
+            preferred=(
+                rather({"key": "metadata.name", "operator": "Exists"}),
+                rather({"key": "metadata.name", "operator": "In", "values": [5]}),
+                rather({"key": "metadata.name", "operator": "In", "values": "a"}),
+                rather("a"),
+            )
+        ),
+        [
+            ('preferred[0].preference.matchFields[0].operator: Invalid value: "Exists": not a valid selector operator'),
+            "preferred[1].preference.matchFields[0].values[0]: Invalid value: 5: must be a string",
+            (
+                'preferred[2].preference.matchFields[0]: Invalid value: {"key": "metadata.name", "operator": "In",'
+                ' "values": "a"}: key must be a string, and values a list of strings'
+            ),
+            'preferred[3].preference.matchFields[0]: Invalid value: "a": must be an object',
+        ],
+    ),
+    "the cost of its deletion": (HELD, Mutation(annotations={COST: "-100"}), []),
+    "a cost of its deletion that is none": (
+        HELD,
+        Mutation(annotations={COST: "+1"}),
+        [f'annotations[{COST}]: Invalid value: "+1": must be a 32bit integer'],
+    ),
+    "a cost of its deletion that is too high": (
+        HELD,
+        Mutation(annotations={COST: "2147483648"}),
+        [f'annotations[{COST}]: Invalid value: "2147483648": must be a 32bit integer'],
+    ),
+    "a mirror of a static Pod": (
+        HELD,
+        Mutation(annotations={MIRROR: "x"}),
+        [f"annotations[{MIRROR}]: Forbidden: may not add mirror pod annotation"],
+    ),
+    "a profile of AppArmor": (
+        HELD,
+        Mutation(annotations={f"{APPARMOR}/main": "unconfined"}),
+        [f"annotations[{APPARMOR}/main]: Forbidden: may not add AppArmor annotations"],
+    ),
+    "a profile of AppArmor that the Pod has": (
+        HELD.but("metadata.annotations", {f"{APPARMOR}/main": "unconfined"}),
+        Mutation(annotations={f"{APPARMOR}/main": "unconfined"}),
+        [],
+    ),
+    "annotations that are just small enough beside the Pod's": (
+        HELD.but("metadata.annotations", {"a": "x" * 65535, "b": "y"}),
+        Mutation(annotations={"b": "x" * (3 * 65536 - 1)}),
+        [],
+    ),
+    "annotations that are too large beside the Pod's": (
+        HELD.but("metadata.annotations", {"a": "x" * 65535, "b": "y"}),
+        Mutation(annotations={"b": "x" * (3 * 65536)}),
+        ["annotations: Too long: may not be more than 262144 bytes"],
     ),
     "a Pod without any gate takes tolerations only": (
         pod(),

@@ -4,14 +4,12 @@ Source: ValidateObjectMeta and ValidateObjectMetaUpdate, k8s.io/apimachinery/pkg
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from tollbar.devplane.embedded.validation.texts import each, unchanged, wrong
 from tollbar.model import names
 from tollbar.model.fields import FieldError, forbidden, invalid, required, too_long
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
 
-ANNOTATIONS_MAX: Final = 256 * 1024
 """Bytes of all keys and values."""
 
 Naming = Callable[[str], list[str]]
@@ -36,8 +34,8 @@ def validate(obj: Object, naming: Naming) -> list[FieldError]:
     for key in annotations_of(obj):
         errors += [invalid("metadata.annotations", key, problem) for problem in names.qualified_name(key.lower())]
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations_of(obj).items())
-    if size > ANNOTATIONS_MAX:
-        errors.append(too_long("metadata.annotations", ANNOTATIONS_MAX))
+    if size > names.ANNOTATIONS_MAX:
+        errors.append(too_long("metadata.annotations", names.ANNOTATIONS_MAX))
     errors += each("metadata.ownerReferences", meta.get("ownerReferences"), _owner)
     return errors + each("metadata.finalizers", meta.get("finalizers"), _finalizer)
 
