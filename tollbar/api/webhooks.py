@@ -25,7 +25,6 @@ RULES_PATH: Final = "/validate-rules"
 GATES_NAME: Final = "zz-tollbar-gates"
 SERVICE_NAME: Final = "tollbar-webhook"
 TIMEOUT_SECONDS: Final = 2
-UNMANAGED: Final = ("kube-system", wellknown.SYSTEM_NAMESPACE)
 
 ClientConfig: TypeAlias = Callable[[str], Object]
 """From a path to the `clientConfig` that reaches it."""
@@ -85,7 +84,7 @@ def pods_configuration(
     """The MutatingWebhookConfiguration: creation of Pods."""
     webhook = {
         **_webhook("pods.tollbar.dev", client_config(PODS_PATH)),
-        **_OF_PODS,
+        **_of_pods(wellknown.SYSTEM_NAMESPACE),
         "matchConditions": pod_conditions(pod_rules=pod_rules),
     }
     return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, name, webhook)
@@ -105,8 +104,18 @@ class GateWebhook:
     fails_open: bool = True
 
 
-def gates_configuration(client_config: ClientConfig, gates: Sequence[GateWebhook], *, name: str = GATES_NAME) -> Object:
-    """The MutatingWebhookConfiguration with a webhook for each of these gate classes: creation of Pods."""
+def gates_configuration(
+    client_config: ClientConfig,
+    gates: Sequence[GateWebhook],
+    *,
+    name: str = GATES_NAME,
+    namespace: str = wellknown.SYSTEM_NAMESPACE,
+) -> Object:
+    """The MutatingWebhookConfiguration with a webhook for each of these gate classes: creation of Pods.
+
+    `namespace` is the one of the installation.  Its Pods are left out, because a webhook that fails closed would
+    otherwise keep its own process from being started again.
+    """
     found = []
     for each in gates:
         domain, _, local = each.gate.partition("/")
@@ -114,7 +123,7 @@ def gates_configuration(client_config: ClientConfig, gates: Sequence[GateWebhook
         found.append(
             {
                 **_webhook(f"{local.lower().replace('_', '-')}.gates.{domain}", client_config(gate_path(each.gate))),
-                **_OF_PODS,
+                **_of_pods(namespace),
                 "failurePolicy": "Ignore" if each.fails_open else "Fail",
                 "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
             }
@@ -160,17 +169,20 @@ def _rule(group: str, versions: list[str], operations: list[str], resources: lis
     }
 
 
-_OF_PODS: Final[Object] = {
-    "reinvocationPolicy": "IfNeeded",
-    "rules": [_rule("", ["v1"], ["CREATE"], ["pods"], scope="Namespaced")],
-    "namespaceSelector": {
-        "matchExpressions": [
-            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNMANAGED)},
-            {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]},
-        ]
-    },
-    "objectSelector": {"matchExpressions": [{"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]}]},
-}
+def _of_pods(namespace: str) -> Object:
+    """Creation of Pods, but in kube-system and in this namespace, which is the installation's own."""
+    not_skipped = {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]}
+    return {
+        "reinvocationPolicy": "IfNeeded",
+        "rules": [_rule("", ["v1"], ["CREATE"], ["pods"], scope="Namespaced")],
+        "namespaceSelector": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", namespace]},
+                dict(not_skipped),
+            ]
+        },
+        "objectSelector": {"matchExpressions": [not_skipped]},
+    }
 
 
 def _configuration(resource: Resource, name: str, *webhooks: Object) -> Object:

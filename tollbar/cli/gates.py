@@ -47,6 +47,7 @@ def command(names: str, namespace: str, manifests: bool) -> None:
     """List the gate classes NAMES, which commas separate; all that are installed unless given.
 
     With --manifests: what kubectl applies beside an installation whose webhook and controllers run with --gates NAMES.
+    The names in it are those of the manifests and the chart as they come: kustomize's namePrefix is not in them.
     """
     found = classes(names or ",".join(registry.available()))
     if manifests:
@@ -66,7 +67,8 @@ def command(names: str, namespace: str, manifests: bool) -> None:
 
 def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
     """The webhook configuration, and the rights of both processes."""
-    yield webhooks.gates_configuration(webhooks.at_service(namespace), [told_of(each) for each in gates])
+    told = [told_of(each) for each in gates]
+    yield webhooks.gates_configuration(webhooks.at_service(namespace), told, namespace=namespace)
     yield from _granted(_NAME, list(_reading(gates)), namespace, ("tollbar-controllers", "tollbar-webhook"))
     certificates = {
         "apiGroups": ["admissionregistration.k8s.io"],

@@ -48,7 +48,9 @@ def test_both_processes_may_read_what_the_classes_read_and_only_the_controllers_
         if each["kind"] == "ClusterRoleBinding"
     }
     controllers, webhook = ("toll", "tollbar-controllers"), ("toll", "tollbar-webhook")
+    left_out = [each["namespaceSelector"]["matchExpressions"][0]["values"] for each in found[0]["webhooks"]]
     assert found[0]["kind"] == "MutatingWebhookConfiguration"
+    assert left_out == [["kube-system", "toll"]] * 2
     assert granted["tollbar-gates"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}]
     assert [rule["verbs"] for rule in granted["tollbar-gates-certificates"]] == [["patch"]]
     assert bound == {"tollbar-gates": [controllers, webhook], "tollbar-gates-certificates": [controllers]}
