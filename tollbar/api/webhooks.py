@@ -23,6 +23,7 @@ RULES_NAME: Final = "zz-tollbar-rules"
 PODS_PATH: Final = "/mutate-pods"
 RULES_PATH: Final = "/validate-rules"
 GATES_NAME: Final = "zz-tollbar-gates"
+_GATES_PATH: Final = "/gates/"
 SERVICE_NAME: Final = "tollbar-webhook"
 TIMEOUT_SECONDS: Final = 2
 
@@ -92,7 +93,14 @@ def pods_configuration(
 
 def gate_path(gate: str) -> str:
     """Where the webhook answers for a gate class: `/gates/example.com/zone`."""
-    return f"/gates/{gate}"
+    return _GATES_PATH + gate
+
+
+def gates_of(configuration: Object) -> set[str]:
+    """The gate classes that a webhook configuration asks about, by the paths of its webhooks."""
+    clients = [webhook.get("clientConfig") or {} for webhook in configuration.get("webhooks") or ()]
+    paths = [(each.get("service") or {}).get("path") or each.get("url") or "" for each in clients]
+    return {gate for path in paths if (gate := path.partition(_GATES_PATH)[2])}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ again, as it must be after an interruption.  It cannot stop clients that write t
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
@@ -22,6 +23,7 @@ from typing import Any, Final, Literal, TypeAlias
 import click
 
 from tollbar import wellknown
+from tollbar.api import webhooks
 from tollbar.cli import console, reservations
 from tollbar.cli.reservations import Reserved, Swapped
 from tollbar.decide.gates import mutations
@@ -57,8 +59,14 @@ _GATING: Final = (
 
 _NOTICED_SECONDS: Final = 1.0
 """After which every API server has noticed that a configuration is deleted."""
+_CONTROLLERS: Final = re.compile(r"system:serviceaccount:[^:]+:[^:]*tollbar-controllers[^:]*")
+"""The controllers' user name, in whatever namespace and however a kustomization renamed the ServiceAccount."""
 _ROUNDS: Final = 3
 _ATTEMPTS: Final = 5
+
+
+Configurations: TypeAlias = Sequence[tuple[Resource, Object]]
+"""Webhook and policy configurations of ours, in the order of their deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +94,12 @@ class Drained:
 
 async def drain(client: Client, *, clock: Clock, report: Callable[[str], None]) -> Drained:
     """Stop gating, release every Pod, verify.  Raises ApiError when even listing or deleting is refused."""
-    configurations, settle = await _stop_gating(client)
+    found = await _configurations(client)
+    configurations, settle = await _stop_gating(client, found)
     if configurations:
         report(f"deleted {', '.join(configurations)}; waiting {settle:g} s for requests that had begun")
         await clock.sleep(settle)
-    ours = await _our_gates(client)
+    ours = await _our_gates(client, found, report)
     counts: Counter[str] = Counter()
     refused: tuple[Refusal, ...] = ()
     for _ in range(_ROUNDS):
@@ -103,11 +112,11 @@ async def drain(client: Client, *, clock: Clock, report: Callable[[str], None]) 
     return Drained(configurations, counts["released"], counts["meanwhile"], refused, remaining)
 
 
-async def _stop_gating(client: Client) -> tuple[tuple[str, ...], float]:
-    """Delete our configurations: their names, and for how many seconds an older request may still be under way."""
+async def _stop_gating(client: Client, configurations: Configurations) -> tuple[tuple[str, ...], float]:
+    """Delete these configurations: their names, and for how many seconds an older request may still be under way."""
     names = []
     settle = 0.0
-    for resource, found in await _configurations(client):
+    for resource, found in configurations:
         with suppress(NotFound, Conflict):
             await WRITE(client.delete, resource, metadata(found)["name"], uid=uid_of(found))
         names.append(_named(resource, found))
@@ -116,8 +125,7 @@ async def _stop_gating(client: Client) -> tuple[tuple[str, ...], float]:
     return tuple(names), settle
 
 
-async def _configurations(client: Client) -> list[tuple[Resource, Object]]:
-    """Ours, in the order of their deletion."""
+async def _configurations(client: Client) -> Configurations:
     served: set[str] = await READ(client.served, MUTATING_ADMISSION_POLICIES.api_version)
     found = []
     for resource in _GATING:
@@ -140,13 +148,18 @@ def is_ours(configuration: Object) -> bool:
     )
 
 
-async def _our_gates(client: Client) -> frozenset[str]:
-    """Tollbar's own gate, and those of gate classes that its controllers have declared, as far as they may be read."""
+async def _our_gates(client: Client, configurations: Configurations, report: Callable[[str], None]) -> frozenset[str]:
+    """Tollbar's own gate, and those of gate classes: the gates that the webhook is asked about by these configurations,
+    and those that a SchedulingGate lets the controllers remove."""
+    ours = {wellknown.GATE}.union(*(webhooks.gates_of(found) for _, found in configurations))
     try:
-        found: Object = await READ(client.list, SCHEDULING_GATES, label_selector="app.kubernetes.io/name=tollbar")
-    except (NotFound, Forbidden):
-        return frozenset({wellknown.GATE})
-    return frozenset({wellknown.GATE, *(str(spec(each).get("gateName")) for each in found["items"])})
+        found: Object = await READ(client.list, SCHEDULING_GATES)
+    except (NotFound, Forbidden) as error:
+        report(f"SchedulingGates cannot be read, so that gates of classes may be left on Pods: {error}")
+        return frozenset(ours)
+    gates = [spec(each) for each in found["items"]]
+    ours |= {gate["gateName"] for gate in gates if any(map(_CONTROLLERS.fullmatch, gate.get("owners") or ()))}
+    return frozenset(ours)
 
 
 async def _sweep(client: Client, ours: frozenset[str]) -> list[Result]:
@@ -204,10 +217,13 @@ class Step:
     object: str
 
 
-async def plan(client: Client, reserved: Sequence[Reserved], give_back: bool | None) -> list[Step]:
+async def plan(
+    client: Client, reserved: Sequence[Reserved], give_back: bool | None, *, report: Callable[[str], None]
+) -> list[Step]:
     """What a drain would do.  `give_back` is None as long as nobody has said what becomes of the `reserved` claims."""
-    steps = [Step("delete", _named(*each)) for each in await _configurations(client)]
-    async for page in _gated(client, await _our_gates(client)):
+    found = await _configurations(client)
+    steps = [Step("delete", _named(*each)) for each in found]
+    async for page in _gated(client, await _our_gates(client, found, report)):
         steps += [Step("release", f"Pod {key_of(pod)}") for pod in page]
     for each in reserved:
         steps.append(Step("refuse" if give_back is None else "free" if each.is_to_be_freed else "hand over", str(each)))
@@ -253,7 +269,7 @@ def command(cluster: console.Cluster, give_back: bool | None, dry_run: bool, out
 async def _show(cluster: console.Cluster, give_back: bool | None, output: console.Output) -> None:
     async with console.connected(cluster, "drain") as client:
         reserved = await _look(client, give_back)
-        steps = await plan(client, reserved, give_back)
+        steps = await plan(client, reserved, give_back, report=console.say)
     console.emit([{"would": step.action, "object": step.object} for step in steps], list(map(asdict, steps)), output)
     if reserved and give_back is None:
         raise _undecided(reserved)

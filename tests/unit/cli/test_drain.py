@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from tollbar import wellknown
+from tollbar.api import webhooks
 from tollbar.cli.drain import Drained, Refusal, drain, is_ours
 from tollbar.devplane import kubeconfig
 from tollbar.model.objects import Object
-from tollbar.model.resources import PODS, SCHEDULING_GATES, Resource
+from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, PODS, SCHEDULING_GATES, Resource
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Gone, Invalid, NotFound
 
 CLASS = "example.com/zone"
+OWNERS = ("system:serviceaccount:toll:test-tollbar-controllers",)
 STALE = Invalid(422, "Invalid", "the server rejected our request", {})
 REFUSED = Invalid(422, "Invalid", "not now", {"causes": [{"message": "not now"}]})
 CONFLICT = Conflict(409, "Conflict", "modified")
@@ -38,7 +40,11 @@ def test_which_configurations_are_ours(case: dict[str, Any]) -> None:
 
 
 class Server:
-    """An API server with one Pod that is held; every patch is answered by the next answer (None: accepted)."""
+    """An API server with one Pod that is held; every patch is answered by the next answer (None: accepted).
+
+    `owners` are those of the SchedulingGate of the gate class, in the place of which reading may fail; `asked` are the
+    gates of a webhook configuration.
+    """
 
     def __init__(
         self,
@@ -46,23 +52,36 @@ class Server:
         lists: Sequence[ApiError] = (),
         reads: ApiError | None = None,
         gate: str = wellknown.GATE,
+        owners: Sequence[str] | ApiError = OWNERS,
+        asked: Sequence[str] = (),
     ) -> None:
         self.gate = gate
+        self.owners = owners
+        told = [webhooks.GateWebhook(each) for each in asked]
+        self.configurations = [webhooks.gates_configuration(webhooks.at_service(), told)] if told else []
         self.answers = list(answers)
         self.lists = list(lists)
         self.reads = reads
         self.held = True
 
     async def served(self, _group: str) -> set[str]:
-        return set()
+        return {MUTATING_WEBHOOK_CONFIGURATIONS.plural}
 
-    async def list(self, resource: Resource, _namespace: str = "", **_more: Any) -> Object:
+    async def list(self, resource: Resource, _namespace: str = "", **more: Any) -> Object:
         if resource is SCHEDULING_GATES:
-            return {"items": [{"spec": {"gateName": CLASS}}]}
+            assert not more, "a selector, which this server does not know"
+            if isinstance(self.owners, ApiError):
+                raise self.owners
+            return {"items": [{"spec": {"gateName": CLASS, "owners": [*self.owners]}}]}
+        if resource is MUTATING_WEBHOOK_CONFIGURATIONS:
+            return {"items": self.configurations}
         assert resource is PODS
         if self.lists:
             raise self.lists.pop(0)
         return {"metadata": {}, "items": [self.pod()] if self.held else []}
+
+    async def delete(self, _resource: Resource, name: str, **_more: Any) -> None:
+        self.configurations = [each for each in self.configurations if each["metadata"]["name"] != name]
 
     async def get(self, *_args: Any) -> Object:
         if self.reads is not None:
@@ -90,10 +109,13 @@ class NoTime:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"nothing was deleted, so nothing is waited for: {seconds}")
+        assert seconds == webhooks.TIMEOUT_SECONDS + 1.0
 
 
 DENIED = 'admission webhook "x.dev" denied the request: not today'
+UNREAD = "SchedulingGates cannot be read, so that gates of classes may be left on Pods:"
+DELETED = (f"MutatingWebhookConfiguration {webhooks.GATES_NAME}",)
+SETTLES = f"deleted {DELETED[0]}; waiting 3 s for requests that had begun"
 
 CASES: dict[str, dict[str, Any]] = {
     "nobody is held": {"given": Server(), "held": False, "want": Drained((), 0, 0, (), 0)},
@@ -103,6 +125,21 @@ CASES: dict[str, dict[str, Any]] = {
         "given": Server(gate="a.dev/x"),
         "want": Drained((), 0, 0, (), 0),
     },
+    "one of a gate class whose SchedulingGate cannot be read, by the webhook configuration": {
+        "given": Server(None, gate=CLASS, owners=Forbidden(403, "Forbidden", "no"), asked=["a.dev/y", CLASS]),
+        "want": Drained(DELETED, 1, 0, (), 0),
+        "said": [SETTLES, f"{UNREAD} 403 Forbidden: no"],
+    },
+    "one of a gate class of which nothing is known": {
+        "given": Server(gate=CLASS, owners=NotFound(404, "NotFound", "no such kind")),
+        "want": Drained((), 0, 0, (), 0),
+        "said": [f"{UNREAD} 404 NotFound: no such kind"],
+    },
+    "one whose SchedulingGate is somebody else's": {
+        "given": Server(gate=CLASS, owners=["system:serviceaccount:kueue-system:kueue"]),
+        "want": Drained((), 0, 0, (), 0),
+    },
+    "one whose SchedulingGate names nobody": {"given": Server(gate=CLASS, owners=[]), "want": Drained((), 0, 0, (), 0)},
     "a stale view is read again": {"given": Server(STALE, CONFLICT, None), "want": Drained((), 1, 0, (), 0)},
     "gone between list and patch": {
         "given": Server(STALE, reads=NotFound(404, "NotFound", "no such Pod")),
@@ -139,10 +176,11 @@ CASES: dict[str, dict[str, Any]] = {
 async def test_what_becomes_of_a_held_pod(case: dict[str, Any]) -> None:
     server = case["given"]
     server.held = case.get("held", True)
+    said: list[str] = []
 
-    drained = await drain(server, clock=NoTime(), report=lambda _line: None)
+    drained = await drain(server, clock=NoTime(), report=said.append)
 
-    assert (drained, server.answers) == (case["want"], [])
+    assert (drained, server.answers, said) == (case["want"], [], case.get("said", []))
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
