@@ -43,19 +43,22 @@ class Shell:
         self.types("set -m")
 
     def types(self, commands: str) -> str:
+        """What is shown.  Raises AssertionError when the last command fails."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{commands}\necho '{END}'\n")
+        self._process.stdin.write(f"{commands}\necho '{END}' $?\n")
         self._process.stdin.flush()
-        return self.until(END)
+        said, _, status = self.until(END).rpartition(END)
+        assert status.strip() == "0", f"{commands}\n{said}"
+        return said
 
     def until(self, text: str) -> str:
-        """All that is shown until a line has this text."""
+        """All that is shown until a line has this text, with that line."""
         assert self._process.stdout is not None
         said = ""
         for line in self._process.stdout:
+            said += line
             if text in line:
                 return said
-            said += line
         raise AssertionError(f"it ended without {text!r}:\n{said}")
 
     def end(self) -> None:

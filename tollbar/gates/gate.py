@@ -7,8 +7,8 @@
         def decide(self, facts: Facts) -> Answer:
             ...
 
-What a gate declares to read of a Pod's sake is all that it is given, and all that wakes the Pod: a decision cannot miss
-a change of what it was made by.
+What a gate declares to read for a Pod is all that it is given, and all that wakes the Pod: a decision cannot miss a
+change of what it was made by.
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +39,8 @@ class Reads:
 class Facts:
     """What a decision is made by.
 
-    `pod` at its creation has no uid, no status, and with generateName no name; `namespace` is the Namespace object.
+    `pod` at its creation has no uid, no status, and with generateName no name; `namespace` is the Namespace object,
+    of which there is the metadata only.
     """
 
     pod: Object

@@ -1,4 +1,4 @@
-from zone import MAPS, Zone
+from zone import MAPS, ZONE, Zone
 
 from tollbar.gates import Facts, Hold, Mutation, NotMine, Release
 
@@ -11,12 +11,14 @@ def decided(pod: dict, *maps: dict) -> object:
 
 
 def test_it_waits_for_the_zone() -> None:
-    assert decided(POD) == Hold("ZoneMissing", "ConfigMap ml/zone")
+    waits = Hold("ZoneMissing", "key zone of ConfigMap ml/zone")
+    assert (decided(POD), decided(POD, {**MAP, "data": {"other": "a"}})) == (waits, waits)
 
 
 def test_it_goes_where_the_config_map_says() -> None:
-    assert decided(POD, MAP) == Release(Mutation(node_selector={"topology.kubernetes.io/zone": "a"}), gives="zone a")
+    assert decided(POD, MAP) == Release(Mutation(node_selector={ZONE: "a"}), gives="zone a")
 
 
 def test_other_pods_are_left_alone() -> None:
-    assert decided({"metadata": {"name": "web", "namespace": "ml"}}) == NotMine()
+    chosen = {**POD, "spec": {"nodeSelector": {ZONE: "b"}}}
+    assert (decided({"metadata": {"name": "web", "namespace": "ml"}}), decided(chosen, MAP)) == (NotMine(), NotMine())

@@ -3,11 +3,12 @@
 from typing import Final
 
 from tollbar.gates import Answer, Facts, Gate, Hold, Mutation, NotMine, Reads, Release
-from tollbar.model.objects import Key, key_of, labels_of
+from tollbar.model.objects import Key, key_of, labels_of, spec
 from tollbar.model.resources import CONFIG_MAPS
 from tollbar.runtime.caches import Cached
 
 MAPS: Final = Cached("zones", CONFIG_MAPS)
+ZONE: Final = "topology.kubernetes.io/zone"
 
 
 class Zone(Gate):
@@ -19,7 +20,9 @@ class Zone(Gate):
     def decide(self, facts: Facts) -> Answer:
         if "example.com/batch" not in labels_of(facts.pod):
             return NotMine()
+        if ZONE in (spec(facts.pod).get("nodeSelector") or {}):  # its author has chosen
+            return NotMine()
         for found in facts.of(MAPS):
-            zone = found["data"]["zone"]
-            return Release(Mutation(node_selector={"topology.kubernetes.io/zone": zone}), gives=f"zone {zone}")
-        return Hold("ZoneMissing", f"ConfigMap {key_of(facts.pod).namespace}/zone")
+            if zone := (found.get("data") or {}).get("zone"):
+                return Release(Mutation(node_selector={ZONE: zone}), gives=f"zone {zone}")
+        return Hold("ZoneMissing", f"key zone of ConfigMap {key_of(facts.pod).namespace}/zone")
