@@ -1,7 +1,7 @@
 """Answers reviews of Pods at their creation for one gate class: adds its gate, or its change at once, or nothing.
 
 Hazards: while this process is down, Pods are created without the gate, or not at all where the class does not fail
-open.  A class that raises holds the Pod: what it protects is not let through by its mistakes.
+open.  A class that raises holds the Pod.
 """
 
 import logging

@@ -67,8 +67,9 @@ class Gate(ABC):
     on_expiry: ClassVar[Literal["Report", "Release"]] = "Report"
     """Of the same: whether a Pod is released then, as `Hold.otherwise` says, or only reported."""
     fails_open: ClassVar[bool] = True
-    """Whether Pods are created without the gate while no webhook answers or no controller runs.  With False their
-    creation fails while no webhook answers, and they wait for a controller."""
+    """Whether Pods are created without the gate while no webhook answers or no controller leads.  With False their
+    creation fails while no webhook answers, and they wait for a controller.  Whoever writes a Pod can opt out all the
+    same, with the label `tollbar.dev/skip`."""
 
     @property
     def max_hold_seconds(self) -> float | None:

@@ -39,6 +39,12 @@ def test_a_class_that_is_not_there_is_wrong_usage() -> None:
     )
 
 
+def test_the_rights_can_be_applied_before_the_webhook_by_their_label() -> None:
+    found: list[Any] = list(yaml.safe_load_all(printed("zone", "--manifests")))
+    labelled = [each for each in found if each["metadata"]["labels"]["app.kubernetes.io/component"] == "gates"]
+    assert {each["kind"] for each in found if each not in labelled} == {"MutatingWebhookConfiguration"}
+
+
 def test_both_processes_may_read_what_the_classes_read_and_only_the_controllers_may_write() -> None:
     found: list[Any] = list(yaml.safe_load_all(printed("zone,theirs", "--manifests", "--namespace", "toll")))
     granted = {each["metadata"]["name"]: each["rules"] for each in found if each["kind"] == "ClusterRole"}
