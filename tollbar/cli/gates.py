@@ -4,6 +4,7 @@ The manifests go beside an installation: the webhook configuration, by which the
 the rights to read what the classes read.  The controllers declare the SchedulingGates themselves.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,11 +17,15 @@ from tollbar.cli import console
 from tollbar.gates import Gate, registry
 from tollbar.gates.sight import class_name, told_of
 from tollbar.model.objects import Object
+from tollbar.model.resources import LEASES, SECRETS, Resource
+from tollbar.runtime.caches import Cached
 from tollbar.runtime.config import ConfigError
 
 _NAME: Final = "tollbar-gates"
 _LABELS: Final = {"app.kubernetes.io/name": "tollbar", "app.kubernetes.io/component": "gates"}
 _RBAC: Final = "rbac.authorization.k8s.io"
+_KEPT_ANYWAY: Final = frozenset({LEASES, SECRETS})
+"""Kinds of which Tollbar's processes keep one object of their own namespace, and may read no others."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -69,7 +74,8 @@ def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
     """The webhook configuration, and the rights of both processes."""
     told = [told_of(each) for each in gates]
     yield webhooks.gates_configuration(webhooks.at_service(namespace), told, namespace=namespace)
-    yield from _granted(_NAME, list(_reading(gates)), namespace, ("tollbar-controllers", "tollbar-webhook"))
+    for within, rules in sorted(_reading(gates).items()):
+        yield from _granted(_NAME, rules, namespace, ("tollbar-controllers", "tollbar-webhook"), within=within)
     certificates = {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["mutatingwebhookconfigurations"],
@@ -79,13 +85,17 @@ def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
     yield from _granted(f"{_NAME}-certificates", [certificates], namespace, ("tollbar-controllers",))
 
 
-def _granted(name: str, rules: Sequence[Object], namespace: str, accounts: Sequence[str]) -> Iterable[Object]:
-    meta = {"name": name, "labels": dict(_LABELS)}
-    yield {**_rbac("ClusterRole"), "metadata": meta, "rules": rules}
+def _granted(
+    name: str, rules: Sequence[Object], namespace: str, accounts: Sequence[str], *, within: str = ""
+) -> Iterable[Object]:
+    """These rules for these accounts of `namespace`: in the namespace `within`, or in the whole cluster."""
+    kind = "Role" if within else "ClusterRole"
+    meta = {"name": name, **({"namespace": within} if within else {}), "labels": dict(_LABELS)}
+    yield {**_rbac(kind), "metadata": meta, "rules": rules}
     yield {
-        **_rbac("ClusterRoleBinding"),
+        **_rbac(f"{kind}Binding"),
         "metadata": meta,
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": each, "namespace": namespace} for each in accounts],
     }
 
@@ -94,10 +104,19 @@ def _rbac(kind: str) -> Object:
     return {"apiVersion": f"{_RBAC}/v1", "kind": kind}
 
 
-def _reading(gates: Sequence[Gate]) -> Iterable[Any]:
-    plurals: dict[str, set[str]] = {}
-    for gate in gates:
-        for each in gate.reads:
-            plurals.setdefault(each.cached.resource.group, set()).add(each.cached.resource.plural)
-    for group, names in sorted(plurals.items()):
-        yield {"apiGroups": [group], "resources": sorted(names), "verbs": ["list", "watch"]}
+def _reading(gates: Sequence[Gate]) -> Mapping[str, Sequence[Object]]:
+    """The rules by namespace, "" for the whole cluster: the caches heed a store's namespace while its kind has no other
+    store."""
+    stores = defaultdict[Resource, dict[str, Cached]](dict)
+    for each in (each.cached for gate in gates for each in gate.reads):
+        stores[each.resource][each.name] = each
+    plurals = defaultdict[tuple[str, str], set[str]](set)
+    for resource, declared in stores.items():
+        first, *others = declared.values()
+        is_alone = not others and resource not in _KEPT_ANYWAY
+        within = first.namespace if resource.namespaced and is_alone else ""
+        plurals[within, resource.group].add(resource.plural)
+    rules = defaultdict[str, list[Object]](list)
+    for (within, group), names in sorted(plurals.items()):
+        rules[within].append({"apiGroups": [group], "resources": sorted(names), "verbs": ["list", "watch"]})
+    return rules

@@ -8,7 +8,9 @@ from click.testing import CliRunner
 from unit.gates.zones import Reporting, Zone
 
 from tollbar.cli import gates
-from tollbar.gates import registry
+from tollbar.gates import Gate, Reads, registry
+from tollbar.model.resources import CONFIG_MAPS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, Resource
+from tollbar.runtime.caches import Cached
 
 CLASSES = {"zone": Zone, "theirs": Reporting}
 
@@ -60,3 +62,44 @@ def test_both_processes_may_read_what_the_classes_read_and_only_the_controllers_
     assert granted["tollbar-gates"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}]
     assert [rule["verbs"] for rule in granted["tollbar-gates-certificates"]] == [["patch"]]
     assert bound == {"tollbar-gates": [controllers, webhook], "tollbar-gates-certificates": [controllers]}
+
+
+def reading(*cached: Cached) -> Gate:
+    rows = tuple(Reads(each, lambda _: ()) for each in cached)
+    made: Gate = type("Reading", (Zone,), {"reads": rows})()
+    return made
+
+
+def may_read(*resources: Resource) -> Any:
+    plurals = [each.plural for each in resources]
+    return [{"apiGroups": [""], "resources": plurals, "verbs": ["list", "watch"]}]
+
+
+HERE = Cached("here", CONFIG_MAPS, namespace="teams")
+RIGHTS: dict[str, tuple[list[Gate], Any]] = {
+    "it reads nothing": ([reading()], {}),
+    "a kind of the whole cluster": ([reading(Cached("all", CONFIG_MAPS))], {"": may_read(CONFIG_MAPS)}),
+    "objects of one namespace": ([reading(HERE), reading(HERE)], {"teams": may_read(CONFIG_MAPS)}),
+    "objects of two namespaces, each of another kind": (
+        [reading(HERE), reading(Cached("disks", PERSISTENT_VOLUME_CLAIMS, namespace="disks"), Cached("p", PODS))],
+        {"teams": may_read(CONFIG_MAPS), "disks": may_read(PERSISTENT_VOLUME_CLAIMS), "": may_read(PODS)},
+    ),
+    "one kind in two stores, which are filled from the whole cluster": (
+        [reading(HERE, Cached("there", CONFIG_MAPS, namespace="others"))],
+        {"": may_read(CONFIG_MAPS)},
+    ),
+    "a kind of which Tollbar has a store anyway": (
+        [reading(Cached("keys", SECRETS, namespace="keys"))],
+        {"": may_read(SECRETS)},
+    ),
+    "a kind without namespaces": ([reading(Cached("n", NODES, namespace="teams"))], {"": may_read(NODES)}),
+}
+
+
+@pytest.mark.parametrize(("classes", "rights"), RIGHTS.values(), ids=RIGHTS)
+def test_no_more_may_be_read_than_is_listed(classes: list[Gate], rights: Any) -> None:
+    found = [each for each in gates.objects(classes, "toll") if each["metadata"]["name"] == "tollbar-gates"]
+    roles = {each["metadata"].get("namespace", ""): each for each in found if "rules" in each}
+    bound = {each["metadata"].get("namespace", ""): each["roleRef"]["kind"] for each in found if "subjects" in each}
+    assert {within: each["rules"] for within, each in roles.items()} == rights
+    assert bound == {within: each["kind"] for within, each in roles.items()}
