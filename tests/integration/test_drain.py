@@ -23,6 +23,8 @@ from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError
 
+pytestmark = pytest.mark.usefixtures("definitions")
+
 CLOSED = webhooks.at_url("https://127.0.0.1:9", b"no certificate")
 OURS = (webhooks.pods_configuration(CLOSED), webhooks.rules_configuration(CLOSED))
 FOREIGN_GATE = "example.com/quota"
