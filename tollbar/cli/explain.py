@@ -21,7 +21,7 @@ from tollbar.cli.reading import Reading
 from tollbar.explain import objects, pods, text
 from tollbar.explain.causes import Cause
 from tollbar.explain.values import Finding, PodExplanation
-from tollbar.model import names
+from tollbar.model import names, timestamps
 from tollbar.model.fields import printable
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.resources import EVENTS, PODS
@@ -178,22 +178,44 @@ def _regards(pod: Object, event: Object) -> bool:
 
 
 async def _not_created(client: Client, namespace: str, name: str, error: ApiError) -> Explained:
-    """A controller that could not make Pods of such a name says so in an Event.  Raises ClickException without one."""
+    """A controller that could not make Pods of such a name says so in an Event: the nearest one, and what it said last.
+
+    Raises ClickException without such an Event.
+    """
     failed = await Reading(client).list(EVENTS, namespace, field_selector="reason=FailedCreate") or ()
-    for each in failed:
-        regarding = each.get("regarding") or {}
-        kind, owner = regarding.get("kind"), str(regarding.get("name"))
-        if name.startswith(owner) or owner.startswith(name):
-            why = Finding(
-                Cause.NOT_CREATED,
-                f"{kind} {owner} cannot make its Pods: {each.get('note')}",
-                str(metadata(each).get("creationTimestamp") or ""),
-                "the author of the Pods, or who set the quota or the policy",
-                f"have that changed; the controller of {kind} {owner} tries again by itself",
-            )
-            pod = {**PODS.type_meta, "metadata": {"namespace": namespace, "name": name}}
-            return Explained(PodExplanation(namespace, name, "not created", "", 0.0, (why,)), Cluster(), pod, ())
-    raise click.ClickException(str(error.message)) from error
+    about = [each for each in failed if _shared(name, each)]
+    if not about:
+        raise click.ClickException(str(error.message)) from error
+    known = max(about, key=lambda each: (_shared(name, each), _last(each)))
+    regarding = known.get("regarding") or {}
+    owner = f"{regarding.get('kind')} {regarding.get('name')}"
+    why = Finding(
+        Cause.NOT_CREATED,
+        f"{owner} cannot make its Pods: {known.get('note')}",
+        str(metadata(known).get("creationTimestamp") or ""),
+        "the author of the Pods, or who set the quota or the policy",
+        f"have that changed; the controller of {owner} tries again by itself",
+    )
+    pod = {**PODS.type_meta, "metadata": {"namespace": namespace, "name": name}}
+    return Explained(PodExplanation(namespace, name, "not created", "", 0.0, (why,)), Cluster(), pod, ())
+
+
+def _shared(name: str, event: Object) -> int:
+    """How much of the name is that of the Event's object: names of Pods are their owner's, a hyphen, and more."""
+    owner = str((event.get("regarding") or {}).get("name"))
+    short, long = sorted((name, owner), key=len)
+    return len(short) if short == long or long.startswith(f"{short}-") else 0
+
+
+def _last(event: Object) -> float:
+    """When it happened last, in epoch seconds; Events of earlier clients count in fields of their own."""
+    when = (
+        (event.get("series") or {}).get("lastObservedTime")
+        or event.get("deprecatedLastTimestamp")
+        or event.get("eventTime")
+        or metadata(event).get("creationTimestamp")
+    )
+    return timestamps.parse(str(when)) if when else 0.0
 
 
 def show(lines: Sequence[str], data: object, output: Output) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import pytest
@@ -70,45 +70,76 @@ def refused(uid: str) -> Object:
 
 
 class Api:
-    """Has one Pod that Tollbar's gate holds, and this Event."""
+    """Has one Pod that Tollbar's gate holds, and these Events."""
 
-    def __init__(self, event: Object) -> None:
+    def __init__(self, *events: Object) -> None:
         self.held = pod("web").gated()
-        self.event = event
+        self.events = events
 
     async def get(self, *_: Any) -> Object:
         return self.held
 
     async def list(self, resource: Resource, *_: Any, **__: Any) -> Object:
-        return {"metadata": {}, "items": {PODS: [self.held], EVENTS: [self.event]}.get(resource, [])}
+        return {"metadata": {}, "items": {PODS: [self.held], EVENTS: [*self.events]}.get(resource, [])}
 
     async def served(self, _group_version: str) -> set[str]:
         return set()
 
 
-class Refusing(Api):
-    """Has no Pod, and an Event of a ReplicaSet that cannot make its Pods."""
+def failed(owner: str, minute: int = 0, **more: Any) -> Object:
+    """An Event of a ReplicaSet that cannot make its Pods, first told in this minute."""
+    return {
+        "metadata": {"name": owner, "namespace": "ml", "creationTimestamp": f"2026-01-01T00:{minute:02}:00Z"},
+        "reason": "FailedCreate",
+        "note": "exceeded quota",
+        "regarding": {"kind": "ReplicaSet", "namespace": "ml", "name": owner},
+        **more,
+    }
 
-    def __init__(self, owner: str) -> None:
-        regarding = {"kind": "ReplicaSet", "namespace": "ml", "name": owner}
-        super().__init__({"reason": "FailedCreate", "note": "exceeded quota", "regarding": regarding})
+
+class Refusing(Api):
+    """Has no Pod, and these Events."""
 
     async def get(self, *_: Any) -> Object:
         raise NotFound(404, "NotFound", 'pods "web" not found')
 
 
 async def test_a_pod_that_its_controller_cannot_make_is_explained() -> None:
-    client: Any = Refusing("web-1")
+    client: Any = Refusing(failed("web-1"))
     answer = await explained(client, "ml", "web")
     (found,) = answer.found.findings
     assert (found.cause, found.what) == (Cause.NOT_CREATED, "ReplicaSet web-1 cannot make its Pods: exceeded quota")
     assert text.of_pod(answer.found)[0] == "Pod ml/web: not created"
     shown = page(answer.copy, answer.pod, answer.found)
+    assert (shown.headline, shown.figures, shown.pods.rows[0].state) == ("Why this Pod was not created", (), "refused")
     assert "not created" in await asyncio.to_thread(rendering.html, shown)
 
 
-async def test_a_pod_that_nobody_wants_to_make_is_an_error() -> None:
-    client: Any = Refusing("other")
+LAST_AT_20: Final = {"deprecatedLastTimestamp": "2026-01-01T00:20:00Z"}
+OWNERS: Mapping[str, tuple[str, list[Object], str]] = {
+    "a name that only begins alike is another's": ("web", [failed("webhook-7f9"), failed("web-1")], "web-1"),
+    "the newest": ("web", [failed("web-1"), failed("web-3", 30), failed("web-2")], "web-3"),
+    "the newest is what was told last": ("web", [failed("web-1", 10), failed("web-2", 0, **LAST_AT_20)], "web-2"),
+    "the nearest owner, though another was told later": (
+        "web-1-x7k",
+        [failed("web", 30), failed("web-1"), failed("we", 40)],
+        "web-1",
+    ),
+    "an object of the Pod's own name": ("web-1", [failed("web", 30), failed("web-1")], "web-1"),
+}
+
+
+@pytest.mark.parametrize("case", OWNERS)
+async def test_of_events_about_pods_that_could_not_be_made_is_believed(case: str) -> None:
+    name, events, owner = OWNERS[case]
+    client: Any = Refusing(*events)
+    (found,) = (await explained(client, "ml", name)).found.findings
+    assert found.what == f"ReplicaSet {owner} cannot make its Pods: exceeded quota"
+
+
+@pytest.mark.parametrize("owner", ["other", "webhook-7f9", "we"])
+async def test_a_pod_that_nobody_wants_to_make_is_an_error(owner: str) -> None:
+    client: Any = Refusing(failed(owner))
     with pytest.raises(click.ClickException, match='pods "web" not found'):
         await explained(client, "ml", "web")
 

@@ -9,6 +9,7 @@ from tollbar.cli.page.matrix import Row, matrix
 from tollbar.cli.page.values import Answer, Figure, Given, Moment, Page, PodRow, Pods, Timeline
 from tollbar.cli.simulation.verdicts import Rejected
 from tollbar.explain import text
+from tollbar.explain.causes import Cause
 from tollbar.explain.pods import ungated
 from tollbar.explain.values import PodExplanation, Toleration
 from tollbar.model import pods
@@ -26,20 +27,25 @@ def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Obj
     first = found.findings[0] if found.findings else None
     nodes = [key_of(each).name for each in copy.objects(NODES)]
     seen, waiting = None, []
-    if not found.node and not pods.is_terminal(pod):
+    is_missing = first is not None and first.cause is Cause.NOT_CREATED
+    if not found.node and not pods.is_terminal(pod) and not is_missing:
         waiting = [ungated(copy, pod)]
         seen = {name: Rejected.of(status) for name, status in copy.scheduler.survey(waiting[0]).items()}
     here = Counter([found.node] if found.node else [])
     gave = [each for each in found.tolerations if each.origin.startswith(_RULE)]
-    state = "placed" if found.node else "held" if pods.gate_names(pod) else "pending"
+    state = "placed" if found.node else "held" if pods.gate_names(pod) else "refused" if is_missing else "pending"
     rules = ", ".join(dict.fromkeys(_by(each.origin)[0] for each in gave))
     devices = ", ".join(device for claim in found.claims for request in claim.requests for device in request.devices)
     why = f"{first.cause}: {first.what}" if first is not None else ""
     return Page(
         title=f"Pod {label}",
-        headline="This Pod has a Node" if found.node else "Why this Pod waits",
+        headline="This Pod has a Node"
+        if found.node
+        else "Why this Pod was not created"
+        if is_missing
+        else "Why this Pod waits",
         subtitle=why,
-        figures=tuple(_figures(copy, found, nodes)),
+        figures=() if is_missing else tuple(_figures(copy, found, nodes)),
         timeline=Timeline(moments=tuple(_moments(pod, found, events))),
         pods=Pods((PodRow(label, 1, "", state, "", rules, found.node, devices, why, _ANSWER),)),
         matrix=matrix([Row(label, _ANSWER, here, seen)], nodes),
