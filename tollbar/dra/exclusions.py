@@ -62,7 +62,13 @@ def unusable_pools(allocator: Allocator, node: Object) -> list[tuple[PoolId, Poo
 
 def exclusions(allocator: Allocator, request: Request, node: Object) -> Iterator[Excluded]:
     """Of every device in the usable pools of the Node, in the order in which they are tried."""
-    for pool in sorted(filter(allocator.may_use, allocator.inventory.pools(node)), key=lambda pool: pool.order):
+    for pool in sorted(allocator.inventory.pools(node), key=lambda pool: pool.order):
+        yield from in_pool(allocator, request, pool, node)
+
+
+def in_pool(allocator: Allocator, request: Request, pool: Pool, node: Object) -> Iterator[Excluded]:
+    """Of every device of the pool, as the Node sees it; none where the pool is not usable."""
+    if allocator.may_use(pool):
         for device in pool.devices:
             yield Excluded(device.id, *_excluded(allocator, request, pool, device, node))
 

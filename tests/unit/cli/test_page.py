@@ -140,12 +140,65 @@ def test_nodes_whose_devices_stand_alike_are_one_card_and_shared_pools_another()
     assert tiles.totals(cluster) == {"free": 3, "taken": 1}
 
 
-def test_devices_are_shown_as_a_request_sees_them() -> None:
-    model = selecting('device.attributes["gpu.example.com"].model == "h100"')
+def test_nodes_with_devices_of_unlike_drivers_are_two_cards() -> None:
+    nic = published("s2", "nic0", node="n2").but("spec.driver", "nic.example.com")
+    found = tiles.tiles(Cluster([node("n1"), node("n2"), published("s1", "gpu0"), nic], now=NOW), [])
+    assert [(card.label, card.count, card.pools[0].name) for card in found.cards] == [
+        ("n1", 1, "gpu.example.com/n1"),
+        ("n2", 1, "nic.example.com/n2"),
+    ]
+
+
+def test_nodes_whose_devices_a_request_sees_unlike_are_two_cards() -> None:
+    waiting, asked = asking_for("h100")
+    nodes = [(f"n{number}", model) for number, model in enumerate(("a100", "h100", "a100"))]
+    given = [
+        obj
+        for name, model in nodes
+        for obj in (node(name), published(f"s-{name}", device("d1", model=model), node=name))
+    ]
+    cluster = Cluster([device_class(), *asked, *given], now=NOW)
+    found = tiles.tiles(cluster, tiles.views(cluster, [waiting]))
+    assert [(card.label, card.count, card.pools[0].tiles[0].letters) for card in found.cards] == [
+        ("n0", 2, "FS"),
+        ("n1", 1, "FF"),
+    ]
+
+
+def test_a_shared_pool_is_a_card_for_each_set_of_devices_that_nodes_see() -> None:
+    racks = [("n1", "a"), ("n2", "b"), ("n3", "b")]
+    given = [
+        published(f"net-{rack}", f"port-{rack}", node="", pool="net", nodeSelector=in_rack(rack))
+        .but("spec.nodeName", None)
+        .but("spec.pool.resourceSliceCount", 2)
+        for rack in ("a", "b")
+    ]
+    nodes = [node(name).but("metadata.labels", {"rack": rack}) for name, rack in racks]
+    found = tiles.tiles(Cluster([*nodes, *given], now=NOW), [])
+    assert [(card.label, [tile.name for tile in card.pools[0].tiles]) for card in found.cards] == [
+        ("pool gpu.example.com/net, as Node n1 sees it", ["port-a"]),
+        ("pool gpu.example.com/net, as Node n2 sees it", ["port-b"]),
+    ]
+
+
+def in_rack(rack: str) -> Object:
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": [rack]}]}]}
+
+
+def asking_for(model: str) -> tuple[Object, list[Object]]:
+    """A Pod that waits for a device of this model, and it with its claim."""
+    selector = selecting(f'device.attributes["gpu.example.com"].model == "{model}"')
     waiting = pod().claims("c")
-    wanted = claim("c").but("spec.devices", {"requests": [exactly("r0", selectors=model)]})
+    return waiting, [
+        claim("c").but("spec.devices", {"requests": [exactly("r0", selectors=selector)]}),
+        waiting,
+    ]
+
+
+def test_devices_are_shown_as_a_request_sees_them() -> None:
+    waiting, asked = asking_for("h100")
     given = published("s", device("d1", model="a100"), device("d2", model="h100"))
-    cluster = Cluster([node("n1"), device_class(), wanted, given, waiting], now=NOW)
+    cluster = Cluster([node("n1"), device_class(), given, *asked], now=NOW)
     found = tiles.tiles(cluster, tiles.views(cluster, [waiting]))
     assert found.views == ("by everybody", "by ml/web: claim ml/c, request r0")
     assert [tile.letters for tile in found.cards[0].pools[0].tiles] == ["FS", "FF"]

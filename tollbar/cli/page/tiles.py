@@ -3,14 +3,17 @@
 Nodes whose devices stand alike are one card.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Final
 
 from tollbar.cli.page.values import Card, Devices, Mark, Pool, Tile
 from tollbar.dra import inventory
-from tollbar.dra.exclusions import Exclusion, exclusions, taint_text
+from tollbar.dra.allocator import Allocator
+from tollbar.dra.exclusions import Exclusion, in_pool, taint_text
 from tollbar.dra.inventory import PoolState
 from tollbar.dra.requests import Request
 from tollbar.dra.slices import Device
@@ -83,9 +86,10 @@ def totals(cluster: Cluster) -> Counter[str]:
 def tiles(cluster: Cluster, asked: Sequence[View], first: Collection[str] = ()) -> Devices:
     """Cards of the Nodes with devices; those of `first`, by name, come first.
 
-    Pools that several Nodes can use are on a card of their own.
+    Pools that several Nodes can use are on a card of their own, one for each set of devices that Nodes see.
     """
-    alike: dict[object, list[tuple[str, Object, list[inventory.Pool]]]] = {}
+    made = partial(_pool, cluster, cluster.scheduler.allocator(), asked)
+    alike = defaultdict[object, list[tuple[Object, list[inventory.Pool]]]](list)
     shared: dict[object, tuple[Object, inventory.Pool]] = {}
     nodes = cluster.objects(NODES)
     for node in sorted(nodes, key=lambda node: key_of(node).name not in first):
@@ -94,42 +98,61 @@ def tiles(cluster: Cluster, asked: Sequence[View], first: Collection[str] = ()) 
             if pool.is_local or pool.state is not PoolState.USABLE:
                 own.append(pool)
             else:
-                shared.setdefault(pool.id, (node, pool))
+                shared.setdefault((pool.id, tuple(each.id for each in pool.devices)), (node, pool))
         if own:
-            looks = (
-                _taints(node),
-                tuple((pool.state, "".join(_state(cluster, each)[0].letter for each in pool.devices)) for pool in own),
-            )
-            alike.setdefault(looks, []).append((key_of(node).name, node, own))
-    groups = sorted(alike.values(), key=lambda group: group[0][0] not in first)
+            looks = tuple((pool.id.driver, pool.state, *_letters(cluster, pool, made(node, pool))) for pool in own)
+            alike[_taints(node), looks].append((node, own))
+    parts = Counter(pool.id for _, pool in shared.values())
+    groups = sorted(alike.values(), key=lambda group: key_of(group[0][0]).name not in first)
     cards = [
-        Card(f"pool {pool.id}", 1, (), (_pool(cluster, asked, node, pool, 1),)) for node, pool in shared.values()
+        Card(
+            f"pool {pool.id}{f', as Node {key_of(node).name} sees it' if parts[pool.id] > 1 else ''}",
+            1,
+            (),
+            (made(node, pool, is_detailed=True),),
+        )
+        for node, pool in list(shared.values())[:CARDS]
     ] + [
         Card(
-            name,
+            key_of(node).name,
             len(group),
             _taints(node),
-            tuple(_pool(cluster, asked, node, pool, len(group)) for pool in pools),
+            tuple(made(node, pool, is_detailed=len(group) == 1) for pool in pools),
         )
         for group in groups[: max(0, CARDS - len(shared))]
-        for name, node, pools in group[:1]
+        for node, pools in group[:1]
     ]
-    shown = cards[:CARDS]
-    hidden = len(shared) + len(groups) - len(shown)
+    hidden = len(shared) + len(groups) - len(cards)
     left_out = f"Not shown: {hidden} more groups of Nodes or pools." if hidden > 0 else ""
     titles = (_EVERYBODY, *(each.title for each in asked))
-    return Devices(titles, tuple(shown), tuple(_legend(shown)), left_out)
+    return Devices(titles, tuple(cards), tuple(_legend(cards)), left_out)
 
 
-def _pool(cluster: Cluster, asked: Sequence[View], node: Object, pool: inventory.Pool, count: int) -> Pool:
+def _letters(cluster: Cluster, pool: inventory.Pool, shown: Pool) -> tuple[str, ...]:
+    """How the devices stand: those that are shown in every view, those that are not for everybody."""
+    hidden = (_state(cluster, each)[0].letter for each in pool.devices[TILES:])
+    return *(tile.letters for tile in shown.tiles), *hidden
+
+
+def _pool(
+    cluster: Cluster,
+    allocator: Allocator,
+    asked: Sequence[View],
+    node: Object,
+    pool: inventory.Pool,
+    *,
+    is_detailed: bool = False,
+) -> Pool:
+    """The pool as this Node and the requests see it; `is_detailed` also says who or what makes a device so."""
     if (note := _UNUSABLE.get(pool.state)) is not None:
         return Pool(str(pool.id), (), note)
-    allocator = cluster.scheduler.allocator()
-    seen = [{each.device: each for each in exclusions(allocator, view.request, node)} for view in asked]
+    seen = [
+        {each.device: each for each in islice(in_pool(allocator, view.request, pool, node), TILES)} for view in asked
+    ]
     made = []
     for device in pool.devices[:TILES]:
         mark, detail = _state(cluster, device)
-        letters, texts = mark.letter, [mark.text + (f": {detail}" if detail and count == 1 else "")]
+        letters, texts = mark.letter, [mark.text + (f": {detail}" if detail and is_detailed else "")]
         for by_device in seen:
             found = by_device.get(device.id)
             mark = _LETTERS[found.why] if found is not None else _OUTSIDE
