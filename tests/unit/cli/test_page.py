@@ -365,7 +365,9 @@ def test_the_same_page_is_the_same_file(full: Page) -> None:
 def test_no_script_and_no_style_runs_but_those_of_the_page(full: Page) -> None:
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', rendering.html(full))
     assert re.fullmatch(
-        r"default-src &#39;none&#39;; style-src &#39;sha256-\S+&#39;; script-src &#39;sha256-\S+&#39;", policy
+        r"default-src &#39;none&#39;; base-uri &#39;none&#39;; form-action &#39;none&#39;; "
+        r"style-src &#39;sha256-\S+&#39;; script-src &#39;sha256-\S+&#39;",
+        policy,
     )
 
 

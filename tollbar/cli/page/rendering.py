@@ -48,7 +48,8 @@ def html(page: Page) -> str:
         page=page,
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
-        policy=f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{_digest(style)}'; "
+        f"script-src '{_digest(script)}'",
         line_break=Markup("&#10;"),
         tables=text.tables,
         scheduling_tables=text.scheduling_tables,
