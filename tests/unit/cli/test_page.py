@@ -252,8 +252,20 @@ def test_a_bar_has_the_time_that_a_pod_was_held_and_waited() -> None:
     bars = simulation(objects, new().templates("gpu")).timeline.bars
     ((held, *others),) = [bar.segments for bar in bars]
     assert (held.kind, held.begin, held.end) == ("held", 0.0, 60.0)
-    assert [each.kind for each in others] in ([], ["waiting"])
+    assert others == []
     assert bars[0].text == "held for 60 s, has no Node"
+
+
+def test_a_pod_that_waits_has_a_bar_however_soon_the_simulation_ends() -> None:
+    found = simulation([namespace(), node("n1")], new().but("spec.schedulerName", "other"))
+    (bar,) = found.timeline.bars
+    assert (found.timeline.seconds, [each.kind for each in bar.segments]) == (0.0, ["waiting"])
+
+
+def test_a_pod_that_was_refused_waits_for_nothing() -> None:
+    found = simulation([namespace(), node("n1")], new().but("spec.priorityClassName", "high"))
+    assert [(row.label, row.state) for row in found.pods.rows] == [("ml/web", "refused")]
+    assert (found.timeline.bars, found.answers, found.notes) == ((), (), ())
 
 
 def test_many_pods_of_one_outcome_are_one_row_and_one_explanation() -> None:

@@ -69,7 +69,7 @@ def page(ended: Ended, notes: Sequence[str] = ()) -> Page:
             *notes,
             *(report.lost(each) for each in ended.victims[:ANSWERS]),
             *_many("Pods that were preempted", len(ended.victims) - ANSWERS),
-            *_many("groups of waiting Pods, which are not explained", _waiting(groups) - len(answers)),
+            *_many("groups of waiting Pods, which are not explained", _waiting(ended.copy, groups) - len(answers)),
         ),
     )
 
@@ -112,8 +112,8 @@ def _explained(copy: Cluster, groups: Sequence[list[Result]]) -> list[list[Resul
     return list(once.values())[:ANSWERS]
 
 
-def _waiting(groups: Sequence[list[Result]]) -> int:
-    return len({report.outcome(group[0]) for group in groups if group[0].pending})
+def _waiting(copy: Cluster, groups: Sequence[list[Result]]) -> int:
+    return len({report.outcome(group[0]) for group in groups if group[0].pending and _pod(copy, group[0]) is not None})
 
 
 def _pod(copy: Cluster, one: Result) -> Object | None:
@@ -161,8 +161,9 @@ def _row(ended: Ended, group: Sequence[Result], answer: str) -> Row:
 
 
 def _timeline(ended: Ended, groups: Sequence[list[Result]]) -> Timeline:
-    bars = tuple(_bar(group, ended.seconds) for group in groups[:BARS])
-    more = sum(map(len, groups[BARS:]))
+    created = [group for group in groups if group[0].decision != "refused"]
+    bars = tuple(_bar(group, ended.seconds) for group in created[:BARS])
+    more = sum(map(len, created[BARS:]))
     return Timeline(ended.seconds, bars, (), f"Not shown: {more} more Pods." if more else "")
 
 
@@ -173,8 +174,8 @@ def _bar(group: Sequence[Result], end: float) -> Bar:
     released = max((each.released for each in group if each.released is not None), default=end if held else 0.0)
     bound = max((each.bound for each in group if each.bound is not None and not each.pending), default=None)
     ends = end if bound is None else max(bound, released)
-    segments = [Segment("held", 0.0, released)] if released else []
-    segments += [Segment("waiting", released, ends)] if ends > released else []
+    segments = [Segment("held", 0.0, released)] if released or (held and not end) else []
+    segments += [Segment("waiting", released, ends)] if ends > released or not (segments or bound is not None) else []
     segments += [Segment("running", ends, end)] if bound is not None else []
     texts = [f"held for {released:.0f} s"] if released else []
     texts.append(f"has a Node after {bound:.0f} s" if bound is not None else "has no Node")
