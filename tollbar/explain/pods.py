@@ -252,7 +252,8 @@ def _not_ready(case: Case) -> Iterator[Finding]:
         return  # said with the gate
     cluster, since = case.cluster, _since(case)
     group = pods.scheduling_group(case.pod)
-    if group and cluster.get(POD_GROUPS, group, case.key.namespace) is None and cluster.knows(POD_GROUPS):
+    is_known = cluster.knows(POD_GROUPS) and cluster.serves(POD_GROUPS)
+    if group and is_known and cluster.get(POD_GROUPS, group, case.key.namespace) is None:
         action = f"create PodGroup {group}, or the WorkloadClaim that makes it"
         what = f"PodGroup {group} does not exist"
         yield Finding(Cause.POD_GROUP_MISSING, what, since, "the author of the Pod", action)

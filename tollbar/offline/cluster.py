@@ -116,6 +116,10 @@ class Cluster:
             each.kind not in self.unknown or self.read_in.get(each.kind, "") == namespace != "" for each in resources
         )
 
+    def serves(self, resource: Resource) -> bool:
+        """Whether the API server serves this kind in a version that is read, as far as is known."""
+        return all(store.served for store in self._stores[resource.group, resource.kind])
+
     def put(self, obj: Object) -> Object:
         """Add or replace an object; the answer is the object as it is kept: with namespace and uid, which files lack.
 

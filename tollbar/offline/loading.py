@@ -55,6 +55,8 @@ async def _listed(
     if first.locate is not None:
         located = await first.locate(client)
         if located is None:
+            for each in declared:
+                cluster.store(each).served = False
             return []
         resource = located
     selector, where = ("", "") if len(declared) > 1 else (first.field_selector, first.namespace)

@@ -6,8 +6,10 @@ from typing import Any
 from builders import CREATED, claim, pod, scheduling_gate
 from schedulerworld import node
 
+from tollbar.explain import pods
+from tollbar.explain.causes import Cause
 from tollbar.model.objects import Object
-from tollbar.model.resources import LEASES, NODES, PODS, RESOURCE_CLAIMS, SCHEDULING_GATES, Resource
+from tollbar.model.resources import LEASES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, SCHEDULING_GATES, Resource
 from tollbar.offline.loading import load
 from tollbar.runtime.errors import Forbidden, NotFound
 
@@ -87,3 +89,11 @@ async def test_what_may_be_read_in_a_namespace() -> None:
 async def test_kinds_that_are_not_served_are_empty() -> None:
     given = await loaded(Server([pod()], unserved={"schedulinggates", "tolerationrules"}))
     assert (given.objects(), given.objects(SCHEDULING_GATES), given.unknown) == ([pod()], [], {})
+
+
+async def test_no_pod_waits_for_a_pod_group_where_these_are_served_in_no_version_that_is_read() -> None:
+    member = pod().but("spec.schedulingGroup", {"podGroupName": "gang"}).claims("gpu")
+    given = await loaded(Server([member, claim(), node("n1")]))
+    assert not given.serves(POD_GROUPS)
+    causes = [each.cause for each in pods.explain(given, given.objects(PODS)[0]).findings]
+    assert Cause.POD_GROUP_MISSING not in causes
