@@ -276,6 +276,12 @@ def test_many_pods_of_one_outcome_are_one_row_and_one_explanation() -> None:
     assert [sum(cell.letter == "●" for cell in row.cells) for row in found.matrix.rows] == [0, 1]
 
 
+def test_an_explanation_says_how_many_wait_alike_where_each_has_a_row() -> None:
+    found = simulation([namespace(), node("n1", cpu="1")], new().wants({"cpu": "1"}), replicas=4)
+    assert [row.state for row in found.pods.rows] == ["pending", "pending", "pending", "placed"]
+    assert [answer.count for answer in found.answers] == [3]
+
+
 def test_the_page_of_a_large_simulation_is_bounded() -> None:
     pods = [new(f"{'p' * 200}-{number}").wants({"cpu": f"{number + 100}"}) for number in range(simulated.ROWS + 20)]
     found = simulation([namespace(), *(node(f"n{number}") for number in range(20))], *pods)

@@ -43,8 +43,9 @@ class Ended:
 def page(ended: Ended, notes: Sequence[str] = ()) -> Page:
     groups = _alike(ended.results)
     answers = {id(group): f"why-{number}" for number, group in enumerate(_explained(ended.copy, groups))}
+    alike = Counter(map(report.outcome, ended.results))
     found = [
-        Answer(answers[id(group)], len(group), explanations.explain(ended.copy, pod))
+        Answer(answers[id(group)], alike[report.outcome(group[0])], explanations.explain(ended.copy, pod))
         for group in groups
         if id(group) in answers and (pod := _pod(ended.copy, group[0])) is not None
     ]
