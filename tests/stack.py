@@ -38,6 +38,7 @@ ROOT = Path(__file__).parents[1]
 OVERLAYS = ROOT / "manifests/overlays"
 CEILED = ("pods", "resourceclaims", "schedulinggates", "secrets", "webhookconfigurations")
 CEILING = [ROOT / f"manifests/components/ceiling/{kind}.yaml" for kind in CEILED]
+_CEILING_FILES = [f"--filename={path}" for path in CEILING]
 SCHEDULER = ROOT / "manifests/components/scheduler"
 CONTROLLERS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-controllers"
 WEBHOOK = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-webhook"
@@ -163,14 +164,17 @@ class Stack:
 
     def apply(self) -> None:
         """The manifests, as far as the plane serves their kinds: without Deployments it runs nothing anyway."""
-        if "apps/v1" in self.plane.kubectl("api-versions").split():
+        if self._serves_workloads():
             self.plane.kubectl("apply", "--server-side", "-k", str(OVERLAYS / self.overlay))
             # Whatever is tested: the controllers never need more than the ceiling leaves them.
-            self.plane.kubectl("apply", "--server-side", *(f"--filename={path}" for path in CEILING))
+            self.plane.kubectl("apply", "--server-side", *_CEILING_FILES)
             return
         rendered = yaml.safe_load_all(self.plane.kubectl("kustomize", str(OVERLAYS / self.overlay)))
         served = [each for each in rendered if each["kind"] not in _RUNNING]
         self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(served))
+
+    def _serves_workloads(self) -> bool:
+        return "apps/v1" in self.plane.kubectl("api-versions").split()
 
     def start(
         self, name: str, module: str, *, ready: bool = True, kubeconfig: Path | None = None, **overrides: object
@@ -286,9 +290,11 @@ class Stack:
         return "\n".join(f"{name}: {logs[name][max(0, at - 500) : at + 3000]}" for name, at in found.items() if at >= 0)
 
     def uninstall(self) -> None:
-        """Remove what others would notice: the definitions and with them their objects, and the authority that the
-        controllers have made; the rest is inert."""
+        """Remove what others would notice: the definitions and with them their objects, the ceiling, and the authority
+        that the controllers have made; the rest is inert."""
         delete_definitions(self.plane.kubectl)
+        if self._serves_workloads():
+            self.plane.kubectl("delete", "--ignore-not-found", *_CEILING_FILES)
         self.plane.kubectl("delete", "--ignore-not-found", "secret", "tollbar-webhook-ca", "-n", SYSTEM_NAMESPACE)
 
 

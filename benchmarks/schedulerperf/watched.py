@@ -24,7 +24,7 @@ _run = Scheduler.run
 
 
 def read(file: Path, end: float) -> list[float]:
-    """How long the loop was held at each reading until a moment (seconds since the epoch), in seconds."""
+    """How long the loop was held at each reading that began until a moment (seconds since the epoch), in seconds."""
     if not file.exists():
         return []
     written = file.read_bytes()
@@ -38,10 +38,10 @@ async def _watch(file: Path) -> None:
     with file.open("ab", buffering=0) as out:
         try:
             while True:
-                before = time.monotonic()
+                began, before = time.time(), time.monotonic()
                 await asyncio.sleep(_PERIOD)
                 now = time.monotonic()
-                readings.extend((time.time(), max(0.0, now - before - _PERIOD)))
+                readings.extend((began, max(0.0, now - before - _PERIOD)))
                 if now - written >= _EVERY:
                     readings.tofile(out)
                     del readings[:]

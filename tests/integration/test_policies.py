@@ -73,6 +73,7 @@ def protected(definitions: None, plane: Any) -> Iterator[Kubectl]:
     kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=60s")
     kubectl.apply(*SUPPORT, *GATES, HELD)
     kubectl("apply", "--warnings-as-errors", *policies)
+    until_said(kubectl, "", *patch(CONTROLLERS, {"metadata": {"labels": {"a": "b"}}}))  # no ceiling of others is left
     until_said(kubectl, "may only be removed", *removal("alice", OURS))
     until_said(kubectl, "may only be removed", *removal("alice", QUOTA))
     until_said(kubectl, "are written only", *annotating("alice", OURS, "mine"))
