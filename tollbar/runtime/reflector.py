@@ -22,7 +22,7 @@ from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.errors import ApiError, Gone, NotFound, Unreachable
+from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 
@@ -198,7 +198,10 @@ class Reflector:
                 page = await self._client.list(
                     self._resource, self._namespace, limit=self._page, continue_=token, **self._selectors
                 )
-            except NotFound:
+            except (NotFound, Forbidden) as error:
+                # Who may not list a kind is told so whether or not it is served.
+                if isinstance(error, Forbidden) and (self._locate is None or await self._locate() is not None):
+                    raise
                 if await self._has_moved():
                     seen, listed, token = set(), 0, ""
                     continue
