@@ -12,7 +12,7 @@ from tollbar.model import resources
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
 from tollbar.runtime.detection import pod_groups
-from tollbar.runtime.errors import NotFound
+from tollbar.runtime.errors import Forbidden, NotFound
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import RECHECK_MANY, Reflector
 from tollbar.runtime.store import Store
@@ -86,3 +86,27 @@ async def test_a_kind_of_several_versions_is_looked_for_often(clock: Any, rng: R
     reflector = following(source, store, clock, rng, metrics)
     assert (await reflector._round(), reflector.served, store.synced.is_set()) == (RECHECK_MANY, False, True)
     assert not store.served
+
+
+class Forbidding(Upgraded):
+    """Refuses lists before it looks whether it serves the kind, as the API server does."""
+
+    async def list(self, res: Resource, *_args: Any, **_options: Any) -> Object:
+        raise Forbidden(403, "Forbidden", "podgroups.scheduling.k8s.io is forbidden", method="GET")
+
+
+async def test_a_kind_that_may_not_be_listed_is_not_waited_for_where_it_is_not_served(
+    clock: Any, rng: Random, metrics: Metrics
+) -> None:
+    store = Store(resources.POD_GROUPS)
+    reflector = following(Forbidding("none"), store, clock, rng, metrics)
+    assert (await reflector._round(), store.served, store.synced.is_set()) == (RECHECK_MANY, False, True)
+
+
+async def test_a_kind_that_is_served_and_may_not_be_listed_is_waited_for(
+    clock: Any, rng: Random, metrics: Metrics
+) -> None:
+    store = Store(resources.POD_GROUPS)
+    reflector = following(Forbidding("v1"), store, clock, rng, metrics)
+    await reflector._round()
+    assert (store.served, store.synced.is_set()) == (True, False)
