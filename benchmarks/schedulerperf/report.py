@@ -41,9 +41,10 @@ _ABOUT: Final = f"""\
 Upstream measures kube-scheduler with scheduler_perf, which is a list of workloads and templates for Nodes, Pods and
 claims (`test/integration/scheduler_perf` in the Go module k8s.io/kubernetes). The same files are run here, against
 kube-scheduler and `tollbar scheduler`, each as a process of its own beside the same control plane, in turns. Both get
-`clientConnection` with upstream's limits ({QPS:,} requests a second, as many at once); kube-scheduler is measured with
-its default limits as well, with at most {run.DEFAULT_PODS} Pods. Tollbar is the only scheduler then, with
-`exclusive: all`. kube-controller-manager makes the claims for templates for both.
+`clientConnection` with upstream's limits ({QPS:,} requests a second, as many at once). kube-scheduler is measured with
+its default limits as well, with at most {run.DEFAULT_PODS} Pods, unless `--peer raised` leaves that out: these limits
+alone decide its rate. Tollbar is the only scheduler then, with `exclusive: all`. kube-controller-manager makes the
+claims for templates for both.
 
 Before metrics are collected, kube-scheduler schedules for both, so that each finds the same cluster. Then it is
 stopped, the Pods that are measured are created, and the measured scheduler starts with that backlog. (`--live` creates
@@ -117,7 +118,7 @@ def sheet(result: Result) -> Sheet:
         name=result.workload,
         title=result.workload,
         about="",
-        columns=COLUMNS,
+        columns=tuple(each for each in COLUMNS if any(each in found for found in result.values.values())),
         rows=tuple(replace(row, target=targets.get(row, "")) for row in _ROWS if row.name in result.values),
         size=result.size,
         things="Pods",
