@@ -59,6 +59,7 @@ class Builder(Generic[K]):
             workers=workers,
             metrics=manager.metrics,
             clock=manager.clock,
+            grace=manager.grace,
         )
 
     def complete(self, reconcile: Callable[[K], Awaitable[Outcome]], *, workers: int) -> Controller[K]:

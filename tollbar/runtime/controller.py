@@ -36,7 +36,7 @@ _log: Final = logging.getLogger(__name__)
 MAX_API_BACKOFF: Final = 30.0
 """Seconds of back-off, at most, after an API error or a stale view: no event requeues the key when an outage ends."""
 GRACE: Final = 4.0
-"""Seconds.  Less than leaseDuration - renewDeadline (15 s - 10 s), so that the work ends before the lease expires."""
+"""Seconds that running reconciles have to end."""
 
 
 class Controller(Generic[K]):

@@ -41,7 +41,7 @@ from tollbar.runtime.metrics import Metrics
 _log: Final = logging.getLogger(__name__)
 
 _JITTER: Final = 0.2
-_MARGIN: Final = 0.5
+MARGIN: Final = 0.5
 """Seconds before the lease expires: the process exits then if the work still runs."""
 _TICK: Final = 0.001
 """Seconds added to a wait for a deadline, so that the deadline has passed afterwards at any resolution of the clock."""
@@ -178,7 +178,7 @@ class Elector:
         _log.error("lost the lease, stopping the work", extra={"lease": self._name, "reason": why})
         work.cancel()
         while not work.done():
-            left = self._renewed + self._lease - _MARGIN - self._clock.monotonic()
+            left = self._renewed + self._lease - MARGIN - self._clock.monotonic()
             if left <= 0:
                 _log.critical("the work does not stop in time, ending the process", extra={"lease": self._name})
                 self._die()

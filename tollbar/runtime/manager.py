@@ -23,10 +23,11 @@ from tollbar.runtime.caches import Caches, listed
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration
+from tollbar.runtime.controller import GRACE
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.guard import Guard
 from tollbar.runtime.health import Health, LoopLag
-from tollbar.runtime.leader import Elector
+from tollbar.runtime.leader import MARGIN, Elector
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import Background, LeaderServices, Service
 
@@ -100,6 +101,17 @@ class Manager:
     def elects(self) -> bool:
         """Whether the process takes part in leader election."""
         return bool(self._leading) and self.configuration.leader_election.enabled
+
+    @property
+    def grace(self) -> float:
+        """Seconds that running reconciles have to end when the work of the leader stops.
+
+        Less than GRACE where the periods of the election leave less between the loss of the lease and the end of the
+        process (`Elector`): a call that is not answered must not take the process with it.
+        """
+        election = self.configuration.leader_election
+        left = election.lease_duration - election.renew_deadline - MARGIN
+        return max(0.0, min(GRACE, left - MARGIN))
 
     def phases(self, election_client: Client | None = None) -> Sequence[Sequence[Service]]:
         """The services of the process.
