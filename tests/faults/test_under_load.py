@@ -100,7 +100,7 @@ def test_a_rolling_restart_of_the_webhook(stack: Stack, service: Service, creati
         replica(stack, service, new)
         service.remove(old)
         creations.go_on(2)  # preStop: until every Node knows
-        assert stack.running[old].stop() == 0
+        assert stack.running.pop(old).stop() == 0
     creations.go_on()
     log.info("rolling restart of the webhook: %s", creations)
     assert (creations.refused, creations.unanswered) == ([], 0)
