@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import examples
 import pytest
 from planes import unavailable
 from transcripts import BLOCK
 
-from tollbar.gates.registry import GROUP
-
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "manifests" / "examples" / "gate-controller"
+EXAMPLE = examples.EXAMPLES / "gate-controller"
 PAGE = (ROOT / "docs" / "contributing" / "write-a-gate-controller.md").read_text()
 END = "--- typed ---"
 FILES = {
@@ -86,14 +85,7 @@ def shell(embedded: Any, tmp_path: Path) -> Iterator[Shell]:
     program(programs, "kubectl", shlex.join(embedded.kubectl.command))
     for name, text in FILES.items():
         (package / name).write_text(text)
-    project = tomllib.loads(FILES["pyproject.toml"])["project"]
-    metadata = package / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    lines = [f"{name} = {value}" for name, value in project["entry-points"][GROUP].items()]
-    (metadata / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines]) + "\n")
+    examples.declare(tomllib.loads(FILES["pyproject.toml"])["project"], package)
     environment = {
         **os.environ,
         **embedded.kubectl.environment(),

@@ -7,7 +7,7 @@ import patching
 import pytest
 from builders import Pod, namespace, pod
 from fakes import FakeEngine
-from unit.gates.zones import ZONE, Closed, Reporting, Zone, config_map, saying
+from unit.gates.zones import BATCH, ZONE, Closed, Reporting, Zone, config_map, saying
 from unit.webhooks.reviews import about_pod
 
 from tollbar.api import webhooks
@@ -21,7 +21,7 @@ from tollbar.views.gatherer import Gatherer
 from webhooks.gates import GateHandler
 from webhooks.review import Answer
 
-NEW = pod().being_created().labelled(batch="yes")
+NEW = pod().being_created().labelled(BATCH)
 ML, MAP = namespace(), config_map()
 GATED = ({"op": "add", "path": "/spec/schedulingGates", "value": [{"name": Zone.name}]},)
 PLACED = ({"op": "add", "path": "/spec/nodeSelector", "value": {ZONE: "a"}},)
@@ -52,7 +52,7 @@ def raising(_: Any) -> Any:
     raise OSError("no disk")
 
 
-NOBODY = f"tollbar: {Zone.name}: not held, because no controller could release it: ConfigMap ml/zone"
+NOBODY = f"tollbar: {Zone.name}: not held, because no controller could release it: key zone of ConfigMap ml/zone"
 CASES: dict[str, tuple[Callable[[], Webhook], Pod, Answer]] = {
     "it is decided at once": (lambda: Webhook(Zone(), (ML, MAP)), NEW, Answer(PLACED)),
     "it is held": (lambda: Webhook(Zone(), (ML,)), NEW, Answer(GATED)),
@@ -112,7 +112,7 @@ def test_each_class_has_a_webhook_of_its_own() -> None:
         (each["name"], each["clientConfig"]["service"]["path"], each["failurePolicy"], each["matchConditions"][-1])
         for each in found["webhooks"]
     ]
-    applies = {"name": "applies", "expression": "true"}
+    applies = {"name": "applies", "expression": Zone.applies_to}
     assert brief == [
         ("zone.gates.example.com", "/gates/example.com/zone", "Ignore", applies),
         ("zone.gates.tollbar.dev", "/gates/tollbar.dev/zone", "Fail", applies),

@@ -9,7 +9,7 @@ import patching
 import pytest
 from builders import CREATED, Pod, namespace, pod, scheduling_gate
 from managing import Managed, drained
-from unit.gates.zones import MAPS, ZONE, Reporting, Zone, config_map, saying
+from unit.gates.zones import BATCH, MAPS, ZONE, Reporting, Zone, config_map, saying
 
 from tollbar.gates import Answer, Facts, Gate, Hold, Mutation, NotMine, Reads, Release, controller
 from tollbar.model.jsonpatch import Patch
@@ -23,7 +23,7 @@ from tollbar.runtime.store import Store
 from tollbar.views import kinds
 
 NAME = Zone.name
-HELD = pod().gated(NAME).labelled(batch="yes").but("metadata.resourceVersion", "6")
+HELD = pod().gated(NAME).labelled(BATCH).but("metadata.resourceVersion", "6")
 KEY = key_of(HELD)
 ML, MAP = namespace(), config_map()
 
@@ -73,9 +73,9 @@ def said(text: str) -> str:
     return f"Pod web: {reason}: {NAME}: {note}"
 
 
-RELEASED = said("GateReleased: released with the zone of its team")
+RELEASED = said("GateReleased: released with zone a")
 AS_IT_IS = said("GateReleased: released")
-WAITS = "ConfigMap ml/zone"
+WAITS = "key zone of ConfigMap ml/zone"
 DENIED = {"code": 403, "reason": "Forbidden", "message": "no"}
 
 
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
     ),
     "a Pod without the gate is left alone": (Given((HELD.but("spec.schedulingGates", None), ML, MAP)), DONE, [], 0),
     "gates of others stay": (
-        Given((pod().gated("a.dev/x", NAME).labelled(batch="yes"), ML, MAP)),
+        Given((pod().gated("a.dev/x", NAME).labelled(BATCH), ML, MAP)),
         DONE,
         [f"{RELEASED}; still waiting for a.dev/x"],
         1,
@@ -174,7 +174,10 @@ CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
         0,
     ),
     "a class that changes a node selector of the Pod's": (
-        Given((HELD.but("spec.nodeSelector", {ZONE: "b"}), ML, MAP), saying(Zone().decide)),
+        Given(
+            (HELD.but("spec.nodeSelector", {ZONE: "b"}), ML),
+            saying(lambda _: Release(Mutation(node_selector={ZONE: "a"}))),
+        ),
         RetryAfter(1.0),
         [
             said(
@@ -253,7 +256,7 @@ async def test_what_other_admission_refuses_is_left_out_at_max_hold() -> None:
     assert (outcome, events) == (
         DONE,
         [
-            said("GateOverdue: released after 60s, without the zone of its team, which the API server refused: no"),
+            said("GateOverdue: released after 60s, without zone a, which the API server refused: no"),
             AS_IT_IS,
         ],
     )
@@ -272,7 +275,7 @@ async def test_a_failure_is_counted_and_logged_by_name(caplog: pytest.LogCapture
 async def test_a_class_that_fails_takes_nothing_from_another_one() -> None:
     world = World((), saying(raising))
     other = controller.setup(world, world.gatherer(), Reporting())
-    world.fill((pod().gated(NAME, Reporting.name).labelled(batch="yes"), ML, MAP))
+    world.fill((pod().gated(NAME, Reporting.name).labelled(BATCH), ML, MAP))
     outcomes = [await each.reconcile(KEY) for each in (world.controller, other)]
     assert (outcomes, world.told.reasons) == (
         [RetryAfter(1.0), DONE],
