@@ -74,6 +74,7 @@ test-long: $(READY)
 	TOLLBAR_DRILLS=10 $(BIN)/python -m pytest tests/faults/test_under_load.py tests/e2e/test_removal.py \
 	  --log-cli-level=INFO
 	TOLLBAR_LIFE_CYCLES=1000 $(BIN)/python -m pytest tests/faults/test_claims.py
+	TOLLBAR_GATES=20000 $(BIN)/python -m pytest tests/faults/test_gates.py
 	TOLLBAR_CLAIM_SCENARIOS=2000 $(BIN)/python -m pytest tests/parity
 	TOLLBAR_CONSUMERS=2000 $(BIN)/python -m pytest tests/e2e/test_many_consumers.py
 	TOLLBAR_SCHEDULED_PODS=2000 $(BIN)/python -m pytest tests/faults/test_scheduler.py

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from history import leftovers
-from recording import Change, Recorder
+from recording import Change, Recorder, recorded
 
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
@@ -173,11 +173,7 @@ async def lives(kubeconfig: Path, namespace: str, *, seed: int, seconds: float =
             await client.patch(SERVICE_ACCOUNTS, "default", account, namespace=namespace, **apply)
             template = {"metadata": {"name": "gpu", "namespace": namespace}, "spec": {"spec": _SPEC}}
             await client.create(RESOURCE_CLAIM_TEMPLATES, template)
-            recorder = Recorder(client)
-            async with asyncio.TaskGroup() as recording:
-                following = recording.create_task(recorder.run())
-                await recorder.begun()
+            async with recorded(client) as recorder:
                 yield Lives(client, namespace, kubelet, recorder, random.Random(seed), seconds)
-                following.cancel()
     finally:
         await client.close()

@@ -5,8 +5,8 @@ One recorder a plane, asynchronous.  It sees each stored state once: the watch g
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,3 +93,14 @@ class Recorder:
         async with self._changed:
             self.moments[namespace] = asyncio.get_running_loop().time()
             self._changed.notify_all()
+
+
+@asynccontextmanager
+async def recorded(client: Client, *more: Resource) -> AsyncGenerator[Recorder, None]:
+    """A recorder that runs within the block, and has listed all that there is; `more` beside Pods and claims."""
+    recorder = Recorder(client, *more)
+    async with asyncio.TaskGroup() as recording:
+        following = recording.create_task(recorder.run())
+        await recorder.begun()
+        yield recorder
+        following.cancel()

@@ -9,25 +9,13 @@ lives there are when everything goes wrong at one time.
 import asyncio
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from faultproxy import (
-    Cut,
-    Delay,
-    Expire,
-    FaultProxy,
-    ProxiedPlane,
-    Refuse,
-    Request,
-    Reset,
-    Rule,
-    Slow,
-    Truncate,
-    too_many,
-)
+from faultproxy import Delay, FaultProxy, ProxiedPlane, Refuse, Reset, Rule, too_many
+from faultproxy.everything import CLAIMS, everything
 from faultproxy.faults import Fault
 from history import wrongs
 from lifecycles import KINDS, lives
@@ -38,16 +26,12 @@ from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
-from tollbar.wellknown import SYSTEM_NAMESPACE
 
 LIVES = int(os.environ.get("TOLLBAR_LIFE_CYCLES", "40"))
 KILLS = max(2, LIVES // 100)
-WRITES = {"create", "update", "patch", "delete"}
-CLAIMS = {"resourceclaims"}
-"""Of the controller's own requests: nobody else is behind the proxy."""
 
 
-def on(verb: str, fault: Fault, resources: set[str] = CLAIMS, nth: Sequence[int] = range(1, 5)) -> Rule:
+def on(verb: str, fault: Fault, resources: Set[str] = CLAIMS, nth: Sequence[int] = range(1, 5)) -> Rule:
     return Rule(f"{verb} {'/'.join(sorted(resources))}", fault, verbs={verb}, resources=resources, nth=nth)
 
 
@@ -70,25 +54,7 @@ CASES: dict[str, tuple[Rule, ...]] = {
 """One fault at a time, for two lives of each kind."""
 
 
-def lives_only(request: Request) -> bool:
-    """Not what the controllers ask and try out before they begin: that would only take longer."""
-    return request.namespace != SYSTEM_NAMESPACE and request.group != "authorization.k8s.io"
-
-
-EVERYTHING = (
-    Rule("conflict", Refuse(409, "Conflict"), verbs={"update", "patch"}, probability=0.05, where=lives_only),
-    Rule("busy", too_many(), verbs=WRITES, resources=CLAIMS, nth={20, 90}, where=lives_only),
-    Rule("broken", Refuse(500, "InternalError"), probability=0.03, verbs=WRITES | {"get", "list"}, where=lives_only),
-    Rule("reset", Reset(), verbs=WRITES | {"get", "list"}, probability=0.03, where=lives_only),
-    Rule("lost", Reset(after=True), verbs=WRITES, probability=0.05, where=lives_only),
-    Rule("half", Truncate(), verbs=WRITES, probability=0.02, where=lives_only),
-    Rule("slow", Slow(0.2), verbs=WRITES, probability=0.05, where=lives_only),
-    Rule("late Pods", Delay(0.5), verbs={"watch"}, resources={"pods"}, nth=range(1, 1000, 2)),
-    Rule("expired", Expire(60), verbs={"watch"}, resources={"pods"}, nth=range(2, 1000, 2)),
-    Rule("late claims", Delay(0.5), verbs={"watch"}, resources=CLAIMS, nth=range(1, 1000, 2)),
-    Rule("cut", Cut(40, within=True), verbs={"watch"}, resources=CLAIMS, nth=range(2, 1000, 2)),
-)
-"""All of it at one time, at random."""
+EVERYTHING = everything("resourceclaims")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from faultproxy import (
 from faultproxy.faults import Fault
 from lifecycles import SERVICE_ACCOUNTS
 from placements import leftovers, wrongs
-from recording import Recorder
+from recording import Recorder, recorded
 from stack import Process, Stack, eventually, installed
 
 from tollbar.devplane.kubelet import FakeKubelet
@@ -216,13 +216,9 @@ async def site(stack: Stack, namespace: str) -> AsyncGenerator[Site, None]:
             await client.patch(SERVICE_ACCOUNTS, "default", account, namespace=namespace, **apply)
             template = {"metadata": {"name": "gpu", "namespace": namespace}, "spec": {"spec": wanted(namespace)}}
             await client.create(RESOURCE_CLAIM_TEMPLATES, template)
-            recorder = Recorder(client)
-            async with asyncio.TaskGroup() as recording:
-                following = recording.create_task(recorder.run())
-                await recorder.begun()
+            async with recorded(client) as recorder:
                 since = stack.plane.audit.position()
                 yield Site(stack, client, recorder, namespace, random.Random(3), since)
-                following.cancel()
     finally:
         await client.close()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from recording import Change, Recorder
+from recording import Change, Recorder, recorded
 
 from parity.acts import Act
 from parity.drawing import Drawn
@@ -98,12 +98,8 @@ class Stage:
 async def staged(side: Side) -> AsyncGenerator[Stage, None]:
     async with connected(side) as client:
         await with_fences(client)
-        recorder = Recorder(client, POD_GROUPS)
-        async with asyncio.TaskGroup() as recording:
-            following = recording.create_task(recorder.run())
-            await recorder.begun()
+        async with recorded(client, POD_GROUPS) as recorder:
             yield Stage(side, client, recorder, Fences(client, recorder, "drawn", asking(), POD_GROUPS, PATIENCE))
-            following.cancel()
 
 
 @dataclass(frozen=True, slots=True)
