@@ -1,15 +1,8 @@
 """What plugins remember from one extension point to the next, for one Pod in one scheduling cycle."""
 
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 T = TypeVar("T")
-
-
-@runtime_checkable
-class Clonable(Protocol):
-    """State that PreFilterExtensions change: each trial of preemption gets a copy of its own."""
-
-    def clone(self) -> "Clonable": ...
 
 
 class CycleState:
@@ -44,8 +37,11 @@ class CycleState:
         return value
 
     def clone(self) -> "CycleState":
-        """A copy whose clonable values are copies as well; all others are shared."""
+        """A copy for one trial of preemption: values with a method `clone` are copies as well, all others are shared.
+
+        Those are the values that `add_pod` and `remove_pod` change.
+        """
         copied = CycleState()
         copied.skip_filter, copied.skip_score = self.skip_filter, self.skip_score
-        copied._values = {key: v.clone() if isinstance(v, Clonable) else v for key, v in self._values.items()}
+        copied._values = {key: v.clone() if hasattr(v, "clone") else v for key, v in self._values.items()}
         return copied

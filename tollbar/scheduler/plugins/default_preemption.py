@@ -132,7 +132,7 @@ class _DryRun:
         """Look at one Node after the other until there are enough candidates, one of them without violation."""
         budgets = self._handle.listers.pod_disruption_budgets.values()
         for node in nodes:
-            trial = _Trial(self._handle.runner, self._state.clone(), self._pod, node.copy())
+            trial = _Trial(self._handle.runner, self._state, self._pod, node)
             try:
                 found = yield from trial.progress(budgets)
             except _TrialFailed as error:
@@ -166,7 +166,7 @@ class _TrialFailed(Exception):
 
 
 class _Trial:
-    """The choice of victims on one Node; `state` and `node` are copies for it alone."""
+    """The choice of victims on one Node, tried on copies of `state` and `node`."""
 
     def __init__(self, runner: PluginsRunner, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
         self._runner = runner
@@ -182,6 +182,7 @@ class _Trial:
         lower = [each for each in self._node.pods.values() if each.priority < self._pod.priority]
         if not lower:
             return unresolvable(NO_VICTIMS)
+        self._state, self._node = self._state.clone(), self._node.copy()
         for each in lower:
             self._take_away(each)
         rejected = yield from self._filter()
