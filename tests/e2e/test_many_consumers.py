@@ -6,15 +6,14 @@ Beside kube-controller-manager's claim controller and in its place.  TOLLBAR_CON
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import scheduling
 from builders import Pod
 from cluster import Cluster, as_written
-from grouping import FLAGS, NONE_BEFORE
+from grouping import FLAGS, NONE_BEFORE, serving_pod_groups
 from planes import since
 from replacing import OFF, RIGHTS, namespace_of, restarted_with, start
 from stack import ROOT, Stack, eventually, installed
@@ -25,8 +24,6 @@ from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.nodes import NodeSpec
-from tollbar.devplane.real.components import Options
-from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.claims import RESERVED_FOR_MAX
 from tollbar.model.objects import Object, uid_of
 
@@ -48,8 +45,7 @@ def grouped(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Ite
     directory = tmp_path_factory.mktemp("grouped")
     (directory / "stack").mkdir()
     with (
-        RealPlane(binaries, directory / "plane", Options(scheduler=not scheduling.OURS, flags=FLAGS)) as plane,
-        scheduling.in_place_of_kube_scheduler(plane) if scheduling.OURS else nullcontext(),
+        serving_pod_groups(binaries, directory / "plane") as plane,
         installed(plane, directory / "stack") as stack,
     ):
         plane.kubectl("apply", "--server-side", "-f", str(RIGHTS), "-f", str(POLICY))

@@ -11,11 +11,13 @@ import pytest
 import yaml
 from builders import claim, device_class, pod_group, toleration_rule
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from conftest import Plane
 from e2e.test_second_scheduler import DRIVER, OURS, PRINCIPAL, ours
 from faultproxy import FaultProxy, ProxiedPlane, Refuse, Rule
-from grouping import FLAGS, NONE_BEFORE
+from grouping import FLAGS, NONE_BEFORE, serving_pod_groups
+from planes import is_before
 from planes import since as since_version
-from replacing import BEGUN, namespace_of, replacing
+from replacing import BEGUN, OFF, restarted_with
 from replacing import RIGHTS as OF_CLAIMS
 from rights import Right, granted, missing, unused, used
 from stack import CONTROLLERS, ROOT, SCHEDULER, WEBHOOK, Stack, eventually
@@ -24,6 +26,7 @@ from workloads import PINNED, Shared, deployment, for_web, workload_claim
 from tollbar.api import webhooks
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.ports import free_ports
 from tollbar.devplane.real.launcher import RealPlane
@@ -39,12 +42,14 @@ SOON: dict[str, object] = {"certificates__prePublication": "3s"}
 RENEWAL = "update leases.coordination.k8s.io tollbar-controllers"
 BINDING = {f"{verb} resourceclaims/binding.resource.k8s.io" for verb in ("patch", "update")}
 """Never a request of its own: the API server asks for it when a status is written that reserves or allocates."""
-POD_GROUPS = {f"{verb} podgroups.scheduling.k8s.io" for verb in ("create", "delete", "watch")}
-"""Of use where PodGroups are served (tests/e2e/test_many_consumers.py)."""
+GROUPS = not is_before("1.37")
+"""Whether PodGroups can be served: otherwise no right about them is of use."""
+OF_GROUPS = set() if GROUPS else {f"{verb} podgroups.scheduling.k8s.io" for verb in ("create", "delete", "watch")}
+IN_VAIN = BINDING | OF_GROUPS
 LATER = {
     "update resourceclaims/binding.resource.k8s.io",
     "patch events.events.k8s.io",
-    "watch podgroups.scheduling.k8s.io",
+    *(each for each in OF_GROUPS if each.startswith("watch ")),
 }
 """The same of the scheduler, whose Events become a series when they are repeated for ten seconds."""
 WORKLOADS = (
@@ -80,6 +85,18 @@ JOB_SETS: Object = {
 }
 
 
+@pytest.fixture(scope="module")
+def plane(
+    request: pytest.FixtureRequest, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Plane]:
+    """One that serves PodGroups, where there are any."""
+    if not GROUPS:
+        yield request.getfixturevalue("real_plane")
+        return
+    with serving_pod_groups(binaries, tmp_path_factory.mktemp("grouped")) as own:
+        yield own
+
+
 def manifests(stack: Stack, overlay: str, *files: Path) -> list[Object]:
     texts = [stack.plane.kubectl("kustomize", str(ROOT / "manifests/overlays" / overlay)), *map(Path.read_text, files)]
     return [obj for text in texts for obj in yaml.safe_load_all(text)]
@@ -96,8 +113,6 @@ def test_tolerations_only(cluster: Cluster, stack: Stack, own_plane: RealPlane) 
         used_since(own_plane, since, CONTROLLERS),
         granted(manifests(stack, "minimal"), "tollbar-controllers"),
     )
-    stack.unregister()
-    stack.register()
     assert (missing(grants, uses), unused(grants, uses)) == (set(), set())
 
 
@@ -115,48 +130,16 @@ def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_pla
     uses, asked = (used_since(own_plane, since, user) for user in (CONTROLLERS, WEBHOOK))
     everything = manifests(stack, "default", EVICTIONS)
     for grants, found, in_vain in (
-        (granted(everything, "tollbar-controllers"), uses, BINDING | POD_GROUPS),
+        (granted(everything, "tollbar-controllers"), uses, IN_VAIN),
         (granted(everything, "tollbar-webhook"), asked, set()),
     ):
         assert (missing(grants, found), unused(grants, found)) == (set(), in_vain)
     without_webhook = granted(manifests(stack, "policy-only", EVICTIONS), "tollbar-controllers")
     of_certificates = {"secrets", "validatingwebhookconfigurations", "mutatingwebhookconfigurations"}
     others = {use for use in uses if use.resource not in of_certificates}
-    assert (missing(without_webhook, others), unused(without_webhook, uses)) == (set(), BINDING | POD_GROUPS)
+    assert (missing(without_webhook, others), unused(without_webhook, uses)) == (set(), IN_VAIN)
     cluster.kubectl("delete", f"--filename={EVICTIONS}")
     cluster.kubectl("delete", "crd", metadata(JOB_SETS)["name"], "--wait=false")
-
-
-@pytest.fixture
-def generating(binaries: Binaries, tmp_path: Path) -> Iterator[Stack]:
-    """Without kube-controller-manager's claim controller, and with PodGroups."""
-    with replacing(binaries, tmp_path, FLAGS) as stack:
-        yield stack
-
-
-@since_version("1.37", NONE_BEFORE)
-def test_in_the_place_of_the_claim_controller(generating: Stack) -> None:
-    stack, plane = generating, generating.plane
-    cluster = Cluster(plane.kubectl, namespace_of(stack, "rights"))
-    with BackgroundKubelet(plane.kubeconfig) as kubelet:
-        kubelet.add_node(NodeSpec("gpu-1"))
-        kubelet.publish_devices("gpu-1", "gpu.example.com", [{"name": f"gpu-{index}"} for index in range(64)])
-        stack.webhook()
-        stack.register()
-        start_anew(cluster, stack)
-        cluster.kubectl("apply", "--server-side", f"--filename={EVICTIONS}")
-        cluster.kubectl.apply(JOB_SETS)
-        since = plane.audit_fence()
-        process = stack.controllers(
-            claims="Replace", leaderElection__enabled=True, onUnjustifiedToleration="Evict", **SOON
-        )
-        eventually(lambda: process.said(BEGUN), what="it generates")
-        do_everything(cluster, stack, since)
-        generate(cluster, kubelet)
-        group(cluster)
-    uses, grants = used_since(plane, since, CONTROLLERS), manifests(stack, "default", EVICTIONS, OF_CLAIMS)
-    allowed = granted(grants, "tollbar-controllers")
-    assert (missing(allowed, uses), unused(allowed, uses)) == (set(), BINDING)
 
 
 def test_the_scheduler(
@@ -180,6 +163,36 @@ def test_the_scheduler(
     assert (missing(allowed, uses), unused(allowed, uses)) == (set(), LATER)
 
 
+@pytest.fixture
+def generating(stack: Stack, own_plane: RealPlane, nodes: BackgroundKubelet) -> Iterator[Stack]:
+    """kube-controller-manager leaves claims alone, and a Node that is not reserved has devices."""
+    nodes.add_node(NodeSpec("gpu-2"))
+    nodes.publish_devices("gpu-2", "gpu.example.com", [{"name": f"gpu-{index}"} for index in range(64)])
+    with restarted_with(own_plane, CONTROLLER_MANAGER, *FLAGS[CONTROLLER_MANAGER], OFF):
+        own_plane.kubectl("apply", "--server-side", f"--filename={OF_CLAIMS}")
+        yield stack
+
+
+@since_version("1.37", NONE_BEFORE)
+def test_in_the_place_of_the_claim_controller(
+    cluster: Cluster, generating: Stack, own_plane: RealPlane, nodes: BackgroundKubelet
+) -> None:
+    """The last one: its controllers give way once kube-controller-manager generates claims again."""
+    start_anew(cluster, generating)
+    cluster.kubectl("apply", "--server-side", f"--filename={EVICTIONS}")
+    cluster.kubectl.apply(JOB_SETS)
+    since = own_plane.audit_fence()
+    process = generating.controllers(
+        claims="Replace", leaderElection__enabled=True, onUnjustifiedToleration="Evict", **SOON
+    )
+    eventually(lambda: process.said(BEGUN), what="it generates")
+    do_everything(cluster, generating, since)
+    generate(cluster, nodes)
+    uses, grants = used_since(own_plane, since, CONTROLLERS), manifests(generating, "default", EVICTIONS, OF_CLAIMS)
+    allowed = granted(grants, "tollbar-controllers")
+    assert (missing(allowed, uses), unused(allowed, uses)) == (set(), BINDING)
+
+
 def used_since(plane: RealPlane, since: int, user: str) -> set[Right]:
     plane.audit_fence()
     return used(plane.audit.records(since), user)
@@ -197,6 +210,8 @@ def do_everything(cluster: Cluster, stack: Stack, since: int) -> None:
     release(cluster)
     swap(cluster)
     reserve(cluster)
+    if GROUPS:
+        group(cluster)
     look_up(cluster)
     certify(stack)
     look_ups = {RENEWAL, *(f"watch {kind}" for kind in WORKLOADS)}
@@ -248,7 +263,7 @@ def look_up(cluster: Cluster) -> None:
 
 
 def certify(stack: Stack) -> None:
-    """The authority is made, and made anew since its Secret was damaged."""
+    """The authority is made, and made anew since its Secret was damaged; then the webhook is called as before."""
     kubectl, to = stack.plane.kubectl, webhooks.at_service()
     stack.unregister()
     kubectl.apply(webhooks.pods_configuration(to), webhooks.rules_configuration(to))
@@ -257,6 +272,8 @@ def certify(stack: Stack) -> None:
     eventually(lambda: kubectl.json("get", *SECRET).get("data"), what="a new authority")
     bundles = ("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "jsonpath={..caBundle}")
     eventually(lambda: len(kubectl(*bundles).split()) >= 2, what="both configurations trust it")
+    stack.unregister()
+    stack.register()
 
 
 def generate(cluster: Cluster, kubelet: BackgroundKubelet) -> None:
