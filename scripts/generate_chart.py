@@ -52,12 +52,18 @@ ARGUMENTS: Final = {
 {{- if .Values.evictUnjustified }}
 - --on-unjustified-toleration=Evict
 {{- end }}
+{{- if .Values.config }}
+- --config=/etc/tollbar/config/config.yaml
+{{- end }}
 """,
     "scheduler": "",
     "webhook": """\
 {{- if .Values.certManager }}
 - --tls-cert-file=/etc/tollbar/tls/tls.crt
 - --tls-private-key-file=/etc/tollbar/tls/tls.key
+{{- end }}
+{{- if .Values.config }}
+- --config=/etc/tollbar/config/config.yaml
 {{- end }}
 """,
 }
@@ -85,36 +91,98 @@ affinity:
 {{- end }}
 """
 """What a Pod may have besides, by process."""
-FILES: Final = {
-    "container": """\
-{{- if .Values.certManager }}
+NODES: Final = """\
+{{- with .Values.PROCESS.nodeSelector }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+"""
+CONFIGURATION: Final = """
+  config.yaml: |
+    apiVersion: config.tollbar.dev/v1alpha1
+    kind: Configuration
+    {{- toYaml .Values.config | nindent 4 }}
+"""
+MOUNTS: Final = {
+    "controllers": """\
+{{- if .Values.config }}
 volumeMounts:
+- {name: config, mountPath: /etc/tollbar/config, readOnly: true}
+{{- end }}
+""",
+    "webhook": """\
+{{- if or .Values.config .Values.certManager }}
+volumeMounts:
+{{- if .Values.config }}
+- {name: config, mountPath: /etc/tollbar/config, readOnly: true}
+{{- end }}
+{{- if .Values.certManager }}
 - {name: tls, mountPath: /etc/tollbar/tls, readOnly: true}
 {{- end }}
-""",
-    "pod": """\
-{{- if .Values.certManager }}
-volumes:
-- name: tls
-  secret: {secretName: tollbar-webhook-tls}
-{{- end }}
-""",
-    "securityContext": """\
-{{- if .Values.certManager }}
-fsGroup: 65532
 {{- end }}
 """,
 }
-"""What the parts of the webhook's Pod have besides when its certificate is in a Secret of cert-manager's."""
+VOLUMES: Final = {
+    "controllers": """\
+{{- if .Values.config }}
+volumes:
+- {name: config, configMap: {name: tollbar-config}}
+{{- end }}
+""",
+    "webhook": """\
+{{- if or .Values.config .Values.certManager }}
+volumes:
+{{- if .Values.config }}
+- {name: config, configMap: {name: tollbar-config}}
+{{- end }}
+{{- if .Values.certManager }}
+- {name: tls, secret: {secretName: tollbar-webhook-tls}}
+{{- end }}
+{{- end }}
+""",
+    "scheduler": "",
+}
+OWNED: Final = """\
+{{- if .Values.certManager }}
+fsGroup: 65532
+{{- end }}
+"""
+"""What the security context of the webhook's Pod has besides when its certificate is in a Secret of cert-manager's."""
+SPREAD: Final = """\
+{{- if .Values.highAvailability }}
+nodeTaintsPolicy: Honor
+matchLabelKeys: [pod-template-hash]
+{{- end }}
+"""
+UNSATISFIABLE: Final = "{{ if .Values.highAvailability }}DoNotSchedule{{ else }}ScheduleAnyway{{ end }}"
+DISRUPTION: Final = """\
+{{- if .Values.highAvailability }}
+maxUnavailable: 1
+{{- else }}
+minAvailable: 1
+{{- end }}
+"""
+"""Of the webhook and of the controllers."""
 INJECTED: Final = """\
 {{- if .Values.certManager }}
 annotations:
   cert-manager.io/inject-ca-from-secret: {{ .Release.Namespace }}/tollbar-webhook-tls
 {{- end }}
 """
-CHECKSUM: Final = """
+CHECKSUMS: Final = {
+    "scheduler": """\
+annotations:
   checksum/config: {{ .Values.scheduler.config | sha256sum }}
-"""
+""",
+    **dict.fromkeys(
+        ("controllers", "webhook"),
+        """\
+{{- if .Values.config }}
+annotations:
+  checksum/config: {{ toYaml .Values.config | sha256sum }}
+{{- end }}
+""",
+    ),
+}
 """Pods are replaced when their configuration changes; with kustomize the ConfigMap has another name then."""
 SOURCES: Final = """\
 {{- range .Values.networkPolicy.apiServerCIDRs }}
@@ -134,6 +202,8 @@ def generated() -> dict[str, str]:
         if obj["kind"] != "Namespace":
             component = obj["metadata"]["labels"]["app.kubernetes.io/component"]
             texts.setdefault(component, []).append(templated(obj, CONDITIONS.get(component)))
+    given = _config_map("tollbar-config", {}, "controllers", CONFIGURATION)
+    texts["config"] = [templated(given, ".Values.config")]
     texts["scheduler"] = [templated(_configuration(), COMPONENTS["scheduler"])]
     texts["monitoring"] = [templated(_dashboard(), "and .Values.monitoring .Values.dashboard")]
     for component, condition in COMPONENTS.items():
@@ -163,6 +233,9 @@ def templated(obj: dict[str, Any], condition: str | None) -> str:
             conditions.append("not .Values.metricsAuth")
         case "PodDisruptionBudget":
             conditions.append(f"gt (int .Values.{_process(obj)}.replicas) 1")
+            if _process(obj) != "scheduler":
+                budget = {name: value for name, value in obj["spec"].items() if name != "minAvailable"}
+                obj = {**obj, "spec": {**budget, "@@": later(DISRUPTION)}}
         case "Role" if metadata["name"] == "tollbar-webhook":
             *others, secrets = obj["rules"]
             unless = "{{- if not .Values.certManager }}\n" + _escaped(_dump([secrets])) + "{{- end }}\n"
@@ -203,14 +276,22 @@ def _deployment(obj: dict[str, Any], later: "_Later") -> dict[str, Any]:
         "args": [*container["args"], later(arguments)],
         "resources": later(f"\n  {{{{- toYaml .Values.{process}.resources | nindent 2 }}}}\n"),
     }
-    pod = {**pod, "containers": [container], "@@": later(PLACES.replace("PROCESS", process))}
-    meta = obj["spec"]["template"]["metadata"]
+    if process in MOUNTS:
+        container["@@"] = later(MOUNTS[process])
+    pod = {
+        **pod,
+        "containers": [container],
+        "nodeSelector": {**pod["nodeSelector"], "@@": later(NODES.replace("PROCESS", process))},
+        "priorityClassName": later("{{ .Values.priorityClassName }}"),
+        "@@": later(PLACES.replace("PROCESS", process) + VOLUMES[process]),
+    }
     if process == "webhook":
-        container["@@"] = later(FILES["container"])
-        pod["@@"] = later(PLACES.replace("PROCESS", process) + FILES["pod"])
-        pod["securityContext"] = {**pod["securityContext"], "@@": later(FILES["securityContext"])}
-    if process == "scheduler":
-        meta = {**meta, "annotations": later(CHECKSUM)}
+        pod["securityContext"] = {**pod["securityContext"], "@@": later(OWNED)}
+    if process != "scheduler":
+        nodes, *zones = pod["topologySpreadConstraints"]
+        nodes = {**nodes, "whenUnsatisfiable": later(UNSATISFIABLE), "@@": later(SPREAD)}
+        pod["topologySpreadConstraints"] = [nodes, *zones]
+    meta = {**obj["spec"]["template"]["metadata"], "@@": later(CHECKSUMS[process])}
     template = {**obj["spec"]["template"], "metadata": meta, "spec": pod}
     replicas = later(f"{{{{ .Values.{process}.replicas }}}}")
     return {**obj, "spec": {**obj["spec"], "replicas": replicas, "template": template}}

@@ -18,6 +18,7 @@ from stack import ROOT
 import tollbar
 from tollbar.devplane.binaries import cache_directory
 from tollbar.devplane.real import go
+from tollbar.runtime.config import load
 
 CHART = ROOT / "manifests" / "helm" / "tollbar"
 CONFIGURATION = "tollbar-scheduler-config"
@@ -106,6 +107,7 @@ SAME: dict[str, tuple[str, Values]] = {
         "resources: [../minimal]",
         {"claims": "Disabled", "webhook": {"replicas": 1}, "controllers": {"replicas": 1}},
     ),
+    "three Nodes and more": ("resources: [../ha]", {"highAvailability": True, "webhook": {"replicas": 3}}),
     "no webhook": ("resources: [../policy-only]", {"policyOnly": True}),
     "no webhook, with monitoring": (
         "{resources: [../default], components: [../../components/monitoring, ../../components/admission-policy]}",
@@ -178,9 +180,11 @@ def test_what_is_not_in_the_manifests(template: Template) -> None:
         {
             "image": {"repository": "registry.example.com/tollbar", "tag": "dev", "pullPolicy": "Always"},
             "imagePullSecrets": [{"name": "registry"}],
+            "priorityClassName": "high",
             "webhook": {
                 "extraArgs": ["--v=4"],
                 "tolerations": places,
+                "nodeSelector": {"pool": "system"},
                 "affinity": {"nodeAffinity": {}},
                 "resources": {"limits": {"memory": "1Gi"}},
             },
@@ -194,7 +198,9 @@ def test_what_is_not_in_the_manifests(template: Template) -> None:
         container["args"][-1],
         container["resources"]["limits"],
         pods["imagePullSecrets"],
+        pods["priorityClassName"],
         pods["tolerations"],
+        pods["nodeSelector"],
         pods["affinity"],
     ) == (
         "registry.example.com/tollbar:dev",
@@ -202,9 +208,34 @@ def test_what_is_not_in_the_manifests(template: Template) -> None:
         "--v=4",
         {"memory": "1Gi"},
         [{"name": "registry"}],
+        "high",
         places,
+        {"kubernetes.io/os": "linux", "pool": "system"},
         {"nodeAffinity": {}},
     )
+
+
+@pytest.mark.parametrize("certificates", [False, True])
+def test_both_processes_read_the_configuration_that_is_given(
+    template: Template, tmp_path: Path, certificates: bool
+) -> None:
+    """Where the flag says that it is; and their Pods are replaced when it changes."""
+    selector = {"matchLabels": {"devices": "shared"}}
+    found, other = (
+        template({"certManager": certificates, "config": {"managedNamespaceSelector": selector, "workers": workers}})
+        for workers in (8, 9)
+    )
+    (tmp_path / "config.yaml").write_text(found["ConfigMap tollbar-config"]["data"]["config.yaml"])
+    configuration = load(tmp_path / "config.yaml", {})
+    assert (configuration.managed_namespace_selector, configuration.workers) == (selector, 8)
+    for process in ("webhook", "controllers"):
+        pods, others = (each[f"Deployment tollbar-{process}"]["spec"]["template"] for each in (found, other))
+        (container,) = pods["spec"]["containers"]
+        (path,) = (each.removeprefix("--config=") for each in container["args"] if each.startswith("--config="))
+        mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+        (volume,) = (each for each in pods["spec"]["volumes"] if each.get("configMap"))
+        assert (path, volume["configMap"]) == (f"{mounts[volume['name']]}/config.yaml", {"name": "tollbar-config"})
+        assert pods["metadata"]["annotations"] != others["metadata"]["annotations"]
 
 
 def test_the_scheduler_gets_the_configuration_that_is_given(template: Template) -> None:
