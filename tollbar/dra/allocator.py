@@ -5,8 +5,9 @@ scheduler.  Errors are values with upstream's texts; docs/reference/allocator.md
 """
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from operator import attrgetter
 from random import getrandbits
 from typing import Final
@@ -22,17 +23,18 @@ from tollbar.dra.state import AllocatedState
 from tollbar.model.objects import Object
 
 _ORDER: Final = attrgetter("order")
-_FIXED_BITS: Final = 0xF << 76 | 0x3 << 62
-_VERSION_4: Final = 0x4 << 76 | 0x2 << 62
-"""What a random UUID has in these bits (RFC 9562)."""
 TRIES_MAX: Final = 1_000_000
 """How many devices an allocation on one Node may try for its requests: some seconds of search."""
 
 
-def _share_id() -> str:
-    """A random UUID; `uuid.uuid4` takes several times as long.  It is no secret."""
-    text = f"{getrandbits(128) & ~_FIXED_BITS | _VERSION_4:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def _share_ids() -> Iterator[str]:
+    """UUIDs (RFC 9562, version 4) that begin at a random one and differ in their last 48 bits, which are counted on.
+
+    To make each of them at random takes several times as long.  They are no secret.
+    """
+    head = f"{getrandbits(32):08x}-{getrandbits(16):04x}-4{getrandbits(12):03x}-8{getrandbits(12):03x}"
+    for number in count(getrandbits(47)):
+        yield f"{head}-{number:012x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +132,14 @@ class Allocator:
         clock: Callable[[], float] = time.monotonic,
         deadline: float = float("inf"),
         tries_max: int = TRIES_MAX,
-        share_id: Callable[[], str] = _share_id,
+        share_id: Callable[[], str] | None = None,
         may_use: Callable[[Pool], bool] = lambda _: True,
     ) -> None:
         self.inventory = inventory
         self.clock = clock
         self.deadline = deadline
         self.tries_max = tries_max
-        self.share_id = share_id
+        self.share_id = share_id or _share_ids().__next__
         self.may_use = may_use
         self.steps = 0
         self._selectors = selectors or Selectors()
