@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from tollbar import cel
 from tollbar.cel import CelError
-from tollbar.dra.capacity import CapacityError, Consumption, consumption
+from tollbar.dra.capacity import NOTHING, CapacityError, Consumption, consumption
 from tollbar.dra.features import Features
 from tollbar.dra.inventory import Pool
 from tollbar.dra.requests import Request, Selector
@@ -81,21 +81,27 @@ class Examiner:
         if device.binding_conditions and not self._features.binding_conditions:
             return None
         content = device.content
+        known = content.memo.get(request.question)
+        if known is None:
+            return self._examined(request, pool, device, node)
+        if known is _NO_MATCH or (pool.is_per_device and not device.reach.includes(node)):
+            return None
+        return Candidate(device, pool, known, content.shared and self._features.consumable_capacity)
+
+    def _examined(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
+        content = device.content
         is_share = content.shared and self._features.consumable_capacity
-        known = None if pool.is_per_device else content.memo.get(request.question)
-        if known is not None:
-            return None if known is _NO_MATCH else Candidate(device, pool, known, is_share)
         for selector in request.selectors:
             verdict = self._selectors.verdict(selector.expression, content)
             if isinstance(verdict, CelError):
                 on_device = "" if verdict.kind == cel.COMPILE else f" on device {device.id}"
-                return Candidate(device, pool, {}, is_share, f"{selector.origin}{on_device}: {explained(verdict)}")
+                return Candidate(device, pool, NOTHING, is_share, f"{selector.origin}{on_device}: {explained(verdict)}")
             if not verdict:
                 content.remember(request.question, _NO_MATCH)
                 return None
         if pool.is_per_device and not device.reach.includes(node):
             return None
-        consumed: Consumption | None = {}
+        consumed: Consumption | None = NOTHING
         if self._features.consumable_capacity and (content.capacities or request.capacity):
             fractional = self._features.fractional_capacity_range
             try:
@@ -103,7 +109,7 @@ class Examiner:
             except CapacityError as error:
                 name = device.id.device if request.count is None else device.id
                 problem = f"{request.label}: checking capacity for device {name}: {error}"
-                return Candidate(device, pool, {}, is_share, problem)
+                return Candidate(device, pool, NOTHING, is_share, problem)
         content.remember(request.question, _NO_MATCH if consumed is None else consumed)
         return None if consumed is None else Candidate(device, pool, consumed, is_share)
 

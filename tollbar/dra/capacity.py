@@ -4,7 +4,8 @@ Source: consumable_capacity.go in k8s.io/dynamic-resource-allocation/structured.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
 from tollbar.dra.slices import Capacity, Range
 from tollbar.model.quantity import NANO, Amount
@@ -12,8 +13,21 @@ from tollbar.model.quantity import NANO, Amount
 _INT64_MAX: Final = 2**63 - 1
 _MILLI: Final = NANO // 1000
 
-Consumption: TypeAlias = dict[str, Amount]
-"""Amounts by the name of the capacity."""
+
+@dataclass(slots=True, eq=False)
+class Consumption:
+    """What a request takes of a device.
+
+    `amounts` are by the name of the capacity and as results have them; `parts` have for each of them the name, what is
+    taken and what the whole device has, in nano units.
+    """
+
+    amounts: dict[str, str]
+    parts: tuple[tuple[str, int, int], ...]
+
+
+NOTHING: Final = Consumption({}, ())
+"""What is taken of a device without capacities."""
 
 
 class CapacityError(ValueError):
@@ -33,7 +47,12 @@ def consumption(
     taken = {name: _taken(name, requested.get(name), each, fractional=fractional) for name, each in offered.items()}
     if any(_violates(taken[name].nanos, name in requested, each, fractional) for name, each in offered.items()):
         return None
-    return taken
+    if not taken:
+        return NOTHING
+    return Consumption(
+        {name: str(amount) for name, amount in taken.items()},
+        tuple((name, taken[name].nanos, each.value.nanos) for name, each in offered.items()),
+    )
 
 
 def _taken(name: str, requested: Amount | None, offered: Capacity, *, fractional: bool) -> Amount:

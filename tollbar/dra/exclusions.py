@@ -113,8 +113,8 @@ def _used_up(allocator: Allocator, candidate: Candidate) -> tuple[Exclusion, str
             if value > free[counter_set, counter]:
                 return Exclusion.COUNTERS, f"{counter_set}/{counter}"
     held = state.capacity.get(device.id, {})
-    for name, wanted in candidate.consumed.items():
-        if held and held.get(name, 0) + wanted.nanos > device.content.capacities[name].value.nanos:
+    for name, wanted, limit in candidate.consumed.parts:
+        if held and held.get(name, 0) + wanted > limit:
             return Exclusion.CAPACITY_TAKEN, name
     return Exclusion.FREE, ""
 

@@ -4,7 +4,7 @@ Problems of a request are kept with it and not raised: which of them is told dep
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tollbar.dra import constraints
@@ -18,16 +18,16 @@ RESULTS_MAX: Final = 32
 """The most devices that one claim can get (AllocationResultsMaxSize)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Selector:
     expression: str
     origin: str
     """Where it stands, for messages: `class gpu: selector #0`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Request:
-    """A request, or one alternative of a prioritized list.
+    """A request, or one alternative of a prioritized list; never changed, as a claim.
 
     `name` is the request's, `full_name` the one in results: `request/alternative` for an alternative.  `label` begins
     messages; it names an alternative by its own name alone.  `count` is None for mode All.  `constraints` are those of
@@ -50,13 +50,13 @@ class Request:
     """Requested amounts by name, sorted."""
     constraints: tuple[tuple[int, Constraint], ...]
     problem: str
+    is_alternative: bool = field(init=False)
 
-    @property
-    def is_alternative(self) -> bool:
-        return self.name != self.full_name
+    def __post_init__(self) -> None:
+        self.is_alternative = self.name != self.full_name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Claim:
     """A ResourceClaim.  Each entry of `requests` has the alternatives of one request: one, or a prioritized list."""
 

@@ -1,7 +1,6 @@
 """AllocationResults of resource.k8s.io/v1 for the devices that a search has chosen."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from tollbar.dra.constraints import applies
@@ -9,7 +8,6 @@ from tollbar.dra.features import Features
 from tollbar.dra.requests import Claim, Request
 from tollbar.dra.search import Chosen, Unsolvable
 from tollbar.model.objects import Object, key_of, metadata, spec
-from tollbar.model.quantity import Amount
 
 
 def allocation(
@@ -42,14 +40,9 @@ def _result(chosen: Chosen, features: Features, share_id: Callable[[], str]) -> 
             result["bindingFailureConditions"] = list(device.binding_failure_conditions)
     if candidate.is_share:
         result["shareID"] = share_id()
-        if candidate.consumed:
-            result["consumedCapacity"] = {name: _text(amount) for name, amount in candidate.consumed.items()}
+        if candidate.consumed.amounts:
+            result["consumedCapacity"] = candidate.consumed.amounts.copy()
     return result
-
-
-@lru_cache(maxsize=1024)
-def _text(given: Amount) -> str:
-    return str(given)
 
 
 def _config(claim: Claim, chosen: Sequence[Chosen]) -> list[Object]:

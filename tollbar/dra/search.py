@@ -301,7 +301,7 @@ class Search:
             raise Unsolvable(
                 f"{request.label}: cannot add device {device.id} because a claim constraint would not be satisfied"
             )
-        if kept is None or (consumed and not self._has_capacity(device, consumed)):
+        if kept is None or (consumed.parts and not self._has_capacity(device, consumed)):
             return None
         if needs_counters:
             used = self._consumed.setdefault(pool, {})
@@ -355,14 +355,15 @@ class Search:
 
     def _has_capacity(self, device: Device, consumed: Consumption) -> bool:
         """Whether that much is left of a device that has shares."""
-        held, chosen = self._state.capacity.get(device.id, {}), self._shares.get(device, ())
-        if not held and not chosen:
+        held, chosen = self._state.capacity.get(device.id), self._shares.get(device)
+        if held is None and chosen is None:
             return True
-        for name, amount in consumed.items():
-            total = held.get(name, 0) + amount.nanos
-            for each in chosen:
-                total += each[name].nanos
-            if total > device.content.capacities[name].value.nanos:
+        for place, (name, total, limit) in enumerate(consumed.parts):
+            if held is not None:
+                total += held.get(name, 0)
+            for each in chosen or ():
+                total += each.parts[place][1]
+            if total > limit:
                 return False
         return True
 
