@@ -5,6 +5,7 @@ in k8s.io/dynamic-resource-allocation/structured.
 """
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
 from tollbar.dra.slices import Content
@@ -33,12 +34,13 @@ class MatchAttribute:
         self._lists = lists
 
     def with_device(self, content: Content, so_far: Values | None) -> Values | None:
-        values = _values(content, self._attribute)
+        values = content.memo.get(self._attribute) or _values(content, self._attribute)
         if values is None:
             return None
         if so_far is None:
             return values if values or not self._lists else None
-        return (values & so_far) or None
+        common = so_far if values is so_far else values & so_far
+        return common or None
 
 
 class DistinctAttribute:
@@ -49,7 +51,7 @@ class DistinctAttribute:
         self._lists = lists
 
     def with_device(self, content: Content, so_far: Values | None) -> Values | None:
-        values = _values(content, self._attribute)
+        values = content.memo.get(self._attribute) or _values(content, self._attribute)
         if values is None:
             return None
         if so_far is None:
@@ -88,9 +90,15 @@ def _values(content: Content, asked: tuple[str, bool]) -> Values | None:
 def _typed(attribute: Object, lists: bool) -> Values:
     for name in _SINGLE:
         if attribute.get(name) is not None:
-            return frozenset(((name, attribute[name]),))
+            return _one(name, attribute[name])
     if lists:
         for name, of in _LISTS.items():
             if attribute.get(name):
                 return frozenset((of, value) for value in attribute[name])
     return frozenset()
+
+
+@lru_cache(maxsize=4096)
+def _one(kind: str, value: object) -> Values:
+    """Devices with the same value share it, so that comparing two of them costs nothing."""
+    return frozenset(((kind, value),))
