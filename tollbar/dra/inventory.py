@@ -278,15 +278,16 @@ class _Slices:
         if self._wide_rules_version != wide_rules_version:
             self._wide_rules_version = wide_rules_version
             self.forget_seen()
-        local = self._local.get(node_name, {})
-        selected = [name for name, each in self._selective.items() if each.reaches(node)]
-        if not (local or selected or self._everywhere):
-            return None
-        known = (node_name if local else "", *selected)
-        if known not in self._seen:
-            chosen = (self._selective[name] for name in selected)
-            self._seen[known] = self._pool([*local.values(), *self._everywhere.values(), *chosen])
-        return self._seen[known]
+        local = self._local.get(node_name)
+        known: tuple[str, ...] = (node_name if local else "",)
+        if self._selective:
+            known += tuple(name for name, each in self._selective.items() if each.reaches(node))
+        if known in self._seen:
+            return self._seen[known]
+        chosen = [self._selective[name] for name in known[1:]]
+        relevant = [*(local or {}).values(), *self._everywhere.values(), *chosen]
+        found = self._seen[known] = self._pool(relevant) if relevant else None
+        return found
 
     def _pool(self, relevant: list[Slice]) -> Pool | None:
         """The pool of these slices, of which the first one by name says how many there are."""
