@@ -67,10 +67,10 @@ class _Alternatives(_Move):
 
 @dataclass(slots=True, eq=False)
 class _Device(_Move):
-    """Chooses the device of this number for the request, from a place among its candidates on."""
+    """Chooses a device for the request, which needs so many with this one, from a place among its candidates on."""
 
     request: Request
-    number: int
+    missing: int
     place: int
     chosen: Candidate | None = None
     has_counters: bool = False
@@ -232,7 +232,7 @@ class Search:
                 return _Stop.TOO_MANY
         if request.count == 0:
             return self._open(position + 1, kept)
-        return _Device(position, kept, request, 0, 0)
+        return _Device(position, kept, request, count, 0)
 
     def _choose_device(self, move: _Device) -> _Next:
         """Choose the next device in the place of the one that the move has chosen."""
@@ -241,9 +241,9 @@ class Search:
         chosen = self._take_next_of_all(move) if move.request.count is None else self._take_any(move)
         if isinstance(chosen, _Stop) or chosen is None:
             return chosen
-        if move.number + 1 == self._count(move.request):
+        if move.missing == 1:
             return self._open(move.position + 1, chosen)
-        return _Device(move.position, chosen, move.request, move.number + 1, move.place)
+        return _Device(move.position, chosen, move.request, move.missing - 1, move.place)
 
     def _take_any(self, move: _Device) -> "_Kept | _Stop | None":
         """Give the request one candidate after the other, until it can have one."""
@@ -252,14 +252,13 @@ class Search:
         if candidates is None:
             found = self._examiner.candidates(request, self._pools, self._node)
             candidates = self._candidates[request] = Candidates(found)
-        missing = (request.count or 0) - move.number
         while True:
             while move.place == len(candidates.found) and not candidates.is_complete:
                 if not candidates.examine():
                     return None
             if candidates.is_complete:
                 left = len(candidates.found) - move.place
-                if not left or (left < missing and not candidates.has_errors):
+                if not left or (left < move.missing and not candidates.has_errors):
                     return _Stop.EXHAUSTED
             candidate = candidates.found[move.place]
             move.place += 1
@@ -270,7 +269,7 @@ class Search:
     def _take_next_of_all(self, move: _Device) -> "_Kept | _Stop":
         """Give the request the next of its devices; without it there is no solution."""
         request, devices = move.request, self._all[move.request]
-        if move.place > move.number or not devices:
+        if move.place + move.missing > len(devices) or not devices:
             return _Stop.EXHAUSTED
         candidate = devices[move.place]
         move.place += 1
