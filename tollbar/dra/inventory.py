@@ -4,10 +4,11 @@ Source: GatherPools in k8s.io/dynamic-resource-allocation/structured.  What it w
 until a slice of the pool changes.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple
 
 from tollbar.dra.features import Features
@@ -81,7 +82,7 @@ class Inventory:
         """Pools with a slice for just this Node, by its name."""
         self._shared: dict[PoolId, None] = {}
         """Pools with a slice for several Nodes."""
-        self._versions: Counter[str] = Counter()
+        self._versions: defaultdict[str, int] = defaultdict(int)
         """How often pools with a slice for just this Node have changed, by its name."""
         self._shared_version = 0
         self._wide_rules_version = 0
@@ -96,7 +97,7 @@ class Inventory:
     def apply(self, obj: Object) -> None:
         """Add or replace a ResourceSlice.  ValueError or KeyError for one that the API server would refuse."""
         new = self._parser.parse(obj)
-        self.remove(obj)
+        self._forget(new.name)
         self.revision += 1
         pool_id = self._pool_ids[new.name] = PoolId(new.driver, new.pool)
         known = self._pools.get(pool_id)
@@ -108,7 +109,9 @@ class Inventory:
 
     def remove(self, obj: Object) -> None:
         """Forget a ResourceSlice; does nothing if there is none of that name."""
-        name = key_of(obj).name
+        self._forget(key_of(obj).name)
+
+    def _forget(self, name: str) -> None:
         pool_id = self._pool_ids.pop(name, None)
         if pool_id is not None:
             self.revision += 1
@@ -131,7 +134,8 @@ class Inventory:
         """Give the Nodes that use this pool a new version, because something about its devices is different."""
         slices = self._pools.get(pool)
         if slices is not None:
-            self._versions.update(slices.local_nodes)
+            for name in slices.local_nodes:
+                self._versions[name] += 1
             self._shared_version += slices.has_shared
         self.note(pool)
 
@@ -146,7 +150,7 @@ class Inventory:
 
     def version_of(self, node_name: str) -> tuple[int, int, int]:
         """Stays the same while nothing has changed that this Node can use."""
-        return self._versions[node_name], self._shared_version, self._wide_rules_version
+        return self._versions.get(node_name, 0), self._shared_version, self._wide_rules_version
 
     def apply_taint_rule(self, obj: Object) -> None:
         """Add or replace a DeviceTaintRule.  ValueError or KeyError for one that the API server would refuse."""
@@ -206,9 +210,10 @@ class _Slices:
         """Slices that must be asked for each Node."""
         self._partitioned: dict[str, Slice] = {}
         """Slices with counters, or with devices that consume them."""
-        self._counts: Counter[int] = Counter()
+        self._counts: defaultdict[int, int] = defaultdict(int)
         """How many slices each generation has that are understood."""
-        self._generations: Counter[int] = Counter()
+        self._generations: defaultdict[int, int] = defaultdict(int)
+        """How many slices each generation has."""
         self._seen: dict[tuple[str, ...], Pool | None] = {}
         """By the Node, if it has slices of its own (else empty), and the slices that select it."""
         self._wide_rules_version = 0
@@ -243,8 +248,10 @@ class _Slices:
 
     def drop(self, name: str) -> Slice:
         old = self._all.pop(name)
-        self._generations -= Counter((old.generation,))
-        self._counts -= Counter(() if old.has_compatibility_groups else (old.generation,))
+        self._counts[old.generation] -= not old.has_compatibility_groups
+        self._generations[old.generation] -= 1
+        if not self._generations[old.generation]:
+            del self._generations[old.generation], self._counts[old.generation]
         if (group := self._group(old)) is not None:
             del group[name]
             if not group and old.reach.node:
@@ -298,7 +305,7 @@ class _Slices:
         if len(relevant) != count:
             if max(self._generations) > newest:
                 return None
-            if self._counts[newest] != count:
+            if self._counts.get(newest, 0) != count:
                 return Pool(self.id, PoolState.INCOMPLETE)
             known = {each.name for each in relevant}
             others = [
@@ -312,7 +319,9 @@ class _Slices:
         """The pool, unless its slices contradict each other."""
         partitioned = self._features.partitionable_devices
         offering = [each for each in relevant if not (partitioned and each.counters)]
-        devices = tuple(self._tainted(device) for each in offering for device in each.devices)
+        devices = tuple(chain.from_iterable(each.devices for each in offering))
+        if self._taint_rules:
+            devices = tuple(map(self._tainted, devices))
         if len({device.id for device in devices}) != len(devices):
             return None
         per_device = any(each.per_device for each in offering)

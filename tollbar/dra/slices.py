@@ -110,9 +110,9 @@ class Device:
     binds_to_node: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Slice:
-    """A ResourceSlice; `per_device` says that its devices have a `reach` of their own."""
+    """A ResourceSlice, never changed; `per_device` says that its devices have a `reach` of their own."""
 
     name: str
     driver: str
@@ -171,17 +171,12 @@ class Parser:
         )
 
     def _device(self, given: Object, driver: str, pool: str, reach: Reach) -> Device:
-        consumed: dict[CounterId, int] = {}
-        for each in given.get("consumesCounters") or ():
-            for name, value in _counters(each.get("counters") or {}).items():
-                known = (each["counterSet"], name)
-                consumed[known] = consumed.get(known, 0) + value
         return Device(
             id=DeviceId(driver, pool, _text(given["name"])),
             content=self._content(given, driver),
             reach=reach,
             taints=tuple(given.get("taints") or ()),
-            consumes=tuple(consumed.items()),
+            consumes=_consumed(given["consumesCounters"]) if given.get("consumesCounters") else (),
             binding_conditions=_texts(given.get("bindingConditions")),
             binding_failure_conditions=_texts(given.get("bindingFailureConditions")),
             binds_to_node=bool(given.get("bindsToNode")),
@@ -204,6 +199,15 @@ def _reach(body: Object) -> Reach:
 
 def _counters(given: Mapping[str, Any]) -> dict[str, int]:
     return {name: amount(each["value"]).nanos for name, each in given.items()}
+
+
+def _consumed(given: list[Object]) -> tuple[tuple[CounterId, int], ...]:
+    consumed: dict[CounterId, int] = {}
+    for each in given:
+        for name, value in _counters(each.get("counters") or {}).items():
+            known = (each["counterSet"], name)
+            consumed[known] = consumed.get(known, 0) + value
+    return tuple(consumed.items())
 
 
 def _text(given: Any) -> str:

@@ -29,8 +29,8 @@ def holdings(allocation: Object) -> tuple[Holding, ...]:
 
 
 def _holding(result: Object) -> Holding:
-    device = DeviceId(result["driver"], result["pool"], result["device"])
-    if not all(isinstance(name, str) for name in device):
+    driver, pool, name = device = DeviceId(result["driver"], result["pool"], result["device"])
+    if not (isinstance(driver, str) and isinstance(pool, str) and isinstance(name, str)):
         raise ValueError("a name is no text")
     if not result.get("shareID"):
         return Holding(device)
