@@ -25,7 +25,8 @@ _NO_MATCH: Final = object()
 class Candidate(NamedTuple):
     """A device that a request may get, with what it takes of the capacities; or an error in its place.
 
-    `is_share` says that others may get the device, too.
+    `is_share` says that others may get the device, too.  The error is that of the first request which asked; what
+    `Examiner.problem` says is the same for another one of its kind.
     """
 
     device: Device
@@ -65,7 +66,8 @@ class Examiner:
         self._selectors = selectors
         self._held = state.devices if features.consumable_capacity else state
         """Devices of which there is nothing left."""
-        self._known: dict[tuple[Request, Pool], Candidates] = {}
+        self._known: dict[tuple[object, Pool], Candidates] = {}
+        """By the kind of request."""
 
     def candidates(self, request: Request, pools: Iterable[Pool], node: Object) -> Iterator[Candidate | None]:
         """The matching devices of these pools that are free and allowed; None is a pause, after some that took time."""
@@ -113,6 +115,11 @@ class Examiner:
         content.remember(request.question, _NO_MATCH if consumed is None else consumed)
         return None if consumed is None else Candidate(device, pool, consumed, is_share)
 
+    def problem(self, request: Request, erroneous: Candidate, node: Object) -> str:
+        """The error in the place of this candidate, as this request gets it."""
+        again = self.candidate(request, erroneous.pool, erroneous.device, node)
+        return erroneous.error if again is None else again.error
+
     def refusing(self, request: Request, device: Device) -> Selector | None:
         """The first selector of the request that is false for the device."""
         content = device.content
@@ -140,9 +147,9 @@ class Examiner:
 
     def _shared(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
         """Those of a pool that several Nodes see, which are the same for all of these."""
-        known = self._known.get((request, pool))
+        known = self._known.get((request.kind, pool))
         if known is None:
-            known = self._known[request, pool] = Candidates(self._available(request, pool, node))
+            known = self._known[request.kind, pool] = Candidates(self._available(request, pool, node))
         place = 0
         while place < len(known.found) or not known.is_complete:
             if place < len(known.found):
@@ -152,7 +159,7 @@ class Examiner:
                 try:
                     is_further = known.examine()
                 except Exception:
-                    del self._known[request, pool]  # its iterator has ended, which does not make it complete
+                    del self._known[request.kind, pool]  # its iterator has ended, which does not make it complete
                     raise
                 if not is_further:
                     yield None

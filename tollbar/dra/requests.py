@@ -43,6 +43,8 @@ class Request:
     selectors: tuple[Selector, ...]
     question: Hashable
     """What it asks about a device by its selectors and capacity: equal for requests that ask the same."""
+    kind: object
+    """What it may get, whatever is chosen already: one for requests of a claim that may get the same devices."""
     count: int | None
     admin_access: bool
     tolerations: tuple[Object, ...]
@@ -111,6 +113,7 @@ class _Reader:
     """Those of the claim, each with the requests that it is for and its index."""
     device_class: Callable[[str], Object | None]
     features: Features
+    kinds: dict[Hashable, object] = field(default_factory=dict)
 
     def alternatives(self, index: int, request: Object) -> Iterator[Request]:
         problem, name = self._feature_problem(request), request["name"]
@@ -130,6 +133,8 @@ class _Reader:
             *_selectors(spec(found or {}).get("selectors") or (), f"class {class_name}"),
             *_selectors(given.get("selectors") or (), f"claim {self.label}"),
         )
+        question = (tuple(each.expression for each in selectors), capacity)
+        admin_access, tolerations = bool(given.get("adminAccess")), tuple(given.get("tolerations") or ())
         return Request(
             claim=self.claim,
             index=index,
@@ -138,10 +143,11 @@ class _Reader:
             label=where,
             device_class=found or {},
             selectors=selectors,
-            question=(tuple(each.expression for each in selectors), capacity),
+            question=question,
+            kind=self.kinds.setdefault((question, admin_access, repr(tolerations)), object()),
             count=None if given.get("allocationMode") == "All" else given.get("count", 1),
-            admin_access=bool(given.get("adminAccess")),
-            tolerations=tuple(given.get("tolerations") or ()),
+            admin_access=admin_access,
+            tolerations=tolerations,
             capacity=capacity,
             constraints=tuple(
                 (number, constraint)

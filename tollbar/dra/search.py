@@ -119,7 +119,8 @@ class Search:
         self._all: dict[Request, list[Candidate]] = {}
         """The devices of requests for all; no more than a claim can get, of those that are counted."""
         self._counts: dict[Request, int] = {}
-        self._candidates: dict[Request, Candidates] = {}
+        self._candidates: dict[object, Candidates] = {}
+        """By the kind of request."""
         self._moves: list[_Alternatives | _Device] = []
         self._taken: dict[Device, list[int]] = {}
         """Whole devices that are chosen, each with the indexes of the claims that have it."""
@@ -248,10 +249,10 @@ class Search:
     def _take_any(self, move: _Device) -> "_Kept | _Stop | None":
         """Give the request one candidate after the other, until it can have one."""
         request = move.request
-        candidates = self._candidates.get(request)
+        candidates = self._candidates.get(request.kind)
         if candidates is None:
             found = self._examiner.candidates(request, self._pools, self._node)
-            candidates = self._candidates[request] = Candidates(found)
+            candidates = self._candidates[request.kind] = Candidates(found)
         while True:
             while move.place == len(candidates.found) and not candidates.is_complete:
                 if not candidates.examine():
@@ -291,7 +292,7 @@ class Search:
         if holders and (not request.admin_access or (not is_share and request.claim in holders)):
             return None
         if error:
-            raise Unsolvable(error)
+            raise Unsolvable(self._examiner.problem(request, candidate, self._node))
         needs_counters = bool(device.consumes) and self._needs_counters(candidate)
         if needs_counters and not self._has_counters(device, pool):
             return None
