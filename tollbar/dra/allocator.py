@@ -80,15 +80,20 @@ class Allocation:
 
     def _allocate(self, node: Object, claims: Sequence[Object]) -> Generator[None, None, None]:
         allocator = self._allocator
-        parsed = []
-        for index, claim in enumerate(claims):
-            parsed.append((yield from allocator.parsed(index, claim)))
+        known = tuple(map(id, claims))
+        parsed = allocator.known.get(known)
+        if parsed is None:
+            parsed = []
+            for index, claim in enumerate(claims):
+                parsed.append((yield from allocator.parsed(index, claim)))
+            allocator.known[known] = parsed
         pools = []
         for pool in allocator.inventory.pools(node):
             if allocator.may_use(pool):
                 pools.append(pool)
             yield
-        pools.sort(key=_ORDER)
+        if len(pools) > 1:
+            pools.sort(key=_ORDER)
         search = Search(allocator.setting, node, parsed, pools, allocator.tries_max)
         try:
             yield from search.progress()
@@ -146,6 +151,8 @@ class Allocator:
         examiner = Examiner(state, inventory.features, self._selectors)
         self.setting = Setting(state, inventory.features, examiner, FreeCounters(state))
         self._classes = classes
+        self.known: dict[tuple[int, ...], list[Claim]] = {}
+        """The claims of a Pod, by the identities of their objects, which the parsed claims keep alive."""
         self._parsed: dict[tuple[int, int], Claim] = {}
         """By the claim's place in the Pod and the identity of the object, which the parsed claim keeps alive."""
 

@@ -16,7 +16,7 @@ from tollbar.dra.slices import CounterId, Device, Parser, Slice
 from tollbar.dra.taintrules import Scope, TaintRules
 from tollbar.model.changelog import ChangeLog
 from tollbar.model.devices import DeviceId
-from tollbar.model.objects import Object, key_of
+from tollbar.model.objects import Object, key_of, metadata
 
 
 class PoolId(NamedTuple):
@@ -124,7 +124,7 @@ class Inventory:
         A pool whose newest generation has no slice for the Node yet is left out, as if it had gone.  Do not change the
         inventory before the end.
         """
-        name = key_of(node).name
+        name = metadata(node).get("name") or ""
         for pool_id in {**self._local.get(name, {}), **self._shared}:
             pool = self._pools[pool_id].seen_from(node, name, self._wide_rules_version)
             if pool is not None:

@@ -162,7 +162,7 @@ class Search:
         self.solution = [[] for _ in self._claims]
         for move in moves:
             if isinstance(move, _Device) and move.chosen is not None:
-                self.solution[move.claim].append((move.request, move.chosen))
+                self.solution[move.request.claim].append((move.request, move.chosen))
 
     def _check(self, claim: Claim) -> Iterator[None]:
         """Raise what is wrong with the claim, and find the devices of requests for all."""
