@@ -3,7 +3,7 @@
 Quantities are whole numbers of nano units.  Names of attributes stay as the slice has them.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -159,7 +159,8 @@ class Parser:
             reach=reach,
             per_device=per_device,
             devices=tuple(
-                self._device(each, driver, pool_name, _reach(each) if per_device else reach) for each in given
+                _device(each, content, driver, pool_name, _reach(each) if per_device else reach)
+                for each, content in zip(given, self._contents_of(given, driver), strict=True)
             ),
             counters=tuple(
                 (each["name"], _counters(each.get("counters") or {})) for each in body.get("sharedCounters") or ()
@@ -170,27 +171,36 @@ class Parser:
             ),
         )
 
-    def _device(self, given: Object, driver: str, pool: str, reach: Reach) -> Device:
-        return Device(
-            id=DeviceId(driver, pool, _text(given["name"])),
-            content=self._content(given, driver),
-            reach=reach,
-            taints=tuple(given.get("taints") or ()),
-            consumes=_consumed(given["consumesCounters"]) if given.get("consumesCounters") else (),
-            binding_conditions=_texts(given.get("bindingConditions")),
-            binding_failure_conditions=_texts(given.get("bindingFailureConditions")),
-            binds_to_node=bool(given.get("bindsToNode")),
-        )
+    def _contents_of(self, devices: Sequence[Object], driver: str) -> Iterator[Content]:
+        """The content of each device; neighbours of the same content are mostly told by comparing them."""
+        last = None
+        for each in devices:
+            attributes, capacity = each.get("attributes") or {}, each.get("capacity") or {}
+            shared = bool(each.get("allowMultipleAllocations"))
+            if last is None or (last.attributes, last.capacity, last.shared) != (attributes, capacity, shared):
+                last = self._content(driver, attributes, capacity, shared)
+            yield last
 
-    def _content(self, given: Object, driver: str) -> Content:
-        attributes, capacity = given.get("attributes") or {}, given.get("capacity") or {}
-        shared = bool(given.get("allowMultipleAllocations"))
+    def _content(self, driver: str, attributes: Object, capacity: Object, shared: bool) -> Content:
         written = orjson.dumps((driver, attributes, capacity, shared), option=orjson.OPT_SORT_KEYS)
         identity = blake2b(written, digest_size=16).digest()
         found = self._contents.get(identity)
         if found is None:
             found = self._contents[identity] = Content(driver, attributes, capacity, shared)
         return found
+
+
+def _device(given: Object, content: Content, driver: str, pool: str, reach: Reach) -> Device:
+    return Device(
+        id=DeviceId(driver, pool, _text(given["name"])),
+        content=content,
+        reach=reach,
+        taints=tuple(given.get("taints") or ()),
+        consumes=_consumed(given["consumesCounters"]) if given.get("consumesCounters") else (),
+        binding_conditions=_texts(given.get("bindingConditions")),
+        binding_failure_conditions=_texts(given.get("bindingFailureConditions")),
+        binds_to_node=bool(given.get("bindsToNode")),
+    )
 
 
 def _reach(body: Object) -> Reach:
