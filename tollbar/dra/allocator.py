@@ -16,7 +16,7 @@ from tollbar.dra import requests, results
 from tollbar.dra.candidates import Examiner
 from tollbar.dra.counters import FreeCounters
 from tollbar.dra.inventory import Inventory, Pool, PoolState
-from tollbar.dra.requests import Claim
+from tollbar.dra.requests import Asked, Claim
 from tollbar.dra.search import Search, Setting, Unsolvable
 from tollbar.dra.selectors import Selectors
 from tollbar.dra.state import AllocatedState
@@ -81,12 +81,12 @@ class Allocation:
     def _allocate(self, node: Object, claims: Sequence[Object]) -> Generator[None, None, None]:
         allocator = self._allocator
         known = tuple(map(id, claims))
-        parsed = allocator.known.get(known)
-        if parsed is None:
+        asked = allocator.known.get(known)
+        if asked is None:
             parsed = []
             for index, claim in enumerate(claims):
                 parsed.append((yield from allocator.parsed(index, claim)))
-            allocator.known[known] = parsed
+            asked = allocator.known[known] = Asked(parsed)
         pools = []
         for pool in allocator.inventory.pools(node):
             if allocator.may_use(pool):
@@ -94,7 +94,7 @@ class Allocation:
             yield
         if len(pools) > 1:
             pools.sort(key=_ORDER)
-        search = Search(allocator.setting, node, parsed, pools, allocator.tries_max)
+        search = Search(allocator.setting, node, asked, pools, allocator.tries_max)
         try:
             yield from search.progress()
             if search.has_given_up:
@@ -104,7 +104,7 @@ class Allocation:
             if search.solution is not None:
                 self.result = [
                     results.allocation(claim, chosen, node, allocator.inventory.features, allocator.share_id)
-                    for claim, chosen in zip(parsed, search.solution, strict=True)
+                    for claim, chosen in zip(asked.claims, search.solution, strict=True)
                 ]
                 return
         except Unsolvable as problem:
@@ -151,7 +151,7 @@ class Allocator:
         examiner = Examiner(state, inventory.features, self._selectors)
         self.setting = Setting(state, inventory.features, examiner, FreeCounters(state))
         self._classes = classes
-        self.known: dict[tuple[int, ...], list[Claim]] = {}
+        self.known: dict[tuple[int, ...], Asked] = {}
         """The claims of a Pod, by the identities of their objects, which the parsed claims keep alive."""
         self._parsed: dict[tuple[int, int], Claim] = {}
         """By the claim's place in the Pod and the identity of the object, which the parsed claim keeps alive."""

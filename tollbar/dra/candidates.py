@@ -172,7 +172,9 @@ class Examiner:
                 continue
             evaluations = self._selectors.evaluations
             candidate = self.candidate(request, pool, device, node)
-            if candidate is not None and (candidate.error or self.is_allowed(request, device)):
+            if candidate is not None and (
+                candidate.error or not (device.taints or device.consumes) or self.is_allowed(request, device)
+            ):
                 yield candidate
             if self._selectors.evaluations > evaluations or not number % PAUSE:
                 yield None

@@ -80,6 +80,14 @@ class Claim:
         )
 
 
+class Asked:
+    """What a Pod asks for: its claims in their order, and the requests of all of them."""
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self.claims = claims
+        self.requests = [alternatives for claim in claims for alternatives in claim.requests]
+
+
 def parse(index: int, claim: Object, device_class: Callable[[str], Object | None], features: Features) -> Claim:
     """The claim; `index` is its place among those of the Pod.
 

@@ -20,7 +20,7 @@ from tollbar.dra.constraints import Values
 from tollbar.dra.counters import FreeCounters
 from tollbar.dra.features import Features
 from tollbar.dra.inventory import Pool, PoolState
-from tollbar.dra.requests import RESULTS_MAX, Claim, Request
+from tollbar.dra.requests import RESULTS_MAX, Asked, Claim, Request
 from tollbar.dra.slices import CounterId, Device
 from tollbar.dra.state import AllocatedState
 from tollbar.model.objects import Object
@@ -71,7 +71,8 @@ class _Device(_Move):
 
     request: Request
     missing: int
-    place: int
+    candidates: Candidates
+    place: int = 0
     chosen: Candidate | None = None
     has_counters: bool = False
     """Whether the counters of the chosen device are counted: a second share of a device adds none."""
@@ -103,7 +104,7 @@ class Search:
     """
 
     def __init__(
-        self, setting: Setting, node: Object, claims: Sequence[Claim], pools: Sequence[Pool], tries_max: int
+        self, setting: Setting, node: Object, asked: Asked, pools: Sequence[Pool], tries_max: int
     ) -> None:
         self.steps = 0
         self.has_given_up = False
@@ -113,9 +114,9 @@ class Search:
         self._state = setting.state
         self._examiner = setting.examiner
         self._node = node
-        self._claims = claims
+        self._claims = asked.claims
         self._pools = pools
-        self._requests = [alternatives for claim in claims for alternatives in claim.requests]
+        self._requests = asked.requests
         self._all: dict[Request, list[Candidate]] = {}
         """The devices of requests for all; no more than a claim can get, of those that are counted."""
         self._counts: dict[Request, int] = {}
@@ -135,7 +136,7 @@ class Search:
             if not claim.is_plain:
                 yield from self._check(claim)
         moves = self._moves
-        pause_at = self._tries_left - PAUSE
+        pause_at = max(self._tries_left - PAUSE, -1)
         following = self._open(0, ())
         while following is not _Stop.SOLVED:
             if isinstance(following, _Move):
@@ -151,12 +152,12 @@ class Search:
                     moves[-1].is_too_many = False
             if not moves:
                 return
-            if self._tries_left < 0:
-                self.has_given_up = True
-                return
             if following is None or self._tries_left <= pause_at:
+                if self._tries_left < 0:
+                    self.has_given_up = True
+                    return
                 yield
-                pause_at = self._tries_left - PAUSE
+                pause_at = max(self._tries_left - PAUSE, -1)
             move = moves[-1]
             following = self._choose_device(move) if isinstance(move, _Device) else self._choose_alternative(move)
         self.solution = [[] for _ in self._claims]
@@ -233,26 +234,26 @@ class Search:
                 return _Stop.TOO_MANY
         if request.count == 0:
             return self._open(position + 1, kept)
-        return _Device(position, kept, request, count, 0)
+        candidates = self._candidates.get(request.kind)
+        if candidates is None:
+            found = self._examiner.candidates(request, self._pools, self._node)
+            candidates = self._candidates[request.kind] = Candidates(found)
+        return _Device(position, kept, request, count, candidates)
 
     def _choose_device(self, move: _Device) -> _Next:
         """Choose the next device in the place of the one that the move has chosen."""
         if move.chosen is not None:
             self._give_back(move, move.chosen)
         chosen = self._take_next_of_all(move) if move.request.count is None else self._take_any(move)
-        if isinstance(chosen, _Stop) or chosen is None:
+        if not isinstance(chosen, tuple):
             return chosen
         if move.missing == 1:
             return self._open(move.position + 1, chosen)
-        return _Device(move.position, chosen, move.request, move.missing - 1, move.place)
+        return _Device(move.position, chosen, move.request, move.missing - 1, move.candidates, move.place)
 
     def _take_any(self, move: _Device) -> "_Kept | _Stop | None":
         """Give the request one candidate after the other, until it can have one."""
-        request = move.request
-        candidates = self._candidates.get(request.kind)
-        if candidates is None:
-            found = self._examiner.candidates(request, self._pools, self._node)
-            candidates = self._candidates[request.kind] = Candidates(found)
+        candidates = move.candidates
         while True:
             while move.place == len(candidates.found) and not candidates.is_complete:
                 if not candidates.examine():
@@ -301,7 +302,9 @@ class Search:
             raise Unsolvable(
                 f"{request.label}: cannot add device {device.id} because a claim constraint would not be satisfied"
             )
-        if kept is None or (consumed.parts and not self._has_capacity(device, consumed)):
+        if kept is None:
+            return None
+        if consumed.parts and (is_share or device.id in self._state.capacity) and not self._has_capacity(candidate):
             return None
         if needs_counters:
             used = self._consumed.setdefault(pool, {})
@@ -353,12 +356,12 @@ class Search:
         used = self._consumed.get(pool, {})
         return all(used.get(counter, 0) + value <= free[counter] for counter, value in device.consumes)
 
-    def _has_capacity(self, device: Device, consumed: Consumption) -> bool:
-        """Whether that much is left of a device that has shares."""
-        held, chosen = self._state.capacity.get(device.id), self._shares.get(device)
+    def _has_capacity(self, candidate: Candidate) -> bool:
+        """Whether that much is left of a device that has, or had, shares."""
+        held, chosen = self._state.capacity.get(candidate.device.id), self._shares.get(candidate.device)
         if held is None and chosen is None:
             return True
-        for place, (name, total, limit) in enumerate(consumed.parts):
+        for place, (name, total, limit) in enumerate(candidate.consumed.parts):
             if held is not None:
                 total += held.get(name, 0)
             for each in chosen or ():
