@@ -103,9 +103,7 @@ class Search:
     there may be one all the same: more than `tries_max` devices were tried for a request.
     """
 
-    def __init__(
-        self, setting: Setting, node: Object, asked: Asked, pools: Sequence[Pool], tries_max: int
-    ) -> None:
+    def __init__(self, setting: Setting, node: Object, asked: Asked, pools: Sequence[Pool], tries_max: int) -> None:
         self.steps = 0
         self.has_given_up = False
         self._tries_left = tries_max

@@ -150,6 +150,7 @@ class Parser:
         driver, pool, pool_name = _text(body["driver"]), body["pool"], _text(body["pool"]["name"])
         reach, per_device = _reach(body), bool(body.get("perDeviceNodeSelection"))
         given = body.get("devices") or ()
+        partitions = [each for each in given if each.get("consumesCounters")]
         return Slice(
             name=key_of(obj).name,
             driver=driver,
@@ -167,7 +168,7 @@ class Parser:
             ),
             is_partitioned=body.get("perDeviceNodeSelection") is not None or bool(body.get("sharedCounters")),
             has_compatibility_groups=any(
-                consumed.get("compatibilityGroups") for each in given for consumed in each.get("consumesCounters") or ()
+                consumed.get("compatibilityGroups") for each in partitions for consumed in each["consumesCounters"]
             ),
         )
 

@@ -25,7 +25,7 @@ def holdings(allocation: Object) -> tuple[Holding, ...]:
     A share whose consumed capacity cannot be read holds the whole device.  KeyError or ValueError for an allocation
     that the API server would refuse.
     """
-    return tuple(_holding(result) for result in claims.results(allocation) if not result.get("adminAccess"))
+    return tuple([_holding(result) for result in claims.results(allocation) if not result.get("adminAccess")])
 
 
 def _holding(result: Object) -> Holding:

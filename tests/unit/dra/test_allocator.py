@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 from builders import device_class
@@ -32,6 +33,7 @@ HALVES = [resource_slice("a", [device(f"d{n}", half=n % 2, index=n) for n in ran
 ZONE_A = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
 RACK_1 = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]}
 COUNTERS = {"name": "shared", "counters": {"memory": {"value": "10"}}}
+FROM_ONE_BY_ONE = {"min": "1", "step": "1"}
 PARTITIONS = [
     resource_slice("a", [consuming(device(f"d{size}"), memory=str(size)) for size in (8, 6, 4)], count=2),
     resource_slice("counters", count=2, sharedCounters=[COUNTERS]),
@@ -287,8 +289,22 @@ CASES: dict[str, Case] = {
         [claiming(wanting("6"))],
         [["large"]],
     ),
+    "requests of one kind, of which the second one meets an error": Case(
+        [
+            resource_slice(
+                "a", [device("plain", capacity={"bandwidth": "20E"}), shared(value="20E", validRange=FROM_ONE_BY_ONE)]
+            )
+        ],
+        [claiming(wanting("10E", "one"), wanting("10E", "two"))],
+        f'claim ml/claim, request two: checking capacity for device {DRIVER}/pool/nic: capacity "bandwidth": '
+        "capacity request cannot be represented in the device's range arithmetic: request 10E is not a representable "
+        "milli value",
+    ),
+    "all devices, else two of the same kind": Case(
+        THREE, [claiming(first_available("gpu", all=None, two=2))], [["d1", "d3"]], [held("d2")]
+    ),
     "a request beyond 64 bits": Case(
-        [resource_slice("a", [shared(value="100", default="1", validRange={"min": "1", "step": "1"})])],
+        [resource_slice("a", [shared(value="100", default="1", validRange=FROM_ONE_BY_ONE)])],
         [claiming(wanting("10E"))],
         f'claim ml/claim, request nic: checking capacity for device {DRIVER}/pool/nic: capacity "bandwidth": '
         "capacity request cannot be represented in the device's range arithmetic: request 10E is not a representable "
@@ -369,6 +385,15 @@ def allocate(
         share_id=iter("abcdefgh").__next__,
     )
     return allocator.allocate(on or node(), claims)
+
+
+def test_every_share_has_an_id_of_its_own() -> None:
+    allocator = Allocator(Inventory([resource_slice("a", [shared()])]), AllocatedState(), {"gpu": device_class("gpu")})
+    claims = [claiming(*(wanting("1", f"r{number}") for number in range(10)))]
+    found = [allocator.allocate(node(), claims) for _ in range(2)]
+    ids = [each["shareID"] for one in found for each in one[0]["devices"]["results"]]  # type: ignore[index]
+    assert len({*ids}) == 20
+    assert {(str(UUID(each)) == each, UUID(each).version) for each in ids} == {(True, 4)}
 
 
 def test_the_result_says_all_about_a_device() -> None:
