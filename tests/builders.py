@@ -197,6 +197,10 @@ class TolerationRule(Built):
     def giving(self, *tolerations: Object) -> Self:
         return self.but("spec.tolerations", list(tolerations))
 
+    def giving_devices(self, *tolerations: Object) -> Self:
+        """A rule for requests of claims, not for Pods."""
+        return self.but("spec.tolerations", None).but("spec.deviceTolerations", list(tolerations))
+
 
 class SchedulingGate(Built):
     def expiring(self, max_hold: str | None, on_expiry: str = "Release") -> Self:

@@ -24,6 +24,18 @@ def exactly(**fields: Any) -> Object:
     return {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", **fields}}
 
 
+def alternative(**fields: Any) -> Object:
+    return {"name": "r", "firstAvailable": [{"name": "a", "deviceClassName": "gpu.example.com", **fields}]}
+
+
+def tolerated(api: Api, *tolerations: Object) -> Any:
+    """The tolerations of devices that a request has, once stored."""
+    answer = api.create(claim(exactly(tolerations=list(tolerations)))).accepted()
+    return answer["spec.devices.requests.0.exactly.tolerations"]
+
+
+TAINTS_OFF = "taints of devices are off by default"
+MANY = [{"key": f"example.com/t{number}", "operator": "Exists"} for number in range(17)]
 CREATION: Rows = {
     "one device is the default": (
         lambda api: api.create(claim())["spec.devices.requests.0.exactly"],
@@ -78,6 +90,28 @@ CREATION: Rows = {
     "33 requests": (
         lambda api: requested(api, *[{**REQUEST, "name": f"r{n}"} for n in range(33)]),
         [("spec.devices.requests", "Too many: 33: must have at most 32 items")],
+    ),
+    "a toleration of devices without an operator": newer(
+        "1.36",
+        TAINTS_OFF,
+        lambda api: tolerated(api, {"key": "example.com/a", "value": "b"}),
+        [{"key": "example.com/a", "operator": "Equal", "value": "b"}],
+    ),
+    "a toleration of every device": newer(
+        "1.36", TAINTS_OFF, lambda api: tolerated(api, {"operator": "Exists"}), [{"operator": "Exists"}]
+    ),
+    "16 tolerations": newer("1.36", TAINTS_OFF, lambda api: len(tolerated(api, *MANY[:16])), 16),
+    "17 tolerations": newer(
+        "1.36",
+        TAINTS_OFF,
+        lambda api: requested(api, exactly(tolerations=MANY)),
+        [("spec.devices.requests[0].exactly.tolerations", "Too many: 17: must have at most 16 items")],
+    ),
+    "17 tolerations of an alternative": newer(
+        "1.36",
+        TAINTS_OFF,
+        lambda api: requested(api, alternative(tolerations=MANY)),
+        [("spec.devices.requests[0].firstAvailable[0].tolerations", "Too many: 17: must have at most 16 items")],
     ),
     "a selector that does not compile": (
         lambda api: [

@@ -193,6 +193,49 @@ REFUSED: dict[str, tuple[Object, list[str]]] = {
         rule(tolerations=[GPU] * 17),
         ["spec.tolerations: Too many: 17: must have at most 16 items"],
     ),
+    "tolerations of neither Pods nor devices": (
+        rule(tolerations=None),
+        ["spec.tolerations: Invalid value: at least one of tolerations and deviceTolerations must be set"],
+    ),
+    "no tolerations of devices": (
+        rule(deviceTolerations=[]),
+        ["spec.deviceTolerations: Invalid value: 0: spec.deviceTolerations in body should have at least 1 items"],
+    ),
+    "too many tolerations of devices": (
+        rule(deviceTolerations=[GPU] * 17),
+        ["spec.deviceTolerations: Too many: 17: must have at most 16 items"],
+    ),
+    "an effect that taints of devices do not have": (
+        rule(deviceTolerations=[{**GPU, "effect": "PreferNoSchedule"}]),
+        [
+            (
+                'spec.deviceTolerations[0].effect: Unsupported value: "PreferNoSchedule": supported values:'
+                ' "NoSchedule", "NoExecute"'
+            ),
+        ],
+    ),
+    "a toleration of devices with a value and Exists": (
+        rule(deviceTolerations=[{**GPU, "value": "x"}]),
+        ["spec.deviceTolerations[0].operator: Invalid value: value must be empty when `operator` is 'Exists'"],
+    ),
+    "a toleration of every device": (
+        rule(tolerations=None, deviceTolerations=[{"operator": "Exists"}]),
+        [
+            (
+                "spec.deviceTolerations: Invalid value: node.kubernetes.io/*, node-role.kubernetes.io/* and the empty"
+                " key are reserved: set allowReservedKeys to use them"
+            )
+        ],
+    ),
+    "tolerations of devices by extended resources": (
+        rule(match=names("example.com/gpu"), deviceTolerations=[GPU]),
+        [
+            (
+                "spec.deviceTolerations: Invalid value: match.type ExtendedResource is about containers: for"
+                " deviceTolerations use CEL or Device"
+            )
+        ],
+    ),
     "a gate without a name": (gate(gateName=None), ["spec.gateName: Required value"]),
     "a gate's name with two slashes": (
         gate(gateName="a/b/c"),
@@ -259,6 +302,13 @@ ACCEPTED = {
             {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -1},
         ],
         allowReservedKeys=True,
+    ),
+    "a rule for claims": rule(
+        tolerations=None,
+        deviceTolerations=[GPU, {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 60}],
+    ),
+    "a rule for Pods and claims, and every taint": rule(
+        deviceTolerations=[{"operator": "Exists"}], allowReservedKeys=True
     ),
     "a foreign gate": gate(),
     "a gate of ours": gate(gateName="tollbar.dev/x", owners=["a", "b"], maxHold="1m30.5s", onExpiry="Release"),

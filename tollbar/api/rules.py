@@ -3,13 +3,13 @@
 It never raises, for any JSON: a rule may have been stored by an older version, or under an older CRD.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
 from tollbar.api import devices, texts
 from tollbar.api.parse import parse
 from tollbar.api.reasons import RuleReason
-from tollbar.api.types import MEMBERS, CelMatch, DeviceMatch, ExtendedResourceMatch, Match, TolerationRule
+from tollbar.api.types import MEMBERS, CelMatch, DeviceMatch, ExtendedResourceMatch, Match, Toleration, TolerationRule
 from tollbar.model import names, selectors, tolerations
 from tollbar.model.fields import FieldError, duplicate, forbidden, invalid, required
 
@@ -32,8 +32,17 @@ def _reason(field: str) -> str:
 def _problems(rule: TolerationRule) -> Iterator[FieldError]:
     yield from _match_problems(rule.spec.match)
     yield from selectors.validate(rule.spec.namespace_selector.as_object(), path="spec.namespaceSelector")
-    for index, toleration in enumerate(rule.spec.tolerations):
-        path = f"spec.tolerations[{index}]"
+    yield from _toleration_problems(rule, rule.spec.tolerations, "spec.tolerations")
+    yield from _toleration_problems(rule, rule.spec.device_tolerations, "spec.deviceTolerations")
+    if not rule.spec.tolerations and not rule.spec.device_tolerations:
+        yield required("spec.tolerations", texts.NO_TOLERATIONS)
+    if rule.spec.device_tolerations and rule.spec.match.type == "ExtendedResource":
+        yield forbidden("spec.deviceTolerations", texts.NOT_OF_CLAIMS)
+
+
+def _toleration_problems(rule: TolerationRule, given: Iterable[Toleration], field: str) -> Iterator[FieldError]:
+    for index, toleration in enumerate(given):
+        path = f"{field}[{index}]"
         yield from tolerations.validate(toleration.as_object(), path=path)
         if tolerations.is_reserved(toleration.key or "") and not rule.spec.allow_reserved_keys:
             yield invalid(f"{path}.key", toleration.key or "", texts.RESERVED, RuleReason.RESERVED_KEY)

@@ -10,6 +10,8 @@ RESERVED: Final = (
     "node.kubernetes.io/*, node-role.kubernetes.io/* and the empty key are reserved: set allowReservedKeys to use them"
 )
 ONE_VALUE: Final = "exactly one value must be specified"
+NO_TOLERATIONS: Final = "at least one of tolerations and deviceTolerations must be set"
+NOT_OF_CLAIMS: Final = "match.type ExtendedResource is about containers: for deviceTolerations use CEL or Device"
 NOT_QUALIFIED: Final = "must be the name of an extended resource, such as example.com/gpu"
 NOT_SEMVER: Final = "must be a string compatible with semver.org spec 2.0.0"
 NOT_ATTRIBUTE: Final = "must be a C identifier, optionally after a domain and a slash, such as gpu.example.com/model"

@@ -82,6 +82,15 @@ class Toleration(ApiType):
     """For NoExecute: how long the Pod may stay after the taint came."""
 
 
+class DeviceToleration(Toleration):
+    """A toleration of a claim's request, for taints of devices (KEP-5055)."""
+
+    effect: Literal["NoSchedule", "NoExecute"] | None = None
+    """The taint's effect.  Absent tolerates every effect."""
+    toleration_seconds: Int64 | None = None
+    """For NoExecute: how long the Pods that use the device may stay after the taint came."""
+
+
 class CelMatch(ApiType):
     """A CEL expression over the Pod's package: `pod`, `claims`, `deviceClasses` and `namespaceObject`."""
 
@@ -203,17 +212,35 @@ class Match(ApiType):
         return member
 
 
+_UNRESERVED: Final = (
+    "self.{}.all(t, has(t.key) && t.key != ''"
+    " && !t.key.startsWith('node.kubernetes.io/') && !t.key.startsWith('node-role.kubernetes.io/'))"
+)
+
+
 class TolerationRuleSpec(ApiType):
-    """Which Pods get which tolerations."""
+    """Which Pods, and which requests of claims, get which tolerations."""
 
     model_config = ConfigDict(
         json_schema_extra=validated(
             rule(
-                "self.allowReservedKeys || self.tolerations.all(t, has(t.key) && t.key != ''"
-                " && !t.key.startsWith('node.kubernetes.io/') && !t.key.startsWith('node-role.kubernetes.io/'))",
+                f"self.allowReservedKeys || !has(self.tolerations) || {_UNRESERVED.format('tolerations')}",
                 texts.RESERVED,
                 field_path=".tolerations",
-            )
+            ),
+            rule(
+                f"self.allowReservedKeys || !has(self.deviceTolerations) || {_UNRESERVED.format('deviceTolerations')}",
+                texts.RESERVED,
+                field_path=".deviceTolerations",
+            ),
+            rule(
+                "has(self.tolerations) || has(self.deviceTolerations)", texts.NO_TOLERATIONS, field_path=".tolerations"
+            ),
+            rule(
+                "!has(self.deviceTolerations) || self.match.type != 'ExtendedResource'",
+                texts.NOT_OF_CLAIMS,
+                field_path=".deviceTolerations",
+            ),
         )
     )
 
@@ -227,8 +254,14 @@ class TolerationRuleSpec(ApiType):
     """Restricts the rule to namespaces with these labels; empty means every managed namespace."""
     tolerations: Annotated[
         tuple[Toleration, ...], Field(strict=False, min_length=1, max_length=16, json_schema_extra=ATOMIC)
-    ]
+    ] = ()
     """Added to every Pod that matches, unless it has them already."""
+    device_tolerations: Annotated[
+        tuple[DeviceToleration, ...], Field(strict=False, min_length=1, max_length=16, json_schema_extra=ATOMIC)
+    ] = ()
+    """Added to every request that matches, of ResourceClaims and ResourceClaimTemplates as they are created.  The rule
+    is asked about each request, and each entry of `firstAvailable`, as if it were the only one of the only claim;
+    `pod` cannot be read then.  A request takes 16 tolerations at most."""
     allow_reserved_keys: bool = False
     """Permits the keys of Kubernetes' own node taints (node.kubernetes.io/*, node-role.kubernetes.io/*) and the empty
     key, which tolerates everything."""

@@ -65,10 +65,11 @@ def changes(cluster: Cluster, old: Sequence[Object], new: Sequence[Object]) -> I
 
 
 def _compiled(rules: Iterable[Object]) -> Mapping[str, tuple[Object, Rule]]:
-    """Rules that are in force, with their specs, by name."""
+    """Rules for Pods that are in force, with their specs, by name."""
     engine = cel.engine()
     compiled = ((each, compile_rule(each, engine)) for each in rules)
-    return {rule.name: (spec(obj), rule) for obj, rule in compiled if isinstance(rule, Rule) and rule.mode == "Enforce"}
+    of_pods = ((obj, rule) for obj, rule in compiled if isinstance(rule, Rule) and rule.tolerations)
+    return {rule.name: (spec(obj), rule) for obj, rule in of_pods if rule.mode == "Enforce"}
 
 
 def _package(cluster: Cluster, pod: Object) -> Package | None:

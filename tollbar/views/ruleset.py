@@ -15,12 +15,13 @@ from tollbar.runtime.store import Store
 
 
 class RuleSet:
-    """`rules` sorted by name; `reads` all input paths that some rule reads."""
+    """`rules`, those for Pods, and `claim_rules`, those for requests of claims, are sorted by name; `reads` are all
+    input paths that some rule for Pods reads."""
 
     def __init__(self, store: Store, engine: CelEngine) -> None:
         self.engine = engine
         self._compiled: dict[str, Rule | Problem] = {}
-        self._in_force: tuple[tuple[Rule, ...], frozenset[str]] | None = None
+        self._in_force: tuple[tuple[Rule, ...], tuple[Rule, ...], frozenset[str]] | None = None
         self._selectors = ProgramCache(partial(compile_selector, engine=engine))
         store.subscribe(self._on_delta)
 
@@ -29,15 +30,21 @@ class RuleSet:
         return self._settled()[0]
 
     @property
-    def reads(self) -> frozenset[str]:
+    def claim_rules(self) -> tuple[Rule, ...]:
         return self._settled()[1]
 
-    def _settled(self) -> tuple[tuple[Rule, ...], frozenset[str]]:
-        """Both, made at the first question after a change: thousands of rules that are listed change one by one."""
+    @property
+    def reads(self) -> frozenset[str]:
+        return self._settled()[2]
+
+    def _settled(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...], frozenset[str]]:
+        """Made at the first question after a change: thousands of rules that are listed change one by one."""
         if self._in_force is None:
             compiled = (rule for _, rule in sorted(self._compiled.items()))
-            rules = tuple(rule for rule in compiled if isinstance(rule, Rule) and rule.mode != "Disabled")
-            self._in_force = rules, frozenset(path for rule in rules for path in rule.reads)
+            in_force = [rule for rule in compiled if isinstance(rule, Rule) and rule.mode != "Disabled"]
+            rules = tuple(rule for rule in in_force if rule.tolerations)
+            of_claims = tuple(rule for rule in in_force if rule.device_tolerations)
+            self._in_force = rules, of_claims, frozenset(path for rule in rules for path in rule.reads)
         return self._in_force
 
     def get(self, name: str) -> Rule | Problem | None:

@@ -209,6 +209,39 @@ ERRORS: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         rule(tolerations=[GPU] * 17),
         [("spec.tolerations", "InvalidSpec Too many: 17: must have at most 16 items")],
     ),
+    "tolerations of neither Pods nor devices": (
+        rule(tolerations=None),
+        [
+            (
+                "spec.tolerations",
+                "InvalidSpec Required value: at least one of tolerations and deviceTolerations must be set",
+            )
+        ],
+    ),
+    "a toleration of every device": (
+        rule(deviceTolerations=[{"operator": "Exists"}]),
+        [
+            (
+                "spec.deviceTolerations[0].key",
+                (
+                    'ReservedKey Invalid value: "": node.kubernetes.io/*, node-role.kubernetes.io/* and the empty key'
+                    " are reserved: set allowReservedKeys to use them"
+                ),
+            )
+        ],
+    ),
+    "tolerations of devices by extended resources": (
+        rule(match=names("example.com/gpu"), deviceTolerations=[GPU]),
+        [
+            (
+                "spec.deviceTolerations",
+                (
+                    "InvalidSpec Forbidden: match.type ExtendedResource is about containers: for deviceTolerations use"
+                    " CEL or Device"
+                ),
+            )
+        ],
+    ),
     "several mistakes at once": (
         rule(mode="On", tolerations={}, match=[]),
         [
@@ -245,6 +278,7 @@ def test_defaults_are_those_of_the_crd() -> None:
         "whenAlternatives": "All",
         "namespaceSelector": {"matchLabels": {}, "matchExpressions": []},
         "tolerations": [GPU],
+        "deviceTolerations": [],
         "allowReservedKeys": False,
     }
 

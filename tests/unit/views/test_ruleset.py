@@ -1,6 +1,6 @@
 """The rules in force, compiled once per change."""
 
-from builders import TolerationRule, toleration_rule
+from builders import TolerationRule, toleration, toleration_rule
 from fakes import FakeEngine, FakeProgram
 
 from tollbar.cel import CelError
@@ -9,6 +9,7 @@ from tollbar.model import resources
 from tollbar.runtime.store import Store
 from tollbar.views.ruleset import RuleSet
 
+GPU = toleration("example.com/gpu")
 PROGRAMS = {
     "about-pods": FakeProgram(lambda _: True, frozenset({"pod.metadata.labels"})),
     "about-claims": FakeProgram(lambda _: True, frozenset({"claims.spec"})),
@@ -55,6 +56,13 @@ def test_a_disabled_rule_is_not_in_force_but_known() -> None:
 def test_reads_is_what_the_rules_in_force_read() -> None:
     _, given, _ = ruleset(A, B, BROKEN, toleration_rule("d").extended("example.com/gpu").mode("Disabled"))
     assert given.reads == {"pod.metadata.labels", "claims.spec"}
+
+
+def test_rules_for_claims_are_others_than_rules_for_pods() -> None:
+    both = A.but("spec.deviceTolerations", [toleration("example.com/a")])
+    alone = toleration_rule("c").cel("about-claims").giving_devices(toleration("example.com/c"))
+    _, given, _ = ruleset(B, both, alone, toleration_rule("d").cel("about-claims").giving_devices(GPU).mode("Disabled"))
+    assert (names(given), [rule.name for rule in given.claim_rules]) == (["a", "b"], ["a", "c"])
 
 
 def test_a_change_of_the_status_compiles_nothing() -> None:

@@ -42,6 +42,11 @@ READS_TOLERATIONS = (
     "spec.match.cel.expression: reads pod.spec.tolerations: what other rules add there, it sees only after admission,"
     " or never"
 )
+CLAIM_RULE = RULE.giving_devices(toleration("example.com/gpu"))
+IMMUTABLE = (
+    "spec.deviceTolerations: for claims and templates that are created from now on: the spec of those that exist is"
+    " immutable"
+)
 WARNED: dict[str, tuple[Object, tuple[str, ...]]] = {
     "a rule that reads the tolerations": (
         about_ours(RULE.cel("pod.spec.tolerations.exists(t, t.key == 'a')")),
@@ -55,6 +60,8 @@ WARNED: dict[str, tuple[Object, tuple[str, ...]]] = {
     ),
     "a rule about another part of the spec": (about_ours(RULE.cel("has(pod.spec.priorityClassName)")), ()),
     "a rule about extended resources": (about_ours(toleration_rule("gpu").extended("example.com/gpu")), ()),
+    "a rule for claims": (about_ours(CLAIM_RULE), (IMMUTABLE,)),
+    "a rule for claims and Pods": (about_ours(CLAIM_RULE.giving(toleration("example.com/gpu"))), (IMMUTABLE,)),
     "a rule about devices": (about_ours(toleration_rule("gpu").device("gpu.example.com")), ()),
 }
 
@@ -67,6 +74,57 @@ def test_a_rule_that_depends_on_other_rules_is_stored_with_a_warning(
 
 
 REFUSED: dict[str, tuple[Object, list[str]]] = {
+    "a rule for claims that reads the Pod": (
+        about_ours(CLAIM_RULE.cel("pod.metadata.name == 'a'")),
+        [
+            (
+                "spec.match.cel.expression: Invalid value: \"pod.metadata.name == 'a'\": reads pod.metadata.name, which"
+                " is not known of a claim: give deviceTolerations in a rule of their own that reads the spec of claims,"
+                " or their labels"
+            )
+        ],
+    ),
+    "a rule for claims that reads their names": (
+        about_ours(CLAIM_RULE.cel("claims.exists(c, c.metadata.name == 'a')")),
+        [
+            (
+                "spec.match.cel.expression: Invalid value: \"claims.exists(c, c.metadata.name == 'a')\": reads"
+                " claims.metadata.name, which is not known of a claim: give deviceTolerations in a rule of their own"
+                " that reads the spec of claims, or their labels"
+            )
+        ],
+    ),
+    "a rule for claims about extended resources": (
+        about_ours(CLAIM_RULE.extended("example.com/gpu")),
+        [
+            (
+                "spec.deviceTolerations: Forbidden: match.type ExtendedResource is about containers: for"
+                " deviceTolerations use CEL or Device"
+            )
+        ],
+    ),
+    "a rule for claims that opens every device": (
+        about_ours(RULE.giving_devices({"operator": "Exists"})),
+        [
+            (
+                'spec.deviceTolerations[0].key: Invalid value: "": node.kubernetes.io/*, node-role.kubernetes.io/* and'
+                " the empty key are reserved: set allowReservedKeys to use them"
+            )
+        ],
+    ),
+    "an effect that taints of devices do not have": (
+        about_ours(RULE.giving_devices(toleration("example.com/gpu", effect="PreferNoSchedule"))),
+        [
+            (
+                'spec.deviceTolerations[0].effect: Unsupported value: "PreferNoSchedule": supported values:'
+                ' "NoSchedule", "NoExecute"'
+            )
+        ],
+    ),
+    "a rule that gives nothing": (
+        about_ours(RULE.but("spec.tolerations", None)),
+        ["spec.tolerations: Required value: at least one of tolerations and deviceTolerations must be set"],
+    ),
     "a misspelt variable is named, with its place and what was meant": (
         about_ours(WRONG),
         [

@@ -151,6 +151,12 @@ class Evaluator:
         self._selected: dict[tuple[str, int], bool] = {}
         self._missing: dict[tuple[bool, bool], str] = {}
 
+    def about(self, package: Package) -> "Evaluator":
+        """For another package, at the cost of the same budget; selectors that were paid for once are not paid again."""
+        other = Evaluator(package, self._engine, self._selector, self._limits)
+        other._budget, other._selectors, other._selected = self._budget, self._selectors, self._selected
+        return other
+
     @property
     def spent(self) -> int:
         """The steps of evaluation so far."""

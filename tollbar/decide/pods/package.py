@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from tollbar import wellknown
 from tollbar.decide.pods import alternatives
+from tollbar.decide.rules.rule import UNKNOWN_OF_A_NEW_CLAIM
 from tollbar.model import claims as claim_model
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, is_stub, key_of, labels_of, metadata, spec
@@ -21,20 +22,6 @@ MAX_PARTS: Final = 1024
 """Of the Pod, references to claims and resources of its containers; of the package, claims and what their requests
 may turn into.  Some milliseconds."""
 
-_UNKNOWN_OF_A_STAND_IN: Final = frozenset(
-    f"claims.metadata.{member}"
-    for member in (
-        "creationTimestamp",
-        "deletionTimestamp",
-        "finalizers",
-        "generateName",
-        "generation",
-        "name",
-        "ownerReferences",
-        "resourceVersion",
-        "uid",
-    )
-)
 _UNKNOWN_AT_ADMISSION: Final = frozenset(
     {
         "pod.metadata.creationTimestamp",
@@ -126,7 +113,7 @@ def assemble(pod: Object, lookup: Lookup, *, at_admission: bool = False) -> Pack
         classes,
         missing=(*gathered.missing, *no_classes, *nowhere),
         pending=tuple(gathered.pending),
-        unknown=unknown | _UNKNOWN_OF_A_STAND_IN if gathered.pending else unknown,
+        unknown=unknown | UNKNOWN_OF_A_NEW_CLAIM if gathered.pending else unknown,
     )
 
 

@@ -74,9 +74,14 @@ def _label(pod: Object, gate: Action) -> dict[str, str]:
 
 def _provenance(pod: Object, additions: Sequence[Addition], via: Via) -> dict[str, str]:
     text = record([*provenance_of(pod), *(entry(addition, via) for addition in additions)])
-    others = {k: v for k, v in annotations_of(pod).items() if k != wellknown.ANNOTATION_PROVENANCE}
+    return {wellknown.ANNOTATION_PROVENANCE: text} if has_room(pod, text) else {}
+
+
+def has_room(obj: Object, text: str) -> bool:
+    """Whether the API server takes this record beside the other annotations of the object."""
+    others = {k: v for k, v in annotations_of(obj).items() if k != wellknown.ANNOTATION_PROVENANCE}
     size = sum(len(f"{name}{value}".encode()) for name, value in others.items()) + len(wellknown.ANNOTATION_PROVENANCE)
-    return {wellknown.ANNOTATION_PROVENANCE: text} if size + len(text) <= _TOTAL_ANNOTATION_BYTES else {}
+    return size + len(text) <= _TOTAL_ANNOTATION_BYTES
 
 
 def entry(addition: Addition, via: Via) -> dict[str, Any]:

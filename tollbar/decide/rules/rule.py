@@ -17,6 +17,22 @@ from tollbar.model.objects import Object, key_of, labels_of, metadata
 
 _REQUESTS: Final = "claims.spec.devices.requests"
 
+UNKNOWN_OF_A_NEW_CLAIM: Final = frozenset(
+    f"claims.metadata.{member}"
+    for member in (
+        "creationTimestamp",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "name",
+        "ownerReferences",
+        "resourceVersion",
+        "uid",
+    )
+)
+"""Paths of inputs that only a claim which exists has, not one that is yet to be generated."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expression:
@@ -54,6 +70,8 @@ class Rule:
     reads: frozenset[str] = field(default=frozenset({"pod"}))
     created: str = ""
     """The object's creationTimestamp; empty where it has none."""
+    device_tolerations: tuple[Object, ...] = ()
+    """For requests of claims that match."""
 
     @property
     def reads_package(self) -> bool:
@@ -105,6 +123,10 @@ def compile_rule(obj: Object, engine: CelEngine) -> Rule | Problem:
     match = _compile_match(spec.match.member, engine)
     if isinstance(match, Problem):
         return match
+    reads = _reads(match)
+    if spec.device_tolerations and (unknown := sorted(path for path in reads if _is_unknown_of_a_claim(path))):
+        why = f"spec.match.cel.expression: reads {unknown[0]}, which is not known of a claim: {_SPLIT}"
+        return Problem(RuleReason.INVALID_EXPRESSION, why)
     return Rule(
         name=key_of(obj).name,
         generation=int(metadata(obj).get("generation") or 0),
@@ -113,9 +135,18 @@ def compile_rule(obj: Object, engine: CelEngine) -> Rule | Problem:
         namespace_selector=dict((obj.get("spec") or {}).get("namespaceSelector") or {}),
         tolerations=tuple(_as_stored(toleration.as_object()) for toleration in spec.tolerations),
         match=match,
-        reads=_reads(match),
+        reads=reads,
         created=str(metadata(obj).get("creationTimestamp") or ""),
+        device_tolerations=tuple(_as_stored(toleration.as_object()) for toleration in spec.device_tolerations),
     )
+
+
+_SPLIT: Final = "give deviceTolerations in a rule of their own that reads the spec of claims, or their labels"
+
+
+def _is_unknown_of_a_claim(path: str) -> bool:
+    """Whether this input has no value when a claim or a template is created."""
+    return path.split(".", 1)[0] == "pod" or any(f"{path}.".startswith(f"{each}.") for each in UNKNOWN_OF_A_NEW_CLAIM)
 
 
 def _as_stored(toleration: Object) -> Object:

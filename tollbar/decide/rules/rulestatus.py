@@ -87,7 +87,8 @@ def _disabled(facts: RuleStatusFacts) -> Condition | None:
 
 
 def _late_only(facts: RuleStatusFacts) -> Condition | None:
-    if not isinstance(facts.compiled, Rule) or not (facts.prefiltered and facts.compiled.pod_only):
+    rule = facts.compiled
+    if not isinstance(rule, Rule) or not (facts.prefiltered and rule.tolerations and rule.pod_only):
         return None
     why = "the webhook sees only Pods that want devices: added after admission"
     return Condition("True", RuleReason.LATE_ONLY, why)

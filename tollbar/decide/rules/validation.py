@@ -45,6 +45,9 @@ def rule_warnings(obj: Any, engine: CelEngine) -> list[FieldError]:
         found += [
             FieldError(_EXPRESSION, f"{error.line}:{error.column}: always fails: {error.message}") for error in failing
         ]
+    if compiled.device_tolerations:
+        why = "for claims and templates that are created from now on: the spec of those that exist is immutable"
+        found.append(FieldError("spec.deviceTolerations", why))
     if compiled.reads_tolerations:
         why = "reads pod.spec.tolerations: what other rules add there, it sees only after admission, or never"
         found.append(FieldError(_EXPRESSION, why))
