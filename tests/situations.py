@@ -231,6 +231,28 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         Cause.DEVICE_TAINTED,
         "the driver takes the taint from device d1",
     ),
+    "the device is tainted, and a rule is newer than the claim": lambda: Situation(
+        [
+            node("n1"),
+            *GPU,
+            published("s", {"name": "d1", "taints": [TAINT]}),
+            toleration_rule("cards").cel(WANTS_GPU).giving_devices(TOLERATION),
+        ],
+        claiming(),
+        Cause.DEVICE_TAINTED,
+        "the claim made anew, with the tolerations of rule cards",
+    ),
+    "the device is tainted, and a rule is in Audit": lambda: Situation(
+        [
+            node("n1"),
+            *GPU,
+            published("s", {"name": "d1", "taints": [TAINT]}),
+            toleration_rule("cards").cel(WANTS_GPU).giving_devices(TOLERATION).mode("Audit"),
+        ],
+        claiming(),
+        Cause.DEVICE_TAINTED,
+        "rule cards in force instead of in Audit, the claim made anew, with the tolerations of rule cards",
+    ),
     "counters are exhausted": lambda: Situation(
         [
             node("n1"),

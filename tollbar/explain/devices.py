@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tollbar.decide.claims import devicetolerations
 from tollbar.dra.allocator import Allocator
 from tollbar.dra.exclusions import Excluded, Exclusion, exclusions, parsed, unusable_pools
 from tollbar.dra.inventory import PoolState
@@ -67,7 +68,7 @@ _ACTIONS: Final = {
     ),
     Cause.DEVICE_TAINTED: (
         "who set the taint",
-        "remove the DeviceTaintRule or repair the device; claims may tolerate it",
+        "remove the DeviceTaintRule or repair the device; claims may tolerate it, new ones also by a TolerationRule",
     ),
     Cause.DEVICE_TAKEN: ("who uses the devices", "wait until one of the holders ends, or add devices"),
     Cause.COUNTERS_EXHAUSTED: (
@@ -312,12 +313,30 @@ def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) 
             put = {**obj, "spec": {**body, "devices": clean}}
             text = f"the driver takes the taint from {named('device', named_here)}"
             yield Change(Cause.DEVICE_TAINTED, text, put=(put,))
+    yield from _with_rules(cluster, request)
     tolerating = [*request.tolerations, {"operator": "Exists"}]
     yield Change(
         Cause.DEVICE_TAINTED,
         f"{request.label} tolerates {', '.join(sorted(texts)[:MOST])}",
         put=_with_request(cluster, request, tolerations=tolerating),
     )
+
+
+def _with_rules(cluster: Cluster, request: Request) -> Iterator[Change]:
+    """The claim made anew, if a rule gives this request tolerations that it has not: its spec is immutable."""
+    claim = _claim_of(cluster, request)
+    if claim is None:
+        return
+    facts = cluster.gatherer.claim_facts({**claim, **RESOURCE_CLAIMS.type_meta})
+    modes = {rule.name: rule.mode for rule in facts.rules}
+    enforced = tuple(replace(rule, mode="Enforce") for rule in facts.rules)
+    plan = devicetolerations.decide(replace(facts, rules=enforced))
+    names = [each.rule for each in plan.additions if each.request == request.full_name]
+    if names:
+        audits = [name for name in names if modes[name] == "Audit"]
+        first = f"{named('rule', audits)} in force instead of in Audit, " if audits else ""
+        text = f"{first}the claim made anew, with the tolerations of {named('rule', names)}"
+        yield Change(Cause.DEVICE_TAINTED, text, put=(plan.obj,))
 
 
 def _unselective(cluster: Cluster, request: Request) -> Iterator[Change]:
@@ -338,13 +357,18 @@ def _unselective(cluster: Cluster, request: Request) -> Iterator[Change]:
 
 def _with_request(cluster: Cluster, request: Request, **fields: object) -> tuple[Object, ...]:
     """The claim with other fields in this request; claims are immutable, so it takes a new one."""
-    namespace, _, name = request.label.removeprefix("claim ").partition(",")[0].partition("/")
-    claim = cluster.get(RESOURCE_CLAIMS, name, namespace)
+    claim = _claim_of(cluster, request)
     if claim is None:
         return ()
     changed = [_changed(each, request, fields) for each in claims.requests_of(claim)]
     body = spec(claim)
     return ({**claim, "spec": {**body, "devices": {**body["devices"], "requests": changed}}},)
+
+
+def _claim_of(cluster: Cluster, request: Request) -> Object | None:
+    """None for the claim of extended resources, which is not there yet."""
+    namespace, _, name = request.label.removeprefix("claim ").partition(",")[0].partition("/")
+    return cluster.get(RESOURCE_CLAIMS, name, namespace)
 
 
 def _changed(given: Object, request: Request, fields: dict[str, object]) -> Object:

@@ -5,7 +5,7 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.decide.pods import alternatives, tolerations
-from tollbar.decide.rules.rule import Problem
+from tollbar.decide.rules.rule import Problem, Rule
 from tollbar.explain import devices, remedies
 from tollbar.explain.case import Case
 from tollbar.explain.changes import MOST
@@ -120,6 +120,8 @@ def rules_of(case: Case) -> Iterator[RuleVerdict]:
     count = alternatives.count(cluster.package(case.pod).claims, _MOST_ALTERNATIVES)
     for obj in cluster.objects(TOLERATION_RULES):
         name, rule = key_of(obj).name, cluster.gatherer.ruleset.get(key_of(obj).name)
+        if isinstance(rule, Rule) and not rule.tolerations:
+            continue  # about requests of claims alone
         gives = tuple(toleration_text(each) for each in spec(obj).get("tolerations") or () if isinstance(each, dict))
         mode = str(spec(obj).get("mode") or "Enforce")
         if isinstance(rule, Problem):
