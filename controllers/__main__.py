@@ -13,6 +13,7 @@ from tollbar.runtime import options, process
 from tollbar.runtime.detection import user_name
 from tollbar.runtime.manager import Manager
 from tollbar.views import kinds
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
 from tollbar.views.oscillations import Oscillations
@@ -36,11 +37,12 @@ async def setup(manager: Manager) -> None:
     if manager.configuration.claims == "Disabled":
         mode.disabled(manager)
         return
+    tolerations = DeviceTolerations(gatherer, manager.metrics)
     takeover = Takeover() if manager.configuration.claims == "Replace" else None
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     if takeover is not None:
-        claims.setup(manager, takeover)
-    reservations.setup(manager, takeover, states, oscillations)
+        claims.setup(manager, takeover, tolerations)
+    reservations.setup(manager, takeover, states, oscillations, tolerations)
     swaps.setup(manager, gatherer)
     mode.setup(manager, takeover, states, oscillations)
 

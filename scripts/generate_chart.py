@@ -245,11 +245,11 @@ def templated(obj: dict[str, Any], condition: str | None) -> str:
         case "ValidatingWebhookConfiguration":
             obj = {**obj, "metadata": {**metadata, "@@": later(INJECTED)}}
         case "MutatingWebhookConfiguration":
-            (webhook,) = obj["webhooks"]
+            webhook, claims = obj["webhooks"]
             *always, devices = webhook["matchConditions"]
             unless = "{{- if not .Values.podRules }}\n" + _escaped(_dump([devices])) + "{{- end }}\n"
             webhook = {**webhook, "matchConditions": [*always, later(unless)]}
-            obj = {**obj, "metadata": {**metadata, "@@": later(INJECTED)}, "webhooks": [webhook]}
+            obj = {**obj, "metadata": {**metadata, "@@": later(INJECTED)}, "webhooks": [webhook, claims]}
         case "ValidatingAdmissionPolicy" if obj["spec"].get("variables", [{}])[0].get("name") == "keys":
             keys, *others = obj["spec"]["variables"]
             keys = {**keys, "expression": later(KEYS)}

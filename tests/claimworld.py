@@ -32,7 +32,7 @@ class ClaimsWorld:
     def __init__(self, client: Any = None, *objects: Object, clock: Clock | None = None) -> None:
         self.manager = Managed(client, clock=clock, claims="Replace", workers=1)
         self.takeover = Takeover()
-        self.taking_over = claims.setup(self.manager, self.takeover)
+        self.taking_over = claims.setup(self.manager, self.takeover, self.manager.device_tolerations())
         self.controller = self.taking_over.controller
         self.claims = self.manager.caches.stores["claims"]
         self.manager.fill(objects)

@@ -14,6 +14,7 @@ from tollbar.runtime.config import load
 from tollbar.runtime.manager import Manager, Run
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.workqueue import WorkQueue
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.gatherer import Gatherer
 
 K = TypeVar("K", bound=Hashable)
@@ -71,6 +72,10 @@ class Managed(Manager):
         selector = {"managed_namespace_selector": managed_namespaces or {}}
         self.configuration = self.configuration.model_copy(update=selector)
         return Gatherer(self.caches.store, self.configuration, engine or FakeEngine())
+
+    def device_tolerations(self, engine: Any = None) -> DeviceTolerations:
+        """Those that new claims get by the rules in the caches."""
+        return DeviceTolerations(self.gatherer(engine), self.metrics)
 
     def fill(self, objects: Iterable[Object]) -> None:
         """Into every store of the kind that has been declared; all of them count as listed from here on."""

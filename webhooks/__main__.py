@@ -9,14 +9,16 @@ tolerations late.
 import sys
 from functools import partial
 
-from tollbar.api.webhooks import PODS_PATH, RULES_PATH, gate_path
+from tollbar.api.webhooks import CLAIMS_PATH, PODS_PATH, RULES_PATH, gate_path
 from tollbar.gates import registry
 from tollbar.gates.sight import Sight
 from tollbar.runtime import options, process
 from tollbar.runtime.config import Address
 from tollbar.runtime.manager import Manager
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.lease import ControllersLease
+from webhooks.claims import ClaimHandler
 from webhooks.gates import GateHandler
 from webhooks.pods import PodHandler
 from webhooks.review import Handler
@@ -39,6 +41,7 @@ async def setup(manager: Manager) -> None:
         PODS_PATH: PodHandler(
             gatherer, mode=manager.configuration.admission, metrics=metrics, releasing=lease.is_renewed
         ),
+        CLAIMS_PATH: ClaimHandler(DeviceTolerations(gatherer, metrics)),
         RULES_PATH: RulesHandler(gatherer),
     }
     for gate in registry.enabled(manager.configuration.gates):

@@ -20,14 +20,16 @@ from tollbar.runtime.asking import Asker
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.manager import Manager
 from tollbar.views import kinds
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.lookup import ClaimLookup
 from tollbar.views.takeover import Takeover
 
 
-def setup(manager: Manager, takeover: Takeover) -> TakeoverRunner:
+def setup(manager: Manager, takeover: Takeover, tolerations: DeviceTolerations) -> TakeoverRunner:
     """Pods, PodGroups and claims are reconciled when there is something to do about them.
 
-    The controller works only while `takeover` tells that nobody else generates claims.
+    The controller works only while `takeover` tells that nobody else generates claims.  `tolerations` are those that
+    claims get by rules.
     """
     lookup = ClaimLookup(manager.caches.store)
     ClaimCounts(lookup.claims, manager.clock).expose(manager.metrics)
@@ -43,6 +45,7 @@ def setup(manager: Manager, takeover: Takeover) -> TakeoverRunner:
         pending=manager.caches.store(kinds.PENDING_PODS),
         recorder=manager.recorder("claims"),
         takeover=takeover,
+        tolerations=tolerations,
     )
     work_of = WorkOf(lookup)
     controller = (

@@ -71,12 +71,14 @@ async def _create(creation: Creation, deps: Deps) -> Object:
     group, _, _version = str(owner.get("apiVersion")).rpartition("/")
     labels = (str(claims.has_admin_access(creation.claim)).lower(), group, str(owner.get("kind")))
     counter = deps.manager.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
+    plan = deps.tolerations.decide(creation.claim)
     try:
-        claim = await deps.manager.leader_client.create(RESOURCE_CLAIMS, creation.claim)
+        claim = await deps.manager.leader_client.create(RESOURCE_CLAIMS, plan.obj)
     except ApiError:
         counter.labels("failure", *labels).inc()
         raise
     counter.labels("success", *labels).inc()
+    deps.tolerations.created(plan)
     deps.lookup.claims.assume(claim, created=True)
     return claim
 

@@ -8,6 +8,7 @@ from tollbar.runtime.asking import Asker
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.lookup import ClaimLookup
 from tollbar.views.takeover import Takeover
 
@@ -24,3 +25,4 @@ class Deps:
     pending: Store
     recorder: Recorder
     takeover: Takeover
+    tolerations: DeviceTolerations

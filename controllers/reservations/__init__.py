@@ -21,6 +21,7 @@ from tollbar.runtime.detection import ServedPodGroups, ServerVersion
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import itself, key_itself
 from tollbar.views import kinds
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.evictions import Evictions
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
@@ -35,10 +36,17 @@ class Controllers(NamedTuple):
     workload_claims: Controller[Key]
 
 
-def setup(manager: Manager, takeover: Takeover | None, states: States, oscillations: Oscillations) -> Controllers:
+def setup(
+    manager: Manager,
+    takeover: Takeover | None,
+    states: States,
+    oscillations: Oscillations,
+    tolerations: DeviceTolerations,
+) -> Controllers:
     """Two controllers: of claims that are reserved for a workload, and of WorkloadClaims.
 
     `takeover` tells whether this process generates claims; it is None where kube-controller-manager does.
+    `tolerations` are those that claims of WorkloadClaims get by rules.
     """
     store = manager.caches.store
     claims, consumers = store(kinds.CLAIMS_WITH_STATUS), store(kinds.CLAIM_CONSUMERS)
@@ -84,6 +92,7 @@ def setup(manager: Manager, takeover: Takeover | None, states: States, oscillati
         states=states,
         status=status,
         hindrances=workloadclaims.Hindrances(manager.clock),
+        tolerations=tolerations,
     )
     kept_claims_of, workload_claims_of = KeptClaimsOf(claims), WorkloadClaimsOf(workload_claims)
     builder = (

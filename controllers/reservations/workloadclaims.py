@@ -24,6 +24,7 @@ from tollbar.runtime.detection import ServedPodGroups
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.reservations import States
 
 _log: Final = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class Deps:
     states: States
     status: StatusWriter
     hindrances: Hindrances
+    tolerations: DeviceTolerations
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -156,7 +158,9 @@ async def _create_group(group: Object, asked: WorkloadClaim, deps: Deps) -> Cond
 
 async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) -> None:
     if plan.create is not None:
-        await deps.manager.client.create(resources.RESOURCE_CLAIMS, plan.create)
+        given = deps.tolerations.decide(plan.create)
+        await deps.manager.client.create(resources.RESOURCE_CLAIMS, given.obj)
+        deps.tolerations.created(given)
         _log.info("created the claim", extra={"object": str(key_of(plan.create))})
     if plan.annotate is not None and facts.claim is not None:
         deps.claims.assume(await claimwrites.annotate(deps.manager.client, facts.claim, plan.annotate))

@@ -19,6 +19,7 @@ RESERVING = since("1.36", "reservations need claims: Replace")
 WITH_POD_GROUPS = "pod-group"
 """Played in tests/e2e/test_many_consumers.py, on a plane that serves them."""
 NEWER = {
+    "device-tolerations": since("1.36", "it drops tolerations of requests"),
     "notebook": RESERVING,
     "reserved-keys": since("1.36", "it serves no MutatingAdmissionPolicy"),
     "workload-claim": RESERVING,

@@ -427,19 +427,23 @@ transformers: [../../identity]
 
 def test_another_namespace_and_prefix_reach_every_place(render: Render) -> None:
     objects = {name_of(obj): obj for obj in render(ELSEWHERE)}
-    pods = objects["MutatingWebhookConfiguration zz-acme-zz-tollbar-pods"]["webhooks"][0]
+    pods, claims = objects["MutatingWebhookConfiguration zz-acme-zz-tollbar-pods"]["webhooks"]
     rules = objects["ValidatingWebhookConfiguration zz-acme-zz-tollbar-rules"]["webhooks"][0]
     rights = objects["ClusterRole acme-tollbar-certificates"]["rules"]
     service = {"name": "acme-tollbar-webhook", "namespace": "elsewhere"}
     assert {
-        "services": [webhook["clientConfig"]["service"] for webhook in (pods, rules)],
-        "unmanaged": pods["namespaceSelector"]["matchExpressions"][0]["values"],
+        "services": [webhook["clientConfig"]["service"] for webhook in (pods, claims, rules)],
+        "unmanaged": [each["namespaceSelector"]["matchExpressions"][0]["values"] for each in (pods, claims)],
         "writes": [rule["resourceNames"] for rule in rights if rule["verbs"] == ["patch"]],
         "lease calls": objects["FlowSchema acme-tollbar-leader-election"]["spec"]["rules"][0]["subjects"],
         "still in the old namespace": [name for name, obj in objects.items() if "tollbar-system" in str(obj)],
     } == {
-        "services": [{**service, "path": "/mutate-pods"}, {**service, "path": "/validate-rules"}],
-        "unmanaged": ["kube-system", "elsewhere"],
+        "services": [
+            {**service, "path": "/mutate-pods"},
+            {**service, "path": "/mutate-claims"},
+            {**service, "path": "/validate-rules"},
+        ],
+        "unmanaged": [["kube-system", "elsewhere"]] * 2,
         "writes": [["zz-acme-zz-tollbar-pods"], ["zz-acme-zz-tollbar-rules"]],
         "lease calls": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "elsewhere", "name": "*"}}],
         "still in the old namespace": [],

@@ -21,6 +21,7 @@ from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_
 PODS_NAME: Final = "zz-tollbar-pods"
 RULES_NAME: Final = "zz-tollbar-rules"
 PODS_PATH: Final = "/mutate-pods"
+CLAIMS_PATH: Final = "/mutate-claims"
 RULES_PATH: Final = "/validate-rules"
 GATES_NAME: Final = "zz-tollbar-gates"
 _GATES_PATH: Final = "/gates/"
@@ -58,6 +59,17 @@ DEVICES: Final = ("devices", f"{WANTS_DEVICES} || {_CARRIES_OURS}")
 """The Pod has claims or requests an extended resource, or a client wrote Tollbar's gate, label or annotation.  The
 component `pod-rules` leaves it out, for rules that read nothing but the Pod."""
 
+CLAIMS: Final[Sequence[tuple[str, str]]] = (
+    (
+        "not-extended-resource",
+        (
+            "!has(object.metadata.annotations)"
+            f" || !('{wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION}' in object.metadata.annotations)"
+        ),
+    ),
+)
+"""Match conditions for claims and templates: kube-scheduler has chosen the devices of those for extended resources."""
+
 
 def at_service(namespace: str = wellknown.SYSTEM_NAMESPACE, name: str = SERVICE_NAME) -> ClientConfig:
     """The webhook behind a Service, on its port 443."""
@@ -82,13 +94,23 @@ def pods_configuration(
     name: str = PODS_NAME,
     pod_rules: bool = False,
 ) -> Object:
-    """The MutatingWebhookConfiguration: creation of Pods."""
-    webhook = {
+    """The MutatingWebhookConfiguration: creation of Pods, of ResourceClaims and of their templates."""
+    pods = {
         **_webhook("pods.tollbar.dev", client_config(PODS_PATH)),
-        **_of_pods(wellknown.SYSTEM_NAMESPACE),
+        **_created("", ["pods"], wellknown.SYSTEM_NAMESPACE),
         "matchConditions": pod_conditions(pod_rules=pod_rules),
     }
-    return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, name, webhook)
+    claims = {
+        **_webhook("claims.tollbar.dev", client_config(CLAIMS_PATH)),
+        **_created("resource.k8s.io", ["resourceclaims", "resourceclaimtemplates"], wellknown.SYSTEM_NAMESPACE),
+        "matchConditions": [{"name": name, "expression": expression} for name, expression in CLAIMS],
+    }
+    return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, name, pods, claims)
+
+
+def is_of_pods(webhook: Object) -> bool:
+    """Whether this webhook of a configuration of ours is asked about Pods."""
+    return any("pods" in (each.get("resources") or ()) for each in webhook.get("rules") or ())
 
 
 def gate_path(gate: str) -> str:
@@ -131,7 +153,7 @@ def gates_configuration(
         found.append(
             {
                 **_webhook(f"{local.lower().replace('_', '-')}.gates.{domain}", client_config(gate_path(each.gate))),
-                **_of_pods(namespace),
+                **_created("", ["pods"], namespace),
                 "failurePolicy": "Ignore" if each.fails_open else "Fail",
                 "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
             }
@@ -177,12 +199,12 @@ def _rule(group: str, versions: list[str], operations: list[str], resources: lis
     }
 
 
-def _of_pods(namespace: str) -> Object:
-    """Creation of Pods, but in kube-system and in this namespace, which is the installation's own."""
+def _created(group: str, resources: list[str], namespace: str) -> Object:
+    """Creation of such objects, but in kube-system and in this namespace, which is the installation's own."""
     not_skipped = {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]}
     return {
         "reinvocationPolicy": "IfNeeded",
-        "rules": [_rule("", ["v1"], ["CREATE"], ["pods"], scope="Namespaced")],
+        "rules": [_rule(group, ["v1"], ["CREATE"], resources, scope="Namespaced")],
         "namespaceSelector": {
             "matchExpressions": [
                 {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", namespace]},

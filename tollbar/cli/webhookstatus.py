@@ -169,15 +169,15 @@ class _Probe:
         self._ready: dict[tuple[str, str], int | None] = {}
 
     async def webhooks(self, configurations: Sequence[Object] | None) -> tuple[Webhook, ...] | None:
+        """Those of one configuration that are alike count as one."""
         if configurations is None:
             return None
-        return tuple(
-            [
-                await self._webhook(metadata(configuration)["name"], each.get("clientConfig") or {})
-                for configuration in configurations
-                for each in configuration.get("webhooks") or ()
-            ]
-        )
+        found = [
+            await self._webhook(metadata(configuration)["name"], each.get("clientConfig") or {})
+            for configuration in configurations
+            for each in configuration.get("webhooks") or ()
+        ]
+        return tuple(dict.fromkeys(found))
 
     async def _webhook(self, name: str, config: Object) -> Webhook:
         service = config.get("service")

@@ -282,6 +282,12 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("rule", "via"),
     ),
     Metric(
+        "tollbar_device_tolerations_total",
+        "counter",
+        "Tolerations of devices that new claims and templates got, by rule; with the mode Audit, would have got.",
+        ("rule", "mode"),
+    ),
+    Metric(
         "tollbar_tolerations_unjustified_total",
         "counter",
         "Tolerations of running Pods that a rule gave for other claims than they run with.",

@@ -7,12 +7,13 @@ from tollbar import cel, wellknown
 from tollbar.api.gates import parse_gate
 from tollbar.api.types import SchedulingGate
 from tollbar.cel import CelEngine
+from tollbar.decide.claims.devicetolerations import ClaimFacts
 from tollbar.decide.gates.release import Refusal
 from tollbar.decide.pods.admission import AdmissionFacts
 from tollbar.decide.pods.gates import GateFacts
 from tollbar.decide.pods.package import Package, assemble
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, AdmissionMode, GatePolicy
-from tollbar.model import conditions, pods, selectors
+from tollbar.model import claims, conditions, pods, selectors
 from tollbar.model.objects import Object, key_of, labels_of
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.config import Configuration
@@ -76,6 +77,22 @@ class Gatherer:
             policy=self.gate_policy(),
             ready=self.synced,
             refusal=refusal,
+        )
+
+    def claim_facts(self, obj: Object) -> ClaimFacts:
+        """About a ResourceClaim or a ResourceClaimTemplate that is about to be created."""
+        claim = {"spec": claims.template_claim_spec(obj)} if obj["kind"] == "ResourceClaimTemplate" else obj
+        names = set(claims.device_classes(claim))
+        namespace = key_of(obj).namespace
+        return ClaimFacts(
+            obj=obj,
+            namespace=self.lookup.namespace(namespace),
+            classes={name: found for name in names if (found := self.lookup.device_class(name)) is not None},
+            rules=self.ruleset.claim_rules,
+            engine=self.ruleset.engine,
+            selector=self.ruleset.selector,
+            managed=self.is_managed(namespace),
+            ready=self.synced,
         )
 
     def package(self, pod: Object, *, at_admission: bool = False) -> Package:

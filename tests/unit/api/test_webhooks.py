@@ -12,6 +12,7 @@ MANIFESTS = Path(__file__).parents[3] / "manifests"
 
 def test_pods_by_url() -> None:
     found = webhooks.pods_configuration(webhooks.at_url("https://127.0.0.1:9443/", b"CA"))
+    found["webhooks"] = found["webhooks"][:1]
     conditions = found["webhooks"][0].pop("matchConditions")
     assert (found, [condition["name"] for condition in conditions]) == (
         {
@@ -57,6 +58,22 @@ def test_pods_by_url() -> None:
         },
         ["not-bound", "not-mirror", "not-daemonset", "devices"],
     )
+
+
+def test_claims_and_templates_have_the_selectors_of_pods() -> None:
+    pods, claims = webhooks.pods_configuration(webhooks.at_service())["webhooks"]
+    rules = {
+        "apiGroups": ["resource.k8s.io"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["resourceclaims", "resourceclaimtemplates"],
+        "scope": "Namespaced",
+    }
+    own = {"name": "claims.tollbar.dev", "rules": [rules], "matchConditions": claims["matchConditions"]}
+    client = {"service": {**pods["clientConfig"]["service"], "path": "/mutate-claims"}}
+    assert claims == {**pods, **own, "clientConfig": client}
+    assert [condition["name"] for condition in claims["matchConditions"]] == ["not-extended-resource"]
+    assert [webhooks.is_of_pods(each) for each in (pods, claims)] == [True, False]
 
 
 def test_rules_by_service() -> None:

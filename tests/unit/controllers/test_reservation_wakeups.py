@@ -45,7 +45,9 @@ class World:
 
         monkeypatch.setattr(reservations, "Workloads", workloads)
         self.oscillations.start()
-        self.controllers = reservations.setup(self.manager, self.takeover, self.states, self.oscillations)
+        self.controllers = reservations.setup(
+            self.manager, self.takeover, self.states, self.oscillations, self.manager.device_tolerations()
+        )
         self.manager.fill([KEPT, OTHER, MADE, ADOPTED])
         for controller in self.controllers:
             controller.connect()

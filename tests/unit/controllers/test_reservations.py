@@ -122,7 +122,9 @@ class World:
         oscillations = Oscillations(self.manager.caches.store(kinds.CLAIMS_WITH_STATUS), self.manager.clock)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(reservations, "Workloads", lambda *_, **__: self.workloads)
-            self.controller, _ = reservations.setup(self.manager, takeover, self.states, oscillations)
+            self.controller, _ = reservations.setup(
+                self.manager, takeover, self.states, oscillations, self.manager.device_tolerations()
+            )
         self.manager.fill(claims)
 
     async def reconcile(self) -> Outcome:

@@ -115,7 +115,7 @@ def started(
     manager = Managed(api, clock=Now())
     states = States(manager.metrics)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
-    _, controller = reservations.setup(manager, None, states, oscillations)
+    _, controller = reservations.setup(manager, None, states, oscillations, manager.device_tolerations())
     manager.fill([wanted, *more, template("one").request("gpu"), *([found] if found is not None else ())])
     states.record(KEY, state)
     return manager, controller

@@ -38,6 +38,7 @@ from tollbar.scheduler.config.types import SchedulerConfiguration
 from tollbar.scheduler.plugins import registry
 from tollbar.scheduler.queue import Settings
 from tollbar.views import kinds
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
 from tollbar.views.oscillations import Oscillations
@@ -55,7 +56,7 @@ _BESIDE_BACKOFF: Final = 5.0
 """Seconds that this takes longer than the longest back-off of the scheduler, if that is a long one."""
 _LONGEST: Final = 3600.0
 """Seconds after which a cluster that does not settle is left as it is."""
-_SHIPPED: Final = webhooks.pods_configuration(webhooks.at_service())["webhooks"]
+_SHIPPED: Final = webhooks.pods_configuration(webhooks.at_service())["webhooks"][:1]
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The PriorityClasses that every cluster has (k8s.io/kubernetes/pkg/apis/scheduling)."""
 
@@ -114,10 +115,11 @@ class SimulatedCluster:
         self._pending = manager.caches.store(kinds.PENDING_PODS)
         self._gates = gates.setup(manager, self.gatherer, Matches(self._pending))
         takeover = Takeover()
-        self._claims = claims.setup(manager, takeover)
+        tolerations = DeviceTolerations(self.gatherer, manager.metrics)
+        self._claims = claims.setup(manager, takeover, tolerations)
         takeover.found(None)
         oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), self._clock)
-        kept = reservations.setup(manager, takeover, States(manager.metrics), oscillations)
+        kept = reservations.setup(manager, takeover, States(manager.metrics), oscillations, tolerations)
         self._workload_claims = kept.workload_claims
         settings = Settings(
             initial_backoff=scheduler.pod_initial_backoff_seconds, max_backoff=scheduler.pod_max_backoff_seconds
@@ -171,7 +173,8 @@ class SimulatedCluster:
         By Tollbar's configuration in the cluster; without one, by that of the manifests.
         """
         found = filter(drain.is_ours, self.api.all(MUTATING_WEBHOOK_CONFIGURATIONS.kind))
-        hooks = [hook for each in found for hook in each.get("webhooks") or ()] or _SHIPPED
+        hooks = [hook for each in found for hook in each.get("webhooks") or () if webhooks.is_of_pods(hook)]
+        hooks = hooks or _SHIPPED
         labels = labels_of(self.gatherer.lookup.namespace(key_of(pod).namespace) or {})
         return any(
             selectors.matches(hook.get("namespaceSelector") or {}, labels)

@@ -1,0 +1,139 @@
+"""Tolerations of devices that claims get by rules: what kube-scheduler and Tollbar's scheduler allocate then."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from builders import Claim, Pod, Template, device_class, toleration_rule
+from cluster import Cluster, a_ready_rule, as_written, provenance
+from planes import since
+from stack import Stack, eventually
+
+from tollbar.devplane.background import BackgroundKubelet
+from tollbar.model.objects import Object
+
+pytestmark = [pytest.mark.timeout(300), since("1.36", "taints of devices are off by default")]
+
+OURS = "tollbar-scheduler"
+DRIVERS = {"default-scheduler": "theirs-cards.example.com", OURS: "our-cards.example.com"}
+TAINT = {"key": "example.com/card", "value": "reserved", "effect": "NoSchedule"}
+TOLERATION = {"key": "example.com/card", "operator": "Exists", "effect": "NoSchedule"}
+USES = ("one", "first", "all", "all")
+"""Of the devices of a driver, by their number."""
+
+
+@pytest.fixture(scope="module")
+def cards(stack: Stack, nodes: BackgroundKubelet) -> Iterator[None]:
+    """Tainted devices, of one driver for each scheduler."""
+    for driver in DRIVERS.values():
+        devices = [
+            {"name": f"card-{index}", "attributes": {"use": {"string": use}}, "taints": [TAINT]}
+            for index, use in enumerate(USES)
+        ]
+        nodes.publish_devices("plain", driver, devices)
+    exclusive = {"name": "DynamicResources", "args": {"exclusive": {"drivers": [DRIVERS[OURS]]}}}
+    process = stack.scheduler(profiles=[{"schedulerName": OURS, "pluginConfig": [exclusive]}])
+    yield
+    process.stop()
+
+
+class Cards:
+    """The claims of one namespace for the devices of one driver."""
+
+    def __init__(self, cluster: Cluster, scheduler: str) -> None:
+        self.cluster = cluster
+        self.scheduler = scheduler
+        self.driver = DRIVERS[scheduler]
+        self.class_ = cluster.unique(f"cards-{scheduler.partition('-')[0]}")
+        cluster.create(device_class(self.class_).selecting(f'device.driver == "{self.driver}"'))
+
+    def rule(self) -> None:
+        """In force, and known to the webhook."""
+        expression = (
+            f'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "{self.class_}"))'
+        )
+        a_ready_rule(
+            self.cluster, toleration_rule(self.cluster.unique("cards")).cel(expression).giving_devices(TOLERATION)
+        )
+        eventually(
+            lambda: provenance(self.tried(self.claim("tried", self.exactly("one")))), what="known to the webhook"
+        )
+
+    def tried(self, obj: Object) -> Object:
+        """What its creation would answer."""
+        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        found: Object = json.loads(self.cluster.kubectl(*dry, stdin=json.dumps(as_written(obj))))
+        return found
+
+    def exactly(self, use: str, **more: object) -> Object:
+        selector = {"cel": {"expression": f'device.attributes["{self.driver}"].use == "{use}"'}}
+        return {"deviceClassName": self.class_, "selectors": [selector], **more}
+
+    def claim(self, name: str, exactly: Object) -> Claim:
+        return self.cluster.claim(name).but("spec.devices.requests", [{"name": "r", "exactly": exactly}])
+
+    def prioritized(self, name: str, *alternatives: Object) -> Template:
+        listed = [{"name": f"a{index}", **each} for index, each in enumerate(alternatives)]
+        request = {"name": "r", "firstAvailable": listed}
+        return self.cluster.template(name).but("spec.spec.devices.requests", [request])
+
+    def pod(self, name: str) -> Pod:
+        return self.cluster.pod(name).but("spec.schedulerName", self.scheduler)
+
+    def devices(self, pod: str) -> list[tuple[str, str]]:
+        """Request and device of each result, once the Pod is bound."""
+        assert self.cluster.bound_to(pod) == "plain"
+        statuses = self.cluster.get(pod)["status"].get("resourceClaimStatuses") or [{"resourceClaimName": pod}]
+        name = statuses[0]["resourceClaimName"]
+        claim = self.cluster.kubectl.json("get", "resourceclaim", name, "-n", self.cluster.namespace)
+        results = claim["status"]["allocation"]["devices"]["results"]
+        assert all(each["tolerations"] == [TOLERATION] for each in results)
+        return [(each["request"], each["device"]) for each in results]
+
+
+@pytest.mark.parametrize("scheduler", DRIVERS)
+def test_every_form_of_request_gets_a_tainted_device(cluster: Cluster, cards: None, scheduler: str) -> None:
+    """By admission; of a template the claims that kube-controller-manager makes."""
+    given = Cards(cluster, scheduler)
+    given.rule()
+    cluster.kubectl("label", "namespace", cluster.namespace, "resource.kubernetes.io/admin-access=true")
+    cluster.create(
+        given.claim("one", given.exactly("one")),
+        given.prioritized("first", given.exactly("none"), given.exactly("first")),
+        given.claim("all", given.exactly("all", allocationMode="All")),
+        given.claim("admin", given.exactly("one", adminAccess=True)),
+    )
+    cluster.create(
+        given.pod("first").templates("first"), *(given.pod(name).claims(name) for name in ("one", "all", "admin"))
+    )
+    assert {name: given.devices(name) for name in ("one", "first", "all", "admin")} == {
+        "one": [("r", "card-0")],
+        "first": [("r/a1", "card-1")],
+        "all": [("r", "card-2"), ("r", "card-3")],
+        "admin": [("r", "card-0")],
+    }
+
+
+@pytest.mark.parametrize("scheduler", DRIVERS)
+def test_a_claim_from_before_the_rule_stays_as_it_is_and_is_explained(
+    cluster: Cluster, cards: None, stack: Stack, scheduler: str
+) -> None:
+    given = Cards(cluster, scheduler)
+    cluster.create(given.claim("early", given.exactly("one")), given.pod("early").claims("early"))
+
+    def is_rejected() -> bool:
+        conditions = cluster.get("early")["status"].get("conditions", [])
+        return any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions)
+
+    eventually(is_rejected, what="the scheduler has tried")
+    given.rule()
+    said = stack.tollbar("explain", "pod", "early", "-n", cluster.namespace).stdout
+    claim = cluster.kubectl.json("get", "resourceclaim", "early", "-n", cluster.namespace)
+    assert "tolerations" not in claim["spec"]["devices"]["requests"][0]["exactly"]
+    assert (
+        "DeviceTainted" in said,
+        f"the claim made anew, with the tolerations of rule {cluster.unique('cards')}" in said,
+    ) == (
+        True,
+        True,
+    ), said

@@ -1,0 +1,34 @@
+"""Which tolerations of devices new claims get, for whoever creates or admits them, and how many were given."""
+
+from collections.abc import Iterable
+
+from tollbar.decide.claims import devicetolerations
+from tollbar.decide.claims.devicetolerations import ClaimPlan, DeviceAddition
+from tollbar.model.objects import Object
+from tollbar.runtime.metrics import Metrics
+from tollbar.views.gatherer import Gatherer
+
+
+class DeviceTolerations:
+    """Decides by the rules and DeviceClasses in the caches."""
+
+    def __init__(self, gatherer: Gatherer, metrics: Metrics) -> None:
+        self._gatherer = gatherer
+        self._given = metrics.counter("tollbar_device_tolerations_total")
+
+    def decide(self, obj: Object) -> ClaimPlan:
+        """About a ResourceClaim or a ResourceClaimTemplate that is about to be created, in its namespace."""
+        return devicetolerations.decide(self._gatherer.claim_facts(obj))
+
+    def created(self, plan: ClaimPlan) -> None:
+        """Count what the controllers have created.  The webhook is asked about it, and counts what Audit would add."""
+        self._count(plan.additions, "Enforce")
+
+    def admitted(self, plan: ClaimPlan) -> None:
+        """Count what the webhook has answered."""
+        self._count(plan.additions, "Enforce")
+        self._count(plan.audited, "Audit")
+
+    def _count(self, additions: Iterable[DeviceAddition], mode: str) -> None:
+        for addition in additions:
+            self._given.labels(addition.rule, mode).inc(len(addition.tolerations))
