@@ -5,7 +5,7 @@ alone, as `exactly`, is then all that the rule's inputs have.  So the expression
 Pods say of a claim which of its requests they mean.
 
 Invariants: total on any object of the API; nothing but tolerations and the record is changed, and no toleration that
-is there; no request gets more than `MOST`, so that the API server refuses no claim for what is added; deciding again
+is there; no request gets more than `MOST`, so that no API server refuses a claim for what is added; deciding again
 about the result adds nothing.
 """
 
@@ -26,7 +26,7 @@ from tollbar.model.objects import Object, annotations_of, key_of, labels_of, met
 from tollbar.model.tolerations import identity
 
 MOST: Final = 16
-"""Tolerations of one request (resource.k8s.io/v1, DeviceTolerationsMaxLength)."""
+"""Tolerations of one request, by the documentation of resource.k8s.io/v1.  Kubernetes 1.37 does not enforce it."""
 _WARNED: Final = 16
 """Warnings about one object, at most."""
 

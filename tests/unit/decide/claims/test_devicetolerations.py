@@ -261,7 +261,7 @@ def test_a_true_record_stays_when_the_api_server_asks_again(expression: str, oth
     assert decided(first, rule).patch == ()
 
 
-def test_a_request_is_never_given_more_than_the_api_server_takes() -> None:
+def test_a_request_is_never_given_more_than_the_api_allows() -> None:
     most = [toleration(f"example.com/t{index}") for index in range(MOST - 1)]
     plan = decided(asking(tolerations=most), toleration_rule("gpu").cel(WANTS_GPU).giving_devices(GPU, NIC))
     assert (plan.patch, plan.warnings) == (

@@ -23,8 +23,6 @@ from tollbar.model.objects import Object, metadata, spec
 
 _MAX: Final = 32
 """Requests of a claim."""
-_MAX_TOLERATIONS: Final = 16
-"""Tolerations of a request."""
 _ONE_OF: Final = "exactly one of `exactly` or `firstAvailable` is required"
 _NOT_ALLOCATED: Final = "may not be specified when `allocated` is not set"
 _ENDING: Final = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
@@ -142,8 +140,6 @@ def _wanted(path: str, wanted: Object) -> list[FieldError]:
         errors.append(wrong(f"{path}.count", count, "must not be specified when allocationMode is 'All'"))
     elif mode == "ExactCount" and count <= 0:
         errors.append(wrong(f"{path}.count", count, "must be greater than zero"))
-    if (given := len(wanted.get("tolerations") or ())) > _MAX_TOLERATIONS:
-        errors.append(too_many(f"{path}.tolerations", given, _MAX_TOLERATIONS))
     return errors
 
 
