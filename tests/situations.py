@@ -107,6 +107,11 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         pod().templates("t").generated("t", "web-t-1"),
         Cause.OWNER_MISMATCH,
     ),
+    "the generated claim is another Pod's, and there is no template for another one": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0"), name="web-t-1")],
+        pod().templates("t").generated("t", "web-t-1"),
+        Cause.OWNER_MISMATCH,
+    ),
     "the claim is being deleted": lambda: Situation(
         [node("n1"), *GPU[:1], wanting(exactly("r0")).deleting()], claiming(), Cause.CLAIM_DELETING
     ),

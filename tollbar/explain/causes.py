@@ -36,7 +36,8 @@ class Cause(Code):
     )
     OWNER_MISMATCH = (
         "OwnerMismatch",
-        "A claim of the name that the Pod's status records was not made for this Pod. Delete the one or the other.",
+        """The claim that the Pod's status records was not made for this Pod. kube-controller-manager, or Tollbar with
+        `claims: Replace`, makes another one from the template, which has to be there.""",
     )
     CLAIM_DELETING = "ClaimDeleting", "A claim of the Pod is being deleted, and waits for those that use it."
     WAITING_FOR_RULE = "WaitingForRule", "A rule cannot be decided yet; Tollbar's gate holds the Pod meanwhile."

@@ -11,7 +11,7 @@ from tollbar.decide.pods.package import Missing
 from tollbar.explain import remedies, sections
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
-from tollbar.explain.changes import with_spec, with_tolerations
+from tollbar.explain.changes import MOST, with_spec, with_tolerations
 from tollbar.explain.values import (
     Finding,
     PodExplanation,
@@ -43,6 +43,11 @@ _MISSING: Final = {
     "Namespace": Cause.NAMESPACE_UNKNOWN,
 }
 _KINDS: Final = {each.kind: each for each in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, NAMESPACES)}
+_MAKERS: Final = (
+    "kube-controller-manager, or Tollbar with `claims: Replace`",
+    "see whether its ResourceClaim controller runs, and what quota and admission say",
+)
+"""Who makes claims from templates, and what to look at where that does not happen."""
 _AUTHORS: Final = {
     Cause.CLAIM_MISSING: "the author of the Pod",
     Cause.TEMPLATE_MISSING: "the author of the Pod",
@@ -157,7 +162,9 @@ def _our_gate(case: Case) -> Iterator[Finding]:
         yield Finding(Cause.RELEASE_REFUSED, str(refused.get("note")), since, who, action)
     elif not plan.released:
         overdue = " for longer than maxHold, which says onExpiry Report" if _is_overdue(case) else ""
-        waiting = ", ".join(f"rule {name} waits for {why}" for name, why in _undecided(case))
+        undecided = [f"rule {name} waits for {why}" for name, why in _undecided(case)]
+        more = f" and {len(undecided) - MOST} more" if len(undecided) > MOST else ""
+        waiting = ", ".join(undecided[:MOST]) + more
         tail = f"Tollbar's gate holds the Pod{overdue}: {waiting or 'the rules are not known'}"
         package = cluster.package(case.pod)
         for each in package.missing:
@@ -288,9 +295,7 @@ def _not_ready(case: Case) -> Iterator[Finding]:
                 Cause.CLAIM_DELETING, what, str(metadata(claim)["deletionTimestamp"]), users, "end, or let it go"
             )
         elif template and not claims.is_for(claim, case.pod):
-            what = f"ResourceClaim {name} was not made for this Pod: its owner is another object"
-            action = f"delete ResourceClaim {name}, or the Pod"
-            yield Finding(Cause.OWNER_MISMATCH, what, since, "the author of the Pod", action)
+            yield _mismatch(case, name, template)
     for claim in cluster.package(case.pod).claims:
         known = cluster.get(RESOURCE_CLAIMS, key_of(claim).name, key_of(claim).namespace)
         if claims.allocation(known or {}) is not None:
@@ -301,6 +306,19 @@ def _not_ready(case: Case) -> Iterator[Finding]:
                 yield Finding(Cause.CLASS_MISSING, what, since, "who runs the devices", f"create DeviceClass {name}")
 
 
+def _mismatch(case: Case, name: str, template: str) -> Finding:
+    """The status names a claim of somebody else: whoever makes claims makes another one, if it can."""
+    what = f"ResourceClaim {name} was not made for this Pod: its owner is another object"
+    if (
+        case.cluster.knows(RESOURCE_CLAIM_TEMPLATES, namespace=case.key.namespace)
+        and case.cluster.get(RESOURCE_CLAIM_TEMPLATES, template, case.key.namespace) is None
+    ):
+        lacks = f"ResourceClaimTemplate {template}, from which another one would be made, does not exist"
+        action = f"create ResourceClaimTemplate {template}"
+        return Finding(Cause.OWNER_MISMATCH, f"{what}; {lacks}", _since(case), "the author of the Pod", action)
+    return Finding(Cause.OWNER_MISMATCH, f"{what}; nobody has made another one", _since(case), *_MAKERS)
+
+
 def _not_generated(case: Case, what: str) -> Finding:
     failed = case.event("FailedResourceClaimCreation")
     why = f": {failed.get('note')}" if failed is not None else ""
@@ -308,8 +326,7 @@ def _not_generated(case: Case, what: str) -> Finding:
         Cause.CLAIM_NOT_GENERATED,
         f"nobody has made {what}{why}",
         case.created,
-        "kube-controller-manager, or Tollbar with `claims: Replace`",
-        "see whether its ResourceClaim controller runs, and what quota and admission say",
+        *_MAKERS,
     )
 
 

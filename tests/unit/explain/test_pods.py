@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from builders import namespace, pod, toleration
+from builders import namespace, pod, toleration, toleration_rule
 from situations import NOW, SITUATIONS, Situation
 
 from tollbar import wellknown
@@ -32,6 +32,26 @@ def test_the_true_cause_comes_first(case: str) -> None:
     helpful = [each.change for each in found.remedies if each.helps]
     assert given.helps in helpful if given.helps else not helpful, lines
     json.dumps(text.data(found))
+
+
+@pytest.mark.parametrize(
+    ("case", "action"),
+    [
+        ("the generated claim is another Pod's", "see whether its ResourceClaim controller runs"),
+        ("the generated claim is another Pod's, and there is no template for another one", "create Res"),
+    ],
+)
+def test_who_makes_the_claim_in_the_place_of_another_pods(case: str, action: str) -> None:
+    (found,) = explained(SITUATIONS[case]()).findings
+    assert found.action.startswith(action)
+
+
+def test_of_many_rules_that_wait_some_are_named() -> None:
+    rules = [toleration_rule(f"rule-{number}").cel("size(claims) > 0") for number in range(100)]
+    held = pod().claims("gone").gated()
+    (found,) = pods.explain(Cluster([namespace(), *rules, held], now=NOW), held).findings
+    assert found.what.endswith(" and 96 more")
+    assert found.what.count("waits for") == 4
 
 
 UNREAD: Mapping[str, tuple[str, tuple[str, ...], str]] = {
