@@ -2,7 +2,8 @@
 
 A file is one JSON object, a header and `items` as a List of the API has them, laid out with one item on each line: so
 that two dumps can be compared with `diff`, lines can be found with `grep`, and a fault has a line.  The files of a
-directory have the same header.  Of a kind in `unread` nothing is known; any other kind is complete.
+directory have the same header.  Of a kind in `unread` nothing is known; any other kind is complete.  A kind in
+`unserved` is one of those of which some API servers have none, or a version that is not read.
 """
 
 import os
@@ -40,15 +41,23 @@ _MODE: Final = 0o600
 
 @dataclass(frozen=True, slots=True)
 class ClusterDump:
-    """`taken` is RFC 3339.  `unread` has the API server's words by the kind that may not be read."""
+    """`taken` is RFC 3339.  `unread` has the API server's words by the kind that may not be read.  `unserved` are the
+    kinds that the API server serves in no version that is read, of which there are no items."""
 
     taken: str
     items: Sequence[Object]
     unread: dict[str, str]
+    unserved: tuple[str, ...] = ()
 
     @property
     def header(self) -> Object:
-        return {"apiVersion": API_VERSION, "kind": KIND, "taken": self.taken, "unread": self.unread}
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "taken": self.taken,
+            "unread": self.unread,
+            "unserved": self.unserved,
+        }
 
 
 def in_order(items: Iterable[Object]) -> list[Object]:
@@ -67,7 +76,7 @@ def write(dump: ClusterDump, target: Path) -> None:
         return
     there = {file for kind in KINDS.values() if (file := target / f"{kind.resource.plural}.json").exists()}
     parts = {
-        target / f"{KINDS[kind].resource.plural}.json": ClusterDump(dump.taken, list(items), dump.unread)
+        target / f"{KINDS[kind].resource.plural}.json": ClusterDump(dump.taken, list(items), dump.unread, dump.unserved)
         for kind, items in groupby(dump.items, key=lambda obj: str(obj["kind"]))
     }
     dumps = {file for file in there if _is_of_dump(file)}
@@ -99,7 +108,8 @@ def read(source: Path) -> ClusterDump:
     if not parts:
         raise Unreadable(f"{source}: no file of a dump (*.json) is in this directory")
     unread = {kind: why for part in parts for kind, why in part.unread.items()}
-    return ClusterDump(parts[0].taken, in_order(item for part in parts for item in part.items), unread)
+    unserved = tuple(dict.fromkeys(kind for part in parts for kind in part.unserved))
+    return ClusterDump(parts[0].taken, in_order(item for part in parts for item in part.items), unread, unserved)
 
 
 def decoded(shown: str, text: bytes) -> ClusterDump:
@@ -117,17 +127,19 @@ def decoded(shown: str, text: bytes) -> ClusterDump:
         version = quoted(found.get("apiVersion"))
         raise Unreadable(f"{shown}:1: a dump of the version {version}; this program reads {API_VERSION}")
     taken, items, unread = str(found.get("taken") or ""), found.get("items"), found.get("unread") or {}
+    unserved = found.get("unserved") or []
     try:
         _ = timestamps.parse(taken) if taken else None
     except ValueError:
         raise Unreadable(f"{shown}:1: a dump is taken at a time of RFC 3339, not {quoted(taken)}") from None
-    if not isinstance(items, list) or not isinstance(unread, dict):
-        raise Unreadable(f"{shown}:1: a dump has a list of items, and what is unread by kind")
+    if not isinstance(items, list) or not isinstance(unread, dict) or not isinstance(unserved, list):
+        raise Unreadable(f"{shown}:1: a dump has lists of items and unserved kinds, and what is unread by kind")
     shapes = Shapes()
     for number, item in enumerate(items):
         if problem := _problem(item, shapes):
             raise Unreadable(f"{shown}:{number + 2}: {problem}")
-    return ClusterDump(taken, items, {str(kind): str(why) for kind, why in unread.items()})
+    why_unread = {str(kind): str(why) for kind, why in unread.items()}
+    return ClusterDump(taken, items, why_unread, tuple(map(str, unserved)))
 
 
 def is_dump(text: bytes | str) -> bool:

@@ -20,7 +20,7 @@ def of_dump(path: Path) -> Cluster:
     found = clusterdump.read(path)
     dump.warn(found.items)
     now = timestamps.parse(found.taken) if found.taken else None
-    return Cluster(found.items, unknown=found.unread, now=now)
+    return Cluster(found.items, unknown=found.unread, unserved=found.unserved, now=now)
 
 
 def say_unknown(cluster: Cluster) -> None:

@@ -35,15 +35,17 @@ async def take(client: Client, clock: Clock) -> ClusterDump:
     reading = Reading(client)
     items: list[Object] = []
     unread: dict[str, str] = {}
+    unserved: list[str] = []
     for name, kind in KINDS.items():
         served = await _served(client, kind)
         if served is None:
+            unserved.append(name)
             continue
         found = await reading.list(served, keep=kind.keep, project=kind.reduce)
         if found is None:
             unread[name] = reading.unread[-1]
         items += ({**kind.resource.type_meta, **each} for each in found or ())
-    return ClusterDump(timestamps.time(clock.now()), clusterdump.in_order(items), unread)
+    return ClusterDump(timestamps.time(clock.now()), clusterdump.in_order(items), unread, tuple(unserved))
 
 
 async def _served(client: Client, kind: Kind) -> Resource | None:

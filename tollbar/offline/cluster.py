@@ -1,7 +1,7 @@
 """The copy: objects in stores, and the decisions about Pods on them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Final, TypeAlias
@@ -47,8 +47,9 @@ class Cluster:
     """A copy of a cluster.
 
     `unknown` says of each kind that could not be read, by its name such as ResourceSlice, why: such a kind is empty
-    here, and what follows from that is not known.  `left_out` has the objects of kinds that nobody here reads, or of
-    versions that they are not read in.
+    here, and what follows from that is not known.  `unserved` are the names of kinds that the API server serves in no
+    version that is read: nothing waits for an object of those.  `left_out` has the objects of kinds that nobody here
+    reads, or of versions that they are not read in.
 
     `now` is the time of the copy, in epoch seconds: ages count from it.  `configuration` is that of Tollbar's
     processes, `scheduler_configuration` that of the scheduler: kube-scheduler's defaults unless given.
@@ -59,6 +60,7 @@ class Cluster:
         objects: Iterable[Object] = (),
         *,
         unknown: Mapping[str, str] | None = None,
+        unserved: Collection[str] = (),
         now: float | None = None,
         configuration: Configuration | None = None,
         scheduler_configuration: SchedulerConfiguration | None = None,
@@ -83,6 +85,7 @@ class Cluster:
         self._stores: defaultdict[_GroupKind, list[Store]] = defaultdict(list)
         for store in self._caches.stores.values():
             self._stores[store.resource.group, store.resource.kind].append(store)
+            store.served = store.resource.kind not in unserved
             store.synced.set()
         for obj in objects:
             self.put(obj)

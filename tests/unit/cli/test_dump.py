@@ -143,7 +143,7 @@ def test_of_webhooks_it_is_kept_which_pods_they_are_asked_about() -> None:
 
 
 OBJECTS: list[Object] = [pod("b"), pod("a"), claim(), namespace(), toleration_rule(), device_class(), template()]
-DUMP = ClusterDump("2026-01-01T00:00:00Z", clusterdump.in_order(OBJECTS), {"Node": "nodes is forbidden"})
+DUMP = ClusterDump("2026-01-01T00:00:00Z", clusterdump.in_order(OBJECTS), {"Node": "nodes is forbidden"}, ("PodGroup",))
 
 
 def test_the_order_is_that_of_kinds_and_names() -> None:
@@ -209,7 +209,14 @@ BAD: dict[str, tuple[str, str]] = {
         text(apiVersion="dump.tollbar.dev/v9"),
         'FILE:1: a dump of the version "dump.tollbar.dev/v9"; this program reads dump.tollbar.dev/v1',
     ),
-    "items that are no list": (text(items={}), "FILE:1: a dump has a list of items, and what is unread by kind"),
+    "items that are no list": (
+        text(items={}),
+        "FILE:1: a dump has lists of items and unserved kinds, and what is unread by kind",
+    ),
+    "kinds that are a text": (
+        text(unserved="PodGroup"),
+        "FILE:1: a dump has lists of items and unserved kinds, and what is unread by kind",
+    ),
     "a kind that no dump has": (
         text(items=[{"kind": "Secret", "metadata": {"name": "x"}}]),
         'FILE:2: the kind "Secret" is not one of a dump',
@@ -273,7 +280,7 @@ class Api:
 async def test_a_kind_that_may_not_be_read_is_named_and_the_others_are_there() -> None:
     client: Any = Api()
     taken = await take(client, SystemClock())
-    assert taken.unread == {"Node": "nodes is forbidden"}
+    assert (taken.unread, taken.unserved) == ({"Node": "nodes is forbidden"}, ("DeviceTaintRule",))
     assert [obj["metadata"]["name"] for obj in taken.items] == [obj["metadata"]["name"] for obj in DUMP.items]
     assert all({"apiVersion", "kind"} < obj.keys() for obj in taken.items)
 
