@@ -5,7 +5,6 @@
 Nothing checks that they are up to date: fonts and browsers differ from machine to machine.
 """
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,22 +14,21 @@ from generating import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 
+import reportpages
 from browser import chromium
 from playwright.sync_api import Browser
 
 PICTURES: Final = ROOT / "docs" / "pictures" / "report"
 WIDE: Final = (1000, 700)
 PHONE: Final = (390, 780)
+TALL: Final = (1000, 1000)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.html"
-        files = [argument for file in sorted(PICTURES.glob("*.yaml")) for argument in ("-f", str(file))]
-        command = [sys.executable, "-m", "tollbar.cli", "simulate", *files, "--html", str(report)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-        if not report.exists():
-            sys.exit(done.stderr)
+        report, why = Path(folder) / "report.html", Path(folder) / "why.html"
+        reportpages.simulation(report)
+        reportpages.explanation(why)
         with chromium().running() as browser:
             _take(browser, report, "summary", None)
             _take(browser, report, "timeline", "#timeline", scheme="dark")
@@ -38,6 +36,7 @@ def main() -> None:
             _take(browser, report, "devices", "#devices", view="1")
             _take(browser, report, "explanation", "#why-2", scheme="dark")
             _take(browser, report, "phone", None, size=PHONE, scheme="dark")
+            _take(browser, why, "pod", None, size=TALL)
 
 
 def _take(

@@ -1,8 +1,8 @@
-"""The page of `tollbar simulate --html` in a browser.
+"""The pages of `tollbar simulate --html` and `tollbar explain pod --html` in a browser.
 
 It asks nobody for anything, says nothing on the console, fits into every window, and can be used with a keyboard.
 
-The page is that of the pictures in the docs (docs/pictures/report), with a tenant's worst names added.
+The pages are those of the pictures in the docs (docs/pictures/report), with a tenant's worst names added.
 """
 
 from collections.abc import Iterator
@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import reportpages
 import yaml
 from browser import Chromium, NoBrowser, chromium
-from click.testing import CliRunner
 from planes import unavailable
 from playwright.sync_api import Browser, Page
 
-from tollbar.cli import main
+from tollbar.cli.page import rendering, values
+from tollbar.cli.page.matrix import Row, matrix
+from tollbar.cli.page.values import Bar, PodRow, Timeline, Tolerations
+from tollbar.cli.simulation.report import State
 
-ROOT: Final = Path(__file__).parents[2]
-SAMPLE: Final = ROOT / "docs" / "pictures" / "report"
 LONG: Final = "a-name-as-long-as-names-may-be-" + "x" * 200
 HOSTILE: Final = {
     "apiVersion": "v1",
@@ -32,6 +33,7 @@ HOSTILE: Final = {
 }
 WIDTHS: Final = {"1280 px": (1280, 800), "a phone": (360, 740)}
 SCHEMES: Final = ("light", "dark")
+PAGES: Final = ("report", "why")
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +45,8 @@ def installed() -> Chromium:
 
 
 @pytest.fixture(scope="module")
-def browser(installed: Chromium, report: Path) -> Iterator[Browser]:
-    """After the report: while a browser runs, so does an event loop on this thread."""
+def browser(installed: Chromium, report: Path, why: Path) -> Iterator[Browser]:
+    """After the pages: while a browser runs, so does an event loop on this thread."""
     with installed.running() as running:
         yield running
 
@@ -54,10 +56,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     hostile, target = folder / "hostile.yaml", folder / "report.html"
     hostile.write_text(yaml.safe_dump(HOSTILE))
-    files = [*SAMPLE.glob("*.yaml"), hostile]
-    arguments = [argument for file in files for argument in ("-f", str(file))]
-    done = CliRunner().invoke(main, ["simulate", *arguments, "--html", str(target)])
-    assert (done.exit_code, target.exists()) == (1, True), done.output
+    reportpages.simulation(target, [hostile])
+    return target
+
+
+@pytest.fixture(scope="module")
+def why(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("page") / "why.html"
+    reportpages.explanation(target)
     return target
 
 
@@ -92,10 +98,12 @@ def opened(browser: Browser, report: Path) -> Iterator[Opened]:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("size", WIDTHS.values(), ids=WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_readable(
-    browser: Browser, installed: Chromium, report: Path, size: tuple[int, int], scheme: str
+    browser: Browser, installed: Chromium, request: Any, name: str, size: tuple[int, int], scheme: str
 ) -> None:
     """Nothing is said or asked, no part is wider than the window, and axe-core finds nothing, closed or open."""
+    report = request.getfixturevalue(name)
     opened = Opened(browser, report, size, scheme)
     page = opened.page
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
@@ -131,7 +139,7 @@ def test_rows_are_filtered_by_text_and_state(opened: Opened) -> None:
     opened.page.get_by_label("Filter", exact=True).and_(opened.page.locator("input")).fill("ml/train")
     assert opened.shown() == [each for each in everything if each.startswith("ml/train")]
     assert opened.page.locator("#matches").inner_text() == f"5 of {len(everything)} rows"
-    bars = [each.inner_text() for each in opened.page.locator("#timeline .name:visible").all()]
+    bars = bars_of(opened)
     assert {each.partition("-")[0] for each in bars} == {"ml/train"}
     assert opened.page.locator("#matrix tbody tr:visible").count() == 5
     opened.page.get_by_label("Show").select_option("pending")
@@ -140,6 +148,54 @@ def test_rows_are_filtered_by_text_and_state(opened: Opened) -> None:
     assert opened.shown() == [
         each for each in everything if each.startswith(("ml/large", "ml/trans", "web/an", "web/ar", f"web/{LONG}"))
     ]
+
+
+def bars_of(opened: Opened) -> list[str]:
+    return [each.inner_text() for each in opened.page.locator("#timeline .name:visible").all()]
+
+
+def test_a_row_that_is_named_like_another_is_one_of_its_own(browser: Browser, tmp_path: Path) -> None:
+    """Two groups of Pods of one Deployment, of which one has Nodes: their rows have the same name."""
+    target = tmp_path / "report.html"
+    rendering.write(target, page_of_two())
+    opened = Opened(browser, target)
+    assert (opened.shown(), bars_of(opened)) == (["shop (200 Pods)"] * 2, ["shop (200 Pods)"] * 2)
+    opened.page.get_by_label("Show").select_option("placed")
+    assert (opened.shown(), bars_of(opened)) == (["shop (200 Pods)"], ["shop (200 Pods)"])
+    assert opened.page.locator("#timeline .said:visible").inner_text() == "has a Node after 0 s"
+    assert opened.page.locator("#matrix tbody tr:visible .cell").inner_text() == "●"
+    opened.context.close()
+
+
+def page_of_two() -> Any:
+    states: dict[State, str] = {"pending": "has no Node", "placed": "has a Node after 0 s"}
+    rows = [
+        PodRow(str(number), "shop (200 Pods)", 200, "", state, "", "", "", "", "", "")
+        for number, state in enumerate(states)
+    ]
+    bars = [Bar(row.id, row.label, states[row.state], ()) for row in rows]
+    cells = [Row("0", rows[0].label), Row("1", rows[1].label, on={"n1": 200})]
+    return values.Page(
+        title="Two",
+        headline="Two",
+        subtitle="",
+        figures=(),
+        pods=values.Pods(tuple(rows)),
+        timeline=Timeline(1.0, tuple(bars)),
+        matrix=matrix(cells, ["n1"]),
+        devices=None,
+        tolerations=Tolerations(()),
+        answers=(),
+    )
+
+
+def test_an_explanation_shows_its_cause_and_moments(browser: Browser, why: Path) -> None:
+    opened = Opened(browser, why)
+    assert opened.page.locator("h1").inner_text() == "Why this Pod waits"
+    assert opened.page.locator("article.answer .cause").first.inner_text() == "DeviceTaken"
+    assert "FailedScheduling: " in opened.page.locator(".moments").inner_text()
+    assert [each.partition("-")[0] for each in opened.shown()] == ["ml/large"]
+    opened.context.close()
 
 
 def test_a_column_is_sorted_with_the_keyboard(opened: Opened) -> None:

@@ -87,7 +87,8 @@ class Plan:
     """What a simulation begins with: `objects` that are there, and what is created then, each with what it is called.
 
     `moved` are Pods that were on Nodes which are gone, `new` are Pods and workloads of the files.  `unread` has, by
-    kind, why the cluster's objects of that kind are not known.
+    kind, why the cluster's objects of that kind are not known.  `unserved` are the kinds that its API server serves in
+    no version that is read; one that the files bring is none of them.
     """
 
     objects: list[Object]
@@ -95,6 +96,7 @@ class Plan:
     start: float
     moved: list[tuple[str, Object]] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
+    unserved: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
 
@@ -141,6 +143,7 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
             known[obj["kind"], key_of(obj)] = {**obj, "metadata": {"generation": 1, **metadata(obj)}}
     gone = _without(known, without)
     made.objects = list(known.values())
+    made.unserved = frozenset(base.unserved if base is not None else ()) - {obj["kind"] for obj in made.objects}
     made.moved = [(f"moved from {spec(pod)['nodeName']}", _again(pod)) for pod in gone]
     namespaces = {key_of(obj).name for kind, obj in ((o["kind"], o) for o in made.objects) if kind == NAMESPACES.kind}
     for name in sorted({key_of(obj).namespace for _, obj in (*made.new, *made.moved)} - namespaces):
@@ -209,7 +212,14 @@ async def simulate(
             if each is not None:
                 each(attempt, result)
 
-    cluster = SimulatedCluster(loop, start=wanted.start, scheduler=scheduler, on_progress=on_progress, observe=observe)
+    cluster = SimulatedCluster(
+        loop,
+        start=wanted.start,
+        scheduler=scheduler,
+        unserved=wanted.unserved,
+        on_progress=on_progress,
+        observe=observe,
+    )
     cluster.put(wanted.objects)
 
     def create(given: Sequence[tuple[str, Object]], count: int | None, first: int = 0) -> list[Story]:
@@ -395,12 +405,24 @@ def _write(target: Path, snapshot: Object | None) -> None:
 def page_of(outcome: Outcome, wanted: Plan, scheduler: SchedulerConfiguration) -> Page:
     """Of an outcome that was made for a page."""
     assert outcome.seen is not None  # noqa: S101
-    now = wanted.start + outcome.seconds
-    copy = Cluster(outcome.objects, unknown=wanted.unread, now=now, scheduler_configuration=scheduler)
-    copy.put(_lease(copy, now))
+    copy = copy_of(outcome, wanted, scheduler)
     ended = Ended(outcome.results, outcome.victims, outcome.end, outcome.seconds, outcome.fitting, copy, outcome.seen)
     notes = [*wanted.notes, *(f"Not read: {why}" for why in wanted.unread.values())]
     return simulated.page(ended, notes)
+
+
+def copy_of(outcome: Outcome, wanted: Plan, scheduler: SchedulerConfiguration) -> Cluster:
+    """The simulated cluster at the end, of an outcome that was made for a page."""
+    now = wanted.start + outcome.seconds
+    copy = Cluster(
+        outcome.objects,
+        unknown=wanted.unread,
+        unserved=wanted.unserved,
+        now=now,
+        scheduler_configuration=scheduler,
+    )
+    copy.put(_lease(copy, now))
+    return copy
 
 
 def _lease(copy: Cluster, now: float) -> Object:

@@ -4,35 +4,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-from builders import Built, namespace, pod
+from builders import namespace, pod
 from click.testing import CliRunner
+from simulating import in_file, new, node, outcome, written
 
 from tollbar.cli import main
-from tollbar.cli.simulate import Plan, play
 from tollbar.cli.simulation import records
 from tollbar.cli.simulation.records import PREFIX, Records
 from tollbar.model.objects import Object
-from tollbar.offline.scheduling import CONFIGURATION
-from tollbar.scheduler.plugins import registry
-
-
-def node(name: str, **labels: str) -> Built:
-    return Built(
-        apiVersion="v1",
-        kind="Node",
-        metadata={"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
-        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
-    )
 
 
 def recorded(*objects: Object, **kwargs: Any) -> dict[str, Any]:
     """The annotations about the one Pod that is created, decoded, by the last part of their names."""
-    new = pod().but("metadata.uid", None)
+    given = new()
     for path, value in kwargs.items():
-        new = new.but(path.replace("__", "."), value)
-    wanted = Plan([namespace(), *objects], [("Pod", new)], 0.0)
-    found = play(wanted, registry.configuration(CONFIGURATION), records=Records())
+        given = given.but(path.replace("__", "."), value)
+    found = outcome([namespace(), *objects], given, records=Records())
     assert found.snapshot is not None
     notes = found.snapshot["pods"][-1]["metadata"]["annotations"]
     return {
@@ -95,8 +82,7 @@ def test_the_last_attempts_are_kept_and_no_more_bytes_than_an_object_may_have(mo
 
 def test_the_command_writes_what_the_page_imports(tmp_path: Path) -> None:
     target = tmp_path / "snapshot.json"
-    plain = pod().but("metadata.uid", None).but("spec.containers", [{"name": "main", "image": "x"}])
-    given = yaml.safe_dump_all([json.loads(json.dumps(each)) for each in (node("a"), plain)])
+    given = written(node("a"), in_file())
     done = CliRunner().invoke(main, ["simulate", "-f", "-", "--explain", str(target)], input=given)
     assert done.exit_code == 0
     found = json.loads(target.read_text())

@@ -5,7 +5,7 @@ That a real cluster comes to the same is tried in tests/e2e/test_simulate.py.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +22,23 @@ from builders import (
     toleration_rule,
 )
 from click.testing import CliRunner, Result
+from simulating import configuration, in_file, new, node, outcome, planned, written
 
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.cli import clusterdump, main
 from tollbar.cli.clusterdump import ClusterDump
-from tollbar.cli.simulate import Outcome, Plan, plan, play
+from tollbar.cli.manifests import Located
+from tollbar.cli.simulate import Outcome, plan, play
 from tollbar.cli.simulation.loop import VirtualClock, VirtualLoop
 from tollbar.model.objects import Object
-from tollbar.offline.scheduling import CONFIGURATION
-from tollbar.scheduler.plugins import registry
+from tollbar.model.resources import POD_GROUPS
 
 TAINT = {"key": "example.com/gpu", "effect": "NoSchedule"}
 RULE = toleration_rule("gpu").cel(
     'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "gpu"))'
 )
 CLASS, TEMPLATE = device_class("gpu"), template("gpu").request("gpu")
-
-
-def node(name: str, *taints: Object, cpu: str = "4") -> Built:
-    return Built(
-        apiVersion="v1",
-        kind="Node",
-        metadata={"name": name, "labels": {"kubernetes.io/hostname": name}},
-        spec={"taints": list(taints)} if taints else {},
-        status={"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
-    )
 
 
 def devices(node_name: str, count: int) -> Built:
@@ -64,19 +55,9 @@ def devices(node_name: str, count: int) -> Built:
     )
 
 
-def new(name: str = "web") -> Any:
-    """A Pod as a file has it."""
-    return pod(name).but("metadata.uid", None).but("metadata.creationTimestamp", None)
-
-
 GPU_NODE = [node("gpu-1", TAINT), devices("gpu-1", 2)]
 POD_RULES = webhooks.pods_configuration(webhooks.at_service(), pod_rules=True)
 DRA = [namespace(), CLASS, TEMPLATE, RULE]
-
-
-def outcome(objects: Iterable[Object], *pods: Object, **how: Any) -> Outcome:
-    wanted = Plan(list(objects), [("Pod", each) for each in pods], 1_800_000_000.0)
-    return play(wanted, registry.configuration(CONFIGURATION), **how)
 
 
 def said(found: Outcome) -> dict[str, tuple[Any, ...]]:
@@ -252,9 +233,9 @@ def test_a_pod_that_is_done_gives_its_device_back() -> None:
 
 
 def test_pods_that_move_are_not_copied() -> None:
-    wanted = Plan([*DRA, *GPU_NODE, node("plain", cpu="2")], [("Pod", new().wants({"cpu": "1"}))], 0.0)
+    wanted = planned([*DRA, *GPU_NODE, node("plain", cpu="2")], new().wants({"cpu": "1"}))
     wanted.moved = [("moved from old", new("moved").wants({"cpu": "1"}))]
-    found = play(wanted, registry.configuration(CONFIGURATION), replicas=0)
+    found = play(wanted, configuration(), replicas=0)
     assert (found.fit, [each.pod.name for each in found.results if each.node]) == (1, ["moved", "web-1"])
 
 
@@ -277,12 +258,7 @@ def simulate(*arguments: str, stdin: str = "") -> Result:
     return CliRunner().invoke(main, ["simulate", *arguments], input=stdin)
 
 
-def written(*objects: Any) -> str:
-    return yaml.safe_dump_all([json.loads(json.dumps(obj)) for obj in objects], sort_keys=False)
-
-
-MAIN = {"name": "main", "image": "x"}
-FILES = written(*DRA[1:], *GPU_NODE, new().templates("gpu").but("spec.containers", [{"name": "main", "image": "x"}]))
+FILES = written(*DRA[1:], *GPU_NODE, in_file().templates("gpu"))
 
 
 def test_the_command_prints_a_table_and_says_the_sum() -> None:
@@ -326,15 +302,36 @@ def test_a_dump_is_a_cluster(tmp_path: Path) -> None:
     objects: list[Object] = [*DRA, *GPU_NODE]
     dump = ClusterDump("2026-01-01T00:00:00Z", clusterdump.in_order(objects), {"PersistentVolume": "no rights"})
     clusterdump.write(dump, file)
-    given = written(new().templates("gpu").but("spec.containers", [{"name": "main", "image": "x"}]))
+    given = written(in_file().templates("gpu"))
     done = simulate("-f", "-", "--cluster", str(file), stdin=given)
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == "not read: no rights"
     assert simulate("-f", "-", "--cluster", str(file), "--without-node", "gpu-1", stdin=given).exit_code == 1
 
 
+@pytest.mark.parametrize(("unserved", "exit_code"), [(("PodGroup",), 0), ((), 1)], ids=["1.36", "1.37"])
+def test_a_pod_waits_for_its_pod_group_where_these_are_served(
+    tmp_path: Path, unserved: tuple[str, ...], exit_code: int
+) -> None:
+    file = tmp_path / "dump.json"
+    objects: list[Object] = [*DRA, *GPU_NODE, claim("mine").request("gpu")]
+    clusterdump.write(ClusterDump("", clusterdump.in_order(objects), {}, unserved), file)
+    given = written(in_file().claims("mine").but("spec.schedulingGroup", {"podGroupName": "team"}))
+    done = simulate("-f", "-", "--cluster", str(file), "-o", "json", stdin=given)
+    (found,) = json.loads(done.stdout)["pods"]
+    assert (done.exit_code, found["node"]) == (exit_code, "gpu-1" if unserved else None)
+
+
+def test_a_pod_group_that_the_files_bring_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    clusterdump.write(ClusterDump("", [], {}, ("PodGroup", "DeviceTaintRule")), file)
+    group = Built(POD_GROUPS.type_meta, metadata={"name": "team", "namespace": "ml"})
+    known = [Located("group.yaml", group, yaml.compose("{}"))]
+    assert plan(known, clusterdump.read(file), [], 0.0).unserved == {"DeviceTaintRule"}
+
+
 def test_an_earlier_moment_is_looked_at() -> None:
-    given = written(namespace(), RULE, node("plain"), new().claims("mine").but("spec.containers", [MAIN]))
+    given = written(namespace(), RULE, node("plain"), in_file().claims("mine"))
     found = json.loads(simulate("-f", "-", "--until", "30s", "-o", "json", stdin=given).stdout)
     assert (found["end"], found["pods"][0]["pending"]) == (
         "time is over",
@@ -345,7 +342,7 @@ def test_an_earlier_moment_is_looked_at() -> None:
 def test_a_rule_is_tried_before_it_is_real(tmp_path: Path) -> None:
     file = tmp_path / "rule.yaml"
     file.write_text(written(toleration_rule("new").cel("true").giving({**TAINT, "operator": "Exists"})))
-    given = written(*GPU_NODE, new().but("spec.containers", [{"name": "main", "image": "x"}]))
+    given = written(*GPU_NODE, in_file())
     assert simulate("-f", "-", stdin=given).exit_code == 1
     assert simulate("-f", "-", "--with-rule", str(file), stdin=given).exit_code == 0
 
@@ -362,7 +359,7 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     ),
     "a Pod that is there twice": (
         ["-f", "-"],
-        FILES + "---\n" + written(new().but("spec.containers", [{"name": "main", "image": "x"}])),
+        FILES + "---\n" + written(in_file()),
         "Error: stdin:86: Pod ml/web: is in the files twice",
     ),
     "two clusters": (["-f", "-", "--cluster", "x", "--live"], FILES, "Error: --cluster and --live are two clusters"),

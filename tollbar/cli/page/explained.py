@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tollbar.cli.page import tiles
+from tollbar.cli.page.answers import answer
 from tollbar.cli.page.matrix import Row, matrix
-from tollbar.cli.page.values import Answer, Figure, Given, Moment, Page, PodRow, Pods, Timeline
+from tollbar.cli.page.values import Figure, Given, Moment, Page, PodRow, Pods, Timeline, Tolerations, left_out, some
+from tollbar.cli.simulation.report import State
 from tollbar.cli.simulation.verdicts import Rejected
 from tollbar.explain import text
 from tollbar.explain.causes import Cause
@@ -17,7 +19,9 @@ from tollbar.model.objects import Object, key_of, metadata
 from tollbar.model.resources import NODES
 from tollbar.offline import Cluster
 
+MOMENTS: Final = 60
 _ANSWER: Final = "why-0"
+_ROW: Final = "0"
 _RULE: Final = "rule "
 
 
@@ -33,9 +37,11 @@ def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Obj
         seen = {name: Rejected.of(status) for name, status in copy.scheduler.survey(waiting[0]).items()}
     here = Counter([found.node] if found.node else [])
     gave = [each for each in found.tolerations if each.origin.startswith(_RULE)]
-    state = "placed" if found.node else "held" if pods.gate_names(pod) else "refused" if is_missing else "pending"
-    rules = ", ".join(dict.fromkeys(_by(each.origin)[0] for each in gave))
-    devices = ", ".join(device for claim in found.claims for request in claim.requests for device in request.devices)
+    state: State = (
+        "placed" if found.node else "held" if pods.gate_names(pod) else "refused" if is_missing else "pending"
+    )
+    rules = some(list(dict.fromkeys(_by(each.origin)[0] for each in gave)))
+    devices = some([device for claim in found.claims for request in claim.requests for device in request.devices])
     why = f"{first.cause}: {first.what}" if first is not None else ""
     return Page(
         title=f"Pod {label}",
@@ -46,12 +52,12 @@ def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Obj
         else "Why this Pod waits",
         subtitle=why,
         figures=() if is_missing else tuple(_figures(copy, found, nodes)),
-        timeline=Timeline(moments=tuple(_moments(pod, found, events))),
-        pods=Pods((PodRow(label, 1, "", state, "", rules, found.node, devices, why, _ANSWER),)),
-        matrix=matrix([Row(label, _ANSWER, here, seen)], nodes),
+        timeline=_timeline(pod, found, events),
+        pods=Pods((PodRow(_ROW, label, 1, "", state, "", rules, found.node, devices, why, _ANSWER),)),
+        matrix=matrix([Row(_ROW, label, _ANSWER, here, seen)], nodes),
         devices=tiles.tiles(copy, tiles.views(copy, waiting), [found.node]),
-        tolerations=tuple(_given(label, each) for each in gave),
-        answers=(Answer(_ANSWER, 1, found),),
+        tolerations=Tolerations.of([_given(label, each) for each in gave]),
+        answers=(answer(_ANSWER, found),),
         notes=tuple(f"Not read: {each}" for each in found.unknown),
     )
 
@@ -68,14 +74,16 @@ def _figures(copy: Cluster, found: PodExplanation, nodes: Sequence[str]) -> Iter
         yield Figure(f"{states['free']:,}", "of them free")
 
 
-def _moments(pod: Object, found: PodExplanation, events: Sequence[Object]) -> list[Moment]:
-    """The creation of the Pod, its Events, and since when what holds it is so."""
+def _timeline(pod: Object, found: PodExplanation, events: Sequence[Object]) -> Timeline | None:
+    """The creation of the Pod, its Events, and since when what holds it is so; of many moments the last ones."""
     moments = [Moment(str(metadata(pod).get("creationTimestamp") or ""), "created")]
     moments += [Moment(each.since, f"since then: {each.cause}") for each in found.findings if each.since]
     for each in events:
         when = str(metadata(each).get("creationTimestamp") or each.get("eventTime") or "")
         moments.append(Moment(when, f"{each.get('reason')}: {each.get('note')}"))
-    return sorted((each for each in moments if each.when), key=lambda each: each.when)
+    known = sorted((each for each in dict.fromkeys(moments) if each.when), key=lambda each: each.when)
+    more = left_out(len(known) - MOMENTS, "moments before these")
+    return Timeline(moments=tuple(known[-MOMENTS:]), left_out=more) if known else None
 
 
 def _given(label: str, toleration: Toleration) -> Given:

@@ -36,8 +36,12 @@ _UNSEEN: Final = Mark("–", "unseen", "not looked at")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Pods with equal outcomes: on which Nodes how many are, and what else is known of Nodes."""
+    """Pods with equal outcomes: on which Nodes how many are, and what else is known of Nodes.
 
+    `id` is that of their row of the page.
+    """
+
+    id: str
     label: str
     answer: str = ""
     on: Mapping[str, int] = field(default_factory=dict)
@@ -45,8 +49,10 @@ class Row:
     """By Node: why it was rejected, None for one that fits.  Without any, no Node was looked at."""
 
 
-def matrix(rows: Sequence[Row], nodes: Iterable[str]) -> Matrix:
-    """Of the first rows.  The Nodes are those of the cluster, in the order in which they are shown."""
+def matrix(rows: Sequence[Row], nodes: Sequence[str]) -> Matrix | None:
+    """Of the first rows, None without any; the Nodes are those of the cluster, in the order in which they are shown."""
+    if not rows or not nodes:
+        return None
     shown = rows[:ROWS]
     alike: dict[tuple[object, ...], list[str]] = {}
     for name in nodes:
@@ -57,7 +63,7 @@ def matrix(rows: Sequence[Row], nodes: Iterable[str]) -> Matrix:
     cells = [tuple(_cell(row, names[0]) for names in kept) for row in shown]
     return Matrix(
         columns=tuple(Column(names[0], len(names)) for names in kept),
-        rows=tuple(MatrixRow(row.label, row.answer, found) for row, found in zip(shown, cells, strict=True)),
+        rows=tuple(MatrixRow(row.id, row.label, row.answer, found) for row, found in zip(shown, cells, strict=True)),
         legend=tuple(_legend(cells)),
         left_out=_left_out(len(rows) - len(shown), groups[COLUMNS:]),
     )

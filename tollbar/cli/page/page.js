@@ -3,18 +3,17 @@
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const one = (selector) => document.querySelector(selector);
 
-  // Filter: rows of Pods, bars and the matrix by their text; the state is that of the row of Pods.
+  // Filter: rows of Pods by text and state, and with them their bars and their rows of the matrix, by the row's id.
   const text = one("#text"), state = one("#state"), matches = one("#matches");
-  const rows = all("#pods tbody tr"), others = all("[data-filter]").filter((each) => !rows.includes(each));
-  const words = new Map([...rows, ...others].map((each) => [each, each.textContent.toLowerCase()]));
-  const nameOf = (each) => (each.querySelector("th bdi, .name bdi") || each).textContent;
+  const rows = all("#pods tbody tr"), others = all("#timeline [data-row], #matrix [data-row]");
+  const words = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const filter = () => {
     const wanted = text.value.trim().toLowerCase(), shown = new Set();
     for (const row of rows) {
       row.hidden = !words.get(row).includes(wanted) || Boolean(state.value && row.dataset.state !== state.value);
-      if (!row.hidden) shown.add(nameOf(row));
+      if (!row.hidden) shown.add(row.dataset.row);
     }
-    for (const each of others) each.hidden = !shown.has(nameOf(each));
+    for (const each of others) each.hidden = !shown.has(each.dataset.row);
     matches.textContent = wanted || state.value ? `${shown.size} of ${rows.length} rows` : "";
     all("[data-roving]").forEach(rove);
   };
@@ -42,7 +41,7 @@
   const said = (each) => {
     if (each.matches(".tile")) return `${each.dataset.name}: ${textsOf(each)[view()]}`;
     const row = each.parentElement, column = row.closest("table").rows[0].cells[each.cellIndex];
-    return `${nameOf(row)}, ${column.title}: ${each.dataset.detail}`;
+    return `${row.querySelector("th bdi").textContent}, ${column.title}: ${each.dataset.detail}`;
   };
 
   // Tiles: how they are, or how a request sees them.

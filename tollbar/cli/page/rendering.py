@@ -15,7 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tollbar.cli.page.values import Page, Segment
-from tollbar.explain import text
 from tollbar.model.fields import printable
 
 _THINNEST: Final = 0.75
@@ -43,7 +42,7 @@ def html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"placed": _placed, "age": text.age}
+    environment.filters |= {"placed": _placed}
     return environment.get_template("page.html").render(
         page=page,
         style=Markup(style),  # noqa: S704 - our own file
@@ -51,8 +50,6 @@ def html(page: Page) -> str:
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{_digest(style)}'; "
         f"script-src '{_digest(script)}'",
         line_break=Markup("&#10;"),
-        tables=text.tables,
-        scheduling_tables=text.scheduling_tables,
     )
 
 

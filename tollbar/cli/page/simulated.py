@@ -10,8 +10,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from tollbar.cli.page import tiles
+from tollbar.cli.page.answers import answer
 from tollbar.cli.page.matrix import Row, matrix
-from tollbar.cli.page.values import Answer, Bar, Figure, Given, Page, PodRow, Pods, Segment, Timeline
+from tollbar.cli.page.values import (
+    Bar,
+    Figure,
+    Given,
+    Page,
+    PodRow,
+    Pods,
+    Segment,
+    Timeline,
+    Tolerations,
+    left_out,
+    some,
+)
 from tollbar.cli.simulation import report
 from tollbar.cli.simulation.report import Result
 from tollbar.cli.simulation.verdicts import Seen
@@ -24,6 +37,7 @@ ROWS: Final = 300
 """Pods that are shown one by one; of more, those with equal outcomes share a row."""
 ANSWERS: Final = 20
 BARS: Final = 60
+NOTES: Final = 50
 _NAMES: Final = 3
 
 
@@ -45,7 +59,7 @@ def page(ended: Ended, notes: Sequence[str] = ()) -> Page:
     answers = {id(group): f"why-{number}" for number, group in enumerate(_explained(ended.copy, groups))}
     alike = Counter(map(report.outcome, ended.results))
     found = [
-        Answer(answers[id(group)], alike[report.outcome(group[0])], explanations.explain(ended.copy, pod))
+        answer(answers[id(group)], explanations.explain(ended.copy, pod), alike[report.outcome(group[0])])
         for group in groups
         if id(group) in answers and (pod := _pod(ended.copy, group[0])) is not None
     ]
@@ -62,17 +76,20 @@ def page(ended: Ended, notes: Sequence[str] = ()) -> Page:
         figures=tuple(_figures(ended, placed, total, len(nodes))),
         timeline=_timeline(ended, groups),
         pods=_rows(groups, answers),
-        matrix=matrix([_row(ended, group, answers.get(id(group), "")) for group in groups], nodes),
+        matrix=matrix(list(_matrix_rows(ended, groups, answers)), nodes),
         devices=devices,
-        tolerations=tuple(_given(ended.results)),
+        tolerations=Tolerations.of(list(_given(ended.results))),
         answers=tuple(found),
-        notes=(
-            *notes,
-            *(report.lost(each) for each in ended.victims[:ANSWERS]),
-            *_many("Pods that were preempted", len(ended.victims) - ANSWERS),
-            *_many("groups of waiting Pods, which are not explained", _waiting(ended.copy, groups) - len(answers)),
-        ),
+        notes=tuple(filter(None, _notes(ended, notes, _waiting(ended.copy, groups) - len(answers)))),
     )
+
+
+def _notes(ended: Ended, notes: Sequence[str], unexplained: int) -> Iterator[str]:
+    yield from notes[:NOTES]
+    yield left_out(len(notes) - NOTES, "notes")
+    yield from (report.lost(each) for each in ended.victims[:ANSWERS])
+    yield left_out(len(ended.victims) - ANSWERS, "Pods that were preempted")
+    yield left_out(unexplained, "groups of waiting Pods, which are not explained")
 
 
 def _headline(placed: int, total: int, fit: str) -> str:
@@ -119,68 +136,73 @@ def _waiting(copy: Cluster, groups: Sequence[list[Result]]) -> int:
 
 def _pod(copy: Cluster, one: Result) -> Object | None:
     found = copy.get(PODS, one.pod.name, one.pod.namespace)
-    return None if one.decision == "refused" else found
+    return None if one.state == "refused" else found
 
 
 def _rows(groups: Sequence[list[Result]], answers: dict[int, str]) -> Pods:
     by_outcome = {report.outcome(group[0]): answers[id(group)] for group in groups if id(group) in answers}
-    shown = groups[:ROWS]
     rows = []
-    for group in shown:
+    for number, group in enumerate(groups[:ROWS]):
         one = group[0]
         name, node, devices = report.together(group)
-        held = one.pending.startswith("held by ")
         rows.append(
             PodRow(
+                id=str(number),
                 label=name,
                 count=len(group),
-                origin=one.origin,
-                state="refused"
-                if one.decision == "refused"
-                else "held"
-                if held
-                else "pending"
-                if one.pending
-                else "placed",
+                origin="" if one.origin in name or one.origin == f"Pod {name}" else one.origin,
+                state=one.state,
                 admission=report.admission(one),
-                rules=report.rules(one),
+                rules=some(report.rules(one)),
                 node=node,
-                devices=devices if len(group) > 1 else ", ".join(map(str, one.devices)),
+                devices=devices if len(group) > 1 else some(list(map(str, one.devices))),
                 pending=report.cause(one),
                 answer=by_outcome.get(report.outcome(one), ""),
             )
         )
-    more = sum(map(len, groups[ROWS:]))
-    return Pods(tuple(rows), f"Not shown: {more} more Pods." if more else "")
+    return Pods(tuple(rows), left_out(sum(map(len, groups[ROWS:])), "Pods"))
 
 
-def _row(ended: Ended, group: Sequence[Result], answer: str) -> Row:
+def _matrix_rows(ended: Ended, groups: Sequence[list[Result]], answers: dict[int, str]) -> Iterator[Row]:
+    for number, group in enumerate(groups):
+        one = group[0]
+        found = ended.seen.missed(one.origin) if one.pending else ended.seen.found(one.origin)
+        on = Counter(each.node for each in group if each.node and not each.pending)
+        yield Row(str(number), report.together(group)[0], answers.get(id(group), ""), on, found)
+
+
+def _timeline(ended: Ended, groups: Sequence[list[Result]]) -> Timeline | None:
+    """Of the first groups that have a row and were created; None if nothing was."""
+    created = [(str(number), group) for number, group in enumerate(groups) if group[0].state != "refused"]
+    if not created:
+        return None
+    shown = [(id_, group) for id_, group in created[:BARS] if int(id_) < ROWS]
+    more = sum(len(group) for _, group in created[len(shown) :])
+    bars = tuple(_bar(id_, group, ended.seconds) for id_, group in shown)
+    return Timeline(ended.seconds, bars, (), left_out(more, "Pods"))
+
+
+def _bar(id_: str, group: Sequence[Result], end: float) -> Bar:
+    """Until the last of the group was released, until the last of it had a Node, and until the first was preempted."""
     one = group[0]
-    found = ended.seen.missed(one.origin) if one.pending else ended.seen.found(one.origin)
-    on = Counter(each.node for each in group if each.node and not each.pending)
-    return Row(report.together(group)[0], answer, on, found)
-
-
-def _timeline(ended: Ended, groups: Sequence[list[Result]]) -> Timeline:
-    created = [group for group in groups if group[0].decision != "refused"]
-    bars = tuple(_bar(group, ended.seconds) for group in created[:BARS])
-    more = sum(map(len, created[BARS:]))
-    return Timeline(ended.seconds, bars, (), f"Not shown: {more} more Pods." if more else "")
-
-
-def _bar(group: Sequence[Result], end: float) -> Bar:
-    """Until the last of the group was released, and until the last of it had a Node."""
-    one = group[0]
-    held = one.decision == "gated"
-    released = max((each.released for each in group if each.released is not None), default=end if held else 0.0)
-    bound = max((each.bound for each in group if each.bound is not None and not each.pending), default=None)
-    ends = end if bound is None else max(bound, released)
-    segments = [Segment("held", 0.0, released)] if released or (held and not end) else []
-    segments += [Segment("waiting", released, ends)] if ends > released or not (segments or bound is not None) else []
-    segments += [Segment("running", ends, end)] if bound is not None else []
+    released = max((each.released for each in group if each.released is not None), default=end if _held(one) else 0.0)
+    bound = max((each.bound for each in group if each.bound is not None), default=None)
+    gone = min((each.gone for each in group if each.gone is not None), default=None)
+    waited = end if bound is None else max(bound, released)
+    left = end if gone is None else gone
+    segments = [Segment("held", 0.0, released)] if released or (_held(one) and not end) else []
+    segments += (
+        [Segment("waiting", released, waited)] if waited > released or not (segments or bound is not None) else []
+    )
+    segments += [Segment("running", waited, left)] if bound is not None else []
     texts = [f"held for {released:.0f} s"] if released else []
     texts.append(f"has a Node after {bound:.0f} s" if bound is not None else "has no Node")
-    return Bar(report.together(group)[0], ", ".join(texts), tuple(segments))
+    texts += [f"preempted after {gone:.0f} s"] if gone is not None else []
+    return Bar(id_, report.together(group)[0], ", ".join(texts), tuple(segments))
+
+
+def _held(one: Result) -> bool:
+    return one.decision == "gated"
 
 
 def _given(results: Sequence[Result]) -> Iterator[Given]:
@@ -190,7 +212,3 @@ def _given(results: Sequence[Result]) -> Iterator[Given]:
             by_rule[rule, toleration, via].append(each.pod)
     for (rule, toleration, via), keys in sorted(by_rule.items()):
         yield Given(rule, toleration, via, len(keys), tuple(map(str, keys[:_NAMES])))
-
-
-def _many(what: str, count: int) -> tuple[str, ...]:
-    return (f"Not shown: {count} more {what}.",) if count > 0 else ()

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from tollbar.cli.page.values import Card, Devices, Mark, Pool, Tile
+from tollbar.cli.page.values import Card, Devices, Mark, Pool, Tile, left_out
 from tollbar.dra import inventory
 from tollbar.dra.allocator import Allocator
 from tollbar.dra.exclusions import Exclusion, in_pool, taint_text
@@ -83,8 +83,8 @@ def totals(cluster: Cluster) -> Counter[str]:
     return Counter(seen.values())
 
 
-def tiles(cluster: Cluster, asked: Sequence[View], first: Collection[str] = ()) -> Devices:
-    """Cards of the Nodes with devices; those of `first`, by name, come first.
+def tiles(cluster: Cluster, asked: Sequence[View], first: Collection[str] = ()) -> Devices | None:
+    """Cards of the Nodes with devices, None if there are none; those of `first`, by name, come first.
 
     Pools that several Nodes can use are on a card of their own, one for each set of devices that Nodes see.
     """
@@ -122,10 +122,11 @@ def tiles(cluster: Cluster, asked: Sequence[View], first: Collection[str] = ()) 
         for group in groups[: max(0, CARDS - len(shared))]
         for node, pools in group[:1]
     ]
-    hidden = len(shared) + len(groups) - len(cards)
-    left_out = f"Not shown: {hidden} more groups of Nodes or pools." if hidden > 0 else ""
+    if not cards:
+        return None
+    hidden = left_out(len(shared) + len(groups) - len(cards), "groups of Nodes or pools")
     titles = (_EVERYBODY, *(each.title for each in asked))
-    return Devices(titles, tuple(cards), tuple(_legend(cards)), left_out)
+    return Devices(titles, tuple(cards), tuple(_legend(cards)), hidden)
 
 
 def _letters(cluster: Cluster, pool: inventory.Pool, shown: Pool) -> tuple[str, ...]:

@@ -1,8 +1,35 @@
-"""What the page shows, as values: texts and numbers, in the order in which they are shown."""
+"""What the page shows, as values: texts and numbers, in the order in which they are shown.
 
+Everything is bounded, and a section that leaves something out says so in `left_out`.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from tollbar.explain.values import PodExplanation
+from tollbar.cli.simulation.report import State
+from tollbar.explain.values import Finding, Remedy
+
+_GIVEN: Final = 100
+"""Tolerations that rules gave and that are shown."""
+STATES: Final[dict[State, str]] = {
+    "pending": "waits",
+    "held": "held by a gate",
+    "placed": "has a Node",
+    "refused": "refused",
+    "gone": "preempted",
+}
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def left_out(count: int, what: str) -> str:
+    """That so many are not shown; empty if that is none."""
+    return f"Not shown: {count} more {what}." if count > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +51,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The time of a Pod, or of several with equal outcomes; `text` says the same in words."""
+    """The time of the Pods of a row; `text` says the same in words.  `row` is the id of that row."""
 
+    row: str
     label: str
     text: str
     segments: tuple[Segment, ...]
@@ -53,13 +81,15 @@ class Timeline:
 class PodRow:
     """A Pod, or `count` of them with equal outcomes.
 
-    `state` is placed, pending, held or refused.  `answer` is the id of the explanation, empty if there is none.
+    `id` is what bars and the matrix know the row by.  `origin` is what made the Pods, empty if `label` says it.
+    `answer` is the id of the explanation, empty if there is none.
     """
 
+    id: str
     label: str
     count: int
     origin: str
-    state: str
+    state: State
     admission: str
     rules: str
     node: str
@@ -67,11 +97,21 @@ class PodRow:
     pending: str
     answer: str
 
+    @property
+    def state_text(self) -> str:
+        return STATES[self.state]
+
 
 @dataclass(frozen=True, slots=True)
 class Pods:
     rows: tuple[PodRow, ...]
     left_out: str = ""
+
+    @property
+    def states(self) -> tuple[tuple[State, str], ...]:
+        """Those of the rows, each with its text."""
+        found = {row.state for row in self.rows}
+        return tuple((state, text) for state, text in STATES.items() if state in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +139,20 @@ class Column:
     label: str
     count: int
 
+    @property
+    def more(self) -> int:
+        return self.count - 1
+
+    @property
+    def title(self) -> str:
+        return f"{self.label} and {self.more} more" if self.more else self.label
+
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
+    """`row` is the id of the row of these Pods, `answer` that of their explanation."""
+
+    row: str
     label: str
     answer: str
     cells: tuple[Cell, ...]
@@ -142,6 +193,10 @@ class Card:
     taints: tuple[str, ...]
     pools: tuple[Pool, ...]
 
+    @property
+    def more(self) -> int:
+        return self.count - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Devices:
@@ -163,28 +218,69 @@ class Given:
     count: int
     pods: tuple[str, ...]
 
+    @property
+    def more(self) -> int:
+        return self.count - len(self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerations:
+    """Those that rules gave."""
+
+    rows: tuple[Given, ...]
+    left_out: str = ""
+
+    @classmethod
+    def of(cls, given: Sequence[Given]) -> "Tolerations":
+        """The first of these."""
+        return cls(tuple(given[:_GIVEN]), left_out(len(given) - _GIVEN, "tolerations"))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first rows of a table that has `count`; each has as many texts as there are heads."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    count: int
+    left_out: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Why a Pod waits, and how many wait like it."""
+    """Why a Pod waits, and how many wait like it.
+
+    `helpful` and `others` are what was tried, by whether it helps; `said` is what the scheduler core says.
+    """
 
     id: str
+    label: str
     count: int
-    found: PodExplanation
+    findings: tuple[Finding, ...]
+    helpful: tuple[Remedy, ...]
+    others: tuple[Remedy, ...]
+    tables: tuple[Table, ...]
+    said: str
+    left_out: str = ""
+
+    @property
+    def more(self) -> int:
+        return self.count - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`notes` are sentences about what is known and what is not; `tolerations` are those that rules gave."""
+    """`notes` are sentences about what is known and what is not; a section that has nothing to show is None."""
 
     title: str
     headline: str
     subtitle: str
     figures: tuple[Figure, ...]
-    timeline: Timeline
     pods: Pods
-    matrix: Matrix
-    devices: Devices
-    tolerations: tuple[Given, ...]
+    timeline: Timeline | None
+    matrix: Matrix | None
+    devices: Devices | None
+    tolerations: Tolerations
     answers: tuple[Answer, ...]
     notes: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """A simulated cluster: the controllers and the scheduler on one manager, with `SimulatedApi` for a client."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -76,16 +76,18 @@ class Story:
     refused: str = ""
     released: float | None = None
     bound: float | None = None
-    is_gone: bool = False
+    gone: float | None = None
+    """When it was preempted, or rather when the grace period after that was over."""
 
     @property
     def has_node(self) -> bool:
-        return pods.is_bound(self.pod) and not self.is_gone
+        return pods.is_bound(self.pod) and self.gone is None
 
 
 class SimulatedCluster:
     """`start` is the time at which it begins, in epoch seconds; `scheduler` how its scheduler is configured.
 
+    `unserved` are kinds that its API server serves in no version that is read: no Pod waits for an object of those.
     `on_progress` is called whenever one more of the created Pods has a Node; `observe` is told of attempts.
     """
 
@@ -95,6 +97,7 @@ class SimulatedCluster:
         *,
         start: float,
         scheduler: SchedulerConfiguration,
+        unserved: Collection[str] = (),
         on_progress: Callable[[], None] = lambda: None,
         observe: Observe | None = None,
     ) -> None:
@@ -129,6 +132,7 @@ class SimulatedCluster:
         self._scheduler = setup(manager, profiles_of(scheduler, registry.registry()), settings, observe)
         self.api.follow(manager.caches.stores.values())
         for store in manager.caches.stores.values():
+            store.served = store.resource.kind not in unserved
             store.synced.set()
         self.api.on_change = self._on_change
 
@@ -251,7 +255,7 @@ class SimulatedCluster:
                 self.victims.append(old)
             return
         if new is None:
-            story.is_gone = True
+            story.gone = self.now
             return
         story.pod = new
         if old is not None and pods.is_gated(old) and not pods.is_gated(new):

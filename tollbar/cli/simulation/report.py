@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from tollbar.cli.simulation.cluster import SimulatedCluster, Story
 from tollbar.decide.pods import tolerations
@@ -12,6 +12,8 @@ from tollbar.model import tolerations as texts
 from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.resources import RESOURCE_CLAIMS
 
+State: TypeAlias = Literal["pending", "held", "placed", "refused", "gone"]
+"""Without a Node, held by a scheduling gate, with a Node, not created, preempted."""
 _POD_SCHEDULED: Final = "PodScheduled"
 _PREEMPTION: Final = " preemption: "
 """Where the scheduler's message goes on with what PostFilter came to."""
@@ -35,11 +37,12 @@ class Device:
 class Result:
     """What became of one Pod; `origin` is what made it, such as `Deployment ml/web`.
 
-    `pending` says why it has no Node; empty if it has one.  Times are in seconds since the simulation began.
+    `pending` says why it has no Node; empty if it has one.  Times are in seconds since the Pod was created.
     """
 
     pod: Key
     origin: str
+    state: State
     decision: str
     because: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -48,6 +51,7 @@ class Result:
     released: float | None
     node: str
     bound: float | None
+    gone: float | None
     claims: tuple[tuple[str, str], ...]
     """(reference, name)."""
     devices: tuple[Device, ...]
@@ -59,6 +63,7 @@ class Result:
             "namespace": self.pod.namespace,
             "name": self.pod.name,
             "origin": self.origin,
+            "state": self.state,
             "admission": {
                 "decision": self.decision,
                 "because": list(self.because),
@@ -75,6 +80,7 @@ class Result:
             ],
             "node": self.node or None,
             "boundAfterSeconds": self.bound,
+            "goneAfterSeconds": self.gone,
             "pending": self.pending or None,
         }
 
@@ -88,17 +94,33 @@ def result(cluster: SimulatedCluster, story: Story, origin: str) -> Result:
     return Result(
         pod=key_of(pod),
         origin=origin,
+        state=_state(story),
         decision=plan.decision if plan is not None else "refused" if story.refused else "not asked",
         because=tuple(map(str, plan.because)) if plan is not None else (),
         warnings=plan.warnings if plan is not None else (),
         added=tuple((texts.text(each), entry["rule"], entry["via"]) for entry in entries for each in entry["added"]),
-        released=story.released - story.created if story.released is not None else None,
-        node="" if story.is_gone else spec(pod).get("nodeName") or "",
-        bound=story.bound - story.created if story.bound is not None else None,
+        released=_after(story, story.released),
+        node="" if story.gone is not None else spec(pod).get("nodeName") or "",
+        bound=_after(story, story.bound),
+        gone=_after(story, story.gone),
         claims=tuple(named),
         devices=tuple(_devices(cluster, key_of(pod).namespace, [name for _, name in named])),
         pending=_pending(cluster, story),
     )
+
+
+def _after(story: Story, moment: float | None) -> float | None:
+    return None if moment is None else moment - story.created
+
+
+def _state(story: Story) -> State:
+    if story.refused:
+        return "refused"
+    if story.gone is not None:
+        return "gone"
+    if pods.is_bound(story.pod):
+        return "placed"
+    return "held" if pods.gate_names(story.pod) else "pending"
 
 
 def _devices(cluster: SimulatedCluster, namespace: str, names: Sequence[str]) -> Iterator[Device]:
@@ -113,7 +135,7 @@ def _pending(cluster: SimulatedCluster, story: Story) -> str:
     pod = story.pod
     if story.refused:
         return f"refused: {story.refused}"
-    if story.is_gone:
+    if story.gone is not None:
         return "preempted by a Pod of higher priority"
     if pods.is_bound(pod):
         return ""
@@ -141,7 +163,7 @@ def rows(results: Sequence[Result], *, wide: bool) -> list[dict[str, str]]:
 
 def outcome(one: Result) -> tuple[Hashable, ...]:
     """What Pods have in common that share a row."""
-    return one.origin, admission(one), rules(one), bool(one.node), one.pending
+    return one.origin, admission(one), rules(one), one.state, one.pending
 
 
 def together(group: Sequence[Result]) -> tuple[str, str, str]:
@@ -154,7 +176,7 @@ def together(group: Sequence[Result]) -> tuple[str, str, str]:
 
 
 def _row(one: Result, name: str, node: str, devices: str, *, wide: bool) -> dict[str, str]:
-    row = {"pod": name, "admission": admission(one), "rules": rules(one), "node": node or "-"}
+    row = {"pod": name, "admission": admission(one), "rules": ", ".join(rules(one)) or "-", "node": node or "-"}
     if wide:
         row["tolerations"] = ", ".join(toleration for toleration, _, _ in one.added) or "-"
         row["claims"] = ", ".join(name for _, name in one.claims) or "-"
@@ -174,9 +196,9 @@ def admission(one: Result) -> str:
     return "gated" if one.released is None else f"gated, released after {one.released:.0f}s"
 
 
-def rules(one: Result) -> str:
+def rules(one: Result) -> tuple[str, ...]:
     """Those that gave it tolerations."""
-    return ", ".join(dict.fromkeys(rule for _, rule, _ in one.added)) or "-"
+    return tuple(dict.fromkeys(rule for _, rule, _ in one.added))
 
 
 def lost(pod: Object) -> str:
