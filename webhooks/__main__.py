@@ -46,7 +46,8 @@ async def setup(manager: Manager) -> None:
     }
     for gate in registry.enabled(manager.configuration.gates):
         sight = Sight(gate, manager.caches.store, gatherer, metrics)
-        handlers[gate_path(gate.name)] = GateHandler(sight, metrics=metrics, releasing=lease.is_renewed)
+        releasing = partial(lease.releases, gate.name)
+        handlers[gate_path(gate.name)] = GateHandler(sight, metrics=metrics, releasing=releasing)
     address = Address(serving.host, serving.port)
     manager.serves(AdmissionServer(address, certificate.context, handlers, clock=clock, metrics=metrics))
 

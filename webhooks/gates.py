@@ -4,19 +4,15 @@ Hazards: while this process is down, Pods are created without the gate, or not a
 open.  A class that raises holds the Pod.
 """
 
-import logging
 from collections.abc import Callable
-from typing import Final
 
 from tollbar.decide.gates.creation import CreationPlan
 from tollbar.gates.admission import GateCreation
-from tollbar.gates.sight import Sight, class_name
+from tollbar.gates.sight import Sight
 from tollbar.model.objects import Object, key_of
 from tollbar.runtime.metrics import Metrics
 from webhooks.pods import created_pod
 from webhooks.review import ALLOWED, Answer
-
-_log: Final = logging.getLogger(__name__)
 
 
 class GateHandler:
@@ -26,7 +22,6 @@ class GateHandler:
         self._sight = sight
         self._releasing = releasing
         self._decisions = metrics.counter("tollbar_gate_decisions_total")
-        self._errors = metrics.counter("tollbar_gate_errors_total")
 
     def __call__(self, request: Object) -> Answer:
         pod = created_pod(request)
@@ -41,6 +36,4 @@ class GateHandler:
     def _count(self, case: GateCreation, plan: CreationPlan) -> None:
         self._decisions.labels(case.gate, plan.decision).inc()
         if (failure := case.failure) is not None:
-            self._errors.labels(case.gate, failure.reason).inc()
-            gate = {"gate": case.gate, "class": class_name(self._sight.gate), "object": str(key_of(case.pod))}
-            _log.error("a gate class failed", extra={**gate, "error": failure.why})
+            self._sight.report(failure, key_of(case.pod))

@@ -127,11 +127,15 @@ def gates_of(configuration: Object) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class GateWebhook:
-    """What the API server is told of a gate class.  `applies_to` is CEL over `object`, the Pod."""
+    """What the API server is told of a gate class.
+
+    `applies_to` is CEL over `object`, the Pod; `namespaces` are LabelSelectorRequirements of its Namespace.
+    """
 
     gate: str
     applies_to: str = "true"
     fails_open: bool = True
+    namespaces: Sequence[Object] = ()
 
 
 def gates_configuration(
@@ -153,7 +157,7 @@ def gates_configuration(
         found.append(
             {
                 **_webhook(f"{local.lower().replace('_', '-')}.gates.{domain}", client_config(gate_path(each.gate))),
-                **_created("", ["pods"], namespace),
+                **_created("", ["pods"], namespace, *each.namespaces),
                 "failurePolicy": "Ignore" if each.fails_open else "Fail",
                 "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
             }
@@ -199,8 +203,11 @@ def _rule(group: str, versions: list[str], operations: list[str], resources: lis
     }
 
 
-def _created(group: str, resources: list[str], namespace: str) -> Object:
-    """Creation of such objects, but in kube-system and in this namespace, which is the installation's own."""
+def _created(group: str, resources: list[str], namespace: str, *more: Object) -> Object:
+    """Creation of such objects, but in kube-system and in this namespace, which is the installation's own.
+
+    `more` are requirements of the Namespace's labels.
+    """
     not_skipped = {"key": wellknown.LABEL_SKIP, "operator": "NotIn", "values": ["true"]}
     return {
         "reinvocationPolicy": "IfNeeded",
@@ -209,6 +216,7 @@ def _created(group: str, resources: list[str], namespace: str) -> Object:
             "matchExpressions": [
                 {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", namespace]},
                 dict(not_skipped),
+                *map(dict, more),
             ]
         },
         "objectSelector": {"matchExpressions": [not_skipped]},

@@ -76,6 +76,8 @@ def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
     yield webhooks.gates_configuration(webhooks.at_service(namespace), told, namespace=namespace)
     for within, rules in sorted(_reading(gates).items()):
         yield from _granted(_NAME, rules, namespace, ("tollbar-controllers", "tollbar-webhook"), within=within)
+    if rights := [dict(rule) for gate in gates for rule in gate.rights]:
+        yield from _granted(f"{_NAME}-controllers", rights, namespace, ("tollbar-controllers",))
     certificates = {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["mutatingwebhookconfigurations"],

@@ -6,6 +6,6 @@ docs/contributing/write-a-gate-controller.md goes from an empty folder to a gate
 """
 
 from tollbar.decide.gates.answers import Answer, Hold, Mutation, NotMine, Release
-from tollbar.gates.gate import Facts, Gate, Reads
+from tollbar.gates.gate import Facts, Gate, Ledger, Reads
 
-__all__ = ["Answer", "Facts", "Gate", "Hold", "Mutation", "NotMine", "Reads", "Release"]
+__all__ = ["Answer", "Facts", "Gate", "Hold", "Ledger", "Mutation", "NotMine", "Reads", "Release"]

@@ -1,23 +1,23 @@
 """What becomes of a Pod at its creation by one gate class: nothing, its change at once, or the gate."""
 
-from functools import cached_property
-
 from tollbar.decide.chain import first_answer
 from tollbar.decide.gates import creation, mutations
-from tollbar.decide.gates.answers import NOTHING, Answer, Release
+from tollbar.decide.gates.answers import NOTHING, Release
 from tollbar.decide.gates.creation import CreationCase, CreationPlan
 from tollbar.decide.pods.reasons import PodReason
-from tollbar.gates.sight import Asked, Failure, Sight
+from tollbar.gates.sight import Asking, Sight
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import Reason
 
 
-class GateCreation(CreationCase[CreationPlan]):
+class GateCreation(Asking, CreationCase[CreationPlan]):
     """`releasing` is whether a controller is there that releases what is gated."""
+
+    at_admission = True
 
     def __init__(self, sight: Sight, pod: Object, *, releasing: bool) -> None:
         self.gate = sight.gate.name
-        self._sight = sight
+        self.sight = sight
         super().__init__(
             pod,
             managed=sight.gatherer.is_managed(key_of(pod).namespace),
@@ -25,24 +25,11 @@ class GateCreation(CreationCase[CreationPlan]):
             gating=not sight.gate.fails_open or (releasing and sight.policy.usable),
         )
 
-    @cached_property
-    def asked(self) -> Asked:
-        return self._sight.ask(self.pod, at_admission=True)
-
-    @property
-    def answer(self) -> Answer:
-        return self.asked.answer
-
-    @property
-    def failure(self) -> Failure | None:
-        """Of the class, if it was asked: nobody asks about a Pod that Tollbar leaves alone."""
-        return self.asked.failure if "asked" in vars(self) else None
-
     def decide(self) -> CreationPlan:
         return first_answer(creation.CHAIN, self) or CreationPlan()
 
     def ignored(self, reason: PodReason) -> CreationPlan:
-        if reason is PodReason.CACHES_NOT_SYNCED and not self._sight.gate.fails_open:
+        if reason is PodReason.CACHES_NOT_SYNCED and not self.sight.gate.fails_open:
             return self.gated(Reason(reason))
         return CreationPlan(because=(Reason(reason),))
 

@@ -5,23 +5,22 @@ Hazards: down, Pods with the gate wait; doubled, the second patch fails its `tes
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 from tollbar.decide.gates import release
-from tollbar.decide.gates.answers import Answer
 from tollbar.decide.gates.release import Case, Plan, Refusal
 from tollbar.decide.pods import events
 from tollbar.gates.gate import Gate, Reads
 from tollbar.gates.loop import Loop
-from tollbar.gates.sight import Asked, Failure, Sight, class_name
+from tollbar.gates.sight import Asking, Sight
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, spec
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.controller import Controller
 from tollbar.runtime.manager import Manager
-from tollbar.runtime.source import Delta, itself, spec_changed
+from tollbar.runtime.source import Delta, itself, key_itself, spec_changed
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 from tollbar.views.gatherer import Gatherer
@@ -33,7 +32,8 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     """A Pod with the gate is reconciled when it changes, and when an object changes that the class reads for it."""
     indexes = {_index(gate, place): _indexer(gate, each) for place, each in enumerate(gate.reads)}
     held = manager.caches.store(replace(kinds.PENDING_PODS, indexers={**kinds.PENDING_PODS.indexers, **indexes}))
-    sight = Sight(gate, manager.caches.store, gatherer, manager.metrics)
+    ledger = gate.ledger(manager)
+    sight = Sight(gate, manager.caches.store, gatherer, manager.metrics, ledger)
     loop = GateLoop(manager, held, sight)
 
     def carries(delta: Delta) -> bool:
@@ -54,10 +54,12 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     builder.watches(gatherer.gates, declared, predicate=spec_changed)
     for place, (each, store) in enumerate(sight.reads()):
         builder.watches(store, _reading(held, _index(gate, place), each))
+    if ledger is not None:
+        builder.watches(ledger.changed, key_itself)
     return builder.complete(loop.reconcile, workers=manager.configuration.workers)
 
 
-class GateCase(Case[Plan]):
+class GateCase(Asking, Case[Plan]):
     """What the class says of one Pod."""
 
     def __init__(self, sight: Sight, pod: Object, refusal: Refusal | None, now: float) -> None:
@@ -65,20 +67,7 @@ class GateCase(Case[Plan]):
         managed = sight.gatherer.is_managed(key_of(pod).namespace)
         super().__init__(pod, sight.policy, now, managed=managed, refusal=refusal)
         self.known = sight.gatherer.lookup.namespace(key_of(pod).namespace) is not None
-        self._sight = sight
-
-    @cached_property
-    def asked(self) -> Asked:
-        return self._sight.ask(self.pod)
-
-    @property
-    def answer(self) -> Answer:
-        return self.asked.answer
-
-    @property
-    def failure(self) -> Failure | None:
-        """Of the class, if it was asked: nobody asks about a Pod that Tollbar leaves alone."""
-        return self.asked.failure if "asked" in vars(self) else None
+        self.sight = sight
 
     def decide(self) -> Plan:
         plan = release.plan(self)
@@ -100,17 +89,20 @@ class GateLoop(Loop[GateCase, Plan]):
         super().__init__(manager, sight.gate.name, held)
         self._sight = sight
         self._gate = sight.gate.name
-        self._errors = manager.metrics.counter("tollbar_gate_errors_total")
+        if sight.ledger is not None:
+            self.client = manager.leader_client
         self._releases = manager.metrics.counter("tollbar_gate_releases_total").labels(self._gate)
 
     def case(self, pod: Object, refusal: Refusal | None, now: float) -> GateCase:
         return GateCase(self._sight, pod, refusal, now)
 
+    def sending(self, key: Key, case: GateCase, plan: Plan) -> AbstractContextManager[None]:
+        ledger = self._sight.ledger
+        return ledger.sending(case.pod) if ledger is not None else super().sending(key, case, plan)
+
     def done(self, key: Key, case: GateCase, plan: Plan) -> None:
         if (failure := case.failure) is not None:
-            self._errors.labels(self._gate, failure.reason).inc()
-            gate = {"gate": self._gate, "class": class_name(self._sight.gate), "object": str(key)}
-            _log.error("a gate class failed", extra={**gate, "error": failure.why})
+            self._sight.report(failure, key)
         if plan.released:
             self._releases.inc()
             because = [*map(str, plan.because)]

@@ -13,13 +13,16 @@ change of what it was made by.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from tollbar.api import durations
 from tollbar.decide.gates.answers import Answer
-from tollbar.model.objects import Object
+from tollbar.model.objects import Key, Object
 from tollbar.runtime.caches import Cached
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.source import Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,26 @@ class Facts:
         return self.objects[cached.name]
 
 
+class Ledger(ABC):
+    """What the leader decides about many Pods at once, such as which of them fit into a quota.
+
+    It has stores and watches of its own, and decides about all of them in one go, without awaiting: what it grants one
+    Pod is taken from what is left for the next, long before the cache shows the release.
+    """
+
+    def __init__(self) -> None:
+        self.changed = Channel[Key]("ledger")
+        """Pods about which `decide` may say something else from now on: each is looked at again."""
+
+    @abstractmethod
+    def decide(self, facts: Facts) -> Answer:
+        """What is to become of a Pod that has the gate; as `Gate.decide`, in whose place it stands."""
+
+    def sending(self, _pod: Object) -> AbstractContextManager[None]:
+        """Around the patch that releases a Pod, which raises what the API server answers (ApiError)."""
+        return nullcontext()
+
+
 class Gate(ABC):
     """One scheduling gate (KEP-3521) and what is decided about it.  Made once in each process, without arguments."""
 
@@ -66,6 +89,10 @@ class Gate(ABC):
     """Of the SchedulingGate that the controllers create: how long a Pod may be held, such as `10m`.  None: no limit."""
     on_expiry: ClassVar[Literal["Report", "Release"]] = "Report"
     """Of the same: whether a Pod is released then, as `Hold.otherwise` says, or only reported."""
+    namespaces: ClassVar[Sequence[Object]] = ()
+    """LabelSelectorRequirements: in which Namespaces the API server asks the webhook."""
+    rights: ClassVar[Sequence[Object]] = ()
+    """RBAC PolicyRules that the controllers need beside reading what `reads` names, for a ledger."""
     fails_open: ClassVar[bool] = True
     """Whether Pods are created without the gate while no webhook answers or no controller leads.  With False their
     creation fails while no webhook answers, and they wait for a controller.  Whoever writes a Pod can opt out all the
@@ -82,3 +109,10 @@ class Gate(ABC):
 
         Raises nothing; what it raises all the same is reported, and holds the Pod.
         """
+
+    def ledger(self, manager: Manager) -> Ledger | None:  # noqa: ARG002
+        """For a class that decides about Pods together: what the leader asks in place of `decide`.
+
+        Called once, while the controllers are set up: it declares its stores and registers what it runs.
+        """
+        return None

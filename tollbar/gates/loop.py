@@ -32,6 +32,7 @@ class Loop(ABC, Generic[C, P]):
 
     def __init__(self, manager: Manager, gate: str, pods: Store) -> None:
         self.manager = manager
+        self.client = manager.client
         self.pods = pods
         self.recorder: Recorder = manager.recorder("gates")
         self._refusals = Refusals(pods, gate)
@@ -79,7 +80,7 @@ class Loop(ABC, Generic[C, P]):
 
     async def _patch(self, key: Key, case: C, plan: P) -> None:
         with self.sending(key, case, plan):
-            answer = await self.manager.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace)
+            answer = await self.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace)
             self.pods.assume(answer)
 
     def held_for(self, pod: Object) -> float:

@@ -7,6 +7,7 @@ and the Pod is held as its SchedulingGate says.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import orjson
@@ -16,7 +17,7 @@ from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.pods.events import GateFailure
 from tollbar.decide.pods.scope import GatePolicy
-from tollbar.gates.gate import Facts, Gate, Reads
+from tollbar.gates.gate import Facts, Gate, Ledger, Reads
 from tollbar.gates.guarded import guarded
 from tollbar.model import pods
 from tollbar.model.fields import printable
@@ -52,9 +53,17 @@ class Asked:
 class Sight:
     """One gate with the stores that it reads."""
 
-    def __init__(self, gate: Gate, store: Callable[[Cached], Store], gatherer: Gatherer, metrics: Metrics) -> None:
-        """`store` is `Caches.store`."""
+    def __init__(
+        self,
+        gate: Gate,
+        store: Callable[[Cached], Store],
+        gatherer: Gatherer,
+        metrics: Metrics,
+        ledger: Ledger | None = None,
+    ) -> None:
+        """`store` is `Caches.store`; the `ledger` answers in place of the gate."""
         self.gate = gate
+        self.ledger = ledger
         self.gatherer = gatherer
         self._errors = metrics.counter("tollbar_gate_errors_total")
         self._told = ""
@@ -85,11 +94,17 @@ class Sight:
         if namespace is None:
             return Asked(Hold("NamespaceUnknown", f"Namespace {name}"))
         try:
-            answer = self.gate.decide(Facts(pod, namespace, at_admission, self._objects(pod)))
+            answer = (self.ledger or self.gate).decide(Facts(pod, namespace, at_admission, self._objects(pod)))
             wrong = _wrong(pod, answer, self.gate.name, gated=at_admission or bool(pods.gate_names(pod)))
         except Exception as error:  # whatever code of others raises
             return self._failed(GateFailure.RAISED, _raised(error))
         return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Asked(answer)
+
+    def report(self, failure: Failure, pod: Key) -> None:
+        """Count and log it."""
+        self._errors.labels(self.gate.name, failure.reason).inc()
+        about = {"gate": self.gate.name, "class": class_name(self.gate), "object": str(pod)}
+        _log.error("a gate class failed", extra={**about, "error": failure.why})
 
     def _objects(self, pod: Object) -> dict[str, list[Object]]:
         """Each object once, in the order of what the Pod reads."""
@@ -115,6 +130,27 @@ class Sight:
         return f"gate class {class_name(self.gate)} {printable(what)[:_SHOWN]}"
 
 
+class Asking:
+    """The part of a case that asks the gate, once."""
+
+    sight: Sight
+    pod: Object
+    at_admission = False
+
+    @cached_property
+    def asked(self) -> Asked:
+        return self.sight.ask(self.pod, at_admission=self.at_admission)
+
+    @cached_property
+    def answer(self) -> Answer:
+        return self.asked.answer
+
+    @property
+    def failure(self) -> Failure | None:
+        """Of the class, if it was asked: nobody asks about a Pod that Tollbar leaves alone."""
+        return self.asked.failure if "asked" in vars(self) else None
+
+
 def _raised(error: Exception) -> str:
     return f"raised {type(error).__name__}: {error}"
 
@@ -135,7 +171,7 @@ def declaration(gate: Gate, owners: Sequence[str]) -> Object:
 
 def told_of(gate: Gate) -> GateWebhook:
     """What the API server is told of the class."""
-    return GateWebhook(gate.name, gate.applies_to, gate.fails_open)
+    return GateWebhook(gate.name, gate.applies_to, gate.fails_open, gate.namespaces)
 
 
 def default_policy(gate: Gate) -> GatePolicy:

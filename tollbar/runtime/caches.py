@@ -1,8 +1,8 @@
 """The caches of a process: the stores that its parts declare, and one reflector for each resource.
 
 A part that reads a kind declares it (`Caches.store`) during set-up.  Declarations of one name share a store that keeps
-what all of them need.  One list and watch fills all stores of a resource; it uses the selectors and the namespace of
-the declaration when there is only one store.
+what all of them need.  One list and watch fills all stores of a resource; it uses the selectors and the namespace
+that all of their declarations have in common.
 
 Hazards: a kind that cannot be listed never syncs, and the process stays unready unless it is optional; while a watch is
 interrupted its stores stay as they are, and the age of the reflector grows.
@@ -55,6 +55,12 @@ class Cached:
 def _listed_by(cached: Cached) -> object:
     """What the API server is asked for."""
     return cached.resource, cached.namespace, cached.field_selector, cached.label_selector
+
+
+def _common(texts: Iterable[str]) -> str:
+    """The text that all of these are; empty when they differ."""
+    first, *others = set(texts)
+    return "" if others else first
 
 
 async def listed(stores: Iterable[Store]) -> None:
@@ -112,9 +118,9 @@ class Caches:
             Reflector(
                 client,
                 *(self._stores[cached.name] for cached in declared),
-                field_selector=declared[0].field_selector if len(declared) == 1 else "",
-                label_selector=declared[0].label_selector if len(declared) == 1 else "",
-                namespace=declared[0].namespace if len(declared) == 1 else "",
+                field_selector=_common(cached.field_selector for cached in declared),
+                label_selector=_common(cached.label_selector for cached in declared),
+                namespace=_common(cached.namespace for cached in declared),
                 page=min(cached.page for cached in declared),
                 locate=partial(declared[0].locate, client) if declared[0].locate is not None else None,
                 clock=clock,

@@ -10,8 +10,9 @@ runs; it adds their tolerations late.
 import logging
 from typing import Final
 
+from tollbar import wellknown
 from tollbar.model import timestamps
-from tollbar.model.objects import spec
+from tollbar.model.objects import annotations_of, spec
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Delta
 from tollbar.views import kinds
@@ -35,6 +36,8 @@ class ControllersLease:
         self._renewed = float("-inf")
         """The monotonic time of the last renewal."""
         self._said = True
+        self._gates: frozenset[str] | None = None
+        """What the holder says that it releases; None when it does not say."""
         if election.enabled:
             manager.caches.store(kinds.lease(election.lease_name, namespace)).subscribe(self._on_delta)
 
@@ -49,7 +52,13 @@ class ControllersLease:
             _log.warning("a controller renews the Lease again" if found else "no controller renews the Lease")
         return found
 
+    def releases(self, gate: str) -> bool:
+        """Whether a controller has renewed it that releases this gate of a class, as far as it says which it does."""
+        return self.is_renewed() and (self._gates is None or gate in self._gates)
+
     def _on_delta(self, delta: Delta) -> None:
+        said = annotations_of(delta.new or {}).get(wellknown.ANNOTATION_GATES)
+        self._gates = None if said is None else frozenset(said.split(","))
         wanted = spec(delta.new or {})
         renewed = str(wanted.get("renewTime") or "")
         if not wanted.get("holderIdentity") or not renewed or renewed == self._renew_time:

@@ -12,7 +12,7 @@ from unit.webhooks.reviews import about_pod
 
 from tollbar.api import webhooks
 from tollbar.gates import Gate
-from tollbar.gates.sight import Sight
+from tollbar.gates.sight import Sight, told_of
 from tollbar.model.objects import Object
 from tollbar.runtime import config
 from tollbar.runtime.caches import Caches
@@ -106,7 +106,7 @@ def test_decisions_and_failures_are_counted_but_not_in_a_dry_run() -> None:
 
 
 def test_each_class_has_a_webhook_of_its_own() -> None:
-    told = [webhooks.GateWebhook(each.name, each.applies_to, each.fails_open) for each in (Reporting(), Closed())]
+    told = [told_of(each) for each in (Reporting(), Closed())]
     found = webhooks.gates_configuration(webhooks.at_service(), told)
     brief = [
         (each["name"], each["clientConfig"]["service"]["path"], each["failurePolicy"], each["matchConditions"][-1])
@@ -117,3 +117,11 @@ def test_each_class_has_a_webhook_of_its_own() -> None:
         ("zone.gates.example.com", "/gates/example.com/zone", "Ignore", applies),
         ("zone.gates.tollbar.dev", "/gates/tollbar.dev/zone", "Fail", applies),
     ]
+
+
+def test_a_class_may_be_asked_about_in_some_namespaces_only() -> None:
+    enrolled = {"key": "example.com/enrolled", "operator": "Exists"}
+    found = webhooks.gates_configuration(webhooks.at_service(), [told_of(saying(raising, namespaces=[enrolled]))])
+    (webhook,) = found["webhooks"]
+    *ours, theirs = webhook["namespaceSelector"]["matchExpressions"]
+    assert ([each["key"] for each in ours], theirs) == (["kubernetes.io/metadata.name", "tollbar.dev/skip"], enrolled)

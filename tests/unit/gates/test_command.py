@@ -103,3 +103,13 @@ def test_no_more_may_be_read_than_is_listed(classes: list[Gate], rights: Any) ->
     bound = {each["metadata"].get("namespace", ""): each["roleRef"]["kind"] for each in found if "subjects" in each}
     assert {within: each["rules"] for within, each in roles.items()} == rights
     assert bound == {within: each["kind"] for within, each in roles.items()}
+
+
+def test_what_a_ledger_writes_is_granted_to_the_controllers_alone() -> None:
+    rule = {"apiGroups": ["example.com"], "resources": ["zones/status"], "verbs": ["patch"]}
+    found = list(gates.objects([type("Writing", (Zone,), {"rights": (rule,)})()], "toll"))
+    granted = [each for each in found if each["metadata"]["name"] == "tollbar-gates-controllers"]
+    assert [each.get("rules") or [at["name"] for at in each["subjects"]] for each in granted] == [
+        [rule],
+        ["tollbar-controllers"],
+    ]

@@ -1,7 +1,8 @@
 """What becomes of a Pod that a gate class holds: every answer, bad ones among them, and what wakes it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +12,14 @@ from builders import CREATED, Pod, namespace, pod, scheduling_gate
 from managing import Managed, drained
 from unit.gates.zones import BATCH, MAPS, ZONE, Reporting, Zone, config_map, saying
 
-from tollbar.gates import Answer, Facts, Gate, Hold, Mutation, NotMine, Reads, Release, controller
+from tollbar.gates import Answer, Facts, Gate, Hold, Ledger, Mutation, NotMine, Reads, Release, controller
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import CONFIG_MAPS
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.errors import error_from_status
+from tollbar.runtime.errors import ApiError, NotLeading, error_from_status
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 
@@ -52,10 +53,18 @@ class Api:
 
 
 class World(Managed):
-    def __init__(self, objects: tuple[Object, ...], gate: Gate, age: float = 1.0, refusals: tuple[Object, ...] = ()):
+    def __init__(
+        self,
+        objects: tuple[Object, ...],
+        gate: Gate,
+        age: float = 1.0,
+        refusals: tuple[Object, ...] = (),
+        leader: Any = None,
+    ) -> None:
         self.api, self.time = Api(refusals), Clock()
         self.time.age = age
         super().__init__(self.api, clock=self.time)
+        self.leader_client = leader or self.client
         self.controller = controller.setup(self, self.gatherer(), gate)
         self.api.pods = self.caches.store(kinds.PENDING_PODS)
         self.fill(objects)
@@ -86,8 +95,8 @@ class Given:
     age: float = 1.0
     refusals: tuple[Object, ...] = ()
 
-    def world(self) -> World:
-        return World(self.cluster, self.gate, self.age, self.refusals)
+    def world(self, leader: Any = None) -> World:
+        return World(self.cluster, self.gate, self.age, self.refusals, leader)
 
 
 def raising(facts: Facts) -> Any:
@@ -171,6 +180,12 @@ CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
         Given(gate=saying(lambda _: Hold("ZoneMissing", ""))),
         RetryAfter(1.0),
         [said(f"GateFailed: {CLASS} answered Hold without saying what the Pod waits for")],
+        0,
+    ),
+    "it is asked again though nothing has changed but the time": (
+        Given(gate=saying(lambda _: Hold("Early", "the evening", again=5.0)), age=10.0),
+        RetryAfter(5.0),
+        [said("SchedulingHeld: waiting for the evening")],
         0,
     ),
     "a class that changes a node selector of the Pod's": (
@@ -345,3 +360,58 @@ async def test_it_is_woken_by(change: Callable[[World], None], woken: list[str])
 def test_an_answer_without_a_change_is_false() -> None:
     assert not Mutation()
     assert (Hold("A", "b").otherwise, NotMine()) == (Release(), NotMine())
+
+
+class Book(Ledger):
+    """Lets the Pods of these names go, and keeps what the API server said of their releases."""
+
+    def __init__(self, *granted: str) -> None:
+        super().__init__()
+        self.granted = set(granted)
+        self.sent: list[tuple[str, str]] = []
+
+    def decide(self, facts: Facts) -> Answer:
+        return Release() if key_of(facts.pod).name in self.granted else Hold("Full", "room")
+
+    @contextmanager
+    def sending(self, pod: Object) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            self.sent.append((key_of(pod).name, error.reason))
+            raise
+        self.sent.append((key_of(pod).name, "released"))
+
+
+def keeping(book: Book) -> Gate:
+    return saying(lambda _: NotMine(), ledger=lambda _self, _manager: book)
+
+
+async def test_a_ledger_decides_in_place_of_its_gate_and_hears_of_every_release() -> None:
+    book = Book()
+    world = Given((HELD, ML), keeping(book), age=2.0, refusals=(DENIED,)).world()
+    assert await world.outcome() == (RetryAfter(58.0), [said("SchedulingHeld: waiting for room")])
+    book.granted.add("web")
+    assert (await world.outcome())[0] == Failed("ReleaseRefused", at_most=58.0)
+    assert (await world.outcome())[0] == DONE
+    assert book.sent == [("web", "Forbidden"), ("web", "released")]
+
+
+async def test_a_ledger_wakes_the_pods_about_which_it_has_changed_its_mind() -> None:
+    book = Book()
+    world = Given((HELD, ML), keeping(book)).world()
+    world.controller.connect()
+    await drained(world.controller.queue)
+    book.changed.send(KEY)
+    assert await drained(world.controller.queue) == [KEY]
+
+
+async def test_what_a_ledger_grants_is_sent_by_a_process_that_leads_alone() -> None:
+    class Deposed:
+        async def patch(self, *_: Any, **__: Any) -> Object:
+            raise NotLeading
+
+    world = Given((HELD, ML), keeping(Book("web"))).world(leader=Deposed())
+    with pytest.raises(NotLeading):
+        await world.outcome()
+    assert world.api.patches == []

@@ -138,6 +138,15 @@ async def test_a_resource_that_two_stores_read_is_asked_for_once_and_without_sel
     )
 
 
+async def test_two_stores_of_one_resource_are_asked_for_with_what_both_select_by() -> None:
+    other = replace(kinds.WEBHOOKS, name="others", field_selector="metadata.name=other")
+    cluster, caches = Cluster(), declaring(kinds.WEBHOOKS, other)
+    fill(caches, cluster)
+    async with running(caches, cluster):
+        pass
+    assert cluster.lists == {"mutatingwebhookconfigurations": ("", "app.kubernetes.io/name=tollbar")}
+
+
 async def test_a_page_has_as_many_objects_as_the_most_careful_of_those_who_read_the_kind_wants() -> None:
     few = replace(CLAIMS, name="few", page=10)
     cluster, caches = Cluster(), declaring(CLAIMS, few, kinds.NAMESPACES)

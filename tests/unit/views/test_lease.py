@@ -119,3 +119,25 @@ def test_another_change_of_the_lease_is_no_renewal() -> None:
 def test_without_leader_election_there_is_no_lease_to_look_at() -> None:
     world = World(**{"leaderElection.enabled": False})
     assert (world.lease.is_renewed(), list(world.manager.caches.stores)) == (True, [])
+
+
+SAYS: dict[str, tuple[dict[str, str], bool]] = {
+    "it releases this gate": ({"tollbar.dev/gates": "a.dev/x,b.dev/y"}, True),
+    "it releases other gates": ({"tollbar.dev/gates": "a.dev/x"}, False),
+    "it releases no gate of a class": ({"tollbar.dev/gates": ""}, False),
+    "it does not say": ({}, True),
+}
+
+
+@pytest.mark.parametrize(("annotations", "releases"), SAYS.values(), ids=SAYS)
+def test_the_holder_says_which_gates_it_releases(annotations: dict[str, str], releases: bool) -> None:
+    world = World()
+    world.renewed()
+    (lease,) = world.manager.caches.stores["lease"].values()
+    world.version += 1
+    world.shows({**lease, "metadata": {**lease["metadata"], "annotations": annotations}})
+    assert [world.lease.releases("b.dev/y"), world.after(31), world.lease.releases("b.dev/y")] == [
+        releases,
+        False,
+        False,
+    ]

@@ -1,5 +1,6 @@
 """What a gate says of a Pod: hold it, release it with these changes, or leave it alone."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -58,12 +59,13 @@ class Hold:
     """The Pod waits for the `subject` (`ConfigMap ml/zone`), for a `reason` in one CamelCase word (`ZoneMissing`).
 
     Neither is empty.  `otherwise` is the release at maxHold if nothing has come until then, where the SchedulingGate
-    says Release.
+    says Release.  `again` is in how many seconds to ask anew, though nothing has changed but the time.
     """
 
     reason: str
     subject: str
     otherwise: Release = Release()
+    again: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

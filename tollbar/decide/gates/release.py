@@ -206,11 +206,11 @@ def _hold(case: Case[P]) -> Plan | None:
     if not (case.gated and isinstance(case.answer, Hold)):
         return None
     said: tuple[Event, ...] = ()
-    wake_up = math.inf
+    wake_up = case.answer.again
     if case.held_too_long:
         said = (events.held_overdue(case.max_hold, case.waiting_for),)
     else:
-        wake_up = case.may_be_held_for
+        wake_up = min(wake_up, case.may_be_held_for)
         if case.age >= QUIET_HOLD:
             said = (events.scheduling_held(case.waiting_for),)
         else:
