@@ -7,8 +7,10 @@ several of them share is created here.
 import sys
 from functools import partial
 
-from controllers import certificates, claims, gates, mode, reservations, rules, swaps, watchdog
+from controllers import certificates, claims, gates, mode, quotas, reservations, rules, swaps, watchdog
+from tollbar import wellknown
 from tollbar.gates import controller, registry
+from tollbar.gates.quota import PodQuotas
 from tollbar.runtime import options, process
 from tollbar.runtime.detection import user_name
 from tollbar.runtime.manager import Manager
@@ -27,8 +29,11 @@ async def setup(manager: Manager) -> None:
     matches = Matches(manager.caches.store(kinds.PENDING_PODS))
     gates.setup(manager, gatherer, matches)
     classes = registry.enabled(manager.configuration.gates)
+    manager.lease_annotations[wellknown.ANNOTATION_GATES] = ",".join(each.name for each in classes)
     for each in classes:
         controller.setup(manager, gatherer, each)
+        if isinstance(each, PodQuotas):
+            quotas.setup(manager, each.kept)
     rules.setup(manager, gatherer, matches)
     watchdog.setup(manager, await user_name(manager.client), classes)
     if manager.configuration.certificates.managed:

@@ -9,7 +9,16 @@ from generating import main, reference
 from controllers.scheduler.events import SchedulerEvent
 from tollbar import cli
 from tollbar.api import crds
-from tollbar.api.reasons import ConsumersReason, GateReason, ModeReason, PodGroupReason, ReservedReason, RuleReason
+from tollbar.api.reasons import (
+    ConsumersReason,
+    GateReason,
+    HoldReason,
+    ModeReason,
+    PodGroupReason,
+    QuotaReason,
+    ReservedReason,
+    RuleReason,
+)
 from tollbar.decide.claims.events import ClaimEvent
 from tollbar.decide.pods.events import GateFailure, PodEvent
 from tollbar.decide.pods.reasons import PodReason
@@ -28,6 +37,8 @@ CODES: Final[tuple[type[Code], ...]] = (
     RuleEvent,
     RuleReason,
     GateReason,
+    QuotaReason,
+    HoldReason,
     ReservedReason,
     ConsumersReason,
     PodGroupReason,

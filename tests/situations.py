@@ -120,6 +120,14 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         pod().gated("example.com/quota"),
         Cause.FOREIGN_GATE,
     ),
+    "the gate of a class, which says what for": lambda: Situation(
+        [node("n1"), scheduling_gate("quota", "tollbar.dev/quota").but("spec.owners", ["controllers"])],
+        pod().gated("tollbar.dev/quota"),
+        Cause.GATE_CLASS,
+        events=(
+            {"reason": "SchedulingHeld", "note": "tollbar.dev/quota: waiting for cpu in PodQuota q", "metadata": {}},
+        ),
+    ),
     "our gate is due, and no controller runs": lambda: Situation(
         [node("n1"), *GPU, rule(), lease(NOW - 300), published("s", "d1")], claiming().gated(), Cause.NO_CONTROLLER
     ),

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.timeout(400)
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 RESERVING = since("1.36", "reservations need claims: Replace")
-WITH_POD_GROUPS = "pod-group"
-"""Played in tests/e2e/test_many_consumers.py, on a plane that serves them."""
+ELSEWHERE = {"pod-group", "pod-quota"}
+"""Played in tests/e2e/test_many_consumers.py, on a plane that serves PodGroups, and tests/faults/test_quota.py."""
 NEWER = {
     "device-tolerations": since("1.36", "it drops tolerations of requests"),
     "notebook": RESERVING,
@@ -27,7 +27,7 @@ NEWER = {
 NAMES = [
     pytest.param(name, marks=NEWER.get(name, ()))
     for name in sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
-    if name != WITH_POD_GROUPS
+    if name not in ELSEWHERE
 ]
 
 

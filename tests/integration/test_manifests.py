@@ -127,7 +127,7 @@ def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kub
     again = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
     lines = installed.splitlines()
     assert (len(lines), [line for line in lines if not line.endswith(" serverside-applied")], again) == (
-        38,
+        39,
         [],
         installed,
     )
@@ -300,7 +300,7 @@ def classified(kubeconfig: dict[str, Any], method: str, path: str) -> tuple[str 
 
 @pytest.mark.usefixtures("installed")
 def test_who_may_view_a_cluster_sees_rules_and_who_administers_it_writes_them(kubectl: Kubectl) -> None:
-    ours, theirs = ("tolerationrules", "schedulinggates"), ("workloadclaims",)
+    ours, theirs = ("tolerationrules", "schedulinggates", "podquotas"), ("workloadclaims",)
     reading = [f"{verb} {kind}" for kind in (*ours, *theirs) for verb in ("get", "list", "watch")]
     writing, using = (
         [f"{verb} {kind}" for kind in kinds for verb in ("create", "update", "patch", "delete", "deletecollection")]

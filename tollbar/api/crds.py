@@ -6,12 +6,14 @@
 from collections.abc import Sequence
 
 from tollbar.api.base import ApiType
+from tollbar.api.quotas import PodQuota
 from tollbar.api.schema import structural
 from tollbar.api.types import SchedulingGate, TolerationRule
 from tollbar.api.workloads import WorkloadClaim
 from tollbar.model.objects import Object
 from tollbar.model.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    POD_QUOTAS,
     SCHEDULING_GATES,
     TOLERATION_RULES,
     WORKLOAD_CLAIMS,
@@ -63,6 +65,19 @@ def all_crds() -> list[Object]:
                 ("Age", "date", ".metadata.creationTimestamp"),
             ),
             selectable=(".spec.workloadRef.name", ".status.phase"),
+        ),
+        _crd(
+            PodQuota,
+            POD_QUOTAS,
+            short_name="pquota",
+            columns=(
+                ("Sharing", "string", ".spec.sharing"),
+                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+                ("Running", "integer", ".status.running"),
+                ("Waiting", "integer", ".status.waiting"),
+                ("Age", "date", ".metadata.creationTimestamp"),
+            ),
+            selectable=(".spec.sharing",),
         ),
     ]
 

@@ -34,6 +34,39 @@ class GateReason(Code):
     )
 
 
+class QuotaReason(Code):
+    """Condition `Ready` of a PodQuota."""
+
+    IN_FORCE = "InForce", "True: Pods that do not fit wait."
+    EXCEEDED = (
+        "Exceeded",
+        """True: more is used than a limit allows, by Pods that no gate held: those that were there before the quota or
+        before it was lowered, that opted out, or of DaemonSets. Nothing more goes until enough of them have ended.""",
+    )
+    INVALID_SPEC = "InvalidSpec", "False: a field is not valid, and the quota limits nothing; the message names it."
+
+
+class HoldReason(Code):
+    """Why the gate `tollbar.dev/quota` holds a Pod."""
+
+    UNCOUNTED = "QuotaUncounted", "The leader of the controllers has not looked at the Pod yet, which takes a moment."
+    EXCEEDED = "QuotaExceeded", "The quota has no room for the Pod: others have to end, or the limit to be raised."
+    TOO_SMALL = (
+        "QuotaTooSmall",
+        "The Pod requests more than the quota allows at all: it waits until the limit is raised.",
+    )
+    KEPT = "QuotaKept", "There is room, and it is kept for a Pod that has lost its patience (`spec.patience`)."
+    SHARED = (
+        "QuotaShared",
+        """There is room, and the Pod's namespace already has a larger share than others that wait
+        (`spec.sharing: Fair`).""",
+    )
+    REFUSED = (
+        "QuotaRefused",
+        "There was room, and other admission refused the Pod's release (Event `ReleaseRefused`): fix that policy.",
+    )
+
+
 class ReservedReason(Code):
     """Condition `Reserved` of a WorkloadClaim.
 

@@ -18,6 +18,7 @@ _COPIED: Final = (
     "maxLength",
     "minItems",
     "maxItems",
+    "minProperties",
     "maxProperties",
     "minimum",
     "maximum",

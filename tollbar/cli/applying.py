@@ -27,6 +27,7 @@ from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec
 from tollbar.model.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOK_CONFIGURATIONS,
+    POD_QUOTAS,
     SCHEDULING_GATES,
     TOLERATION_RULES,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
@@ -97,7 +98,7 @@ class Applied:
                 timeout=30,
                 what=f"CustomResourceDefinition {key_of(wanted)} established",
             )
-        for resource in (TOLERATION_RULES, SCHEDULING_GATES, WORKLOAD_CLAIMS):
+        for resource in (TOLERATION_RULES, SCHEDULING_GATES, WORKLOAD_CLAIMS, POD_QUOTAS):
             await served(self._client, resource, timeout=_SERVED_SECONDS)
 
     async def gate(self) -> str:
@@ -169,7 +170,11 @@ class Applied:
 
     async def _announce_losses(self) -> None:
         going = {metadata(obj)["name"] for resource, obj in self._created if resource is CUSTOM_RESOURCE_DEFINITIONS}
-        for resource, also in ((TOLERATION_RULES, ""), (WORKLOAD_CLAIMS, ", and the claims made for them")):
+        for resource, also in (
+            (TOLERATION_RULES, ""),
+            (WORKLOAD_CLAIMS, ", and the claims made for them"),
+            (POD_QUOTAS, ""),
+        ):
             if f"{resource.plural}.{resource.group}" not in going:
                 continue
             with suppress(NotFound):

@@ -1,4 +1,4 @@
-"""`tollbar lint FILE...`: validates rules, gates and WorkloadClaims in files, as the webhook does.
+"""`tollbar lint FILE...`: validates rules, gates, WorkloadClaims and PodQuotas in files, as the webhook does.
 
 Needs no cluster.  Objects of other groups and kinds are skipped, so that whole manifests can be given.  What only a
 cluster can tell, such as a gate that another SchedulingGate there declares, is not found.
@@ -12,6 +12,7 @@ import click
 
 from tollbar import wellknown
 from tollbar.api.gates import SchedulingGate, parse_gate
+from tollbar.api.quotas import parse_quota
 from tollbar.api.workloads import parse_workload_claim
 from tollbar.cel import CelEngine, engine
 from tollbar.cli import console, manifests
@@ -21,7 +22,7 @@ from tollbar.model import names
 from tollbar.model.fields import FieldError, invalid, required, unsupported
 from tollbar.model.objects import Object
 
-_KINDS = ("TolerationRule", "SchedulingGate", "WorkloadClaim")
+_KINDS = ("TolerationRule", "SchedulingGate", "WorkloadClaim", "PodQuota")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,9 @@ def _errors(obj: Object, name: object, cel: CelEngine, gates: Iterable[Object]) 
         case "WorkloadClaim":
             parsed = parse_workload_claim(obj)
             yield from parsed if isinstance(parsed, list) else ()
+        case "PodQuota":
+            quota = parse_quota(obj)
+            yield from quota if isinstance(quota, list) else ()
         case kind:
             yield unsupported("kind", kind, _KINDS)
 

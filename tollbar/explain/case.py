@@ -28,6 +28,13 @@ class Case:
         found = [each for each in self.events if each.get("reason") == reason]
         return max(found, key=lambda each: str(metadata(each).get("creationTimestamp")), default=None)
 
+    def said_by(self, gate: str) -> str:
+        """The last that Events tell of what this gate of a class waits for; empty when there is none."""
+        prefix = f"{gate}: "
+        found = [each for each in self.events if str(each.get("note") or "").startswith(prefix)]
+        last = max(found, key=lambda each: str(metadata(each).get("creationTimestamp")), default=None)
+        return "" if last is None else str(last["note"]).removeprefix(prefix)
+
     @property
     def controllers(self) -> bool | None:
         """Whether a controller renews the Lease; None if it may not be read."""

@@ -55,6 +55,11 @@ class Cause(Code):
         "ForeignGate",
         "A scheduling gate of somebody else holds the Pod: its owner has to remove it. Tollbar never does.",
     )
+    GATE_CLASS = (
+        "HeldByGateClass",
+        """A scheduling gate that Tollbar's controllers release, by a gate class, holds the Pod, and says for what. See
+        that this comes, or ask whoever looks after the class.""",
+    )
     RESERVATION_FULL = (
         "ReservationFull",
         """A claim of the Pod is reserved for 256 consumers, as many as Kubernetes allows: share it less, or

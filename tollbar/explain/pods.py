@@ -245,6 +245,10 @@ def _foreign_gates(case: Case) -> Iterator[Finding]:
         overdue = ""
         if limit and case.age > durations.parse(str(limit)):
             overdue = f", for longer than its maxHold {limit}"
+        if said := case.said_by(name):
+            what = f"scheduling gate {name} holds the Pod{overdue}: {said}"
+            yield Finding(Cause.GATE_CLASS, what, case.created, "the administrator", f"see what {name} waits for")
+            continue
         who = owners or f"the controller that the gate is named after ({name.partition('/')[0]})"
         what = f"scheduling gate {name} holds the Pod{overdue}"
         yield Finding(Cause.FOREIGN_GATE, what, case.created, who, f"remove the gate {name} when it is due")

@@ -92,6 +92,7 @@ SCHEDULING_GATES: Final = Resource(
 WORKLOAD_CLAIMS: Final = Resource(
     wellknown.GROUP, wellknown.VERSION, "workloadclaims", "WorkloadClaim", namespaced=True
 )
+POD_QUOTAS: Final = Resource(wellknown.GROUP, wellknown.VERSION, "podquotas", "PodQuota", namespaced=False)
 
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)

@@ -35,6 +35,8 @@ _log: Final = logging.getLogger(__name__)
 
 MAX_API_BACKOFF: Final = 30.0
 """Seconds of back-off, at most, after an API error or a stale view: no event requeues the key when an outage ends."""
+GRACE: Final = 4.0
+"""Seconds that running reconciles have to end."""
 
 
 class Controller(Generic[K]):
@@ -51,7 +53,7 @@ class Controller(Generic[K]):
         workers: int,
         metrics: Metrics,
         clock: Clock,
-        grace: float,
+        grace: float = GRACE,
     ) -> None:
         self.name = name
         self.queue = queue

@@ -50,12 +50,25 @@ def test_names() -> None:
             "shortNames": ["wlclaim"],
             "categories": ["tollbar"],
         },
+        "PodQuota": {
+            "plural": "podquotas",
+            "singular": "podquota",
+            "kind": "PodQuota",
+            "listKind": "PodQuotaList",
+            "shortNames": ["pquota"],
+            "categories": ["tollbar"],
+        },
     }
 
 
 def test_only_workload_claims_belong_to_a_namespace() -> None:
     scopes = {kind: crd["spec"]["scope"] for kind, crd in CRDS.items()}
-    assert scopes == {"TolerationRule": "Cluster", "SchedulingGate": "Cluster", "WorkloadClaim": "Namespaced"}
+    assert scopes == {
+        "TolerationRule": "Cluster",
+        "SchedulingGate": "Cluster",
+        "WorkloadClaim": "Namespaced",
+        "PodQuota": "Cluster",
+    }
 
 
 def test_columns_show_what_the_status_has() -> None:
@@ -87,6 +100,13 @@ def test_columns_show_what_the_status_has() -> None:
             "Phase": ".status.phase",
             "Reason": '.status.conditions[?(@.type=="Reserved")].reason',
             "Consumers": ".status.consumers",
+            "Age": ".metadata.creationTimestamp",
+        },
+        "PodQuota": {
+            "Sharing": ".spec.sharing",
+            "Ready": '.status.conditions[?(@.type=="Ready")].status',
+            "Running": ".status.running",
+            "Waiting": ".status.waiting",
             "Age": ".metadata.creationTimestamp",
         },
     }

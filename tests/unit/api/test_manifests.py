@@ -11,6 +11,7 @@ import yaml
 
 from tollbar import wellknown
 from tollbar.api.gates import parse_gate
+from tollbar.api.quotas import PodQuota, parse_quota
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.runtime import options
@@ -235,10 +236,11 @@ def test_examples_of_our_kinds_are_valid() -> None:
         "TolerationRule": parse_rule,
         "SchedulingGate": parse_gate,
         "WorkloadClaim": parse_workload_claim,
+        "PodQuota": parse_quota,
     }
     found = {name: parsers[obj["kind"]](obj) for name, obj in EXAMPLES.items() if obj["kind"] in parsers}
     assert {name: result for name, result in found.items() if isinstance(result, list)} == {}
-    assert {TolerationRule, WorkloadClaim} <= {type(result) for result in found.values()}
+    assert {TolerationRule, WorkloadClaim, PodQuota} <= {type(result) for result in found.values()}
 
 
 @pytest.mark.parametrize("folder", sorted(path.parent.name for path in (MANIFESTS / "examples").glob("*/README.md")))

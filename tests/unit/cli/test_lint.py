@@ -178,7 +178,7 @@ FOUND: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
                 "kind",
                 (
                     'Unsupported value: "TolerationRules": supported values: "TolerationRule", "SchedulingGate",'
-                    ' "WorkloadClaim"'
+                    ' "WorkloadClaim", "PodQuota"'
                 ),
             )
         ],

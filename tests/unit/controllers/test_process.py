@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from builders import pod, scheduling_gate
 from managing import Managed, turns
+from unit.gates.zones import Zone
 
 from controllers.__main__ import setup
 from tollbar import wellknown
+from tollbar.gates import registry
 from tollbar.model.objects import Object
 from tollbar.model.resources import SELF_SUBJECT_REVIEWS, Resource
 from tollbar.views import kinds
@@ -109,6 +111,16 @@ async def test_the_lease_says_how_claims_are_looked_after_from_the_beginning(mod
     manager = Managed(Api(), claims=mode)
     await setup(manager)
     assert manager.lease_annotations[wellknown.ANNOTATION_CLAIMS] == mode
+
+
+async def test_the_lease_says_which_gates_of_classes_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "IN_TREE", {"zone": Zone})
+    found = []
+    for gates in ([], ["zone"]):
+        manager = Managed(Api(), gates=gates)
+        await setup(manager)
+        found.append(manager.lease_annotations[wellknown.ANNOTATION_GATES])
+    assert found == ["", Zone.name]
 
 
 OWNERS: dict[str, tuple[list[Object], bool]] = {

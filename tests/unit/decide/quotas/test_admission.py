@@ -1,0 +1,152 @@
+"""Which Pods go, in which order, and why the others wait: one table, one row for each rule."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import pytest
+
+from tollbar.api.reasons import HoldReason
+from tollbar.decide.quotas.admission import Charge, Held, Quota, admit
+from tollbar.model.objects import Key
+
+NOW = 1000.0
+
+
+def pod(
+    name: str, cpu: str = "1", *, at: float = 0.0, priority: int = 0, quotas: str = "q", memory: str = ""
+) -> Charge:
+    """`name` is namespace/name or a name in the namespace a; created `at` seconds."""
+    namespace, _, local = name.rpartition("/")
+    amounts = {"pods": Decimal(1), "cpu": Decimal(cpu), **({"memory": Decimal(memory)} if memory else {})}
+    return Charge(Key(namespace or "a", local), tuple(quotas.split()), amounts, priority, NOW - 100 + at)
+
+
+def quota(name: str = "q", *, fair: bool = False, patience: float = 1e9, **limits: int) -> Quota:
+    return Quota(name, {resource: Decimal(limit) for resource, limit in limits.items()}, fair, patience)
+
+
+@dataclass
+class Given:
+    quotas: tuple[Quota, ...]
+    waiting: tuple[Charge, ...]
+    charged: tuple[Charge, ...] = ()
+    served: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+FULL = Held(HoldReason.EXCEEDED, "cpu in PodQuota q")
+SHARED = Held(HoldReason.SHARED, "namespaces with a smaller share of PodQuota q")
+
+
+def kept(name: str) -> Held:
+    return Held(HoldReason.KEPT, f"Pod a/{name}, which is before it in PodQuota q")
+
+
+CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
+    "all fit": (Given((quota(cpu=2),), (pod("x"), pod("y"))), ["a/x", "a/y"], {}),
+    "the oldest first": (
+        Given((quota(cpu=1),), (pod("x", at=1), pod("y", at=0))),
+        ["a/y"],
+        {"a/x": FULL},
+    ),
+    "of one age by name": (Given((quota(cpu=1),), (pod("y"), pod("x"))), ["a/x"], {"a/y": FULL}),
+    "priority before age": (
+        Given((quota(cpu=1),), (pod("old"), pod("high", at=1, priority=5))),
+        ["a/high"],
+        {"a/old": FULL},
+    ),
+    "what runs counts": (Given((quota(cpu=2),), (pod("x"),), (pod("r", "2"),)), [], {"a/x": FULL}),
+    "a smaller one overtakes": (
+        Given((quota(cpu=3),), (pod("big", "3"), pod("small", at=1)), (pod("r"),)),
+        ["a/small"],
+        {"a/big": FULL},
+    ),
+    "a Pod that has lost its patience is not overtaken": (
+        Given((quota(cpu=3, patience=50),), (pod("big", "3"), pod("small", at=90)), (pod("r"),)),
+        [],
+        {"a/big": FULL, "a/small": kept("big")},
+    ),
+    "beside one that has lost its patience there may be room": (
+        Given((quota(cpu=3, memory=2, patience=50),), (pod("big", "3"), pod("s", "0", at=90, memory="1")), (pod("r"),)),
+        ["a/s"],
+        {"a/big": FULL},
+    ),
+    "patience before priority": (
+        Given((quota(cpu=1, patience=50),), (pod("old"), pod("high", at=90, priority=5))),
+        ["a/old"],
+        {"a/high": FULL},
+    ),
+    "what can never fit keeps nobody": (
+        Given((quota(cpu=2, patience=50),), (pod("huge", "3"), pod("x", at=90))),
+        ["a/x"],
+        {"a/huge": Held(HoldReason.TOO_SMALL, "a PodQuota q that allows it as much cpu")},
+    ),
+    "every quota that covers it": (
+        Given(
+            (quota(cpu=5), quota("p", pods=1)), (pod("x", quotas="q p"), pod("y", at=1, quotas="q p"), pod("z", at=2))
+        ),
+        ["a/x", "a/z"],
+        {"a/y": Held(HoldReason.EXCEEDED, "pods in PodQuota p")},
+    ),
+    "a resource without a limit": (Given((quota(cpu=1),), (pod("x", memory="9"),)), ["a/x"], {}),
+    "no quota": (Given((), (pod("x"), pod("y", quotas=""))), ["a/x", "a/y"], {}),
+    "a limit of nothing": (
+        Given((quota(cpu=0),), (pod("x"), pod("n", "0", at=1))),
+        ["a/n"],
+        {"a/x": Held(HoldReason.TOO_SMALL, "a PodQuota q that allows it as much cpu")},
+    ),
+    "a quota that is exceeded takes nothing more": (
+        Given((quota(cpu=2, memory=9),), (pod("x", "1"), pod("m", "0", memory="1")), (pod("r", "3"),)),
+        ["a/m"],
+        {"a/x": FULL},
+    ),
+    "fair: namespaces by their share": (
+        Given((quota(cpu=4, fair=True),), (pod("x"), pod("y"), pod("z"), pod("b/u", at=9), pod("b/v", at=9))),
+        ["a/x", "b/u", "a/y", "b/v"],
+        {"a/z": FULL},
+    ),
+    "fair: the greatest part of any limit is the share": (
+        Given(
+            (quota(cpu=10, memory=4, fair=True),),
+            (pod("a/x", "1", memory="1"), pod("b/u", at=1)),
+            (pod("a/r", "1", memory="2"), pod("b/s", "4")),
+        ),
+        ["b/u", "a/x"],
+        {},
+    ),
+    "fair: nobody gets further than the one that is overtaken would": (
+        Given(
+            (quota(cpu=10, fair=True),),
+            (pod("a/big", "3"), pod("b/u", "1", at=1), pod("b/v", "1", at=2)),
+            (pod("a/r", "1"), pod("b/s", "3"), pod("c/t", "4")),
+        ),
+        ["b/u"],
+        {"a/big": FULL, "b/v": SHARED},
+    ),
+    "fair: a namespace from which nothing has gone for so long has its turn": (
+        Given(
+            (quota(cpu=4, fair=True, patience=50),),
+            (pod("a/x"), pod("b/u", at=1)),
+            (pod("a/r", "3"),),
+        ),
+        ["a/x"],
+        {"b/u": FULL},
+    ),
+    "fair: one from which something has gone has not": (
+        Given(
+            (quota(cpu=4, fair=True, patience=50),),
+            (pod("a/x"), pod("a/y"), pod("b/u", at=99)),
+            (pod("a/r", "3"),),
+            {("q", "a"): NOW - 49},
+        ),
+        ["b/u"],
+        {"a/x": FULL, "a/y": FULL},
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "granted", "held"), CASES.values(), ids=CASES)
+def test_admission(given: Given, granted: list[str], held: dict[str, Held]) -> None:
+    found = admit(given.quotas, given.charged, given.waiting, NOW, given.served)
+    assert [str(each.pod) for each in found.granted] == granted
+    assert {str(key): why for key, why in found.held.items()} == held

@@ -1,0 +1,232 @@
+"""The ledger of the gate class quota: what it counts, whom it lets go, and what it remembers of releases under way."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import CREATED, Built, Pod, namespace, pod
+from managing import Managed
+
+from tollbar.gates import Answer, Facts, Hold, NotMine, Release
+from tollbar.gates.quota import REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
+from tollbar.model.objects import Key, Object
+from tollbar.model.plan import DONE, RetryAfter
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.errors import error_from_status
+
+ENROLLED = namespace().labelled({"tollbar.dev/quota": ""})
+GATE = PodQuotas.name
+ALL = Key("", "pods")
+UNSEEN = Hold("QuotaUncounted", "the quotas of its namespace to be looked at")
+
+
+class Clock(SystemClock):
+    time = CREATED + 10.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, _seconds: float) -> None:
+        raise AssertionError("it is waited for")
+
+
+def asking(name: str, cpu: str = "1", *, gated: bool = True) -> Pod:
+    made = pod(name).but("metadata.uid", f"uid-of-{name}").but("metadata.resourceVersion", "5")
+    made = made.but("spec.containers", [{"name": "main", "resources": {"requests": {"cpu": cpu}}}])
+    return made.gated(GATE) if gated else made
+
+
+def quota(name: str = "q", **spec: Any) -> Object:
+    body = {"limits": {"cpu": "2"}, **spec}
+    meta = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": "1", "generation": 1}
+    return Built({"apiVersion": "tollbar.dev/v1alpha1", "kind": "PodQuota", "metadata": meta}, spec=body)
+
+
+class World(Managed):
+    def __init__(self, *objects: Object) -> None:
+        self.time = Clock()
+        super().__init__(clock=self.time)
+        self.ledger: QuotaLedger = PodQuotas().ledger(self)
+        self.woken: list[str] = []
+        self.ledger.changed.subscribe(lambda key: self.woken.append(key.name))
+        self.fill(objects)
+
+    async def looks(self) -> set[str]:
+        """Whom the ledger lets go at this look."""
+        self.woken.clear()
+        await self.ledger.reconcile(ALL)
+        return set(self.woken)
+
+    def says(self, name: str, of: Object = ENROLLED) -> Answer:
+        found = self.caches.stores["counted pods"].get(Key("ml", name)) or {}
+        return self.ledger.decide(Facts(found, of, at_admission=False, objects={}))
+
+    def shows(self, obj: Object, version: str = "9") -> None:
+        self.fill([Built(obj).but("metadata.resourceVersion", version)])
+
+
+def fails(world: World, name: str, code: int, **status: Any) -> None:
+    error = error_from_status({"code": code, **status})
+    with pytest.raises(type(error)), world.ledger.sending(asking(name)):
+        raise error
+
+
+async def test_those_that_fit_go_and_the_others_say_what_for_they_wait() -> None:
+    world = World(ENROLLED, quota(), asking("a"), asking("b"), asking("c"))
+    assert world.says("a") == UNSEEN
+    assert await world.looks() == {"a", "b"}
+    assert (world.says("a"), world.says("c")) == (Release(), Hold("QuotaExceeded", "cpu in PodQuota q"))
+
+
+async def test_what_is_granted_counts_until_the_cache_shows_the_release_and_after_it() -> None:
+    world = World(ENROLLED, quota(), asking("a"), asking("b", "2"))
+    assert await world.looks() == {"a"}
+    assert await world.looks() == set()
+    world.shows(asking("a", gated=False))
+    assert await world.looks() == set()
+    world.remove(asking("a", gated=False))
+    assert await world.looks() == {"b"}
+
+
+async def test_a_pod_that_ends_makes_room() -> None:
+    runs = asking("r", "2", gated=False)
+    world = World(ENROLLED, quota(), runs, asking("a"))
+    assert await world.looks() == set()
+    world.shows(runs.but("status.phase", "Succeeded"))
+    assert await world.looks() == {"a"}
+
+
+async def test_a_pod_that_is_deleted_while_it_waits_takes_nothing() -> None:
+    going = asking("a", "2").but("metadata.deletionTimestamp", "2026-01-01T00:00:00Z")
+    assert await World(ENROLLED, quota(), going, asking("b")).looks() == {"b"}
+
+
+async def test_a_release_that_other_admission_refuses_gives_its_room_back_for_a_while() -> None:
+    world = World(ENROLLED, quota(), asking("a", "2"), asking("b", "1"))
+    assert await world.looks() == {"a"}
+    fails(world, "a", 403, reason="Forbidden", message="no")
+    assert await world.looks() == {"b"}
+    assert world.says("a") == Hold("QuotaRefused", "other admission to accept its release")
+    world.remove(asking("b", "1"))
+    assert await world.looks() == set()
+    world.time.time += REFUSED_FOR
+    assert await world.looks() == {"a"}
+
+
+@pytest.mark.parametrize("code", [500, 503, 409, 404])
+async def test_a_release_of_which_nobody_knows_whether_it_came_to_pass_keeps_its_room(code: int) -> None:
+    world = World(ENROLLED, quota(), asking("a", "2"), asking("b"))
+    await world.looks()
+    fails(world, "a", code)
+    assert (await world.looks(), world.says("a")) == (set(), Release())
+
+
+async def test_a_namespace_without_the_label_has_no_quota() -> None:
+    world = World(namespace(), quota(), asking("a", "9"))
+    found = [await world.looks(), world.says("a", namespace())]
+    world.time.time = CREATED + SETTLED
+    assert [*found, world.says("a", namespace())] == [set(), replace(UNSEEN, again=20.0), NotMine()]
+
+
+COVERS: dict[str, tuple[Object, bool]] = {
+    "everything": ({}, True),
+    "Pods with a label": ({"podSelector": {"matchLabels": {"team": "red"}}}, True),
+    "other Pods": ({"podSelector": {"matchLabels": {"team": "blue"}}}, False),
+    "namespaces with a label": ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ml"}}}, True),
+    "other namespaces": ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "x"}}}, False),
+    "nothing, since it is not valid": ({"limits": {"cpu": "much"}}, False),
+}
+
+
+@pytest.mark.parametrize(("spec", "holds"), COVERS.values(), ids=COVERS)
+async def test_which_pods_a_quota_covers(spec: Object, holds: bool) -> None:
+    world = World(ENROLLED, quota(**spec), asking("a", "3").labelled(team="red"))
+    assert (await world.looks() == set()) is holds
+
+
+async def test_a_limit_that_is_raised_lets_more_go() -> None:
+    world = World(ENROLLED, quota(), asking("a", "3"))
+    assert await world.looks() == set()
+    world.shows(quota(limits={"cpu": "3"}))
+    assert await world.looks() == {"a"}
+
+
+async def test_the_labels_of_a_namespace_count_as_they_are_now() -> None:
+    world = World(ENROLLED, quota(namespaceSelector={"matchLabels": {"team": "red"}}), asking("a", "3"))
+    world.shows(ENROLLED.labelled({"team": "red", "tollbar.dev/quota": ""}))
+    assert await world.looks() == set()
+
+
+async def test_it_looks_again_while_pods_wait_since_patience_is_lost_without_an_event() -> None:
+    world = World(ENROLLED, quota(), asking("a", "3"))
+    assert await world.ledger.reconcile(ALL) == RetryAfter(5.0)
+    world.remove(asking("a", "3"))
+    assert await world.ledger.reconcile(ALL) == DONE
+
+
+async def test_what_changes_what_is_used_is_looked_at() -> None:
+    world = World(ENROLLED, quota(), asking("a"))
+    queue = world.ledger.controller.queue
+    world.ledger.controller.connect()
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: world.shows(asking("b")),
+        lambda: world.remove(asking("b")),
+        lambda: world.shows(quota(limits={"cpu": "5"})),
+        lambda: world.shows(Built(quota(limits={"cpu": "5"})).but("status.used", {"cpu": "1"}), "10"),
+        lambda: world.shows(namespace(), "11"),
+        lambda: world.shows(asking("a").but("status.conditions", [{"type": "Ready"}]), "12"),
+    ]
+    found = []
+    for change in changes:
+        change()
+        found.append(bool(queue._due))
+        queue._due.clear()
+    assert found == [True, True, True, True, False, True, False]
+
+
+class Lists:
+    """A client that answers lists of Pods with these versions."""
+
+    def __init__(self, *versions: int) -> None:
+        self.versions = versions
+        self.asked: list[tuple[str, str]] = []
+
+    async def list(self, resource: Any, namespace: str, **_: Any) -> Object:
+        self.asked.append((resource.plural, namespace))
+        return {"metadata": {}, "items": [{"metadata": {"resourceVersion": str(each)}} for each in self.versions]}
+
+
+@pytest.mark.parametrize(("seen", "waits"), [("7", False), ("6", True)])
+async def test_who_begins_to_lead_waits_until_its_cache_has_all_that_was_released(seen: str, waits: bool) -> None:
+    world = World(ENROLLED, namespace("other"), quota())
+    lists: Any = Lists(3, 7)
+    world.client = lists
+    world.caches.stores["counted pods"].resource_version = seen
+    if waits:
+        with pytest.raises(AssertionError, match="waited for"):
+            await world.ledger._catch_up()
+    else:
+        await world.ledger._catch_up()
+    assert lists.asked == [("pods", "ml")]
+
+
+async def test_who_leads_again_remembers_nothing_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(ENROLLED, quota(), asking("a", "2"))
+    await world.looks()
+    lists: Any = Lists()
+    world.client = lists
+
+    async def runs() -> None:
+        assert isinstance(world.says("a"), Hold)
+
+    monkeypatch.setattr(world.ledger.controller, "run", runs)
+    await world.leading("quota ledger")()
+    assert isinstance(world.says("a"), Hold)
+
+
+def test_every_pod_of_an_enrolled_namespace_is_held_at_its_creation() -> None:
+    gate = PodQuotas()
+    answers = [gate.decide(Facts(asking("a"), each, at_admission=True, objects={})) for each in (ENROLLED, namespace())]
+    assert answers == [UNSEEN, UNSEEN]

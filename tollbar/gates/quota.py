@@ -1,0 +1,330 @@
+"""The gate class `quota`: Pods of namespaces with the label tollbar.dev/quota wait until they fit into the PodQuotas.
+
+At its creation every such Pod gets the gate; the leader's ledger lets those go that fit (`tollbar.decide.quotas`).
+
+Invariant: no release makes a quota exceed a limit, whatever ends, is doubled or late.  What is granted counts before it
+is sent, and a process that begins to lead first waits until its cache has all that it finds released.
+
+Hazards.  Down: Pods wait.  Behind: Pods that have ended count on, and others start late.  A Pod that is created without
+the gate, because it opts out or is one of a DaemonSet, counts when the watch shows it.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from typing import ClassVar, Final
+
+from tollbar import wellknown
+from tollbar.api.quotas import PodQuota, parse_quota
+from tollbar.api.reasons import HoldReason
+from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
+from tollbar.decide.quotas.admission import PODS, Account, Admission, Charge, Held, Quota, admit
+from tollbar.gates.gate import Facts, Gate, Ledger
+from tollbar.model import podresources, pods, resources, resourceversion, selectors, timestamps
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
+from tollbar.model.plan import DONE, Outcome, RetryAfter
+from tollbar.runtime.builder import Builder
+from tollbar.runtime.caches import Cached
+from tollbar.runtime.errors import ApiError
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.retry import READ
+from tollbar.runtime.sharing import sharing
+from tollbar.runtime.source import Channel, Delta, spec_changed
+from tollbar.views import kinds
+
+_log: Final = logging.getLogger(__name__)
+
+COLLECTING: Final = 0.05
+"""Seconds for which changes are collected, so that a burst of Pods is decided at once."""
+LOOK_AGAIN: Final = 5.0
+"""Seconds between two looks while Pods wait: patience is lost without any event."""
+REFUSED_FOR: Final = 30.0
+"""Seconds for which the room of a Pod is others' whose release other admission has refused."""
+SETTLED: Final = 30.0
+"""Seconds after a Pod's creation until which the cache may not know that its Namespace has the label."""
+_CATCHING_UP: Final = 0.05
+"""Seconds between two looks at how far the cache is."""
+
+_IDENTITY: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+)
+_SHARED: Final = frozenset({("metadata", "labels"), ("requests",)})
+
+
+def _counted(pod: Object) -> Object:
+    """What a quota reads of a Pod; `requests` are those of the whole Pod, as texts."""
+    meta, body = metadata(pod), spec(pod)
+    requests = podresources.requests(pod, status=podresources.counts_by_status(pod))
+    kept: Object = sharing(
+        {
+            "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
+            "spec": {name: body[name] for name in ("priority", "schedulingGates") if name in body},
+            "requests": {name: str(amount) for name, amount in requests.items() if amount > 0},
+        },
+        _SHARED,
+    )
+    return kept
+
+
+def _lasts(pod: Object) -> bool:
+    return not pods.is_terminal(pod)
+
+
+COUNTED: Final = Cached(
+    "counted pods",
+    resources.PODS,
+    project=_counted,
+    indexers={"namespace": kinds.namespace_of},
+    accepts=_lasts,
+)
+"""Pods that have not ended, with and without a Node; little of each."""
+QUOTAS: Final = Cached("quotas", resources.POD_QUOTAS, optional=True)
+
+
+class PodQuotas(Gate):
+    """Pods of namespaces with the label tollbar.dev/quota, and the ledger that lets them go."""
+
+    name = wellknown.QUOTA_GATE
+    namespaces: ClassVar[Sequence[Object]] = ({"key": wellknown.LABEL_QUOTA, "operator": "Exists"},)
+    fails_open = False
+    rights: ClassVar[Sequence[Object]] = (
+        {"apiGroups": [wellknown.GROUP], "resources": ["podquotas"], "verbs": ["list", "watch"]},
+        {"apiGroups": [wellknown.GROUP], "resources": ["podquotas/status"], "verbs": ["patch"]},
+    )
+
+    def decide(self, facts: Facts) -> Answer:  # noqa: ARG002
+        """At creation: two replicas of the webhook do not know what the other lets go, so every Pod is held.
+
+        Also where the Namespace, as it is cached, has not got the label: the API server has seen it there.
+        """
+        return _unseen()
+
+    def ledger(self, manager: Manager) -> "QuotaLedger":
+        self.kept = QuotaLedger(manager)
+        return self.kept
+
+
+def is_enrolled(namespace: Object) -> bool:
+    return wellknown.LABEL_QUOTA in labels_of(namespace)
+
+
+def _unseen() -> Hold:
+    return Hold(HoldReason.UNCOUNTED, "the quotas of its namespace to be looked at")
+
+
+class QuotaLedger(Ledger):
+    """Which Pods may go, as the leader has decided it."""
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__()
+        self._manager = manager
+        store = manager.caches.store
+        self.quotas, self._pods, self._namespaces = store(QUOTAS), store(COUNTED), store(kinds.NAMESPACES)
+        self._granted: dict[str, Key] = {}
+        """Pods by uid that may go and that the cache shows with the gate."""
+        self._refused: dict[str, float] = {}
+        """Until when the room of a Pod is others', by uid, in epoch seconds."""
+        self._served: dict[tuple[str, str], float] = {}
+        self._charges: dict[Key, tuple[Object, Charge]] = {}
+        self._covering: Mapping[str, tuple[PodQuota, ...]] = {}
+        self._parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
+        self._held: Mapping[Key, Held] = {}
+        self.accounts: Mapping[str, Account] = {}
+        self.running: Counter[str] = Counter()
+        self.waiting: Counter[str] = Counter()
+        self.counted = Channel[str]("quota ledger")
+        """Quotas that were looked at: `accounts`, `running` and `waiting` say what came of it."""
+        self.controller = (
+            Builder[Key](manager, "quota ledger")
+            .watches(self.quotas, _everything, predicate=spec_changed, delay=COLLECTING)
+            .watches(self._pods, _everything, delay=COLLECTING)
+            .watches(self._namespaces, _everything, predicate=_labels_changed, initial=True, delay=COLLECTING)
+            .build(self.reconcile, workers=1)
+        )
+        manager.leads("quota ledger", self._lead)
+
+    def decide(self, facts: Facts) -> Answer:
+        if not is_enrolled(facts.namespace):
+            return self._not_enrolled(facts.pod)
+        if uid_of(facts.pod) in self._granted:
+            return Release()
+        held = self._held.get(key_of(facts.pod))
+        return Hold(held.reason, held.subject) if held is not None else _unseen()
+
+    def _not_enrolled(self, pod: Object) -> Answer:
+        """The label may have come just before the Pod, and be on its way to the cache."""
+        created = metadata(pod).get("creationTimestamp")
+        left = SETTLED - (self._manager.clock.now() - timestamps.parse(created)) if created else 0.0
+        return replace(_unseen(), again=left) if left > 0 else NotMine()
+
+    @contextmanager
+    def sending(self, pod: Object) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            if error.refused:  # in all other cases the release may have come to pass
+                self._granted.pop(uid_of(pod), None)
+                self._refused[uid_of(pod)] = self._manager.clock.now() + REFUSED_FOR
+                self.controller.queue.add(_ALL)
+            raise
+
+    async def _lead(self) -> None:
+        self._granted.clear()
+        self._refused.clear()
+        self._held = {}
+        await self._catch_up()
+        await self.controller.run()
+
+    async def _catch_up(self) -> None:
+        """Until the cache is as new as what the API server has now of Pods that count.
+
+        Another process may have led a moment ago, and what it released has to be known before anything is granted.
+        """
+        await self._namespaces.synced.wait()
+        await self._pods.synced.wait()
+        clock = self._manager.clock
+        while True:
+            try:
+                newest = await self._newest()
+                break
+            except ApiError as error:
+                _log.log(
+                    error.level(logging.ERROR), "Pods cannot be listed, none is released", extra={"error": str(error)}
+                )
+                await clock.sleep(LOOK_AGAIN)
+        while (resourceversion.number(self._pods.resource_version) or 0) < newest:
+            await clock.sleep(_CATCHING_UP)
+
+    async def _newest(self) -> int:
+        """The newest resourceVersion of the Pods in namespaces that have quotas."""
+        newest = 0
+        for namespace in [key_of(each).name for each in self._namespaces.values() if is_enrolled(each)]:
+            continued = ""
+            while True:
+                page = await READ(self._manager.client.list, resources.PODS, namespace, continue_=continued)
+                versions = (resourceversion.number(metadata(pod)["resourceVersion"]) for pod in page["items"])
+                newest = max([newest, *(version or 0 for version in versions)])
+                if not (continued := page["metadata"].get("continue") or ""):
+                    break
+        return newest
+
+    async def reconcile(self, _: Key) -> Outcome:
+        """Decide about all Pods in one go, without awaiting, and wake those that may go."""
+        now = self._manager.clock.now()
+        self._refused = {uid: until for uid, until in self._refused.items() if until > now}
+        admission = self._admitted(now)
+        self.accounts = admission.accounts
+        for name in admission.accounts:
+            self.counted.send(name)
+        self._held = {**admission.held, **self._held_by_others()}
+        for charge in admission.granted:
+            pod = self._pods.get(charge.pod)
+            if pod is None:
+                continue
+            self._granted[uid_of(pod)] = charge.pod
+            self._served |= {(name, charge.pod.namespace): now for name in charge.quotas}
+        for charge in admission.granted:
+            self.changed.send(charge.pod)
+        return RetryAfter(LOOK_AGAIN) if self._held else DONE
+
+    def _held_by_others(self) -> Mapping[Key, Held]:
+        if not self._refused:
+            return {}
+        why = Held(HoldReason.REFUSED, "other admission to accept its release")
+        return {key: why for key, (pod, _) in self._charges.items() if uid_of(pod) in self._refused}
+
+    def _admitted(self, now: float) -> Admission:
+        self._cover()
+        charges: dict[Key, tuple[Object, Charge]] = {}
+        charged: list[Charge] = []
+        waiting: list[Charge] = []
+        granted: dict[str, Key] = {}
+        for namespace, covering in self._covering.items():
+            for key in self._pods.keys_by_index("namespace", namespace):
+                pod = self._pods.get(key)
+                if pod is None:
+                    continue
+                charge = self._charge(key, pod, covering)
+                charges[key] = pod, charge
+                if wellknown.QUOTA_GATE not in pods.gate_names(pod):
+                    charged.append(charge)
+                elif uid_of(pod) in self._granted:
+                    charged.append(charge)
+                    granted[uid_of(pod)] = key
+                elif not pods.is_deleting(pod) and uid_of(pod) not in self._refused:
+                    waiting.append(charge)
+        self._charges, self._granted = charges, granted
+        quotas = {each.metadata.name: each for covering in self._covering.values() for each in covering}
+        found = admit([_quota(each) for each in quotas.values()], charged, waiting, now, self._served)
+        self.running = Counter(name for charge in (*charged, *found.granted) for name in charge.quotas)
+        self.waiting = Counter(name for charge in waiting if charge.pod in found.held for name in charge.quotas)
+        return found
+
+    def _cover(self) -> None:
+        """Find the quotas of each namespace; what was known of Pods is of no use any more where they have changed."""
+        parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
+        for obj in self.quotas.values():
+            known = self._parsed.get(key_of(obj))
+            if known is None or spec(known[0]) != spec(obj) or uid_of(known[0]) != uid_of(obj):
+                found = parse_quota(obj)
+                known = obj, found if isinstance(found, PodQuota) else None
+            parsed[key_of(obj)] = known
+        self._parsed = parsed
+        quotas = [quota for _, quota in parsed.values() if quota is not None]
+        covering = {
+            key_of(each).name: tuple(
+                quota
+                for quota in quotas
+                if selectors.matches(quota.spec.namespace_selector.as_object(), labels_of(each))
+            )
+            for each in self._namespaces.values()
+            if is_enrolled(each)
+        }
+        if covering != self._covering:
+            self._covering, self._charges = covering, {}
+
+    def _charge(self, key: Key, pod: Object, covering: Iterable[PodQuota]) -> Charge:
+        known = self._charges.get(key)
+        if known is not None and known[0] is pod:
+            return known[1]
+        labels = labels_of(pod)
+        names = tuple(
+            each.metadata.name for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)
+        )
+        amounts = {PODS: Decimal(1), **{name: Decimal(text) for name, text in pod["requests"].items()}}
+        created = metadata(pod).get("creationTimestamp")
+        return Charge(
+            key,
+            names,
+            amounts,
+            priority=spec(pod).get("priority") or 0,
+            created=timestamps.parse(created) if created else 0.0,
+        )
+
+
+_ALL: Final = Key("", "pods")
+"""The one key: all Pods are decided about at once."""
+
+
+def _everything(_: Delta) -> Iterable[Key]:
+    return (_ALL,)
+
+
+def _quota(found: PodQuota) -> Quota:
+    wanted = found.spec
+    return Quota(found.metadata.name, wanted.amounts, wanted.sharing == "Fair", wanted.patience_seconds)
+
+
+def _labels_changed(delta: Delta) -> bool:
+    if delta.old is None or delta.new is None:
+        return any(map(is_enrolled, delta.objects))
+    return labels_of(delta.old) != labels_of(delta.new)
