@@ -9,8 +9,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,29 +44,35 @@ DRIVER: Final = "gpu.example.com"
 BASE: Final = Path(__file__).parents[2] / "manifests" / "base"
 TAINT: Final = {"key": "example.com/reserved", "value": "true", "effect": "NoSchedule"}
 BROKEN: Final = {"key": "example.com/broken", "effect": "NoSchedule"}
+CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 MODEL: Final = f'device.attributes["{DRIVER}"].model'
 
 
 @dataclass
 class Planted:
-    """The Pod of the situation `name` on the Node of the same name, with what has to be there.
+    """The Pod of the situation `name`, by default a plain one, on the Node of the same name, with what has to be there.
 
     `before` are Pods that run first.  `then` is what the remedy that helps says, and `does` carries it out.
-    `said` is a part of what kube-scheduler says; empty where it does not look at the Pod.  The explanation is made
-    `later`, in seconds after the copy.  `prepares` is done before the Pods are made.
+    `said` is a part of what kube-scheduler says; empty where it does not try the Pod.  The explanation is made
+    `later`, in seconds after the copy.  `prepares` is done before the Pods are made, `spoils` afterwards.
     """
 
     name: str
     cause: Cause
-    pod: Any
+    pod: Any = None
     said: str = ""
-    objects: list[Any] = field(default_factory=list)
-    before: list[Any] = field(default_factory=list)
-    nodes: list[NodeSpec] = field(default_factory=list)
+    objects: Sequence[Any] = ()
+    before: Sequence[Any] = ()
+    nodes: Sequence[NodeSpec] = ()
     then: str = ""
     does: Callable[[Kubectl], object] | None = None
     later: float = 0.0
     prepares: Callable[[Kubectl], object] | None = None
+    spoils: Callable[[Kubectl], object] | None = None
+
+    def __post_init__(self) -> None:
+        self.pod = self.pod or on(self.name)
+        self.nodes = self.nodes or [node(self.name)]
 
 
 def node(name: str, *taints: Object, **labels: str) -> NodeSpec:
@@ -152,13 +159,6 @@ def freeing(name: str) -> Callable[[Kubectl], object]:
     )
 
 
-def unallocated(
-    name: str, cause: Cause, *objects: Any, said: str = "cannot allocate all claims", **more: Any
-) -> Planted:
-    """A Pod with a claim of its name, for which DynamicResources finds no devices on its Node."""
-    return Planted(name, cause, claiming(name), said, [a_class(name), *objects], nodes=[node(name)], **more)
-
-
 def ungating(name: str) -> Callable[[Kubectl], object]:
     return patching(name, [{"op": "remove", "path": "/spec/schedulingGates/0"}])
 
@@ -190,67 +190,79 @@ def _of_two(obj: Any) -> Any:
     return obj.but("spec.pool.resourceSliceCount", 2)
 
 
-def situations() -> Iterator[Planted]:
+def unallocated(name: str, cause: Cause, *objects: Any, said: str = CANNOT_ALLOCATE, **more: Any) -> Planted:
+    """A Pod with a claim of its name, for which DynamicResources finds no devices on its Node."""
+    return Planted(name, cause, claiming(name), said, [a_class(name), *objects], **more)
+
+
+def used_up(name: str, cause: Cause, wanted: Object, *objects: Any) -> Planted:
+    """As `unallocated`: another Pod's claim for the same holds what there is."""
+    return unallocated(
+        name,
+        cause,
+        a_claim(name, wanted),
+        a_claim(name, wanted, suffix="-holder"),
+        *objects,
+        before=[claiming(name, "-holder")],
+        then=f"ResourceClaim {NS}/{name}-holder (used by {name}-holder) gives up its devices",
+        does=deleting(f"{name}-holder"),
+    )
+
+
+def occupied(name: str, cause: Cause, pod: Any, said: str, there: Any, **more: Any) -> Planted:
+    """A Pod that has no room on its Node before the Pod that is there ends."""
+    first = there["metadata"]["name"]
+    ends = f"Pod {NS}/{first} on node {name} ends"
+    return Planted(name, cause, pod, said, before=[there], then=ends, does=deleting(first), **more)
+
+
+def missing(name: str, cause: Cause, pod: Any, thing: Any, *objects: Any, said: str = "", **more: Any) -> Planted:
+    """A Pod that waits for this object, which is made at last."""
+    return Planted(name, cause, pod, said, [a_slice(name, "d1"), *objects], does=applying(thing), **more)
+
+
+def of_claims() -> Iterator[Planted]:
     s = "class-missing"
     yield Planted(
-        s,
-        Cause.CLASS_MISSING,
-        claiming(s).gated(),
-        objects=[a_claim(s), a_rule(s)],
-        nodes=[node(s)],
-        then=f"DeviceClass {s} exists",
+        s, Cause.CLASS_MISSING, claiming(s).gated(), objects=[a_claim(s), a_rule(s)], then=f"DeviceClass {s} exists"
     )
     s = "class-missing-ungated"
-    yield Planted(
-        s,
-        Cause.CLASS_MISSING,
-        claiming(s),
-        f"device class {s} does not exist",
-        [a_claim(s), a_slice(s, "d1")],
-        nodes=[node(s)],
-        does=applying(a_class(s)),
-    )
+    absent = f"device class {s} does not exist"
+    yield missing(s, Cause.CLASS_MISSING, claiming(s), a_class(s), a_claim(s), said=absent)
     s = "claim-missing"
-    yield Planted(
-        s,
-        Cause.CLAIM_MISSING,
-        claiming(s),
-        "",
-        [a_class(s), a_slice(s, "d1")],
-        nodes=[node(s)],
-        does=applying(a_claim(s)),
-    )
+    yield missing(s, Cause.CLAIM_MISSING, claiming(s), a_claim(s), a_class(s))
     s = "template-missing"
-    yield Planted(
+    a_template = template(s, NS).request(s)
+    yield missing(s, Cause.TEMPLATE_MISSING, on(s).templates(s), a_template, a_class(s))
+    s = "owner-mismatch"
+    recorded = {"status": {"resourceClaimStatuses": [{"name": s, "resourceClaimName": s}]}}
+    yield missing(
         s,
-        Cause.TEMPLATE_MISSING,
+        Cause.OWNER_MISMATCH,
         on(s).templates(s),
-        "",
-        [a_class(s), a_slice(s, "d1")],
-        nodes=[node(s)],
-        does=applying(template(s, NS).request(s)),
+        template(s, NS).request(s),
+        a_class(s),
+        a_claim(s),
+        spoils=lambda kubectl: _status(kubectl, "pod", "owner-mismatch", recorded),
     )
+
+
+def of_gates() -> Iterator[Planted]:
     s = "foreign-gate"
     gate = f"{s}.example.com/quota"
-    yield Planted(
-        s,
-        Cause.FOREIGN_GATE,
-        on(s).gated(gate),
-        objects=[scheduling_gate(s, gate).but("spec.owners", ["quota"])],
-        nodes=[node(s)],
-        does=ungating(s),
-    )
+    declared = scheduling_gate(s, gate).but("spec.owners", ["quota"])
+    yield Planted(s, Cause.FOREIGN_GATE, on(s).gated(gate), objects=[declared], does=ungating(s))
     s = "gate-due-without-controller"
-    yield Planted(s, Cause.NO_CONTROLLER, on(s).gated(), nodes=[node(s)], does=ungating(s))
+    yield Planted(s, Cause.NO_CONTROLLER, on(s).gated(), does=ungating(s))
+    s = "gate-overdue"
+    yield Planted(s, Cause.NO_CONTROLLER, claiming(s).gated(), objects=[a_claim(s), a_rule(s)], later=90.0)
+
+
+def of_rules() -> Iterator[Planted]:
     s = "untolerated-taint"
+    helps = "the Pod tolerates example.com/reserved=true:NoSchedule"
     yield Planted(
-        s,
-        Cause.UNTOLERATED_TAINT,
-        on(s),
-        "untolerated taint",
-        nodes=[node(s, TAINT)],
-        then="the Pod tolerates example.com/reserved=true:NoSchedule",
-        does=tolerating(s),
+        s, Cause.UNTOLERATED_TAINT, said="untolerated taint", nodes=[node(s, TAINT)], then=helps, does=tolerating(s)
     )
     for s, cause, change in (
         ("rule-in-audit", Cause.RULE_IN_AUDIT, lambda rule: rule.mode("Audit")),
@@ -268,43 +280,38 @@ def situations() -> Iterator[Planted]:
             nodes=[node(s, TAINT)],
             does=tolerating(s),
         )
+    s = "two-causes"
+    yield Planted(
+        s,
+        Cause.UNTOLERATED_TAINT,
+        claiming(s),
+        "untolerated taint",
+        [*with_devices(s, "d1"), a_claim(s, suffix="-holder")],
+        [claiming(s, "-holder").tolerating({**TAINT, "operator": "Equal"})],
+        [node(s, TAINT)],
+        f"{helps}, and ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
+        lambda kubectl: (tolerating("two-causes")(kubectl), deleting("two-causes-holder")(kubectl)),
+    )
+
+
+def of_devices() -> Iterator[Planted]:
     s = "no-match"
+    of_model = exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))
     yield unallocated(
         s,
         Cause.NO_DEVICE_MATCHES,
-        a_claim(s, exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))),
+        a_claim(s, of_model),
         a_slice(s, device("d1", model="a100")),
         then=f"claim {NS}/{s}, request r0 has no selectors of its own",
         does=applying(a_slice(s, device("d1", model="h100"))),
     )
     s = "selector-fails"
-    yield Planted(
-        s,
-        Cause.SELECTOR_FAILED,
-        claiming(s),
-        "",
-        [a_class(s), a_claim(s, exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))), a_slice(s, "d1")],
-        nodes=[node(s)],
-    )
+    of_model = exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))
+    yield unallocated(s, Cause.SELECTOR_FAILED, a_claim(s, of_model), a_slice(s, "d1"), said="CEL runtime error")
     s = "no-devices"
-    yield unallocated(
-        s,
-        Cause.NO_DEVICES,
-        a_claim(s),
-        does=applying(a_slice(s, "d1")),
-    )
+    yield unallocated(s, Cause.NO_DEVICES, a_claim(s), does=applying(a_slice(s, "d1")))
     s = "device-taken"
-    yield Planted(
-        s,
-        Cause.DEVICE_TAKEN,
-        claiming(s),
-        "cannot allocate all claims",
-        [*with_devices(s, "d1"), a_claim(s, suffix="-holder")],
-        [claiming(s, "-holder")],
-        [node(s)],
-        f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
-        deleting(f"{s}-holder"),
-    )
+    yield used_up(s, Cause.DEVICE_TAKEN, exactly("r0", cls=s), a_slice(s, "d1"))
     s = "device-tainted"
     yield unallocated(
         s,
@@ -317,29 +324,16 @@ def situations() -> Iterator[Planted]:
     s = "counters-exhausted"
     counters = {"name": "shared", "counters": {"memory": {"value": "10"}}}
     counting = published(f"{s}-counters", node=s, sharedCounters=[counters]).but("metadata.resourceVersion", None)
-    yield unallocated(
+    yield used_up(
         s,
         Cause.COUNTERS_EXHAUSTED,
-        a_claim(s),
-        a_claim(s, suffix="-holder"),
+        exactly("r0", cls=s),
         _of_two(a_slice(s, consuming(device("d1"), memory="8"), consuming(device("d2"), memory="8"))),
         _of_two(counting).but("spec.devices", None),
-        before=[claiming(s, "-holder")],
-        then=f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
-        does=deleting(f"{s}-holder"),
     )
     s = "capacity-exhausted"
     wanted = exactly("r0", cls=s, capacity={"requests": {"memory": "6"}})
-    yield unallocated(
-        s,
-        Cause.CAPACITY_EXHAUSTED,
-        a_claim(s, wanted),
-        a_claim(s, wanted, suffix="-holder"),
-        a_slice(s, shared("d1", memory="10")),
-        before=[claiming(s, "-holder")],
-        then=f"ResourceClaim {NS}/{s}-holder (used by {s}-holder) gives up its devices",
-        does=deleting(f"{s}-holder"),
-    )
+    yield used_up(s, Cause.CAPACITY_EXHAUSTED, wanted, a_slice(s, shared("d1", memory="10")))
     s = "constraint"
     yield unallocated(
         s,
@@ -359,22 +353,23 @@ def situations() -> Iterator[Planted]:
     )
     s = "pool-invalid"
     twice = published(f"{s}-twice", "d1", node=s).but("metadata.resourceVersion", None)
+    other = published(f"{s}-twice", "d2", node=s).but("metadata.resourceVersion", None)
     yield unallocated(
         s,
         Cause.POOL_INVALID,
         a_claim(s),
         _of_two(a_slice(s, "d1")),
         _of_two(twice),
-        said="",
-        does=applying(_of_two(published(f"{s}-twice", "d2", node=s).but("metadata.resourceVersion", None))),
+        said="invalid resource pools were encountered",
+        does=applying(_of_two(other)),
     )
     s = "reservation-pinned"
     yield Planted(
         s,
         Cause.RESERVATION_PINNED,
         claiming(s),
-        "",
-        with_devices(s, "d1"),
+        "resourceclaim not available on the node",
+        objects=with_devices(s, "d1"),
         nodes=[node(s), node(f"{s}-other")],
         then=f"ResourceClaim {NS}/{s} gives up its devices",
         prepares=reserving(s, f"{s}-other", 1),
@@ -385,52 +380,33 @@ def situations() -> Iterator[Planted]:
         s,
         Cause.RESERVATION_FULL,
         claiming(s),
-        "",
-        with_devices(s, "d1"),
-        nodes=[node(s)],
+        "must have at most 256 items",
+        objects=with_devices(s, "d1"),
         prepares=reserving(s, s, 256),
         does=freeing(s),
     )
     s = "claim-elsewhere"
-    yield Planted(
+    yield occupied(
         s,
         Cause.NODE_FULL,
         asking(s, "3").claims(s),
         "Insufficient cpu",
-        with_devices(s, "d1"),
-        [asking(s, "2", "-first").claims(s)],
-        [node(s), node(f"{s}-other")],
-        f"Pod {NS}/{s}-first on node {s} ends",
-        deleting(f"{s}-first"),
+        asking(s, "2", "-first").claims(s),
+        objects=with_devices(s, "d1"),
+        nodes=[node(s), node(f"{s}-other")],
     )
+
+
+def of_nodes() -> Iterator[Planted]:
     s = "too-small"
-    yield Planted(
-        s,
-        Cause.NODE_TOO_SMALL,
-        asking(s, "8"),
-        "Insufficient cpu",
-        nodes=[node(s)],
-        then="the Pod asks for 4 cpu",
-    )
+    yield Planted(s, Cause.NODE_TOO_SMALL, asking(s, "8"), "Insufficient cpu", then="the Pod asks for 4 cpu")
     s = "full"
-    yield Planted(
-        s,
-        Cause.NODE_FULL,
-        asking(s, "2"),
-        "Insufficient cpu",
-        [],
-        [asking(s, "3", "-there")],
-        [node(s)],
-        f"Pod {NS}/{s}-there on node {s} ends",
-        deleting(f"{s}-there"),
-    )
+    yield occupied(s, Cause.NODE_FULL, asking(s, "2"), "Insufficient cpu", asking(s, "3", "-there"))
     s = "cordoned"
     yield Planted(
         s,
         Cause.NODE_CORDONED,
-        on(s),
-        "unschedulable",
-        nodes=[node(s)],
+        said="unschedulable",
         then=f"node {s} is uncordoned",
         does=lambda kubectl: kubectl("uncordon", "cordoned"),
     )
@@ -440,70 +416,35 @@ def situations() -> Iterator[Planted]:
         Cause.NODE_AFFINITY,
         a_pod(s, NS).but("spec.nodeSelector", {"disk": s}),
         "node affinity/selector",
-        nodes=[node(s)],
         does=lambda kubectl: kubectl("label", "node", "no-label", "disk=no-label"),
     )
     s = "host-port"
-    yield Planted(
-        s,
-        Cause.HOST_PORTS,
-        _port(on(s)),
-        "free ports",
-        [],
-        [_port(on(s, "-there"))],
-        [node(s)],
-        f"Pod {NS}/{s}-there on node {s} ends",
-        deleting(f"{s}-there"),
-    )
+    yield occupied(s, Cause.HOST_PORTS, _port(on(s)), "free ports", _port(on(s, "-there")))
     s = "anti-affinity"
-    yield Planted(
-        s,
-        Cause.POD_AFFINITY,
-        _apart(on(s), s),
-        "anti-affinity rules",
-        [],
-        [_apart(on(s, "-there"), s)],
-        [node(s)],
-        f"Pod {NS}/{s}-there on node {s} ends",
-        deleting(f"{s}-there"),
-    )
+    yield occupied(s, Cause.POD_AFFINITY, _apart(on(s), s), "anti-affinity rules", _apart(on(s, "-there"), s))
     s = "spread"
     yield Planted(
         s,
         Cause.TOPOLOGY_SPREAD,
         _spread(s),
         "topology spread constraints",
-        [],
-        [_spread(s, "-there")],
-        [NodeSpec(s, labels={"set": s, "rack": "a"}), NodeSpec(f"{s}-cordoned", labels={"set": s, "rack": "b"})],
-        "the Pod's topology spread constraints say ScheduleAnyway",
-        deleting(f"{s}-there"),
+        before=[_spread(s, "-there")],
+        nodes=[NodeSpec(s, labels={"set": s, "rack": "a"}), NodeSpec(f"{s}-cordoned", labels={"set": s, "rack": "b"})],
+        then="the Pod's topology spread constraints say ScheduleAnyway",
+        does=deleting(f"{s}-there"),
     )
     s = "volume-missing"
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": s}}
-    yield Planted(s, Cause.VOLUMES, on(s).but("spec.volumes", [volume]), "not found", nodes=[node(s)])
+    yield Planted(s, Cause.VOLUMES, on(s).but("spec.volumes", [volume]), "not found")
     s = "no-scheduler"
-    yield Planted(s, Cause.NO_SCHEDULER, on(s).but("spec.schedulerName", "mine"), nodes=[node(s)], later=60.0)
-    s = "gate-overdue"
-    missing = [a_claim(s), a_rule(s)]
-    yield Planted(s, Cause.NO_CONTROLLER, claiming(s).gated(), objects=missing, nodes=[node(s)], later=90.0)
-    s = "two-causes"
-    yield Planted(
-        s,
-        Cause.UNTOLERATED_TAINT,
-        claiming(s),
-        "untolerated taint",
-        [*with_devices(s, "d1"), a_claim(s, suffix="-holder")],
-        [claiming(s, "-holder").tolerating({**TAINT, "operator": "Equal"})],
-        [node(s, TAINT)],
-        f"the Pod tolerates example.com/reserved=true:NoSchedule, and ResourceClaim {NS}/{s}-holder"
-        f" (used by {s}-holder) gives up its devices",
-        lambda kubectl: (tolerating("two-causes")(kubectl), deleting("two-causes-holder")(kubectl)),
-    )
+    yield Planted(s, Cause.NO_SCHEDULER, on(s).but("spec.schedulerName", "mine"), later=60.0)
 
 
-PLANTED: Final[Mapping[str, Planted]] = {each.name: each for each in situations()}
+_ALL: Final = chain(of_claims(), of_gates(), of_rules(), of_devices(), of_nodes())
+PLANTED: Final[Mapping[str, Planted]] = {each.name: each for each in _ALL}
 CORDONED: Final = ("cordoned", "spread-cordoned")
+REFUSED: Final = "reservation-full"
+"""A Node fits, and the API server refuses what kube-scheduler writes then: the copy finds nothing to say."""
 
 
 @pytest.fixture(scope="module")
@@ -535,6 +476,9 @@ def planted(plane: RealPlane) -> Iterator[Kubectl]:
             if each.prepares is not None:
                 each.prepares(kubectl)
         kubectl.apply(*(as_written(each.pod) for each in PLANTED.values()))
+        for each in PLANTED.values():
+            if each.spoils is not None:
+                each.spoils(kubectl)
         eventually(lambda: all(each.said in _said(kubectl, each.name) for each in PLANTED.values() if each.said))
         yield kubectl
 
@@ -575,7 +519,7 @@ def test_the_true_cause_comes_first(name: str, explanations: dict[str, PodExplan
         assert given.then in [each.change for each in found.remedies if each.helps], found.remedies
 
 
-@pytest.mark.parametrize("name", [each.name for each in PLANTED.values() if each.said])
+@pytest.mark.parametrize("name", [each.name for each in PLANTED.values() if each.said and each.name != REFUSED])
 def test_the_copy_finds_what_kube_scheduler_says(name: str, explanations: dict[str, PodExplanation]) -> None:
     seen = explanations[name].scheduling
     assert seen is not None
