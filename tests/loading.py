@@ -26,11 +26,14 @@ from tollbar.runtime.metrics import Metrics
 
 RATE: Final = 50
 VOLUME: Final = int(os.environ.get("TOLLBAR_DRILLS", "1"))
+AT_ONCE: Final = 200
+"""Creations under way at one time.  kube-apiserver keeps users to about as many, but no administrator, which this is:
+what it has not answered in an outage would come to the webhook at once, in more connections than that accepts."""
 _PIECE: Final = 64 * 1024
 
 
 class Creations(Beside):
-    """Creates what `make` returns for 0, 1, 2 and so on, `RATE` a second, whatever becomes of those before."""
+    """Creates what `make` returns for 0, 1, 2 and so on, `RATE` a second, while fewer than `AT_ONCE` are under way."""
 
     def __init__(self, kubeconfig: Path, make: Callable[[int], Object]) -> None:
         super().__init__()
@@ -76,6 +79,8 @@ class Creations(Beside):
         began = self._loop.time()
         for number in itertools.count():
             await asyncio.sleep(began + number / RATE - self._loop.time())
+            if len(self._under_way) >= AT_ONCE:
+                continue
             task = asyncio.create_task(self._create(self._make(number)))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
