@@ -226,7 +226,14 @@ them. The figures are CPU time and steps of the search for one Node; steps of th
 peer is the allocator of kube-scheduler (k8s.io/dynamic-resource-allocation/structured), which keeps compiled selectors
 from one cycle to the next and evaluates them for every device and Node in every cycle; its garbage collection counts.
 Tollbar keeps parsed slices, compiled selectors and their answers as well; *cold* is a cycle that finds nothing of that,
-as the first one of a process. Its garbage is collected as in its processes.""",
+as the first one of a process. Its garbage is collected as in its processes.
+
+Where little is searched, nothing stands out that could be left out. Of the cycles with shares, by a profile, half
+of the time goes into two moves of the search, an eighth into the results with their ids, a fourteenth into reading
+the claim once, a twentieth into the pools of the Node, and the rest into beginning, pausing and ending; where four
+devices have to be of one root, two thirds go into the search, an eighth into the constraints. Cold, a quarter goes
+into the slices, and a sixth each into compiling the one selector, into what is allocated already and into the
+search.""",
     columns=COLUMNS,
     rows=tuple(row for rows in _ROWS.values() for row in rows),
     size=100,
