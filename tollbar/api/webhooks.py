@@ -109,8 +109,9 @@ def pods_configuration(
 
 
 def is_of_pods(webhook: Object) -> bool:
-    """Whether this webhook of a configuration of ours is asked about Pods."""
-    return any("pods" in (each.get("resources") or ()) for each in webhook.get("rules") or ())
+    """Whether this webhook of a configuration of ours is asked about Pods, as one of a dump is, which has no rules."""
+    rules = webhook.get("rules")
+    return rules is None or any("pods" in (each.get("resources") or ()) for each in rules)
 
 
 def gate_path(gate: str) -> str:

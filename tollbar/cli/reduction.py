@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from tollbar.api import webhooks
 from tollbar.cli import drain
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import resources
@@ -126,6 +127,7 @@ def _webhooks(configuration: Object) -> Object:
     found = [
         _picked(each, ("name", "namespaceSelector", "objectSelector", "matchConditions"))
         for each in configuration.get("webhooks") or ()
+        if webhooks.is_of_pods(each)
     ]
     return {"metadata": _metadata(configuration), "webhooks": found}
 
