@@ -6,7 +6,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import admission, allocate, cache, cel, claims, devices, report, ungate, wakeup
+from benchmarks import admission, allocate, cache, cel, claims, cycle, devices, report, ungate, wakeup
 from benchmarks.run import run
 from benchmarks.schedulerperf import command as schedulerperf
 from benchmarks.schedulerperf.report import section
@@ -27,6 +27,7 @@ WORKLOADS = {
         cel.WORKLOAD,
         allocate.WORKLOAD,
         devices.WORKLOAD,
+        cycle.WORKLOAD,
     )
 }
 REPETITIONS = 3
