@@ -198,6 +198,11 @@ class Inventory:
 class _Slices:
     """The slices of one pool, and the pools that Nodes have seen in them since the last change."""
 
+    __slots__ = (
+        "_all", "_by_id", "_counts", "_everywhere", "_features", "_generations", "_local", "_partitioned", "_seen",
+        "_selective", "_taint_rules", "_wide_rules_version", "id",
+    )  # fmt: skip
+
     def __init__(self, pool_id: PoolId, features: Features, taint_rules: TaintRules) -> None:
         self.id = pool_id
         self._features = features

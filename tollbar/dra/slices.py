@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
-from weakref import WeakValueDictionary
 
 import orjson
 
 from tollbar.model import nodeaffinity
 from tollbar.model.devices import DeviceId
+from tollbar.model.flat import Flat, flat, one_text, unfolded
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.quantity import Amount, amount
 
@@ -22,6 +22,9 @@ CounterId: TypeAlias = tuple[str, str]
 
 _KEPT_ANSWERS: Final = 256
 """So many answers are kept with a device content."""
+_KEPT_CONTENTS: Final = 1024
+"""So many device contents are known; then it starts anew, so that what each device has for itself does not stay."""
+_NO_ANSWERS: Final[dict[Hashable, Any]] = {}
 _NO_CAPACITY: Final[Mapping[str, "Capacity"]] = {}
 
 
@@ -43,36 +46,48 @@ class Capacity:
     values: tuple[Amount, ...] = ()
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False)
 class Content:
     """What device selectors, constraints and requests for capacity see of a device; equal devices share one.
 
-    `memo` keeps answers about the device: verdicts of selectors, values of attributes, what requests consume.
+    `offered` is the pair of attributes and capacity, flat.  `memo` keeps answers about the device: verdicts of
+    selectors, values of attributes, what requests consume.
     """
 
     driver: str
-    attributes: Mapping[str, Object]
-    capacity: Object
+    offered: Flat
     shared: bool
     """Whether several claims may hold the device at once: `allowMultipleAllocations`."""
-    capacities: Mapping[str, Capacity] = field(init=False)
-    memo: dict[Hashable, Any] = field(default_factory=dict)
+    capacities: Mapping[str, Capacity]
+    memo: dict[Hashable, Any] = field(default_factory=lambda: _NO_ANSWERS)
 
-    def __post_init__(self) -> None:
-        self.capacities = _capacities(orjson.dumps(self.capacity)) if self.capacity else _NO_CAPACITY
+    @property
+    def attributes(self) -> Mapping[str, Object]:
+        """By name, as the slice has them."""
+        attributes: Mapping[str, Object] = unfolded(self.offered)[0]
+        return attributes
+
+    @property
+    def capacity(self) -> Object:
+        """As the slice has it."""
+        capacity: Object = unfolded(self.offered)[1]
+        return capacity
 
     def remember(self, question: Hashable, answer: Any) -> None:
         """Keep the answer, at the cost of the oldest one when there are many: tenants choose how many there are."""
+        if self.memo is _NO_ANSWERS:
+            self.memo = {}
         if len(self.memo) >= _KEPT_ANSWERS:
             del self.memo[next(iter(self.memo))]
         self.memo[question] = answer
 
     def attribute(self, name: str) -> Object | None:
         """The attribute of this fully qualified name; the driver's own attributes may be written without a domain."""
-        found = self.attributes.get(name)
+        attributes = self.attributes
+        found = attributes.get(name)
         if found is None:
             domain, _, unqualified = name.partition("/")
-            found = self.attributes.get(unqualified) if domain == self.driver else None
+            found = attributes.get(unqualified) if domain == self.driver else None
         return found
 
 
@@ -139,15 +154,15 @@ class Slice:
 
 
 class Parser:
-    """Makes slices of API objects.  Devices of equal contents share one `Content` as long as any of them exists."""
+    """Makes slices of API objects.  Devices of equal contents share one `Content`, as long as it is known."""
 
     def __init__(self) -> None:
-        self._contents: WeakValueDictionary[bytes, Content] = WeakValueDictionary()
+        self._contents: dict[bytes, Content] = {}
 
     def parse(self, obj: Object) -> Slice:
         """The slice.  ValueError or KeyError for an object that the API server would refuse."""
         body = spec(obj)
-        driver, pool, pool_name = _text(body["driver"]), body["pool"], _text(body["pool"]["name"])
+        driver, pool, pool_name = one_text(_text(body["driver"])), body["pool"], _text(body["pool"]["name"])
         reach, per_device = _reach(body), bool(body.get("perDeviceNodeSelection"))
         given = body.get("devices") or ()
         partitions = [each for each in given if each.get("consumesCounters")]
@@ -174,12 +189,12 @@ class Parser:
 
     def _contents_of(self, devices: Sequence[Object], driver: str) -> Iterator[Content]:
         """The content of each device; neighbours of the same content are mostly told by comparing them."""
-        last = None
+        before, last = None, None
         for each in devices:
             attributes, capacity = each.get("attributes") or {}, each.get("capacity") or {}
-            shared = bool(each.get("allowMultipleAllocations"))
-            if last is None or (last.attributes, last.capacity, last.shared) != (attributes, capacity, shared):
-                last = self._content(driver, attributes, capacity, shared)
+            offered = (attributes, capacity, bool(each.get("allowMultipleAllocations")))
+            if last is None or before != offered:
+                before, last = offered, self._content(driver, *offered)
             yield last
 
     def _content(self, driver: str, attributes: Object, capacity: Object, shared: bool) -> Content:
@@ -187,13 +202,16 @@ class Parser:
         identity = blake2b(written, digest_size=16).digest()
         found = self._contents.get(identity)
         if found is None:
-            found = self._contents[identity] = Content(driver, attributes, capacity, shared)
+            if len(self._contents) >= _KEPT_CONTENTS:
+                self._contents.clear()
+            capacities = _capacities(orjson.dumps(capacity)) if capacity else _NO_CAPACITY
+            found = self._contents[identity] = Content(driver, flat([attributes, capacity]), shared, capacities)
         return found
 
 
 def _device(given: Object, content: Content, driver: str, pool: str, reach: Reach) -> Device:
     return Device(
-        id=DeviceId(driver, pool, _text(given["name"])),
+        id=DeviceId(driver, pool, one_text(_text(given["name"]))),
         content=content,
         reach=reach,
         taints=tuple(given.get("taints") or ()),

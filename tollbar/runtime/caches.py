@@ -16,6 +16,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from tollbar.model.flat import Flat
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
 from tollbar.runtime.clock import Clock
@@ -35,6 +36,7 @@ class Cached:
     `locate` finds the served version of a resource that has several.  `page` is how many objects are listed at once,
     less for a kind whose objects anybody can make large: a page is in memory as a whole.  With `alike`, which
     returns the same for objects that are much alike, they are kept as compressed text: for many that are rarely read.
+    With `flat`, those of which it returns something are kept as that: for many that are alike and are read one by one.
     Without an `optional` one the process is ready, once its list has failed.
     """
 
@@ -49,6 +51,7 @@ class Cached:
     locate: Callable[[ListerWatcher], Awaitable[Resource | None]] | None = None
     page: int = PAGE
     alike: Callable[[Object], Hashable] | None = None
+    flat: Callable[[Object], Flat | None] | None = None
     optional: bool = False
 
 
@@ -90,6 +93,7 @@ class Caches:
                 indexers=cached.indexers,
                 accepts=cached.accepts,
                 alike=cached.alike,
+                flat=cached.flat,
             )
             self._declared[cached.name] = [cached]
             self._stores[cached.name] = store

@@ -5,12 +5,11 @@ spec, the devices of one model most of their attributes.  Cached objects are nev
 """
 
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 
-Path: TypeAlias = tuple[str, ...]
-"""Names of members from the outside to the inside; `*` stands for every member of an object or entry of a list."""
+from tollbar.model.flat import Path
 
 LONGEST: Final = 2048
 """Longer parts, in bytes of JSON, are not shared: who writes one writes many, none like the other."""

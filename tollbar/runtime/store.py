@@ -10,8 +10,9 @@ Invariants: stored objects are never mutated; events are applied in the order of
 newer than an assumed version; handlers are called once for each change, after store and indexes have it; an object of
 the same name with another uid is a deletion and an addition.
 
-Hazards: while its reflector is interrupted the store returns the last known state.  Where objects are packed
-(`tollbar.runtime.packed`), every object that is read is decoded: ask for keys where keys will do.
+Hazards: while its reflector is interrupted the store returns the last known state.  Where objects are packed or flat
+(`tollbar.runtime.packed`, `tollbar.runtime.flattened`), every object that is read is decoded: ask for keys where keys
+will do.
 """
 
 import asyncio
@@ -22,10 +23,12 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from tollbar.model import managers, resourceversion
+from tollbar.model.flat import Flat, Path
 from tollbar.model.objects import STUB, Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime.flattened import Flattened
 from tollbar.runtime.packed import Packed, created_at
-from tollbar.runtime.sharing import Path, sharing
+from tollbar.runtime.sharing import sharing
 from tollbar.runtime.source import Channel, Delta
 
 _MISSING: Final = object()
@@ -130,7 +133,7 @@ class Store:
 
     `project` keeps of each object at least its identity and resourceVersion.  Only objects that `accepts` lets in are
     stored; one that it no longer accepts is removed.  With `alike` they are packed, and it is equal for those of which
-    the text is much alike.
+    the text is much alike; with `flat`, those of which it returns something are kept as that.
     """
 
     def __init__(
@@ -141,6 +144,7 @@ class Store:
         indexers: Mapping[str, Indexer] | None = None,
         accepts: Callable[[Object], bool] | None = None,
         alike: Callable[[Object], Hashable] | None = None,
+        flat: Callable[[Object], Flat | None] | None = None,
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()
@@ -151,7 +155,11 @@ class Store:
         self._project = project
         self._accepts = accepts
         self._indexers = dict(indexers or {})
-        self._objects: MutableMapping[Key, Object] = {} if alike is None else Packed(alike)
+        self._objects: MutableMapping[Key, Object] = {}
+        if alike is not None:
+            self._objects = Packed(alike)
+        elif flat is not None:
+            self._objects = Flattened(flat)
         self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in self._indexers}
         self._assumed: dict[Key, _Assumed] = {}
         self._changes: Channel[Delta] = Channel(resource.kind)

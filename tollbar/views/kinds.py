@@ -10,6 +10,7 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.decide.pods.package import is_too_large
 from tollbar.model import claims, conditions, pods, resources, workloads
+from tollbar.model.flat import flat
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec
 from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
@@ -258,12 +259,10 @@ CLASSES: Final = Cached(
 SLICES: Final = Cached(
     "slices",
     resources.RESOURCE_SLICES,
-    project=Keep(
-        frozenset({"spec"}),
-        shared=frozenset({("spec", "devices", "*", "attributes", "*"), ("spec", "devices", "*", "capacity")}),
-    ),
+    project=Keep(frozenset({"spec"})),
+    flat=flat,
 )
-"""The devices of one model have most of their attributes in common: shared, they take a third of the memory."""
+"""The devices of one model have all but the values of their attributes in common, and most of these."""
 TAINT_RULES: Final = Cached(
     "device taint rules",
     resources.DEVICE_TAINT_RULES,

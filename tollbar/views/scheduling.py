@@ -13,16 +13,6 @@ from tollbar.scheduler.framework.events import EventResource
 from tollbar.scheduler.framework.handle import Listers
 from tollbar.views import kinds
 
-_POD_PARTS: Final = frozenset(
-    [("metadata", "labels")]
-    + [
-        ("spec", name)
-        for name in (
-            "affinity", "containers", "initContainers", "nodeSelector", "resourceClaims", "tolerations",
-            "topologySpreadConstraints",
-        )
-    ]
-)  # fmt: skip
 _NODE_PARTS: Final = frozenset(
     [("status", "images", "*"), ("status", "conditions"), ("status", "allocatable"), ("spec", "taints")]
 )
@@ -30,7 +20,7 @@ _NODE_PARTS: Final = frozenset(
 
 def _for_scheduling(pod: Object) -> Object:
     """What the scheduler reads of a Pod; what Pods of one template have in common is kept once."""
-    kept: Object = sharing(podinfo.projected(pod), _POD_PARTS)
+    kept: Object = sharing(podinfo.projected(pod), podinfo.SHARED)
     return kept
 
 
@@ -60,6 +50,7 @@ SCHEDULABLE_PODS: Final = Cached(
     project=_for_scheduling,
     indexers={"claim": kinds.used_claims},
     accepts=_takes_room,
+    flat=podinfo.flat_if_bound,
     field_selector="status.phase!=Succeeded,status.phase!=Failed",
 )
 """All Pods that need, or take, room on a Node: kube-scheduler's view of them."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tollbar.model import resources
+from tollbar.model.flat import Flat, flat
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store, drop_managed_fields
@@ -24,10 +25,16 @@ def pod(name: str, version: int, uid: str = "1", **labels: str) -> Object:
     }
 
 
-def make() -> Store:
+def make(flat: Callable[[Object], Flat | None] | None = None) -> Store:
     return Store(
-        resources.PODS, indexers={"app": lambda obj: [labels_of(obj)["app"]] if "app" in labels_of(obj) else []}
+        resources.PODS,
+        indexers={"app": lambda obj: [labels_of(obj)["app"]] if "app" in labels_of(obj) else []},
+        flat=flat,
     )
+
+
+def flat_if_labelled(obj: Object) -> Flat | None:
+    return flat(obj) if labels_of(obj) else None
 
 
 def listen(store: Store) -> list[str]:
@@ -396,9 +403,10 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("keeps", [None, flat, flat_if_labelled], ids=["as they are", "flat", "some of them flat"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_store(case: Case) -> None:
-    store = make()
+def test_store(case: Case, keeps: Callable[[Object], Flat | None] | None) -> None:
+    store = make(keeps)
     heard = listen(store)
     for operation in case.given:
         operation(store)

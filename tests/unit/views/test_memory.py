@@ -1,4 +1,4 @@
-"""What Pods take in the caches of the controllers."""
+"""What Pods take in the caches of the controllers, and Pods and devices in those of the scheduler."""
 
 import gc
 import hashlib
@@ -8,15 +8,19 @@ from collections.abc import Callable
 import orjson
 import pytest
 from builders import CREATED, Pod, pod
+from devices import device, published
 from fakes import has_label, rule
 
-from tollbar.model.objects import key_of
+from tollbar.model.objects import Object, key_of
 from tollbar.runtime import packed
 from tollbar.runtime.caches import Caches
-from tollbar.views import kinds
+from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
+from tollbar.views import kinds, scheduling
+from tollbar.views.devices import dra_manager
 from tollbar.views.matches import Matches
 
 COUNT = 1000
+DEVICES = 8
 WORKLOADS = 10
 RULE = rule("gpu", has_label("app"))
 
@@ -41,14 +45,22 @@ def taken(make: Callable[[int], Pod]) -> float:
     caches = Caches()
     stores = [caches.store(cached) for cached in (kinds.PENDING_PODS, kinds.CLAIM_CONSUMERS)]
     matches = Matches(stores[0])
+
+    def keep(decoded: Object) -> None:
+        for store in stores:
+            store.apply(decoded)
+        matches.record(key_of(decoded), [RULE], CREATED)
+
+    return traced(make, keep)
+
+
+def traced(make: Callable[[int], Object], keep: Callable[[Object], None]) -> float:
+    """Bytes for each object, once it has been kept."""
     texts = [orjson.dumps(make(number)) for number in range(COUNT)]
     tracemalloc.start()
     try:
         for text in texts:
-            decoded = orjson.loads(text)
-            for store in stores:
-                store.apply(decoded)
-            matches.record(key_of(decoded), [RULE], CREATED)
+            keep(orjson.loads(text))
         gc.collect()
         return tracemalloc.get_traced_memory()[0] / COUNT
     finally:
@@ -62,3 +74,30 @@ def test_a_pod_without_a_node_takes_a_part_of_its_text() -> None:
 
 def test_a_bound_pod_without_claims_takes_nothing() -> None:
     assert taken(lambda number: pod(f"web-{number}").bound()) < 50
+
+
+def test_a_bound_pod_takes_little_more_than_its_names_in_the_scheduler() -> None:
+    caches, shapes, known = Caches(), Shapes(), list[PodInfo]()
+    store = caches.store(scheduling.SCHEDULABLE_PODS)
+    store.subscribe(lambda delta: known.append(shapes.pod_info(delta.new or {})))
+
+    def bound(number: int) -> Pod:
+        made = pod(f"web-{number}").bound().labelled(app="web").tolerating({"operator": "Exists"})
+        return made.but("status.startTime", f"2026-01-01T00:00:{number % 60:02}Z")
+
+    assert traced(bound, store.apply) < 900
+
+
+def test_a_device_with_an_attribute_of_its_own_takes_little_more_than_that_in_the_scheduler() -> None:
+    caches = Caches()
+    manager, store = dra_manager(caches.store), caches.store(kinds.SLICES)
+
+    def of_a_node(number: int) -> Object:
+        given = [
+            device(f"gpu-{index}", uuid=f"GPU-{number:030}-{index}", model="a100", numa=index % 2, index=index)
+            for index in range(DEVICES)
+        ]
+        return published(f"node-{number}-gpu", *given, node=f"node-{number}")
+
+    each = traced(of_a_node, store.apply) / DEVICES
+    assert (each < 1000, len(list(manager.slices()))) == (True, COUNT)

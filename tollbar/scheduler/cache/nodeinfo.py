@@ -30,8 +30,6 @@ class NodeInfo:
     taints: tuple[Object, ...] = ()
     is_unschedulable: bool = False
     allocatable: Resources = field(default_factory=Resources)
-    images: dict[str, int] = field(default_factory=dict)
-    """Sizes in bytes by each name of an image; the first one counts if there are several."""
     pods: dict[str, PodInfo] = field(default_factory=dict)
     """By uid."""
     requested: Resources = field(default_factory=Resources)
@@ -44,6 +42,16 @@ class NodeInfo:
     ephemeral_volumes: int = 0
     generation: int = 0
 
+    @property
+    def images(self) -> dict[str, int]:
+        """Sizes in bytes by each name of an image; the first one counts if there are several.  Made anew each time."""
+        status = (self.node or {}).get("status") or {}
+        return {
+            name: image.get("sizeBytes") or 0
+            for image in reversed(status.get("images") or ())
+            for name in image.get("names") or ()
+        }
+
     def set_node(self, node: Object) -> None:
         """Take over what the API object says."""
         self.node = node
@@ -52,11 +60,6 @@ class NodeInfo:
         self.is_unschedulable = bool(spec(node).get("unschedulable"))
         status = node.get("status") or {}
         self.allocatable = from_quantities(status.get("allocatable") or {})
-        self.images = {
-            name: image.get("sizeBytes") or 0
-            for image in reversed(status.get("images") or ())
-            for name in image.get("names") or ()
-        }
         self.generation = next(_generations)
 
     def remove_node(self) -> None:
@@ -84,7 +87,6 @@ class NodeInfo:
             taints=self.taints,
             is_unschedulable=self.is_unschedulable,
             allocatable=self.allocatable,
-            images=self.images,
             pods=dict(self.pods),
             requested=self.requested.copy(),
             non_zero_milli_cpu=self.non_zero_milli_cpu,

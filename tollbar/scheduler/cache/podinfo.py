@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import orjson
 
 from tollbar.model import podresources, selectors
+from tollbar.model.flat import Flat, flat, unfolded
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.scheduler.cache.resources import PodRequests, pod_requests
 
@@ -29,6 +30,17 @@ _METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "generation",
 _STATUS: Final = ("startTime", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus")
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
+SHARED: Final = frozenset(
+    [("metadata", "labels")]
+    + [
+        ("spec", name)
+        for name in (
+            "affinity", "containers", "initContainers", "nodeSelector", "resourceClaims", "tolerations",
+            "topologySpreadConstraints",
+        )
+    ]
+)  # fmt: skip
+"""What Pods of one template have in common."""
 _CONDITIONS: Final = (DISRUPTION_TARGET, "PodResizePending")
 
 
@@ -104,8 +116,16 @@ class PodInfo:
     is_terminating: bool
     is_preempted: bool
     """Whether the scheduler has chosen it as a victim (condition DisruptionTarget)."""
-    object: Object
-    """The API object, or of a Pod that has a Node as much of it as `projected` keeps."""
+    kept: Object | Flat
+    """`object`; that of a Pod with a Node is flat."""
+
+    @property
+    def object(self) -> Object:
+        """The API object, or of a Pod that has a Node as much of it as `projected` keeps."""
+        if isinstance(self.kept, dict):
+            return self.kept
+        built: Object = unfolded(self.kept)
+        return built
 
     def counts_as(self, other: "PodInfo") -> bool:
         """Whether it makes no difference to any other Pod which of the two is on a Node."""
@@ -152,7 +172,7 @@ class Shapes:
                 each.get("type") == DISRUPTION_TARGET and each.get("reason") == PREEMPTED
                 for each in status.get("conditions") or ()
             ),
-            object=pod,
+            kept=flat_if_bound(pod) or pod,
         )
 
     def _shape(self, pod: Object) -> Shape:
@@ -206,6 +226,11 @@ def projected(pod: Object) -> Object:
         "spec": body,
         "status": kept,
     }
+
+
+def flat_if_bound(pod: Object) -> Flat | None:
+    """A Pod that has a Node, flat; most Pods have one, and few are looked at again."""
+    return flat(pod, SHARED) if spec(pod).get("nodeName") else None
 
 
 def _requests(pod: Object, shape: Shape) -> PodRequests:

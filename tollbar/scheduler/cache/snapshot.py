@@ -139,13 +139,14 @@ class Snapshot:
                 del self.claims[key]
 
     def _count_images(self, row: int, old: NodeInfo, new: NodeInfo) -> None:
-        for name, size in new.images.items():
-            if name not in old.images:
+        before, after = old.images, new.images
+        for name, size in after.items():
+            if name not in before:
                 state = self.images.setdefault(name, ImageState(size))
                 state.nodes += 1
                 state.rows |= 1 << row
-        for name in old.images:
-            if name not in new.images:
+        for name in before:
+            if name not in after:
                 state = self.images[name]
                 state.nodes -= 1
                 state.rows ^= 1 << row

@@ -28,8 +28,8 @@ class ImageLocality:
 
         From 0 for 23 MB to 100 for 1000 MB per image.
         """
-        wanted = images(pod.shape)
-        present = sum(_value(image, self._handle.snapshot) for image in wanted if image in node.images)
+        wanted, listed = images(pod.shape), node.images
+        present = sum(_value(image, self._handle.snapshot) for image in wanted if image in listed)
         most = _MOST_PER_IMAGE * len(wanted)
         return MAX_SCORE * (min(max(present, _LEAST), most) - _LEAST) // (most - _LEAST)
 

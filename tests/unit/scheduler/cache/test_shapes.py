@@ -133,7 +133,7 @@ KEPT: dict[str, Object] = {
 
 
 def shown(info: PodInfo) -> dict[str, Any]:
-    return {each.name: getattr(info, each.name) for each in fields(info) if each.name != "object"}
+    return {each.name: getattr(info, each.name) for each in fields(info) if each.name != "kept"}
 
 
 @pytest.mark.parametrize("given", KEPT.values(), ids=KEPT)
