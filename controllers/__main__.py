@@ -7,9 +7,10 @@ several of them share is created here.
 import sys
 from functools import partial
 
-from controllers import certificates, claims, gates, mode, quotas, reservations, rules, swaps, watchdog
+from controllers import certificates, claims, gates, mode, placement, quotas, reservations, rules, swaps, watchdog
 from tollbar import wellknown
 from tollbar.gates import controller, registry
+from tollbar.gates.placement import PlacementGate
 from tollbar.gates.quota import PodQuotas
 from tollbar.runtime import options, process
 from tollbar.runtime.detection import user_name
@@ -34,6 +35,8 @@ async def setup(manager: Manager) -> None:
         controller.setup(manager, gatherer, each)
         if isinstance(each, PodQuotas):
             quotas.setup(manager, each.kept)
+        if isinstance(each, PlacementGate):
+            placement.setup(manager)
     rules.setup(manager, gatherer, matches)
     watchdog.setup(manager, await user_name(manager.client), classes)
     if manager.configuration.certificates.managed:

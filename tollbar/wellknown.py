@@ -15,6 +15,9 @@ SYSTEM_NAMESPACE: Final = "tollbar-system"
 GATE: Final = f"{GROUP}/tolerations"
 """The Pod scheduling gate (KEP-3521) that Tollbar sets and removes."""
 
+PLACEMENT_GATE: Final = f"{GROUP}/placement"
+"""The gate of Pods whose placement is not decided yet; set and removed where the gate class `placement` is enabled."""
+
 QUOTA_GATE: Final = f"{GROUP}/quota"
 """The Pod scheduling gate of the gate class quota."""
 LABEL_QUOTA: Final = f"{GROUP}/quota"
@@ -27,6 +30,9 @@ LABEL_SKIP: Final = f"{GROUP}/skip"
 ANNOTATION_PROVENANCE: Final = f"{GROUP}/tolerations"
 """JSON record, for people, of what was added and by which rule.  Which tolerations a Pod gets never depends on it:
 later additions are appended, and at admission a record that is not true is removed."""
+
+ANNOTATION_PLACEMENT: Final = f"{GROUP}/placement"
+"""On a Pod: the names of the PlacementRules that narrowed its node affinity, for people.  No decision reads it."""
 
 ANNOTATION_RESERVED_FOR: Final = f"{GROUP}/reserved-for"
 """On a ResourceClaim: `<resource>.<group>/<name>` of the workload that keeps it."""
@@ -66,7 +72,7 @@ EXTENDED_RESOURCES_CLAIM: Final = "<extended-resources>"
 DEFAULT_MAX_HOLD_SECONDS: Final = 60.0
 
 CONDITION_READY: Final = "Ready"
-"""Condition type of TolerationRule and SchedulingGate."""
+"""Condition type of TolerationRule, PlacementRule and SchedulingGate."""
 CONDITION_RESERVED: Final = "Reserved"
 """Condition type of WorkloadClaim."""
 CONDITION_CONSUMERS_FIT: Final = "ConsumersFit"

@@ -1,4 +1,4 @@
-"""Validates TolerationRules and SchedulingGates; a refusal has one line for every error, a valid rule may get warnings.
+"""Validates rules and SchedulingGates; a refusal has one line for every error, a valid rule may get warnings.
 
 The API server has checked the schemas of the CRDs before; this checks the expressions, and uniqueness across objects.
 
@@ -9,7 +9,13 @@ it again and report it in its conditions.  Two gates of one name that are create
 from collections.abc import Sequence
 
 from tollbar import wellknown
-from tollbar.decide.rules.validation import gate_errors, rule_errors, rule_warnings
+from tollbar.decide.rules.validation import (
+    gate_errors,
+    placement_errors,
+    placement_warnings,
+    rule_errors,
+    rule_warnings,
+)
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object
 from tollbar.views.gatherer import Gatherer
@@ -33,6 +39,9 @@ class RulesHandler:
             case "TolerationRule":
                 errors = rule_errors(new, self._engine)
                 warnings = () if errors else rule_warnings(new, self._engine)
+            case "PlacementRule":
+                errors = placement_errors(new, self._engine)
+                warnings = () if errors else placement_warnings(new, self._engine)
             case "SchedulingGate":
                 errors = gate_errors(new, self._gates.values())
             case _:

@@ -7,6 +7,8 @@ from contract.api import Answer, Api, Refusal, told
 from contract.objects import DEFAULTS, GPU, add, check, pod, put, remove
 from contract.tables import STALE, Rows, forbidden, invalid, last, not_found, rows
 
+from tollbar.decide.gates import mutations
+from tollbar.decide.gates.answers import Mutation
 from tollbar.model.objects import Object
 from tollbar.model.resources import PODS
 from tollbar.runtime.client import PatchType
@@ -366,3 +368,45 @@ NARROWING: Rows = {
 @rows(NARROWING)
 def test_narrowing(api: Api, attempt: Any, want: Any) -> None:
     assert told(attempt(api)) == want
+
+
+PLACED = Mutation(
+    required=(NARROWER, {"key": "c", "operator": "In", "values": ["1", "2"]}),
+    preferred=(WEIGHED,),
+    annotations={"tollbar.dev/placement": "rule"},
+)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pod(A),
+        SELECTED,
+        pod(A, affinity={}),
+        pod(A, affinity={"nodeAffinity": PREFERRED}),
+        pod(A, affinity={"podAntiAffinity": {}}),
+        pod(A, affinity=affine({"key": "a", "operator": "Exists"}, NARROWER)),
+        pod(
+            A,
+            affinity={
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {},
+                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+                            {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
+                        ]
+                    }
+                }
+            },
+        ),
+    ],
+    ids=["nothing", "a selector", "empty", "preferences", "for Pods", "the same already", "three terms, one empty"],
+)
+def test_what_a_placement_asks_for_is_accepted_whatever_the_pod_asks_for(api: Api, given: Object) -> None:
+    """And asking again changes nothing."""
+    created = api.create(given).accepted().object
+    released = api.patch(PODS, "web", mutations.patch(created, PLACED, gate=A, action="remove", fenced=True)).accepted()
+    assert released["spec.schedulingGates"] is None
+    again = mutations.patch(released.object, PLACED, gate=A, action="keep", fenced=False)
+    assert all(each["path"].startswith("/metadata/annotations") for each in again), again

@@ -300,7 +300,7 @@ def classified(kubeconfig: dict[str, Any], method: str, path: str) -> tuple[str 
 
 @pytest.mark.usefixtures("installed")
 def test_who_may_view_a_cluster_sees_rules_and_who_administers_it_writes_them(kubectl: Kubectl) -> None:
-    ours, theirs = ("tolerationrules", "schedulinggates", "podquotas"), ("workloadclaims",)
+    ours, theirs = ("tolerationrules", "placementrules", "schedulinggates", "podquotas"), ("workloadclaims",)
     reading = [f"{verb} {kind}" for kind in (*ours, *theirs) for verb in ("get", "list", "watch")]
     writing, using = (
         [f"{verb} {kind}" for kind in kinds for verb in ("create", "update", "patch", "delete", "deletecollection")]
@@ -396,7 +396,8 @@ def test_tolerations_only_needs_no_rights_to_claims_and_workloads(kubectl: Kubec
     bound = [each for each in rendered if each["kind"] == "ClusterRole" and "controllers" in each["metadata"]["name"]]
     (rules,) = (each["rules"] for each in bound)
     written = {resource for rule in rules if {"create", "patch"} & set(rule["verbs"]) for resource in rule["resources"]}
-    assert written == {"pods", "schedulinggates", "tolerationrules/status", "schedulinggates/status", "events"}
+    statuses = {f"{kind}/status" for kind in ("tolerationrules", "placementrules", "schedulinggates")}
+    assert written == {"pods", "schedulinggates", "events", *statuses}
 
 
 @pytest.mark.usefixtures("installed")

@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 
 from tollbar.api.base import ApiType
+from tollbar.api.placements import PlacementRule
 from tollbar.api.quotas import PodQuota
 from tollbar.api.schema import structural
 from tollbar.api.types import SchedulingGate, TolerationRule
@@ -13,6 +14,7 @@ from tollbar.api.workloads import WorkloadClaim
 from tollbar.model.objects import Object
 from tollbar.model.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    PLACEMENT_RULES,
     POD_QUOTAS,
     SCHEDULING_GATES,
     TOLERATION_RULES,
@@ -33,6 +35,18 @@ def all_crds() -> list[Object]:
                 ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
                 ("Pending", "integer", ".status.pendingMatches"),
                 ("LastMatch", "date", ".status.lastMatch.time"),
+                ("Age", "date", ".metadata.creationTimestamp"),
+            ),
+            selectable=(".spec.mode", ".spec.match.type"),
+        ),
+        _crd(
+            PlacementRule,
+            PLACEMENT_RULES,
+            short_name="placerule",
+            columns=(
+                ("Mode", "string", ".spec.mode"),
+                ("Match", "string", ".spec.match.type"),
+                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
                 ("Age", "date", ".metadata.creationTimestamp"),
             ),
             selectable=(".spec.mode", ".spec.match.type"),

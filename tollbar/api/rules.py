@@ -9,19 +9,29 @@ from typing import Any, assert_never
 from tollbar.api import devices, texts
 from tollbar.api.parse import parse
 from tollbar.api.reasons import RuleReason
-from tollbar.api.types import MEMBERS, CelMatch, DeviceMatch, ExtendedResourceMatch, Match, Toleration, TolerationRule
+from tollbar.api.types import (
+    MEMBERS,
+    CelMatch,
+    DeviceMatch,
+    ExtendedResourceMatch,
+    Match,
+    Selection,
+    Toleration,
+    TolerationRule,
+)
 from tollbar.model import names, selectors, tolerations
 from tollbar.model.fields import FieldError, duplicate, forbidden, invalid, required
 
-__all__ = ["TolerationRule", "parse_rule"]
+__all__ = ["TolerationRule", "match_reason", "parse_rule", "selection_problems"]
 
 
 def parse_rule(obj: Any) -> TolerationRule | list[FieldError]:
     """The rule, or the errors in it, at most 16.  Each error's `reason` is one for the condition Ready=False."""
-    return parse(TolerationRule, obj, _problems, _reason)
+    return parse(TolerationRule, obj, _problems, match_reason)
 
 
-def _reason(field: str) -> str:
+def match_reason(field: str) -> str:
+    """The reason of the condition Ready=False for an error of this field of a rule, whatever its kind."""
     if field.startswith("spec.match.device"):
         return RuleReason.INVALID_PROTOTYPE
     if field.startswith("spec.match.cel"):
@@ -30,8 +40,7 @@ def _reason(field: str) -> str:
 
 
 def _problems(rule: TolerationRule) -> Iterator[FieldError]:
-    yield from _match_problems(rule.spec.match)
-    yield from selectors.validate(rule.spec.namespace_selector.as_object(), path="spec.namespaceSelector")
+    yield from selection_problems(rule.spec)
     yield from _toleration_problems(rule, rule.spec.tolerations, "spec.tolerations")
     yield from _toleration_problems(rule, rule.spec.device_tolerations, "spec.deviceTolerations")
     if not rule.spec.tolerations and not rule.spec.device_tolerations:
@@ -46,6 +55,12 @@ def _toleration_problems(rule: TolerationRule, given: Iterable[Toleration], fiel
         yield from tolerations.validate(toleration.as_object(), path=path)
         if tolerations.is_reserved(toleration.key or "") and not rule.spec.allow_reserved_keys:
             yield invalid(f"{path}.key", toleration.key or "", texts.RESERVED, RuleReason.RESERVED_KEY)
+
+
+def selection_problems(spec: Selection) -> Iterator[FieldError]:
+    """What is wrong with which Pods a rule is for."""
+    yield from _match_problems(spec.match)
+    yield from selectors.validate(spec.namespace_selector.as_object(), path="spec.namespaceSelector")
 
 
 def _match_problems(match: Match) -> Iterator[FieldError]:

@@ -19,4 +19,6 @@ NOT_A_HOLD: Final = "must be a duration longer than 0s, such as 60s or 1m30s; le
 RELEASE_NEEDS_HOLD: Final = "onExpiry Release needs maxHold"
 RELEASE_IS_OURS: Final = "onExpiry Release is for gates of tollbar.dev only: gates of others are reported"
 IMMUTABLE: Final = "field is immutable"
+NOT_A_BOUND: Final = "must be one integer of at most 18 digits when `operator` is 'Lt' or 'Gt'"
+NO_PLACEMENT: Final = "at least one of required and preferred must be set"
 ONE_CLAIM: Final = "exactly one of resourceClaimTemplateName and resourceClaimName must be set"

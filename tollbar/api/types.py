@@ -95,8 +95,8 @@ class CelMatch(ApiType):
     """A CEL expression over the Pod's package: `pod`, `claims`, `deviceClasses` and `namespaceObject`."""
 
     expression: Annotated[str, Field(min_length=1, max_length=10240)]
-    """Must be of type bool; true means that the Pod gets the tolerations.  Write it for `exactly` requests:
-    alternatives (`firstAvailable`) are put in their place, one after the other."""
+    """Must be of type bool; true means that the rule is for the Pod.  Write it for `exactly` requests: alternatives
+    (`firstAvailable`) are put in their place, one after the other."""
 
 
 class ExtendedResourceMatch(ApiType):
@@ -174,7 +174,7 @@ MEMBERS: Final[Mapping[str, str]] = {"CEL": "cel", "ExtendedResource": "extended
 
 
 class Match(ApiType):
-    """What makes a Pod one that needs the reserved nodes: exactly one member, the one that `type` names."""
+    """What makes a Pod one that the rule is for: exactly one member, the one that `type` names."""
 
     model_config = ConfigDict(
         json_schema_extra=validated(
@@ -218,7 +218,20 @@ _UNRESERVED: Final = (
 )
 
 
-class TolerationRuleSpec(ApiType):
+class Selection(ApiType):
+    """What the kinds of rules have in common: which Pods a rule is for, and whether it is in force."""
+
+    mode: Literal["Enforce", "Audit", "Disabled"] = "Enforce"
+    """Enforce changes Pods, Audit only reports what it would change, Disabled does nothing."""
+    match: Match
+    """Which Pods."""
+    when_alternatives: Literal["All", "Any", "First"] = "All"
+    """For claims with alternatives (`firstAvailable`): the match must hold in All of them, in Any, or in the First."""
+    namespace_selector: LabelSelector = LabelSelector()
+    """Restricts the rule to namespaces with these labels; empty means every managed namespace."""
+
+
+class TolerationRuleSpec(Selection):
     """Which Pods, and which requests of claims, get which tolerations."""
 
     model_config = ConfigDict(
@@ -244,14 +257,6 @@ class TolerationRuleSpec(ApiType):
         )
     )
 
-    mode: Literal["Enforce", "Audit", "Disabled"] = "Enforce"
-    """Enforce adds tolerations, Audit only reports what it would add, Disabled does nothing."""
-    match: Match
-    """Which Pods."""
-    when_alternatives: Literal["All", "Any", "First"] = "All"
-    """For claims with alternatives (`firstAvailable`): the match must hold in All of them, in Any, or in the First."""
-    namespace_selector: LabelSelector = LabelSelector()
-    """Restricts the rule to namespaces with these labels; empty means every managed namespace."""
     tolerations: Annotated[
         tuple[Toleration, ...], Field(strict=False, min_length=1, max_length=16, json_schema_extra=ATOMIC)
     ] = ()

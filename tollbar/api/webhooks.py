@@ -167,7 +167,7 @@ def gates_configuration(
 
 
 def rules_configuration(client_config: ClientConfig, *, name: str = RULES_NAME) -> Object:
-    """The ValidatingWebhookConfiguration: TolerationRules and SchedulingGates."""
+    """The ValidatingWebhookConfiguration: TolerationRules, PlacementRules and SchedulingGates."""
     webhook = {
         **_webhook("rules.tollbar.dev", client_config(RULES_PATH)),
         "rules": [
@@ -175,7 +175,7 @@ def rules_configuration(client_config: ClientConfig, *, name: str = RULES_NAME) 
                 wellknown.GROUP,
                 [wellknown.VERSION],
                 ["CREATE", "UPDATE"],
-                ["tolerationrules", "schedulinggates"],
+                ["tolerationrules", "placementrules", "schedulinggates"],
                 scope="Cluster",
             )
         ],

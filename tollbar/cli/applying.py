@@ -27,6 +27,7 @@ from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec
 from tollbar.model.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOK_CONFIGURATIONS,
+    PLACEMENT_RULES,
     POD_QUOTAS,
     SCHEDULING_GATES,
     TOLERATION_RULES,
@@ -98,7 +99,7 @@ class Applied:
                 timeout=30,
                 what=f"CustomResourceDefinition {key_of(wanted)} established",
             )
-        for resource in (TOLERATION_RULES, SCHEDULING_GATES, WORKLOAD_CLAIMS, POD_QUOTAS):
+        for resource in (TOLERATION_RULES, PLACEMENT_RULES, SCHEDULING_GATES, WORKLOAD_CLAIMS, POD_QUOTAS):
             await served(self._client, resource, timeout=_SERVED_SECONDS)
 
     async def gate(self) -> str:
@@ -172,6 +173,7 @@ class Applied:
         going = {metadata(obj)["name"] for resource, obj in self._created if resource is CUSTOM_RESOURCE_DEFINITIONS}
         for resource, also in (
             (TOLERATION_RULES, ""),
+            (PLACEMENT_RULES, ""),
             (WORKLOAD_CLAIMS, ", and the claims made for them"),
             (POD_QUOTAS, ""),
         ):

@@ -17,12 +17,19 @@ from tollbar.api.workloads import parse_workload_claim
 from tollbar.cel import CelEngine, engine
 from tollbar.cli import console, manifests
 from tollbar.cli.manifests import Located, Unreadable
-from tollbar.decide.rules.validation import gate_errors, rule_errors, rule_warnings
+from tollbar.decide.rules.validation import (
+    gate_errors,
+    placement_errors,
+    placement_warnings,
+    rule_errors,
+    rule_warnings,
+)
 from tollbar.model import names
 from tollbar.model.fields import FieldError, invalid, required, unsupported
 from tollbar.model.objects import Object
 
-_KINDS = ("TolerationRule", "SchedulingGate", "WorkloadClaim", "PodQuota")
+_KINDS = ("TolerationRule", "PlacementRule", "SchedulingGate", "WorkloadClaim", "PodQuota")
+_ADVISED = {"TolerationRule": rule_warnings, "PlacementRule": placement_warnings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,9 @@ def check(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
 def advise(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
     """The warnings about those of these objects that are valid."""
     for located in objects:
-        if located.obj.get("kind") == "TolerationRule":
-            for warning in rule_warnings(located.obj, cel):
+        kind = located.obj.get("kind")
+        if kind in _ADVISED:
+            for warning in _ADVISED[kind](located.obj, cel):
                 yield _finding(located, located.obj["metadata"].get("name"), warning)
 
 
@@ -97,6 +105,8 @@ def _errors(obj: Object, name: object, cel: CelEngine, gates: Iterable[Object]) 
     match obj.get("kind"):
         case "TolerationRule":
             yield from rule_errors(obj, cel)
+        case "PlacementRule":
+            yield from placement_errors(obj, cel)
         case "SchedulingGate":
             yield from gate_errors(obj, gates)
         case "WorkloadClaim":

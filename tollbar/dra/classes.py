@@ -1,6 +1,6 @@
 """DeviceClasses of the cache, by name and by the extended resource that they stand for (KEP-5004)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, metadata
@@ -26,11 +26,14 @@ class DeviceClasses(Mapping[str, Object]):
         return len(self._store)
 
     def for_extended_resource(self, resource: str) -> Object | None:
-        """The class that backs this resource, by name or by `spec.extendedResourceName`.
-
-        Of several, the one created last, then the first by name (API reference of DeviceClassSpec).
-        """
+        """The class that backs this resource, by name or by `spec.extendedResourceName`: of several the one that was
+        created last (API reference of DeviceClassSpec)."""
         if (implicit := claims.implicit_class(resource)) is not None:
             return self.get(implicit)
-        by_name = sorted(self._store.by_index("extended-resource", resource), key=lambda found: key_of(found).name)
-        return max(by_name, key=lambda found: metadata(found).get("creationTimestamp") or "", default=None)
+        return last_created(self._store.by_index("extended-resource", resource))
+
+
+def last_created(classes: Iterable[Object]) -> Object | None:
+    """The class created last, then the first by name: the one that backs an extended resource that several name."""
+    by_name = sorted(classes, key=lambda found: key_of(found).name)
+    return max(by_name, key=lambda found: metadata(found).get("creationTimestamp") or "", default=None)

@@ -41,4 +41,5 @@ class GateCreation(Asking, CreationCase[CreationPlan]):
         mutation = mutations.lacking(self.pod, release.mutation)
         patch = mutations.patch(self.pod, mutation, gate=self.gate, action="keep", fenced=False)
         warnings = (f"tollbar: {self.gate}: {creation.NOBODY_RELEASES}: {unmet}",) if unmet else ()
-        return CreationPlan("changed" if patch else "ignored", patch, warnings, release.because)
+        told = tuple(f"tollbar: {self.gate}: {each}" for each in release.warnings)
+        return CreationPlan("changed" if patch else "ignored", patch, (*warnings, *told), release.because)

@@ -13,6 +13,8 @@ from tollbar.model.fields import FieldError, forbidden, invalid, required
 from tollbar.model.objects import Object, key_of, labels_of, spec
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+NEEDS_VALUES: Final = selectors.NEEDS_VALUES
+HAS_NO_VALUES: Final = selectors.HAS_NO_VALUES
 _INT64_MAX: Final = 2**63 - 1
 _NO_REQUIREMENT: Final = "key must be a string, and values a list of strings"
 _DIGITS: Final = re.compile("[0-9]{1,63}")
@@ -70,6 +72,11 @@ def _integer(text: str) -> int | None:
     return value if value is None or value <= _INT64_MAX else None
 
 
+def is_bound(value: str) -> bool:
+    """Whether it is a number that Gt and Lt can compare with; with another value they select no Node."""
+    return _integer(value) is not None
+
+
 def validate(requirement: Any, *, path: str, values_are_labels: bool = True) -> list[FieldError]:
     """What the API server would refuse in this NodeSelectorRequirement, with its texts.
 
@@ -101,9 +108,9 @@ def _requirement_problems(requirement: Object, path: str, *, values_are_labels: 
         yield invalid(path, requirement, _NO_REQUIREMENT)
         return
     if operator in ("In", "NotIn") and not values:
-        yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        yield required(f"{path}.values", NEEDS_VALUES)
     elif operator in ("Exists", "DoesNotExist") and values:
-        yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        yield forbidden(f"{path}.values", HAS_NO_VALUES)
     elif operator in ("Gt", "Lt") and len(values) != 1:
         yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     elif operator not in OPERATORS:

@@ -12,7 +12,8 @@ from tollbar.model import conditions, quantity
 from tollbar.model.objects import Object, annotations_of, controller_of, labels_of, metadata, spec
 
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
-_OURS: Final = frozenset({wellknown.LABEL_GATE, wellknown.ANNOTATION_PROVENANCE})
+_OURS: Final = frozenset({wellknown.LABEL_GATE, wellknown.ANNOTATION_PROVENANCE, wellknown.ANNOTATION_PLACEMENT})
+_OUR_GATES: Final = frozenset({wellknown.GATE, wellknown.PLACEMENT_GATE})
 
 
 class ResourceRequest(NamedTuple):
@@ -106,7 +107,7 @@ def extended_resources(pod: Object) -> Iterator[ResourceRequest]:
 
 
 def without_ours(pod: Object) -> Object:
-    """The Pod without Tollbar's gate, label and annotation, as rules see it: what a rule adds must not change it.
+    """The Pod without the gates, label and records of rules, as rules see it: what a rule adds must not change it.
 
     A projected volume without sources has an empty list of them: the API server writes null (core/v1,
     ProjectedVolumeSource.Sources), which CEL does not take for a list.
@@ -115,7 +116,7 @@ def without_ours(pod: Object) -> Object:
     for member in ("labels", "annotations"):
         _set_or_drop(meta, member, {name: text for name, text in (meta.get(member) or {}).items() if name not in _OURS})
     gates = body.get("schedulingGates") or ()
-    _set_or_drop(body, "schedulingGates", [gate for gate in gates if gate.get("name") != wellknown.GATE])
+    _set_or_drop(body, "schedulingGates", [gate for gate in gates if gate.get("name") not in _OUR_GATES])
     if isinstance(volumes := body.get("volumes"), list):
         body["volumes"] = [_with_sources(volume) for volume in volumes]
     return {**pod, "metadata": meta, "spec": body}

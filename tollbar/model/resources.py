@@ -86,6 +86,9 @@ POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGr
 TOLERATION_RULES: Final = Resource(
     wellknown.GROUP, wellknown.VERSION, "tolerationrules", "TolerationRule", namespaced=False
 )
+PLACEMENT_RULES: Final = Resource(
+    wellknown.GROUP, wellknown.VERSION, "placementrules", "PlacementRule", namespaced=False
+)
 SCHEDULING_GATES: Final = Resource(
     wellknown.GROUP, wellknown.VERSION, "schedulinggates", "SchedulingGate", namespaced=False
 )

@@ -163,13 +163,18 @@ def _if_gathered(indexer: Indexer) -> Indexer:
     return index
 
 
+CLAIMS_OF_POD: Final = _if_gathered(_claims_of_pod)
+"""Keys of the claims that the Pod refers to."""
+TEMPLATES_OF_POD: Final = _if_gathered(_templates_of_pod)
+"""Keys of the templates that the Pod refers to."""
+
 PENDING_PODS: Final = Cached(
     "pods",
     resources.PODS,
     indexers={
         "namespace": namespace_of,
-        "claim": _if_gathered(_claims_of_pod),
-        "template": _if_gathered(_templates_of_pod),
+        "claim": CLAIMS_OF_POD,
+        "template": TEMPLATES_OF_POD,
         "extended-resource": _if_gathered(_extended_resources_of_pod),
         "gate": _gates_of_pod,
         "held-in": _held_in,
@@ -272,6 +277,7 @@ TAINT_RULES: Final = Cached(
 """Served since 1.37; before, where an administrator has switched the beta API on (KEP-5055)."""
 NAMESPACES: Final = Cached("namespaces", resources.NAMESPACES, project=Keep())
 RULES: Final = Cached("rules", resources.TOLERATION_RULES)
+PLACEMENT_RULES: Final = Cached("placement rules", resources.PLACEMENT_RULES, optional=True)
 GATES: Final = Cached("gates", resources.SCHEDULING_GATES, indexers={"gate-name": _gate_name})
 WORKLOAD_CLAIMS: Final = Cached(
     "workload claims",

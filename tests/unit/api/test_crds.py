@@ -34,6 +34,14 @@ def test_names() -> None:
             "shortNames": ["tolrule"],
             "categories": ["tollbar"],
         },
+        "PlacementRule": {
+            "plural": "placementrules",
+            "singular": "placementrule",
+            "kind": "PlacementRule",
+            "listKind": "PlacementRuleList",
+            "shortNames": ["placerule"],
+            "categories": ["tollbar"],
+        },
         "SchedulingGate": {
             "plural": "schedulinggates",
             "singular": "schedulinggate",
@@ -65,6 +73,7 @@ def test_only_workload_claims_belong_to_a_namespace() -> None:
     scopes = {kind: crd["spec"]["scope"] for kind, crd in CRDS.items()}
     assert scopes == {
         "TolerationRule": "Cluster",
+        "PlacementRule": "Cluster",
         "SchedulingGate": "Cluster",
         "WorkloadClaim": "Namespaced",
         "PodQuota": "Cluster",
@@ -83,6 +92,12 @@ def test_columns_show_what_the_status_has() -> None:
             "Ready": '.status.conditions[?(@.type=="Ready")].status',
             "Pending": ".status.pendingMatches",
             "LastMatch": ".status.lastMatch.time",
+            "Age": ".metadata.creationTimestamp",
+        },
+        "PlacementRule": {
+            "Mode": ".spec.mode",
+            "Match": ".spec.match.type",
+            "Ready": '.status.conditions[?(@.type=="Ready")].status',
             "Age": ".metadata.creationTimestamp",
         },
         "SchedulingGate": {

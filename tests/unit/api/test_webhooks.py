@@ -95,7 +95,7 @@ def test_rules_by_service() -> None:
                         "apiGroups": ["tollbar.dev"],
                         "apiVersions": ["v1alpha1"],
                         "operations": ["CREATE", "UPDATE"],
-                        "resources": ["tolerationrules", "schedulinggates"],
+                        "resources": ["tolerationrules", "placementrules", "schedulinggates"],
                         "scope": "Cluster",
                     }
                 ],

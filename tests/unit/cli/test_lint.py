@@ -177,8 +177,8 @@ FOUND: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
                 "TolerationRules/gpu",
                 "kind",
                 (
-                    'Unsupported value: "TolerationRules": supported values: "TolerationRule", "SchedulingGate",'
-                    ' "WorkloadClaim", "PodQuota"'
+                    'Unsupported value: "TolerationRules": supported values: "TolerationRule", "PlacementRule",'
+                    ' "SchedulingGate", "WorkloadClaim", "PodQuota"'
                 ),
             )
         ],

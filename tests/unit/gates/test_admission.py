@@ -11,7 +11,7 @@ from unit.gates.zones import BATCH, ZONE, Closed, Reporting, Zone, config_map, s
 from unit.webhooks.reviews import about_pod
 
 from tollbar.api import webhooks
-from tollbar.gates import Gate
+from tollbar.gates import Gate, Release
 from tollbar.gates.sight import Sight, told_of
 from tollbar.model.objects import Object
 from tollbar.runtime import config
@@ -55,6 +55,11 @@ def raising(_: Any) -> Any:
 NOBODY = f"tollbar: {Zone.name}: not held, because no controller could release it: key zone of ConfigMap ml/zone"
 CASES: dict[str, tuple[Callable[[], Webhook], Pod, Answer]] = {
     "it is decided at once": (lambda: Webhook(Zone(), (ML, MAP)), NEW, Answer(PLACED)),
+    "it is decided, and whoever creates it is told something": (
+        lambda: Webhook(saying(lambda _: Release(warnings=("mind the zone",))), (ML,)),
+        NEW,
+        Answer(warnings=(f"tollbar: {Zone.name}: mind the zone",)),
+    ),
     "it is held": (lambda: Webhook(Zone(), (ML,)), NEW, Answer(GATED)),
     "it is not the gate's business": (lambda: Webhook(Zone(), (ML, MAP)), pod().being_created(), Answer()),
     "a Pod of an unknown namespace is held": (lambda: Webhook(Zone(), (MAP,)), NEW, Answer(GATED)),

@@ -40,13 +40,14 @@ class Release:
     """The gate comes off, with this change; at creation, the Pod gets the change and no gate.
 
     `gives` says for a person what the change is (`the zone of its team`), `because` why, for the log; `events` go with
-    the release.
+    the release, `warnings` to whoever creates the Pod if it is decided then.
     """
 
     mutation: Mutation = NOTHING
     gives: str = "its changes"
     because: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def changes(self) -> object:

@@ -4,15 +4,16 @@ A rule that does not compile is a `Problem`, never an exception; its message is 
 on the command line.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
-from tollbar.api.types import CelMatch, DeviceMatch, ExtendedResourceMatch, MatchMember
+from tollbar.api.types import CelMatch, DeviceMatch, ExtendedResourceMatch, MatchMember, Selection
 from tollbar.cel import DEVICE_ENV, RULE_ENV, CelEngine, CelError, Program, devices
 from tollbar.model import selectors
+from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, key_of, labels_of, metadata
 
 _REQUESTS: Final = "claims.spec.devices.requests"
@@ -118,26 +119,41 @@ def compile_rule(obj: Object, engine: CelEngine) -> Rule | Problem:
     """The rule in this TolerationRule, or what is wrong with it.  Total on any JSON object."""
     parsed = parse_rule(obj)
     if not isinstance(parsed, TolerationRule):
-        return Problem(parsed[0].reason, "; ".join(f"{error.field}: {error.message}" for error in parsed))
-    spec = parsed.spec
+        return problem(parsed)
+    rule = compile_selection(obj, parsed.spec, engine)
+    if isinstance(rule, Problem):
+        return rule
+    given = parsed.spec.device_tolerations
+    if given and (unknown := sorted(path for path in rule.reads if _is_unknown_of_a_claim(path))):
+        why = f"spec.match.cel.expression: reads {unknown[0]}, which is not known of a claim: {_SPLIT}"
+        return Problem(RuleReason.INVALID_EXPRESSION, why)
+    return replace(
+        rule,
+        tolerations=tuple(_as_stored(each.as_object()) for each in parsed.spec.tolerations),
+        device_tolerations=tuple(_as_stored(each.as_object()) for each in given),
+    )
+
+
+def problem(errors: Sequence[FieldError]) -> Problem:
+    """What these errors, of which there is one at least, make of a rule."""
+    return Problem(errors[0].reason, "; ".join(f"{error.field}: {error.message}" for error in errors))
+
+
+def compile_selection(obj: Object, spec: Selection, engine: CelEngine) -> Rule | Problem:
+    """The rule in this object, of any kind of rule, whose parsed spec this is; it gives nothing yet."""
     match = _compile_match(spec.match.member, engine)
     if isinstance(match, Problem):
         return match
-    reads = _reads(match)
-    if spec.device_tolerations and (unknown := sorted(path for path in reads if _is_unknown_of_a_claim(path))):
-        why = f"spec.match.cel.expression: reads {unknown[0]}, which is not known of a claim: {_SPLIT}"
-        return Problem(RuleReason.INVALID_EXPRESSION, why)
     return Rule(
         name=key_of(obj).name,
         generation=int(metadata(obj).get("generation") or 0),
         mode=spec.mode,
         when_alternatives=spec.when_alternatives,
         namespace_selector=dict((obj.get("spec") or {}).get("namespaceSelector") or {}),
-        tolerations=tuple(_as_stored(toleration.as_object()) for toleration in spec.tolerations),
+        tolerations=(),
         match=match,
-        reads=reads,
+        reads=_reads(match),
         created=str(metadata(obj).get("creationTimestamp") or ""),
-        device_tolerations=tuple(_as_stored(toleration.as_object()) for toleration in spec.device_tolerations),
     )
 
 

@@ -1,5 +1,5 @@
-"""What the status of a TolerationRule should say: whether it is in force, how many pending Pods it matches, and which
-Pod it has matched last."""
+"""What the status of a rule should say: whether it is in force; of a TolerationRule also how many pending Pods it
+matches, and which Pod it has matched last."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -9,6 +9,7 @@ from tollbar.api.reasons import RuleReason
 from tollbar.decide import status
 from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.rules import events
+from tollbar.decide.rules.placements import Placement
 from tollbar.decide.rules.rule import Problem, Rule
 from tollbar.decide.status import StatusPlan
 from tollbar.model import timestamps
@@ -60,6 +61,22 @@ def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
     return plan if facts.pending is not None else replace(plan, outcome=RetryAfter(RECOUNT))
 
 
+def of_placement(rule: Object, compiled: Placement | Problem, written: float | None, now: float) -> StatusPlan:
+    """The same for a PlacementRule, whose Pods are not counted."""
+    ready = _stands(compiled if isinstance(compiled, Problem) else compiled.rule)
+    ready = ready or Condition("True", RuleReason.COMPILED)
+    wanted = status.with_condition(rule, wellknown.CONDITION_READY, ready, {}, now)
+    said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(compiled, Problem) else ()
+    return status.write(rule, wanted, written, now, said)
+
+
+def _stands(compiled: Rule | Problem) -> Condition | None:
+    """Of a rule that is not valid, or switched off."""
+    if isinstance(compiled, Problem):
+        return Condition("False", compiled.reason, compiled.message)
+    return Condition("True", RuleReason.DISABLED, "spec.mode is Disabled") if compiled.mode == "Disabled" else None
+
+
 def _matches(facts: RuleStatusFacts) -> Object:
     """The members about Pods.  A new leader, who finds anew what matches, leaves the last match as it is."""
     if facts.pending is None:
@@ -75,15 +92,8 @@ def _matches(facts: RuleStatusFacts) -> Object:
     return members
 
 
-def _invalid(facts: RuleStatusFacts) -> Condition | None:
-    problem = facts.compiled
-    return Condition("False", problem.reason, problem.message) if isinstance(problem, Problem) else None
-
-
-def _disabled(facts: RuleStatusFacts) -> Condition | None:
-    if not isinstance(facts.compiled, Rule) or facts.compiled.mode != "Disabled":
-        return None
-    return Condition("True", RuleReason.DISABLED, "spec.mode is Disabled")
+def _invalid_or_disabled(facts: RuleStatusFacts) -> Condition | None:
+    return _stands(facts.compiled)
 
 
 def _late_only(facts: RuleStatusFacts) -> Condition | None:
@@ -95,7 +105,6 @@ def _late_only(facts: RuleStatusFacts) -> Condition | None:
 
 
 CHAIN: Final[Chain[RuleStatusFacts, Condition]] = (  # order is the specification
-    _invalid,  # it does not compile -> not ready, and why
-    _disabled,  # spec.mode is Disabled -> ready, and does nothing
+    _invalid_or_disabled,  # it does not compile -> not ready, and why; spec.mode is Disabled -> ready, does nothing
     _late_only,  # about Pods that the webhook is not asked about -> ready, after admission
 )  # else -> ready

@@ -1,16 +1,18 @@
-"""TolerationRules and SchedulingGates as they are written: valid, or every mistake on a line of its own.
+"""Rules and SchedulingGates as they are written: valid, or every mistake on a line of its own.
 
 The CRDs' own schemas say the same where they can; they cannot compile expressions or compare several objects.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from tollbar.api.gates import SchedulingGate, parse_gate
+from tollbar.api.placements import PlacementRule, parse_placement
 from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.cel import RULE_ENV, CelEngine, CelError, failing_constants
+from tollbar.decide.rules.placements import compile_placement
 from tollbar.decide.rules.rule import Expression, Problem, Rule, compile_rule
 from tollbar.model.fields import FieldError, duplicate, entry, invalid, quoted
 from tollbar.model.objects import Object, key_of
@@ -20,10 +22,23 @@ _EXPRESSION: Final = "spec.match.cel.expression"
 
 def rule_errors(obj: Any, engine: CelEngine) -> list[FieldError]:
     """Everything wrong with this TolerationRule, the errors of its expression last."""
-    parsed = parse_rule(obj)
-    if not isinstance(parsed, TolerationRule):
+    return _errors(obj, parse_rule(obj), compile_rule, engine)
+
+
+def placement_errors(obj: Any, engine: CelEngine) -> list[FieldError]:
+    """The same of a PlacementRule."""
+    return _errors(obj, parse_placement(obj), compile_placement, engine)
+
+
+def _errors(
+    obj: Any,
+    parsed: TolerationRule | PlacementRule | list[FieldError],
+    compiling: Callable[[Object, CelEngine], object],
+    engine: CelEngine,
+) -> list[FieldError]:
+    if isinstance(parsed, list):
         return [*parsed, *_expression_errors(obj, engine, {error.field for error in parsed})]
-    compiled = compile_rule(obj, engine)
+    compiled = compiling(obj, engine)
     if not isinstance(compiled, Problem):
         return []
     field, _, detail = compiled.message.partition(": ")
@@ -39,18 +54,30 @@ def rule_warnings(obj: Any, engine: CelEngine) -> list[FieldError]:
     compiled = compile_rule(obj, engine)
     if not isinstance(compiled, Rule):
         return []
-    found = list(_hidden(obj["spec"], "spec"))
-    if isinstance(compiled.match, Expression):
-        failing = failing_constants(compiled.match.program.source, RULE_ENV)
-        found += [
-            FieldError(_EXPRESSION, f"{error.line}:{error.column}: always fails: {error.message}") for error in failing
-        ]
+    found = _warnings(obj, compiled)
     if compiled.device_tolerations:
         why = "for claims and templates that are created from now on: the spec of those that exist is immutable"
         found.append(FieldError("spec.deviceTolerations", why))
     if compiled.reads_tolerations:
         why = "reads pod.spec.tolerations: what other rules add there, it sees only after admission, or never"
         found.append(FieldError(_EXPRESSION, why))
+    return found
+
+
+def placement_warnings(obj: Any, engine: CelEngine) -> list[FieldError]:
+    """The same of a valid PlacementRule."""
+    compiled = compile_placement(obj, engine)
+    return [] if isinstance(compiled, Problem) else _warnings(obj, compiled.rule)
+
+
+def _warnings(obj: Any, rule: Rule) -> list[FieldError]:
+    """What the author of a rule of any kind has to know."""
+    found = list(_hidden(obj["spec"], "spec"))
+    if isinstance(rule.match, Expression):
+        failing = failing_constants(rule.match.program.source, RULE_ENV)
+        found += [
+            FieldError(_EXPRESSION, f"{error.line}:{error.column}: always fails: {error.message}") for error in failing
+        ]
     return found
 
 
