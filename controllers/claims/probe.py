@@ -3,13 +3,14 @@
 Two generators on one cluster create two claims for a Pod and overwrite one another's entry in its status.  So a probe
 creates a template and a gated Pod, and checks whether somebody generates a claim for it.
 
-Invariants: what a probe creates is deleted, by the next probe if this one is killed; a probe that fails counts as a
-problem; this process generates no claim for the Pod of its own probe (`is_probe`), but does for the probes of others,
-which have to find it.
+Invariants: what a probe creates is deleted, by the next probe if this one is killed, or is cancelled while the API
+server does not answer; a probe that fails counts as a problem; this process generates no claim for the Pod of its own
+probe (`is_probe`), but does for the probes of others, which have to find it.
 
 Hazard: a generator that takes longer than `TIMEOUT` for one Pod is not found.
 """
 
+import asyncio
 from contextlib import suppress
 from typing import Final
 
@@ -31,6 +32,8 @@ _PROBE: Final = f"{wellknown.GROUP}/claims-trial"
 """The gate of the probe's Pod, and the annotation with the instance that created it."""
 TIMEOUT: Final = 5.0
 _POLL: Final = 0.25
+_PARTING: Final = 1.0
+"""Seconds in which a probe that is cancelled deletes what it has created: whoever loses the lease has to stop soon."""
 _DRA: Final = "resource.k8s.io"
 
 RIGHTS: Final = (
@@ -104,18 +107,30 @@ async def _other_generator(client: Client, namespace: str, clock: Clock, instanc
     """The field manager that records a claim in the status of the probe's Pod; None when nobody does in time."""
     await _clean_up(client, namespace)
     try:
-        await WRITE(client.create, RESOURCE_CLAIM_TEMPLATES, _template(namespace))
-        with suppress(AlreadyExists):
-            await WRITE(client.create, PODS, _pod(namespace, instance))
-        deadline = clock.monotonic() + TIMEOUT
-        while clock.monotonic() < deadline:
-            pod: Object = await READ(client.get, PODS, NAME, namespace)
-            if (pod.get("status") or {}).get("resourceClaimStatuses"):
-                return managers.status_writer(pod, "resourceClaimStatuses") or "unknown"
-            await clock.sleep(_POLL)
-        return None
-    finally:
+        found = await _generator_of_probe(client, namespace, clock, instance)
+    except asyncio.CancelledError:
+        with suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(_PARTING):
+                await _clean_up(client, namespace)
+        raise
+    except ApiError:
         await _clean_up(client, namespace)
+        raise
+    await _clean_up(client, namespace)
+    return found
+
+
+async def _generator_of_probe(client: Client, namespace: str, clock: Clock, instance: str) -> str | None:
+    await WRITE(client.create, RESOURCE_CLAIM_TEMPLATES, _template(namespace))
+    with suppress(AlreadyExists):
+        await WRITE(client.create, PODS, _pod(namespace, instance))
+    deadline = clock.monotonic() + TIMEOUT
+    while clock.monotonic() < deadline:
+        pod: Object = await READ(client.get, PODS, NAME, namespace)
+        if (pod.get("status") or {}).get("resourceClaimStatuses"):
+            return managers.status_writer(pod, "resourceClaimStatuses") or "unknown"
+        await clock.sleep(_POLL)
+    return None
 
 
 async def _clean_up(client: Client, namespace: str) -> None:

@@ -162,6 +162,21 @@ def test_a_restart(cluster: Cluster, stack: Stack, creations: Creations, restart
     assert ended(stack) == {}
 
 
+def test_etcd_is_away_for_longer_than_the_leader_may_lead(cluster: Cluster, stack: Stack, creations: Creations) -> None:
+    """The leader gives up its calls, which nobody answers, and steps back; a leader follows in a process that lived."""
+    leading = eventually(lambda: [name for name in ("one", "two") if leads(stack, name)], what="one leads")
+    leader = stack.running[leading[0]]
+    before = leader.said("lost the lease")
+    stack.plane.stop_component(ETCD)
+    eventually(lambda: leader.said("lost the lease") > before, what="the leader steps back")
+    stack.plane.start_component(ETCD)
+    creations.go_on(2)
+    log.info("etcd was away: %s", creations)
+    assert creations.refused == []
+    assert released(cluster)
+    assert ended(stack) == {}
+
+
 def ended(stack: Stack) -> dict[str, str]:
     """The end of the log of each process that has ended by itself."""
     return {name: process.log()[-4000:] for name, process in stack.running.items() if process.child.poll() is not None}

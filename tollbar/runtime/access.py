@@ -148,18 +148,20 @@ class Access:
                 else:
                     with _plugin_errors():
                         await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
-                modified = await asyncio.to_thread(_modified, self._configuration)
+                self._use(await asyncio.to_thread(_modified, self._configuration))
             except Exception as error:  # the credentials in use may still be valid
                 _log.warning("cannot read the credentials again", extra={"error": str(error)})
-                return
-            certificate, authority = self._configuration.cert_file, self._configuration.ssl_ca_cert
-            if certificate and modified[certificate] != self._modified.get(certificate):
-                self._rest.ssl_context.load_cert_chain(certificate, self._configuration.key_file)
-                if self.connections is not None:
-                    self.connections.renew()
-            if authority and modified[authority] != self._modified.get(authority):
-                self._rest.ssl_context.load_verify_locations(authority)
-            self._modified = modified
+
+    def _use(self, modified: dict[str, int]) -> None:
+        """Load the certificates that were modified.  Raises OSError for one that is half written."""
+        certificate, authority = self._configuration.cert_file, self._configuration.ssl_ca_cert
+        if certificate and modified[certificate] != self._modified.get(certificate):
+            self._rest.ssl_context.load_cert_chain(certificate, self._configuration.key_file)
+            if self.connections is not None:
+                self.connections.renew()
+        if authority and modified[authority] != self._modified.get(authority):
+            self._rest.ssl_context.load_verify_locations(authority)
+        self._modified = modified
 
     async def close(self) -> None:
         if self.connections is not None:

@@ -466,11 +466,13 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
 
 
 def _decode(method: str, body: bytes) -> Object:
-    """Raises Unreachable for an answer that is not JSON: a proxy or load balancer has answered."""
+    """Raises Unreachable for an answer that is no JSON object: a proxy or load balancer has answered."""
     try:
         decoded: Object = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Unreachable(f"the answer is not JSON: {error}", method=method) from error
+    if not isinstance(decoded, dict):
+        raise Unreachable("the answer is not a JSON object", method=method)
     return decoded
 
 

@@ -118,7 +118,8 @@ class LeaderElection(_Section):
     lease_duration: Seconds = 15.0
     """How long others wait for a leader that is silent."""
     renew_deadline: Seconds = 10.0
-    """How long a leader goes on without a successful renewal."""
+    """How long a leader goes on without a successful renewal.  Then it finishes what it has begun, for half of what is
+    left of leaseDuration, and is a standby again."""
     retry_period: Seconds = 2.0
     """How often the Lease is renewed, or tried for."""
 

@@ -35,8 +35,6 @@ _log: Final = logging.getLogger(__name__)
 
 MAX_API_BACKOFF: Final = 30.0
 """Seconds of back-off, at most, after an API error or a stale view: no event requeues the key when an outage ends."""
-GRACE: Final = 4.0
-"""Seconds that running reconciles have to end."""
 
 
 class Controller(Generic[K]):
@@ -53,7 +51,7 @@ class Controller(Generic[K]):
         workers: int,
         metrics: Metrics,
         clock: Clock,
-        grace: float = GRACE,
+        grace: float,
     ) -> None:
         self.name = name
         self.queue = queue

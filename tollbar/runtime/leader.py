@@ -9,7 +9,7 @@ Invariants
 - `lead()` is cancelled `renew` seconds after that and must have ended before `lease` seconds; then this process is a
   standby again.  If the work has not ended by then, the process exits at once (`die`), because two leaders are worse
   than none.  (client-go always exits, because it cannot end its goroutines.  Here the work is tasks, which end when
-  they are cancelled; a call that was sent before may take effect later in both cases.)
+  they are cancelled, within `grace`; a call that was sent before may take effect later in both cases.)
 - A call may take half of `renew`, as in client-go, and a renewal is sent `retry` seconds after the one before was sent,
   not after its answer came.  So the lease is held as long as the API server answers each call within that time.
 - Every write carries the resourceVersion that it replaces, so a write that arrives late changes nothing.
@@ -41,8 +41,9 @@ from tollbar.runtime.metrics import Metrics
 _log: Final = logging.getLogger(__name__)
 
 _JITTER: Final = 0.2
-MARGIN: Final = 0.5
-"""Seconds before the lease expires: the process exits then if the work still runs."""
+_MARGIN: Final = 0.5
+"""Seconds before the lease expires: the process exits then if the work still runs.  Less where the lease expires so
+soon after the renew deadline that it is more than a quarter of the time between them."""
 _TICK: Final = 0.001
 """Seconds added to a wait for a deadline, so that the deadline has passed afterwards at any resolution of the clock."""
 _TOO_LATE: Final = "the lease could not be renewed in time"
@@ -54,6 +55,15 @@ class LeaseClient(Protocol):
     async def get(self, res: Resource, name: str, namespace: str = "") -> Object: ...
     async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object: ...
     async def replace(self, res: Resource, obj: Object) -> Object: ...
+
+
+def grace(lease: float, renew: float) -> float:
+    """Seconds for which work that is cancelled may finish what it has begun.
+
+    Half of the time from the renew deadline to the end of the lease, both in seconds, so that the rest is left for
+    ending, also on a busy machine.
+    """
+    return (lease - renew) / 2
 
 
 def _die() -> None:
@@ -95,6 +105,7 @@ class Elector:
         self._lease = lease
         self._renew = renew
         self._retry = retry
+        self._margin = min(_MARGIN, (lease - renew) / 4)
         self._call_timeout = max(1.0, renew / 2)
         self._annotations = annotations or {}
         self._takes_over = takes_over
@@ -178,7 +189,7 @@ class Elector:
         _log.error("lost the lease, stopping the work", extra={"lease": self._name, "reason": why})
         work.cancel()
         while not work.done():
-            left = self._renewed + self._lease - MARGIN - self._clock.monotonic()
+            left = self._renewed + self._lease - self._margin - self._clock.monotonic()
             if left <= 0:
                 _log.critical("the work does not stop in time, ending the process", extra={"lease": self._name})
                 self._die()

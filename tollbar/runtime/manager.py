@@ -15,7 +15,7 @@ import socket
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tollbar.model.objects import Object
 from tollbar.runtime import collector
@@ -23,16 +23,18 @@ from tollbar.runtime.caches import Caches, listed
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration
-from tollbar.runtime.controller import GRACE
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.guard import Guard
 from tollbar.runtime.health import Health, LoopLag
-from tollbar.runtime.leader import MARGIN, Elector
+from tollbar.runtime.leader import Elector, grace
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import Background, LeaderServices, Service
 
 Run: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 """Something that runs until it is cancelled."""
+
+_GRACE: Final = 4.0
+"""Seconds for which what leads may finish what it has begun, at most."""
 
 
 class Manager:
@@ -104,14 +106,12 @@ class Manager:
 
     @property
     def grace(self) -> float:
-        """Seconds that running reconciles have to end when the work of the leader stops.
+        """Seconds for which what leads may finish what it has begun when it is cancelled.
 
-        Less than GRACE where the periods of the election leave less between the loss of the lease and the end of the
-        process (`Elector`): a call that is not answered must not take the process with it.
+        The process exits if that has not ended before the lease expires (`tollbar.runtime.leader`).
         """
         election = self.configuration.leader_election
-        left = election.lease_duration - election.renew_deadline - MARGIN
-        return max(0.0, min(GRACE, left - MARGIN))
+        return min(_GRACE, grace(election.lease_duration, election.renew_deadline)) if election.enabled else _GRACE
 
     def phases(self, election_client: Client | None = None) -> Sequence[Sequence[Service]]:
         """The services of the process.

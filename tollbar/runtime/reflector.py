@@ -132,7 +132,7 @@ class Reflector:
     async def run(self) -> None:
         """List and watch until cancelled."""
         with suppress(ApiError):  # the list will fail and report it
-            await self._has_moved()
+            self._moves_to(await self._located())
         while True:
             pause = await self._round()
             if pause > 0:
@@ -199,10 +199,12 @@ class Reflector:
                     self._resource, self._namespace, limit=self._page, continue_=token, **self._selectors
                 )
             except (NotFound, Forbidden) as error:
+                found = await self._located()
+                has_moved = self._moves_to(found)
                 # Who may not list a kind is told so whether or not it is served.
-                if isinstance(error, Forbidden) and (self._locate is None or await self._locate() is not None):
+                if isinstance(error, Forbidden) and (self._locate is None or found is not None):
                     raise
-                if await self._has_moved():
+                if has_moved:
                     seen, listed, token = set(), 0, ""
                     continue
                 await self._confirm_not_served()
@@ -224,9 +226,12 @@ class Reflector:
         _log.info("listed", extra={"kind": self._resource.kind, "objects": listed})
         return True
 
-    async def _has_moved(self) -> bool:
+    async def _located(self) -> Resource | None:
+        """The kind in the version that is served; None when none is, and for a kind that has only one."""
+        return await self._locate() if self._locate is not None else None
+
+    def _moves_to(self, found: Resource | None) -> bool:
         """Whether the kind is now served in another version of the API, which is read from now on."""
-        found = await self._locate() if self._locate is not None else None
         if found is None or found == self._resource:
             return False
         _log.info("switching the API version of a kind", extra={"kind": found.kind, "apiVersion": found.api_version})

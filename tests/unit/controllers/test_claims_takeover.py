@@ -28,7 +28,7 @@ from tollbar.model.resources import (
     Resource,
 )
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from tollbar.runtime.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unreachable
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 from tollbar.views.takeover import Phase, Problem
@@ -162,6 +162,40 @@ async def test_what_a_probe_left_when_it_was_killed_is_no_evidence() -> None:
     api.there = dict.fromkeys(OURS, LEFT)
     found = await problem(api, "tollbar-system", Clock(), "me")  # type: ignore[arg-type]
     assert (found, api.there) == (None, {})
+
+
+class Away(Api):
+    """`asked` about the Pod of the probe; it answers nothing while it `hangs`, and accepts nothing if it `is_gone`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs = self.is_gone = False
+        self.asked = asyncio.Event()
+
+    async def get(self, resource: Resource, name: str, namespace: str) -> Object:
+        if (PODS.kind, NAME) in self.there:
+            self.asked.set()
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.is_gone:
+            raise Unreachable("cannot connect", method="GET", sent=False)
+        return await super().get(resource, name, namespace)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("how", "left"), [("", set()), ("hangs", OURS), ("is_gone", OURS)])
+async def test_a_probe_that_is_cancelled_ends_soon_and_deletes_what_it_can(how: str, left: set[Any]) -> None:
+    """A leader that has lost the lease has to stop, or its process ends; that is when the API server is away."""
+    api = Away()
+    made = asyncio.create_task(problem(api, "tollbar-system", SystemClock(), "me"))  # type: ignore[arg-type]
+    await api.asked.wait()
+    if how:
+        setattr(api, how, True)
+    cancelled = asyncio.get_running_loop().time()
+    made.cancel()
+    await asyncio.wait({made})
+    lasted = asyncio.get_running_loop().time() - cancelled
+    assert (made.cancelled(), lasted < 2.0, set(api.there)) == (True, True, left)
 
 
 async def test_without_a_namespace_of_our_own_the_probe_is_made_in_default() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from builders import CREATED, claim, pod, scheduling_gate
 from schedulerworld import node
 
@@ -10,6 +11,7 @@ from tollbar.explain import pods
 from tollbar.explain.causes import Cause
 from tollbar.model.objects import Object
 from tollbar.model.resources import LEASES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, SCHEDULING_GATES, Resource
+from tollbar.offline.cluster import Cluster
 from tollbar.offline.loading import load
 from tollbar.runtime.errors import Forbidden, NotFound
 
@@ -49,6 +51,12 @@ class Frozen:
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError(seconds)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _read() -> None:
+    """What the first copy in a process reads from files: the schema of Kubernetes, and which plugins are installed."""
+    Cluster()
 
 
 async def loaded(server: Server, **more: Any) -> Any:

@@ -352,10 +352,13 @@ async def test_an_eviction_may_name_the_version_that_was_judged(server: Any, con
     assert server.requests[0].body["deleteOptions"] == {"preconditions": {"uid": "u", "resourceVersion": "7"}}
 
 
-async def test_an_answer_that_is_no_json_is_no_answer_of_the_api_server(server: Any, connect: Any) -> None:
-    server.others.append({"body": b"<html>sign in</html>"})
+@pytest.mark.parametrize(("body", "why"), [(b"<html>sign in</html>", "not JSON"), (b"[]", "not a JSON object")])
+async def test_an_answer_that_is_no_object_is_no_answer_of_the_api_server(
+    body: bytes, why: str, server: Any, connect: Any
+) -> None:
+    server.others.append({"body": body})
     client = await connect()
-    with pytest.raises(Unreachable, match="not JSON") as raised:
+    with pytest.raises(Unreachable, match=why) as raised:
         await client.create(resources.PODS, POD)
     assert (raised.value.method, raised.value.sent) == ("POST", True)
 

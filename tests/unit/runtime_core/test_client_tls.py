@@ -134,6 +134,24 @@ async def test_a_client_certificate_that_is_rotated(
     assert [first["certificate"], second["certificate"]] == ["one", "two"]
 
 
+async def test_a_client_certificate_that_is_half_written_is_not_used(
+    secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(authority.cert_pem.write_to_path, tmp_path / "ca.crt")
+    await asyncio.to_thread(write_identity, authority, "one", tmp_path)
+    client = await connected(secure.port, tmp_path, clock)
+    certificates = []
+    for write in (
+        lambda: (tmp_path / "tls.crt").write_text("-----BEGIN CERTIFICATE-----"),
+        lambda: write_identity(authority, "two", tmp_path),
+    ):
+        await asyncio.to_thread(write)
+        clock.time += 60
+        certificates.append((await ask(client))["certificate"])
+    await client.close()
+    assert certificates == ["one", "two"]
+
+
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs files in memory, as Linux has them")
 async def test_what_a_kubeconfig_contains_is_written_nowhere(
     secure: TestServer, authority: trustme.CA, clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

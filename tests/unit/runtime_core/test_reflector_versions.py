@@ -23,6 +23,8 @@ class Upgraded:
 
     def __init__(self, *versions: str) -> None:
         self.calls: list[str] = []
+        self.looked: list[str] = []
+        """The versions of the API that discovery was asked for."""
         self.enough = asyncio.Event()
         self._versions = list(versions)
 
@@ -42,6 +44,7 @@ class Upgraded:
         yield  # a generator, as the client's is
 
     async def served(self, group_version: str) -> set[str]:
+        self.looked.append(group_version.rpartition("/")[2])
         return {"podgroups"} if group_version.endswith(f"/{self._versions[0]}") else {"priorityclasses"}
 
 
@@ -98,15 +101,17 @@ class Forbidding(Upgraded):
 async def test_a_kind_that_may_not_be_listed_is_not_waited_for_where_it_is_not_served(
     clock: Any, rng: Random, metrics: Metrics
 ) -> None:
-    store = Store(resources.POD_GROUPS)
-    reflector = following(Forbidding("none"), store, clock, rng, metrics)
+    store, source = Store(resources.POD_GROUPS), Forbidding("none")
+    reflector = following(source, store, clock, rng, metrics)
     assert (await reflector._round(), store.served, store.synced.is_set()) == (RECHECK_MANY, False, True)
+    assert source.looked == ["v1", "v1beta1", "v1alpha3", resources.POD_GROUPS.version], "once, and for its own version"
 
 
 async def test_a_kind_that_is_served_and_may_not_be_listed_is_waited_for(
     clock: Any, rng: Random, metrics: Metrics
 ) -> None:
     store = Store(resources.POD_GROUPS)
-    reflector = following(Forbidding("v1"), store, clock, rng, metrics)
+    source = Forbidding("v1")
+    reflector = following(source, store, clock, rng, metrics)
     await reflector._round()
-    assert (store.served, store.synced.is_set()) == (True, False)
+    assert (store.served, store.synced.is_set(), source.looked) == (True, False, ["v1"])

@@ -142,7 +142,7 @@ async def test_a_controller_that_is_completed_runs_while_its_process_leads(compl
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize(("lease", "renew", "want"), [(15, 10, 4.0), (60, 40, 4.0), (6, 4, 1.0), (3, 2, 0.0)])
+@pytest.mark.parametrize(("lease", "renew", "want"), [(15, 10, 2.5), (60, 40, 4.0), (6, 4, 1.0), (3, 2, 0.5)])
 async def test_a_reconcile_that_hangs_ends_before_the_elector_would_end_the_process(
     clock: Clock, lease: int, renew: int, want: float
 ) -> None:

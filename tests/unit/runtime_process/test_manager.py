@@ -1,6 +1,7 @@
 """What a manager makes of the parts that are registered with it: services in their order, and the leader's work."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
@@ -10,10 +11,11 @@ import aiohttp
 import pytest
 from managing import turns
 
-from tollbar.model.objects import Object
-from tollbar.model.plan import Event
+from tollbar.model.objects import Key, Object
+from tollbar.model.plan import DONE, Event, Outcome
 from tollbar.model.resources import LEASES, Resource
 from tollbar.runtime import collector
+from tollbar.runtime.builder import Builder
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import load
 from tollbar.runtime.errors import NotFound
@@ -21,18 +23,20 @@ from tollbar.runtime.health import HttpServer
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import Service
+from tollbar.runtime.source import Channel, key_itself
 from tollbar.views import kinds
 
 ANYWHERE = {"health.bindAddress": "127.0.0.1:0", "metrics.bindAddress": "localhost:0"}
 
 
 class Api:
-    """Takes whatever is created, and knows one Lease; its lists never answer."""
+    """Takes whatever is created, and knows one Lease; its lists never answer, and nothing does while it `hangs`."""
 
     def __init__(self, lease: Object | None = None) -> None:
         self.created: list[Object] = []
         self.lease = lease
         self.version = 1
+        self.hangs = False
 
     async def list(self, *_: Any, **__: Any) -> Object:
         await asyncio.Event().wait()
@@ -42,6 +46,7 @@ class Api:
         return may_write
 
     async def get(self, res: Resource, _name: str, _namespace: str = "") -> Object:
+        await self._answers()
         if res != LEASES or self.lease is None:
             raise NotFound(404, "NotFound", "")
         return self.lease
@@ -53,9 +58,14 @@ class Api:
         return obj
 
     async def replace(self, _res: Resource, obj: Object) -> Object:
+        await self._answers()
         self.version += 1
         self.lease = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(self.version)}}
         return self.lease
+
+    async def _answers(self) -> None:
+        if self.hangs:
+            await asyncio.Event().wait()
 
 
 def managing(api: Api | None = None, *, clock: Clock | None = None, **overrides: object) -> Manager:
@@ -215,6 +225,44 @@ async def test_writes_of_the_leader_are_guarded_by_the_lease(clock: Clock) -> No
         await asyncio.sleep(5)
         leader = asks()
     assert (without_election, standby, leader) == (True, False, True)
+
+
+PERIODS: dict[str, tuple[str, str, str]] = {
+    "as shipped": ("15s", "10s", "2s"),
+    "short": ("6s", "4s", "1s"),
+    "a lease that ends soon after the deadline": ("15s", "14.9s", "2s"),
+}
+
+
+@pytest.mark.parametrize("periods", PERIODS.values(), ids=PERIODS)
+@pytest.mark.looptime
+async def test_a_leader_outlives_an_outage_that_leaves_its_calls_without_an_answer(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, periods: tuple[str, str, str]
+) -> None:
+    """What it has under way ends in time, whatever the periods of the election are."""
+    exits: list[int] = []
+    monkeypatch.setattr(os, "_exit", exits.append)
+    names = ("leaderElection.leaseDuration", "leaderElection.renewDeadline", "leaderElection.retryPeriod")
+    api, pods, begun = Api(), Channel[Key]("pods"), list[str]()
+    election: Any = api
+    manager = managing(clock=clock, **dict(zip(names, periods, strict=True)))
+
+    async def reconcile(key: Key) -> Outcome:
+        begun.append(key.name)
+        await forever()
+        return DONE
+
+    Builder[Key](manager, "gates").watches(pods, key_itself).complete(reconcile, workers=1)
+    lease, _, _, _, work, _ = manager.phases(election)
+    async with running(*lease, *work):
+        await asyncio.sleep(5)
+        pods.send(Key("ns", "before"))
+        await asyncio.sleep(1)
+        for api.hangs in (True, False):
+            await asyncio.sleep(60)
+        pods.send(Key("ns", "after"))
+        await asyncio.sleep(1)
+        assert (exits, begun, holder(api)) == ([], ["before", "after"], manager.instance)
 
 
 @pytest.mark.looptime
