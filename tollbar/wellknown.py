@@ -23,6 +23,13 @@ QUOTA_GATE: Final = f"{GROUP}/quota"
 LABEL_QUOTA: Final = f"{GROUP}/quota"
 """On a Namespace, with any value: its Pods are held and counted by PodQuotas."""
 
+ORDINAL_GATE: Final = f"{GROUP}/ordinal"
+"""The gate of Pods that wait for their turn; set and removed where the gate class `ordinal` is enabled."""
+LABEL_ORDINAL: Final = f"{GROUP}/ordinal"
+"""On Pods of a StatefulSet that shares its ordinals with another one."""
+ANNOTATION_ORDINAL_PEER: Final = f"{GROUP}/ordinal-peer"
+"""On these Pods and on both StatefulSets: the other StatefulSet, as NAMESPACE/NAME."""
+
 LABEL_GATE: Final = f"{GROUP}/gate"
 GATE_HELD: Final = "held"
 GATE_RELEASED: Final = "released"

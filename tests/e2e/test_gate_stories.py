@@ -17,7 +17,8 @@ from tollbar.gates.sight import told_of
 pytestmark = pytest.mark.timeout(400)
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
-CLASSES = ("placement",)
+CLASSES = ("placement", "ordinal")
+STORIES = ("placement", "ordered-migration")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             kubectl("delete", "--ignore-not-found", "mutatingwebhookconfiguration", GATES_NAME)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", STORIES)
 def test_what_the_readme_says_is_what_happens(cluster: Cluster, stack: Stack, tmp_path: Path, name: str) -> None:
     play(EXAMPLES / name, cluster.kubectl, cluster.namespace, tmp_path)
     assert stack.tracebacks() == ""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tollbar import wellknown
 from tollbar.api.gates import parse_gate
 from tollbar.gates.gate import Gate, Reads
+from tollbar.gates.ordinal import OrdinalGate
 from tollbar.gates.placement import PlacementGate
 from tollbar.gates.quota import PodQuotas
 from tollbar.gates.sight import declaration
@@ -19,7 +20,7 @@ from tollbar.runtime import config
 from tollbar.runtime.config import ConfigError, Configuration
 
 GROUP: Final = "tollbar.gates"
-IN_TREE: Final[Mapping[str, type[Gate]]] = {"quota": PodQuotas, "placement": PlacementGate}
+IN_TREE: Final[Mapping[str, type[Gate]]] = {"quota": PodQuotas, "placement": PlacementGate, "ordinal": OrdinalGate}
 """Those that ship with Tollbar, beside the toleration gate, which is always there."""
 
 

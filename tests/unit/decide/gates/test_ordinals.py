@@ -1,0 +1,138 @@
+"""Whose turn it is: every reason to wait, and the Pods that take no part."""
+
+from typing import Any
+
+import pytest
+from builders import Pod, pod
+
+from tollbar.decide.gates import ordinals
+from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
+from tollbar.decide.gates.ordinals import Place, Turn
+from tollbar.model.objects import Key, Object, key_of
+
+GATE = "tollbar.dev/ordinal"
+OLD, NEW = Key("old", "db"), Key("new", "db")
+
+
+def member(set_: Key, ordinal: int, peer: str | None) -> Pod:
+    built = pod(f"{set_.name}-{ordinal}", set_.namespace).owned_by("StatefulSet", set_.name, api_version="apps/v1")
+    built = built.labelled({GATE: ""})
+    return built.annotated({"tollbar.dev/ordinal-peer": peer}) if peer is not None else built
+
+
+def ready(built: Pod) -> Pod:
+    return built.but("status.conditions", [{"type": "Ready", "status": "True"}])
+
+
+def new(ordinal: int, peer: str | None = "old/db") -> Pod:
+    return member(NEW, ordinal, peer).gated(GATE)
+
+
+def old(ordinal: int) -> Pod:
+    return member(OLD, ordinal, "new/db")
+
+
+def stateful_set(key: Key, peer: str = "", start: int | None = None) -> Object:
+    body = {} if start is None else {"ordinals": {"start": start}}
+    annotations = {"tollbar.dev/ordinal-peer": peer} if peer else {}
+    meta = {"name": key.name, "namespace": key.namespace, "annotations": annotations}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": body}
+
+
+SETS = (stateful_set(OLD, "new/db"), stateful_set(NEW, "old/db"))
+
+
+def decided(about: Object, *pods: Object, sets: tuple[Object, ...] = SETS, granted: tuple[Key, ...] = ()) -> Answer:
+    found = {key_of(each): each for each in (about, *pods)}
+    known = {key_of(each): each for each in sets}
+
+    def held(other: Object) -> bool:
+        return bool(other["spec"].get("schedulingGates")) and key_of(other) not in granted
+
+    return ordinals.decide(ordinals.place_of(about), lambda place: Turn(place, known.get, found.get, held))
+
+
+CASES: dict[str, tuple[Answer, Any]] = {
+    "the first, and its counterpart is gone": (decided(new(0)), "Release"),
+    "its counterpart runs": (decided(new(0), old(0)), "Pod old/db-0 to be gone"),
+    "its counterpart is ending": (decided(new(0), old(0).deleting()), "Pod old/db-0 to be gone"),
+    "its counterpart has ended": (decided(new(0), old(0).phase("Failed")), "Pod old/db-0 to be gone"),
+    "its counterpart is held, too": (decided(new(0), old(0).gated(GATE)), "Release"),
+    "its counterpart is held, and was let go": (
+        decided(new(0), old(0).gated(GATE), granted=(Key("old", "db-0"),)),
+        "Pod old/db-0 to be gone",
+    ),
+    "its counterpart has left its set": (
+        decided(new(0), pod("db-0", "old"), sets=SETS[1:]),
+        "Pod old/db-0 to be gone",
+    ),
+    "another ordinal's Pod runs there": (decided(new(0), old(1)), "Release"),
+    "its predecessor is Ready": (decided(new(1), ready(member(NEW, 0, "old/db"))), "Release"),
+    "its predecessor is not Ready": (decided(new(1), member(NEW, 0, "old/db")), "Pod new/db-0 to be Ready"),
+    "its predecessor is held": (decided(new(1), new(0)), "Pod new/db-0 to be Ready"),
+    "its predecessor is not there": (decided(new(1)), "Pod new/db-0 to be Ready"),
+    "its predecessor is ending": (
+        decided(new(1), ready(member(NEW, 0, "old/db")).deleting()),
+        "Pod new/db-0 to be Ready",
+    ),
+    "its ordinals begin with it": (
+        decided(new(3), sets=(SETS[0], stateful_set(NEW, "old/db", start=3))),
+        "Release",
+    ),
+    "the other set is gone": (decided(new(0), sets=SETS[1:]), "Release"),
+    "the other set names nobody": (
+        decided(new(0), sets=(stateful_set(OLD), SETS[1])),
+        "the annotation tollbar.dev/ordinal-peer: new/db on StatefulSet old/db",
+    ),
+    "the other set names another one, and nothing is told of its Pods": (
+        decided(new(0), old(0), sets=(stateful_set(OLD, "new/other"), SETS[1])),
+        "the annotation tollbar.dev/ordinal-peer: new/db on StatefulSet old/db",
+    ),
+    "its own set is not known": (decided(new(0), sets=SETS[:1]), "StatefulSet new/db"),
+    "it names nobody": (
+        decided(new(0, None)),
+        "the annotation tollbar.dev/ordinal-peer: NAMESPACE/NAME of another StatefulSet",
+    ),
+    "it names one of its namespace": (decided(new(0, "db2"), sets=SETS[1:]), "Release"),
+    "it names itself": (
+        decided(new(0, "new/db")),
+        "the annotation tollbar.dev/ordinal-peer: NAMESPACE/NAME of another StatefulSet",
+    ),
+    "it names what is no name": (
+        decided(new(0, "old/../db")),
+        "the annotation tollbar.dev/ordinal-peer: NAMESPACE/NAME of another StatefulSet",
+    ),
+    "without the label": (decided(new(0).but("metadata.labels", {})), "NotMine"),
+    "of no StatefulSet": (decided(pod("db-0", "new").labelled({GATE: ""}).gated(GATE)), "NotMine"),
+    "of a kind of the same name": (
+        decided(pod("db-0", "new").labelled({GATE: ""}).owned_by("StatefulSet", "db", api_version="kruise.io/v1")),
+        "NotMine",
+    ),
+    "without an ordinal": (
+        decided(pod("db", "new").labelled({GATE: ""}).owned_by("StatefulSet", "db", api_version="apps/v1")),
+        "NotMine",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decisions(name: str) -> None:
+    answer, want = CASES[name]
+    match answer:
+        case Hold(_, subject):
+            assert subject == want
+        case Release():
+            assert want == "Release"
+        case NotMine():
+            assert want == "NotMine"
+
+
+def test_what_may_change_the_answer() -> None:
+    place = ordinals.place_of(new(1))
+    assert place == Place(NEW, 1, OLD)
+    assert set(ordinals.waits_for(place)) == {
+        ("StatefulSet", NEW),
+        ("StatefulSet", OLD),
+        ("Pod", Key("old", "db-1")),
+        ("Pod", Key("new", "db-0")),
+    }

@@ -1,0 +1,198 @@
+"""The gate class `ordinal`: Pods of two StatefulSets that hand over are let go in order, one of an ordinal at a time.
+
+At its creation every Pod with the label gets the gate; the leader's ledger lets those go whose turn it is
+(`tollbar.decide.gates.ordinals`).
+
+Invariant: no release makes two Pods of an ordinal, whatever ends, is doubled or late: what is granted counts before it
+is sent, and a process that begins to lead first waits until its cache has all that it finds released.
+
+Hazards.  Down: Pods wait; without a webhook they are not created.  A Pod that is created without the label is not held,
+and is seen when the watch shows it.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from tollbar import wellknown
+from tollbar.decide.gates import ordinals
+from tollbar.decide.gates.answers import Answer, Hold, NotMine
+from tollbar.decide.gates.ordinals import Place, Turn
+from tollbar.gates.gate import Facts, Gate, Ledger
+from tollbar.model import conditions, pods, resources, resourceversion
+from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.runtime.caches import Cached, listed
+from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.retry import READ
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Keep
+from tollbar.views import kinds
+
+NAME: Final = "ordinal"
+"""By which the configuration enables the gate."""
+
+_log: Final = logging.getLogger(__name__)
+_STARTING: Final = Hold("Starting", "the controllers to know all Pods")
+_AGAIN: Final = 5.0
+"""Seconds until Pods are listed again when that failed."""
+_CATCHING_UP: Final = 0.05
+"""Seconds between two looks at how far the cache is."""
+
+
+def _has_ordinal(pod: Object) -> bool:
+    """By its name alone: a Pod that its StatefulSet has left behind has no owner any more."""
+    return key_of(pod).name.rpartition("-")[2].isdecimal()
+
+
+def _seen(pod: Object) -> Object:
+    """What decides whose turn it is."""
+    meta, ready = metadata(pod), conditions.of(pod, "Ready")
+    kept = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {name: meta[name] for name in kept if name in meta},
+        "spec": {"schedulingGates": spec(pod).get("schedulingGates") or []},
+        "status": {"conditions": [{"type": "Ready", "status": ready.get("status")}] if ready else []},
+    }
+
+
+PODS: Final = Cached("pods by ordinal", resources.PODS, project=_seen, accepts=_has_ordinal, optional=True)
+SETS: Final = Cached(
+    "statefulsets by ordinal", resources.STATEFUL_SETS, project=Keep(frozenset({"spec"})), optional=True
+)
+
+
+def _dependencies(pod: Object) -> Iterable[tuple[str, Key]]:
+    place = ordinals.place_of(pod)
+    if place is None or wellknown.ORDINAL_GATE not in pods.gate_names(pod):
+        return ()
+    return ordinals.waits_for(place)
+
+
+_HELD: Final = replace(kinds.PENDING_PODS, indexers={**kinds.PENDING_PODS.indexers, "turn": _dependencies})
+
+
+class OrdinalGate(Gate):
+    name = wellknown.ORDINAL_GATE
+    applies_to = f"has(object.metadata.labels) && '{wellknown.LABEL_ORDINAL}' in object.metadata.labels"
+    fails_open = False
+    rights = ({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["list", "watch"]},)
+
+    def decide(self, facts: Facts) -> Answer:
+        """At creation: two replicas of the webhook do not know what the other lets go, so every Pod is held."""
+        return NotMine() if ordinals.place_of(facts.pod) is None else _STARTING
+
+    def ledger(self, manager: Manager) -> "OrdinalLedger":
+        return OrdinalLedger(manager)
+
+
+class OrdinalLedger(Ledger):
+    """Which Pods may go, as the leader has decided it."""
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__()
+        self._manager = manager
+        store = manager.caches.store
+        self._held, self._pods, self._sets = store(_HELD), store(PODS), store(SETS)
+        self._granted: dict[Key, str] = {}
+        """uids of Pods that may go and that the cache shows with the gate."""
+        self._doubtful: set[str] = set()
+        """uids of those for whose release there was no answer: it may come to pass yet."""
+        self._leads = False
+        self._pods.subscribe(self._on_pod)
+        self._sets.subscribe(partial(self._wake, "StatefulSet"))
+        manager.leads("ordinal ledger", self._lead)
+
+    def decide(self, facts: Facts) -> Answer:
+        place = ordinals.place_of(facts.pod)
+        if place is not None and not self._leads:
+            return _STARTING
+        key = key_of(facts.pod)
+        answer = ordinals.decide(place, self._turn)
+        if place is not None and not isinstance(answer, Hold):
+            self._granted[key] = uid_of(facts.pod)
+        return answer
+
+    @contextmanager
+    def sending(self, pod: Object) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            answered = error.refused or isinstance(error, Conflict | Invalid | NotFound)
+            if not answered:
+                self._doubtful.add(uid_of(pod))
+            elif uid_of(pod) not in self._doubtful and key_of(pod) in self._granted:
+                del self._granted[key_of(pod)]
+                self._wake("Pod", Delta(None, pod, initial=False))
+            raise
+
+    def _turn(self, place: Place) -> Turn:
+        return Turn(place, self._sets.get, self._pods.get, self._is_held)
+
+    def _is_held(self, pod: Object) -> bool:
+        is_granted = self._granted.get(key_of(pod)) == uid_of(pod)
+        return wellknown.ORDINAL_GATE in pods.gate_names(pod) and not is_granted
+
+    def _on_pod(self, delta: Delta) -> None:
+        before, now = delta.old, delta.new
+        if before is not None and (now is None or wellknown.ORDINAL_GATE not in pods.gate_names(now)):
+            if self._granted.get(key_of(before)) == uid_of(before):
+                del self._granted[key_of(before)]
+            self._doubtful.discard(uid_of(before))
+        self._wake("Pod", delta)
+
+    def _wake(self, kind: str, delta: Delta) -> None:
+        """Those that wait for this object."""
+        for key in {key_of(obj) for obj in delta.objects}:
+            for waiting in list(self._held.keys_by_index("turn", (kind, key))):
+                self.changed.send(waiting)
+
+    async def _lead(self) -> None:
+        self._granted.clear()
+        self._doubtful.clear()
+        try:
+            await self._catch_up()
+            self._leads = True
+            for key in list(self._held.keys_by_index("gate", wellknown.ORDINAL_GATE)):
+                self.changed.send(key)
+            await self._manager.clock.sleep(float("inf"))
+        finally:
+            self._leads = False
+
+    async def _catch_up(self) -> None:
+        """Until the cache is as new as what the API server has now of Pods with the label.
+
+        Another process may have led a moment ago, and what it released has to be known before anything is granted.
+        """
+        await listed((self._held, self._pods, self._sets))
+        clock = self._manager.clock
+        while True:
+            try:
+                newest = await self._newest()
+                break
+            except ApiError as error:
+                _log.log(
+                    error.level(logging.ERROR), "Pods cannot be listed, none is released", extra={"error": str(error)}
+                )
+                await clock.sleep(_AGAIN)
+        while (resourceversion.number(self._pods.resource_version) or 0) < newest:
+            await clock.sleep(_CATCHING_UP)
+
+    async def _newest(self) -> int:
+        newest, continued = 0, ""
+        while True:
+            page = await READ(
+                self._manager.client.list,
+                resources.PODS,
+                label_selector=wellknown.LABEL_ORDINAL,
+                continue_=continued,
+            )
+            versions = (resourceversion.number(metadata(pod)["resourceVersion"]) for pod in page["items"])
+            newest = max([newest, *(version or 0 for version in versions)])
+            if not (continued := page["metadata"].get("continue") or ""):
+                return newest
