@@ -184,6 +184,7 @@ ADVERSARIES: Final[dict[str, Adversary]] = {
         "x[0] == x[1] && 1/0 == 1", lambda: [[{"a": {"b": [1, 2.0]}} for _ in range(4_000)] for _ in range(2)]
     ),
     "40 nested exists whose body fails": Adversary(levels(40, "exists", "x.nope", 10), dict),
+    "the truth of elements": Adversary("x.all(j, x.all(i, i)) && 1/0 == 1", lambda: [True] * 380),
     "20 nested all": Adversary(levels(20, "all", "v0 >= 0", 20)),
     "20 nested all whose body fails": Adversary(levels(20, "all", "x.nope", 20), dict),
     "failures that exists absorbs": Adversary("x.exists(i, i.nope)", lambda: [{}] * 100_000),

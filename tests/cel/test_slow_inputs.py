@@ -35,9 +35,10 @@ STEPS: Final[dict[str, int]] = {
     "nested equality, then an error": 339_915,
     "equality of many maps, then an error": 800_006,
     "40 nested exists whose body fails": 800_208,
+    "the truth of elements": 725_563,
     "20 nested all": 800_138,
     "20 nested all whose body fails": 800_008,
-    "failures that exists absorbs": 800_105,
+    "failures that exists absorbs": 800_090,
     "a large expression in a loop": 811_834,
 }
 """Adversaries, and the steps after which they end."""

@@ -22,9 +22,8 @@ from tollbar.cel.core.limits import SHORT, CostTracker, Fault, quoted, shortened
 from tollbar.cel.core.schema import Types
 from tollbar.cel.core.values import ABSENT, RELATIONS, Optional, elements, equal, kind, no_overload, ordered, same
 from tollbar.cel.engines import operations
-from tollbar.cel.engines.prices import Prices
+from tollbar.cel.engines.prices import Prices, is_bool
 from tollbar.cel.syntax.tree import (
-    QUANTIFIERS,
     Bind,
     Call,
     Comprehension,
@@ -369,7 +368,7 @@ class Emitter:
             return self.relation(node, scope)
         if node.method and name in operations.OR_ELSE and len(node.arguments) == 2:
             return self.or_else(node, scope)
-        if name == "!_" and self.is_bool(node.arguments[0]):
+        if name == "!_" and is_bool(node.arguments[0], self.types):
             return not_(self.value(node.arguments[0], scope))
         arguments = self.values(node.arguments, scope)
         if len(arguments) == 1 and name == "size":
@@ -568,28 +567,12 @@ class Emitter:
     def truth(self, node: Expr, scope: Scope, refusal: Refusal) -> ast.expr:
         """The value, after making sure that it is a bool."""
         value = self.value(node, scope)
-        if self.is_bool(node):
+        if is_bool(node, self.types):
             return value
         stored = self.stored(value)
         refused = self.run(refusal.node, refusal.function, ast.Constant(refusal.what), stored)
         self.block.append(if_(compare(call("type", stored), ast.IsNot(), load("bool")), [ast.Expr(refused)]))
         return stored
-
-    def is_bool(self, node: Expr) -> bool:
-        """Whether the value is a bool whatever the inputs are."""
-        match node:
-            case Literal(value=value):
-                return type(value) is bool
-            case Logic():
-                return True
-            case Select(test=test):
-                return test
-            case Comprehension(macro=macro):
-                return macro in QUANTIFIERS
-            case Call(function=name):
-                return name in RELATIONS or (self.types[id(node)] == "bool" and name not in operations.OR_ELSE)
-            case _:
-                return False
 
     # Conditions.
 

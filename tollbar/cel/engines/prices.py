@@ -58,6 +58,23 @@ def has_optionals(tree: Expr, types: Types) -> bool:
     return any(has_optionals(child, types) for child in children(tree))
 
 
+def is_bool(node: Expr, types: Types) -> bool:
+    """Whether the value is a bool whatever the inputs are, so that a function need not look."""
+    match node:
+        case Literal(value=value):
+            return type(value) is bool
+        case Logic():
+            return True
+        case Select(test=test):
+            return test
+        case Comprehension(macro=macro):
+            return macro in QUANTIFIERS
+        case Call(function=name):
+            return name in RELATIONS or (types[id(node)] == "bool" and name not in operations.OR_ELSE)
+        case _:
+            return False
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The prices of one tree; `in_closures` if it is not evaluated by a function."""
@@ -91,6 +108,8 @@ class Prices:
             own += 1
         if node.macro == "transformMap":
             own += 10
+        if node.predicate is not None and not self.in_closures:
+            own += 2 * self._looks_at(node.predicate)
         return own + self.fixed(node.predicate) + self.fixed(node.value)
 
     def _in_function(self, node: Expr) -> int:
@@ -103,10 +122,10 @@ class Prices:
                 return 14 if self.optionals else 2
             case Index(index=key, optional=optional):
                 return 100 if optional else 4 if isinstance(key, Literal) and not self.optionals else 28
-            case Conditional():
-                return 1
+            case Conditional(condition=condition):
+                return 1 + self._looks_at(condition)
             case Logic(terms=terms):
-                return len(terms)
+                return len(terms) + sum(map(self._looks_at, terms))
             case Bind(lazy=lazy):
                 return 15 if lazy else 1
             case Comprehension(macro=macro, second=second):
@@ -124,6 +143,10 @@ class Prices:
             case MapLiteral(entries=entries):
                 return 100 + 30 * len(entries)
         raise TypeError(node)
+
+    def _looks_at(self, node: Expr) -> int:
+        """1 for a value of which a function has to see whether it is a bool."""
+        return not is_bool(node, self.types)
 
     def _relation(self, node: Call) -> int:
         name, (a, b) = node.function, node.arguments
