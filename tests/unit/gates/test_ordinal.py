@@ -1,0 +1,124 @@
+"""The ledger of the gate class `ordinal`: what it has granted, when it takes that back, and whom it wakes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from builders import Pod, namespace, pod
+from managing import Managed, turns
+
+from tollbar.gates import Facts, Hold, Release
+from tollbar.gates.ordinal import PODS, SETS, OrdinalLedger
+from tollbar.model.objects import Key, Object, key_of
+from tollbar.runtime.errors import ApiError, error_from_status
+
+GATE = "tollbar.dev/ordinal"
+DENIED = {"code": 403, "reason": "Forbidden", "message": "no"}
+LOST = {"code": 504, "reason": "Timeout", "message": "timed out"}
+STALE = {"code": 422, "reason": "Invalid", "message": "a test failed"}
+
+
+def member(set_: str, peer: str, ordinal: int = 0) -> Pod:
+    built = pod(f"{set_}-{ordinal}").owned_by("StatefulSet", set_, api_version="apps/v1").labelled({GATE: ""})
+    built = built.annotated({"tollbar.dev/ordinal-peer": peer})
+    return built.gated(GATE).but("metadata.resourceVersion", "5").but("metadata.uid", f"uid-of-{set_}")
+
+
+def stateful_set(name: str, peer: str) -> Object:
+    meta = {"name": name, "namespace": "ml", "uid": name, "resourceVersion": "1"}
+    annotations = {"tollbar.dev/ordinal-peer": peer}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {**meta, "annotations": annotations},
+        "spec": {},
+    }
+
+
+OLD, NEW = member("old", "new"), member("new", "old")
+SETS_OF_BOTH = (stateful_set("old", "new"), stateful_set("new", "old"))
+
+
+class Client:
+    """Lists these Pods."""
+
+    def __init__(self, *found: Object) -> None:
+        self.found = list(found)
+
+    async def list(self, *_: Any, **__: Any) -> Object:
+        return {"items": self.found, "metadata": {}}
+
+
+class World(Managed):
+    def __init__(self, *objects: Object, newest: tuple[Object, ...] = ()) -> None:
+        super().__init__(Client(*newest))
+        self.ledger = OrdinalLedger(self)
+        self.fill((*objects, *SETS_OF_BOTH))
+        self.woken: list[Key] = []
+        self.ledger.changed.subscribe(self.woken.append)
+
+    def led(self) -> "World":
+        self.ledger._leads = True
+        return self
+
+    def says(self, about: Object) -> Any:
+        return self.ledger.decide(Facts(about, namespace(), at_admission=False, objects={}))
+
+    def answered(self, about: Object, status: Object) -> None:
+        with pytest.raises(ApiError), self.ledger.sending(about):
+            raise error_from_status(status)
+
+
+def test_what_is_granted_counts_before_the_watch_shows_it() -> None:
+    world = World(OLD, NEW).led()
+    assert isinstance(world.says(NEW), Release)
+    assert world.says(OLD).subject == "Pod ml/new-0 to be gone"
+    assert isinstance(world.says(NEW), Release)
+
+
+def test_a_release_that_is_refused_is_taken_back_and_the_other_one_woken() -> None:
+    world = World(OLD, NEW).led()
+    world.says(NEW)
+    world.answered(NEW, DENIED)
+    assert world.woken == [key_of(OLD)]
+    assert isinstance(world.says(OLD), Release)
+
+
+def test_one_without_an_answer_may_come_to_pass_whatever_the_next_attempt_is_answered() -> None:
+    world = World(OLD, NEW).led()
+    world.says(NEW)
+    world.answered(NEW, LOST)
+    world.answered(NEW, STALE)
+    assert isinstance(world.says(OLD), Hold)
+
+
+def test_one_that_is_gone_is_forgotten() -> None:
+    world = World(OLD, NEW).led()
+    world.says(NEW)
+    world.answered(NEW, LOST)
+    world.caches.store(PODS).remove(NEW)
+    assert world.woken == [key_of(OLD)]
+    assert isinstance(world.says(OLD), Release)
+
+
+def test_a_change_of_either_set_wakes_the_pods() -> None:
+    world = World(OLD, NEW).led()
+    world.caches.store(SETS).apply({**stateful_set("old", "other")})
+    assert set(world.woken) == {key_of(OLD), key_of(NEW)}
+    assert world.says(NEW).subject == "the annotation tollbar.dev/ordinal-peer: ml/new on StatefulSet ml/old"
+
+
+async def test_who_begins_to_lead_grants_nothing_until_its_cache_has_what_was_released_before() -> None:
+    world = World(OLD, NEW, newest=(NEW.but("metadata.resourceVersion", "9"),))
+    assert world.says(NEW).reason == "Starting"
+    granting = asyncio.Event()
+    world.ledger.changed.subscribe(lambda _: granting.set())
+    leading = asyncio.create_task(world.leading("ordinal ledger")())
+    await turns()
+    assert world.says(NEW).reason == "Starting"
+    world.caches.store(PODS).resource_version = "9"
+    await granting.wait()
+    assert isinstance(world.says(NEW), Release)
+    leading.cancel()
+    await asyncio.gather(leading, return_exceptions=True)
+    assert world.says(OLD).reason == "Starting"
