@@ -26,6 +26,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import settings
 from planes import KUBERNETES, unavailable
 
+from tollbar.cel.syntax.parser import parse
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries, BuildError
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
@@ -235,6 +236,7 @@ def _no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
     if "plane" in request.fixturenames or not inspect.iscoroutinefunction(getattr(request, "function", None)):
         yield
         return
+    parse("true")  # the first expression of a process reads the grammar, and cel-python time zones
     with blockbuster_ctx(["tollbar", "controllers", "webhooks"]):
         yield
 
