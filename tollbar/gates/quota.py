@@ -43,6 +43,8 @@ LOOK_AGAIN: Final = 5.0
 """Seconds between two looks while Pods wait: patience is lost without any event."""
 REFUSED_FOR: Final = 30.0
 """Seconds for which the room of a Pod is others' whose release other admission has refused."""
+UNSEEN_FOR: Final = 1.0
+"""Seconds until a Pod that has not been counted is asked about again, so that its Event says what it waits for."""
 SETTLED: Final = 30.0
 """Seconds after a Pod's creation until which the cache may not know that its Namespace has the label."""
 _CATCHING_UP: Final = 0.05
@@ -158,7 +160,9 @@ class QuotaLedger(Ledger):
         if uid_of(facts.pod) in self._granted:
             return Release()
         held = self._held.get(key_of(facts.pod))
-        return Hold(held.reason, held.subject) if held is not None else _unseen()
+        if held is None:
+            return replace(_unseen(), again=UNSEEN_FOR)
+        return Hold(held.reason, held.subject)
 
     def _not_enrolled(self, pod: Object) -> Answer:
         """The label may have come just before the Pod, and be on its way to the cache."""

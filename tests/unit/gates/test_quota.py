@@ -74,7 +74,7 @@ def fails(world: World, name: str, code: int, **status: Any) -> None:
 
 async def test_those_that_fit_go_and_the_others_say_what_for_they_wait() -> None:
     world = World(ENROLLED, quota(), asking("a"), asking("b"), asking("c"))
-    assert world.says("a") == UNSEEN
+    assert world.says("a") == replace(UNSEEN, again=1.0)
     assert await world.looks() == {"a", "b"}
     assert (world.says("a"), world.says("c")) == (Release(), Hold("QuotaExceeded", "cpu in PodQuota q"))
 
