@@ -111,7 +111,8 @@ def a_pod(namespace: str, name: str, cpu: int, **more: Any) -> Object:
 
 
 def a_quota(cores: int) -> Object:
-    body = {"limits": {"cpu": cores}, "sharing": "Fair", "patience": "1h"}
+    ours = {"matchLabels": {"test": "quota"}}
+    body = {"namespaceSelector": ours, "limits": {"cpu": cores}, "sharing": "Fair", "patience": "1h"}
     return {"apiVersion": wellknown.API_VERSION, "kind": "PodQuota", "metadata": {"name": "cores"}, "spec": body}
 
 
