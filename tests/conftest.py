@@ -26,6 +26,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import settings
 from planes import KUBERNETES, unavailable
 
+from tollbar.cel.core.schema import types
 from tollbar.cel.syntax.parser import parse
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries, BuildError
@@ -236,9 +237,15 @@ def _no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
     if "plane" in request.fixturenames or not inspect.iscoroutinefunction(getattr(request, "function", None)):
         yield
         return
-    parse("true")  # the first expression of a process reads the grammar, and cel-python time zones
+    _read_once()
     with blockbuster_ctx(["tollbar", "controllers", "webhooks"]):
         yield
+
+
+def _read_once() -> None:
+    """What the first expression of a process reads: grammar, cel-python's time zones, and Kubernetes' schema."""
+    parse("true", namespaced=False)
+    types()
 
 
 def _refuse_xdist(config: pytest.Config) -> None:
