@@ -51,7 +51,7 @@ class Controller(Generic[K]):
         workers: int,
         metrics: Metrics,
         clock: Clock,
-        grace: float,
+        grace: Callable[[], float],
     ) -> None:
         self.name = name
         self.queue = queue
@@ -86,7 +86,7 @@ class Controller(Generic[K]):
         finally:
             self.queue.shut_down()
             try:
-                await asyncio.wait(workers, timeout=self._grace)
+                await asyncio.wait(workers, timeout=self._grace())
             finally:
                 for worker in workers:
                     worker.cancel()

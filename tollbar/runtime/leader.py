@@ -57,15 +57,6 @@ class LeaseClient(Protocol):
     async def replace(self, res: Resource, obj: Object) -> Object: ...
 
 
-def grace(lease: float, renew: float) -> float:
-    """Seconds for which work that is cancelled may finish what it has begun.
-
-    Half of the time from the renew deadline to the end of the lease, both in seconds, so that the rest is left for
-    ending, also on a busy machine.
-    """
-    return (lease - renew) / 2
-
-
 def _die() -> None:
     logging.shutdown()
     os._exit(1)
@@ -121,6 +112,15 @@ class Elector:
     def may_write(self) -> bool:
         """Whether no other process can lead yet, as far as this moment's clock tells."""
         return self._clock.monotonic() < self._renewed + self._renew
+
+    @property
+    def grace(self) -> float:
+        """Seconds for which work that is cancelled now may finish what it has begun.
+
+        Until half of the time from the renew deadline to the end of the lease is over, so that the rest is left for
+        ending, also where a busy machine has told of the loss late.
+        """
+        return max(0.0, self._renewed + (self._lease + self._renew) / 2 - self._clock.monotonic())
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Run `lead()` as a task whenever this process holds the lease, and wait for the lease again when it is lost.
@@ -188,8 +188,11 @@ class Elector:
         cancelled = False
         _log.error("lost the lease, stopping the work", extra={"lease": self._name, "reason": why})
         work.cancel()
+        expires = self._renewed + self._lease
+        # Where this is noticed late the work has a moment all the same, as long as the lease is held.
+        ends = max(expires - self._margin, min(expires, self._clock.monotonic() + self._margin))
         while not work.done():
-            left = self._renewed + self._lease - self._margin - self._clock.monotonic()
+            left = ends - self._clock.monotonic()
             if left <= 0:
                 _log.critical("the work does not stop in time, ending the process", extra={"lease": self._name})
                 self._die()

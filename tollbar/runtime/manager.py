@@ -26,7 +26,7 @@ from tollbar.runtime.config import Configuration
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.guard import Guard
 from tollbar.runtime.health import Health, LoopLag
-from tollbar.runtime.leader import Elector, grace
+from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import Background, LeaderServices, Service
 
@@ -104,14 +104,12 @@ class Manager:
         """Whether the process takes part in leader election."""
         return bool(self._leading) and self.configuration.leader_election.enabled
 
-    @property
     def grace(self) -> float:
-        """Seconds for which what leads may finish what it has begun when it is cancelled.
+        """Seconds for which what leads may finish what it has begun when it is cancelled now.
 
         The process exits if that has not ended before the lease expires (`tollbar.runtime.leader`).
         """
-        election = self.configuration.leader_election
-        return min(_GRACE, grace(election.lease_duration, election.renew_deadline)) if election.enabled else _GRACE
+        return _GRACE if self._elector is None else min(_GRACE, self._elector.grace)
 
     def phases(self, election_client: Client | None = None) -> Sequence[Sequence[Service]]:
         """The services of the process.

@@ -12,7 +12,6 @@ from managing import Managed, turns
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.builder import Builder
-from tollbar.runtime.clock import Clock
 from tollbar.runtime.controller import Controller
 from tollbar.runtime.source import Channel, itself
 from tollbar.views import kinds
@@ -139,31 +138,6 @@ async def test_a_controller_that_is_completed_runs_while_its_process_leads(compl
     stop.set()
     await asyncio.gather(*tasks)
     assert (manager.elects, seen.taken()) == (completed, ["rule"] if completed else [])
-
-
-@pytest.mark.looptime
-@pytest.mark.parametrize(("lease", "renew", "want"), [(15, 10, 2.5), (60, 40, 4.0), (6, 4, 1.0), (3, 2, 0.5)])
-async def test_a_reconcile_that_hangs_ends_before_the_elector_would_end_the_process(
-    clock: Clock, lease: int, renew: int, want: float
-) -> None:
-    periods = {"leaseDuration": f"{lease}s", "renewDeadline": f"{renew}s", "retryPeriod": "1s"}
-    manager = Managed(clock=clock, **{f"leaderElection.{name}": value for name, value in periods.items()})
-    begun = asyncio.Event()
-
-    async def hang(_key: Key) -> Outcome:
-        begun.set()
-        await asyncio.Event().wait()
-        return DONE
-
-    controller = Builder[Key](manager, "test").build(hang, workers=1)
-    work = asyncio.create_task(controller.run())
-    await asyncio.sleep(0)
-    controller.queue.add(Key("", "x"))
-    await begun.wait()
-    began = clock.monotonic()
-    work.cancel()
-    await asyncio.wait({work})
-    assert (work.cancelled(), clock.monotonic() - began) == (True, want)
 
 
 @pytest.mark.parametrize(("queue", "want"), [("", "test"), ("resource_claim", "resource_claim")])

@@ -34,7 +34,7 @@ class Bench:
             workers=workers,
             metrics=self.metrics,
             clock=clock,
-            grace=grace,
+            grace=lambda: grace,
         )
 
     def results(self) -> dict[str, float]:

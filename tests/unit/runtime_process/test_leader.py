@@ -472,6 +472,41 @@ async def test_work_that_does_not_stop_in_time_takes_the_process_with_it(clock: 
     assert candidate.log[:2] == [("leads", 0.0), ("died", 18.5)]
 
 
+async def test_what_is_under_way_may_finish_for_less_the_later_the_loss_is_noticed(clock: Clock) -> None:
+    leases = Leases()
+    candidate = Candidate(leases, clock)
+    await asyncio.sleep(5)
+    leases.down = True  # the last renewal was sent at 4 s
+    found = []
+    for seconds in (9, 1, 1.5, 4):
+        await asyncio.sleep(seconds)
+        found.append(round(candidate.elector.grace, 1))
+    assert found == [2.5, 1.5, 0.0, 0.0]
+    candidate.task.cancel()
+    await candidate.ended()
+
+
+async def test_work_that_stops_at_once_keeps_the_process_although_the_loss_is_noticed_late(clock: Clock) -> None:
+    """As on a machine that is too busy to run this process for a while."""
+
+    class Late:
+        now, sleep, behind = clock.now, clock.sleep, 0.0
+
+        def monotonic(self) -> float:
+            return clock.monotonic() + self.behind
+
+    leases, late = Leases(), Late()
+    candidate = Candidate(leases, late)
+    await asyncio.sleep(5)
+    leases.down = True  # the last renewal was sent at 4 s
+    await asyncio.sleep(8)
+    late.behind = 4.6  # so that the loss is noticed at 18.6 s, when the work should have ended
+    await asyncio.sleep(10)
+    assert candidate.log == [("leads", 0.0), ("stopped", 14.0)]
+    candidate.task.cancel()
+    await candidate.ended()
+
+
 async def test_a_lease_that_another_took_ends_the_work_at_the_next_renewal(clock: Clock) -> None:
     leases = Leases()
     candidate = Candidate(leases, clock)
