@@ -248,7 +248,7 @@ def test_definitions_are_kept_unless_one_says_otherwise(template: Template) -> N
     written = [path.read_text() for path in (CHART / "templates").glob("crds.yaml")]
     without = template({"crds": {"enabled": False}})
     assert (written[0].count("helm.sh/resource-policy: keep"), [name for name in without if "Definition" in name]) == (
-        4,
+        5,
         [],
     )
 

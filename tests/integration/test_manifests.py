@@ -127,7 +127,7 @@ def test_everything_is_accepted_and_again_without_a_conflict(installed: str, kub
     again = kubectl("apply", "--server-side", "--warnings-as-errors", "-k", str(DEFAULT))
     lines = installed.splitlines()
     assert (len(lines), [line for line in lines if not line.endswith(" serverside-applied")], again) == (
-        39,
+        40,
         [],
         installed,
     )
