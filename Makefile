@@ -80,6 +80,7 @@ test-long: $(READY)
 	TOLLBAR_CLAIM_SCENARIOS=2000 $(BIN)/python -m pytest tests/parity
 	TOLLBAR_CONSUMERS=2000 $(BIN)/python -m pytest tests/e2e/test_many_consumers.py
 	TOLLBAR_SCHEDULED_PODS=2000 $(BIN)/python -m pytest tests/faults/test_scheduler.py
+	TOLLBAR_SOAK_SECONDS=1800 $(BIN)/python -m pytest tests/faults/test_soak.py --log-cli-level=INFO
 	TOLLBAR_CEL_CASES=100000 TOLLBAR_CEL_PAIRS=100000 TOLLBAR_CEL_SECONDS=3600 TOLLBAR_CEL_LOOPS=200 \
 	  $(BIN)/python -m pytest tests/cel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'
