@@ -6,7 +6,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import admission, allocate, cache, cel, claims, cycle, devices, report, ungate, wakeup
+from benchmarks import admission, allocate, cache, cel, claims, cycle, devices, footprint, report, ungate, wakeup
 from benchmarks.run import run
 from benchmarks.schedulerperf import command as schedulerperf
 from benchmarks.schedulerperf.report import section
@@ -28,6 +28,7 @@ WORKLOADS = {
         allocate.WORKLOAD,
         devices.WORKLOAD,
         cycle.WORKLOAD,
+        footprint.WORKLOAD,
     )
 }
 REPETITIONS = 3

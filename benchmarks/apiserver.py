@@ -1,7 +1,8 @@
-"""An API server that lists any number of Pods and otherwise has nothing: for what a process takes, not what it does.
+"""An API server that lists any number of objects and has nothing else: for what a process takes, not what it does.
 
-It answers as the real one does where the controllers ask at their start: reviews of the user and of its rights, the
-version, discovery, lists page by page and watches in which nothing happens.  Objects that it is sent are not kept.
+It answers as the real one does where controllers and schedulers ask at their start: reviews of the user and of its
+rights, the version, discovery, lists page by page and watches in which nothing happens.  It streams no lists, which
+clients then ask for as usual (KEP-3157).  Objects that it is sent are not kept.
 """
 
 import asyncio
@@ -21,6 +22,9 @@ Texts = Callable[[int, int], Sequence[bytes]]
 
 _VERSION = "1000"
 _BOOKMARK_SECONDS = 60.0
+_CSI_STORAGE_CAPACITIES = Resource(
+    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", namespaced=True
+)
 _SERVED = (
     resources.PODS,
     resources.NAMESPACES,
@@ -32,6 +36,21 @@ _SERVED = (
     resources.WORKLOAD_CLAIMS,
     resources.MUTATING_WEBHOOK_CONFIGURATIONS,
     resources.VALIDATING_WEBHOOK_CONFIGURATIONS,
+    resources.NODES,
+    resources.SERVICES,
+    resources.REPLICATION_CONTROLLERS,
+    resources.REPLICA_SETS,
+    resources.STATEFUL_SETS,
+    resources.POD_DISRUPTION_BUDGETS,
+    resources.PERSISTENT_VOLUMES,
+    resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.STORAGE_CLASSES,
+    resources.CSI_NODES,
+    resources.CSI_DRIVERS,
+    _CSI_STORAGE_CAPACITIES,
+    resources.VOLUME_ATTACHMENTS,
+    resources.RESOURCE_SLICES,
+    resources.DEVICE_TAINT_RULES,
 )
 
 
@@ -59,6 +78,8 @@ class Server:
             return web.json_response({"gitVersion": "v1.37.0"})
         if request.path not in self._lists:
             return self._discovery(request.path)
+        if request.query.get("sendInitialEvents"):
+            return _refused(422, "Invalid")
         if request.query.get("watch"):
             return await self._watch(request)
         return self._page(request)
@@ -66,7 +87,7 @@ class Server:
     def _page(self, request: web.Request) -> web.Response:
         resource, size, texts = self._lists[request.path]
         start = int(request.query.get("continue") or 0)
-        end = min(size, start + int(request.query["limit"]))
+        end = min(size, start + int(request.query.get("limit") or size))
         meta = orjson.dumps({"resourceVersion": _VERSION, "continue": str(end) if end < size else ""})
         kind = orjson.dumps({"kind": f"{resource.kind}List", "apiVersion": resource.api_version})
         body = b'%b,"metadata":%b,"items":[%b]}' % (kind[:-1], meta, b",".join(texts(start, end)))
@@ -95,7 +116,12 @@ class Server:
 
 
 def _not_found() -> web.Response:
-    return web.json_response({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}, status=404)
+    return _refused(404, "NotFound")
+
+
+def _refused(code: int, reason: str) -> web.Response:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
+    return web.json_response(status, status=code)
 
 
 @asynccontextmanager

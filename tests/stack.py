@@ -229,6 +229,7 @@ class Stack:
         ready: bool = True,
         module: str = "controllers.scheduler",
         verbosity: int = 4,
+        kubeconfig: Path | None = None,
         **configuration: Any,
     ) -> Process:
         """Run the scheduler of the component `scheduler`, with fields of its KubeSchedulerConfiguration replaced."""
@@ -236,7 +237,7 @@ class Stack:
         probes, metrics = free_ports(2)
         file = self.directory / f"{name}.yaml"
         file.write_text(yaml.safe_dump(yaml.safe_load((SCHEDULER / "config.yaml").read_text()) | configuration))
-        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, "tollbar-scheduler")
+        kubeconfig = kubeconfig or self.plane.service_account_kubeconfig(SYSTEM_NAMESPACE, "tollbar-scheduler")
         argv = [
             *("-m", module, "--config", str(file), "--kubeconfig", str(kubeconfig), "-v", str(verbosity)),
             *("--health-probe-bind-address", f"127.0.0.1:{probes}", "--metrics-bind-address", f"127.0.0.1:{metrics}"),
