@@ -182,7 +182,10 @@ class FakeKubelet:
                 await self._clock.sleep(nodes.pre_stop(pod))
                 await self._remove(PODS, key_of(pod), uid=uid_of(pod), grace_period_seconds=0)
         elif (pod.get("status") or {}).get("phase") == "Pending":
-            ip, host_ip = nodes.pod_address(next(self._numbers)), self._nodes[spec(pod)["nodeName"]]
+            host_ip = self._nodes.get(spec(pod)["nodeName"])
+            if host_ip is None:
+                return  # the Node was removed in the meantime
+            ip = nodes.pod_address(next(self._numbers))
             await self._patch_status(pod, nodes.running(pod, ip, host_ip, self._clock.now()))
 
     async def _keep_allocatable(self) -> None:
