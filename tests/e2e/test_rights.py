@@ -83,8 +83,6 @@ JOB_SETS: Object = {
         ],
     },
 }
-PLACEMENT = {"patch placementrules/status.tollbar.dev"}
-"""No PlacementRule is among what the controllers meet here."""
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +113,7 @@ def test_tolerations_only(cluster: Cluster, stack: Stack, own_plane: RealPlane) 
         used_since(own_plane, since, CONTROLLERS),
         granted(manifests(stack, "minimal"), "tollbar-controllers"),
     )
-    assert (missing(grants, uses), unused(grants, uses)) == (set(), PLACEMENT)
+    assert (missing(grants, uses), unused(grants, uses)) == (set(), set())
 
 
 def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_plane: RealPlane) -> None:
@@ -132,7 +130,7 @@ def test_the_controllers_and_the_webhook(cluster: Cluster, stack: Stack, own_pla
     uses, asked = (used_since(own_plane, since, user) for user in (CONTROLLERS, WEBHOOK))
     everything = manifests(stack, "default", EVICTIONS)
     for grants, found, in_vain in (
-        (granted(everything, "tollbar-controllers"), uses, IN_VAIN | PLACEMENT),
+        (granted(everything, "tollbar-controllers"), uses, IN_VAIN),
         (granted(everything, "tollbar-webhook"), asked, set()),
     ):
         assert (missing(grants, found), unused(grants, found)) == (set(), in_vain)
@@ -192,7 +190,7 @@ def test_in_the_place_of_the_claim_controller(
     generate(cluster, nodes)
     uses, grants = used_since(own_plane, since, CONTROLLERS), manifests(generating, "default", EVICTIONS, OF_CLAIMS)
     allowed = granted(grants, "tollbar-controllers")
-    assert (missing(allowed, uses), unused(allowed, uses)) == (set(), BINDING | PLACEMENT)
+    assert (missing(allowed, uses), unused(allowed, uses)) == (set(), BINDING)
 
 
 def used_since(plane: RealPlane, since: int, user: str) -> set[Right]:
