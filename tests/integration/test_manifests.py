@@ -396,7 +396,7 @@ def test_tolerations_only_needs_no_rights_to_claims_and_workloads(kubectl: Kubec
     bound = [each for each in rendered if each["kind"] == "ClusterRole" and "controllers" in each["metadata"]["name"]]
     (rules,) = (each["rules"] for each in bound)
     written = {resource for rule in rules if {"create", "patch"} & set(rule["verbs"]) for resource in rule["resources"]}
-    statuses = {f"{kind}/status" for kind in ("tolerationrules", "placementrules", "schedulinggates")}
+    statuses = {f"{kind}/status" for kind in ("tolerationrules", "schedulinggates")}
     assert written == {"pods", "schedulinggates", "events", *statuses}
 
 

@@ -42,6 +42,7 @@ class PlacementGate(Gate):
         Reads(kinds.TEMPLATES, kinds.TEMPLATES_OF_POD),
     )
     max_hold = "10m"
+    rights = ({"apiGroups": [wellknown.GROUP], "resources": ["placementrules/status"], "verbs": ["patch"]},)
 
     def __init__(self) -> None:
         self._engine = cel.engine()

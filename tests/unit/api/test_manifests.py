@@ -72,7 +72,6 @@ def test_rights_of_the_processes() -> None:
                 "patch events.k8s.io/events",
                 "create tollbar.dev/schedulinggates",
                 "patch tollbar.dev/schedulinggates/status",
-                "patch tollbar.dev/placementrules/status",
                 "patch tollbar.dev/tolerationrules/status",
                 "list admissionregistration.k8s.io/mutatingwebhookconfigurations",
                 "watch admissionregistration.k8s.io/mutatingwebhookconfigurations",
