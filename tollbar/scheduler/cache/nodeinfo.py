@@ -21,7 +21,8 @@ _STATUS: Final = ("allocatable", "images", "declaredFeatures")
 class NodeInfo:
     """`node` is the API object; of one that is gone while Pods are still on it, it is None.
 
-    `generation` grows with every change, and no two states of any two nodes share one.
+    `generation` grows with every change, and no two states of any two nodes share one.  `came` and `gone` are the Pods
+    that were added and removed since it was made as a copy of the one with the generation `since`, 0 for none.
     """
 
     name: str
@@ -41,6 +42,9 @@ class NodeInfo:
     """How many volumes of its Pods name a PersistentVolumeClaim."""
     ephemeral_volumes: int = 0
     generation: int = 0
+    since: int = 0
+    came: list[PodInfo] = field(default_factory=list)
+    gone: list[PodInfo] = field(default_factory=list)
 
     @property
     def images(self) -> dict[str, int]:
@@ -70,11 +74,13 @@ class NodeInfo:
     def add_pod(self, pod: PodInfo) -> None:
         """Count a Pod that is not there yet."""
         self.pods[pod.uid] = pod
+        self.came.append(pod)
         self._count(pod, 1)
 
     def remove_pod(self, uid: str) -> PodInfo:
         """Take back a Pod, and return it.  KeyError if it is not there."""
         pod = self.pods.pop(uid)
+        self.gone.append(pod)
         self._count(pod, -1)
         return pod
 
@@ -95,6 +101,7 @@ class NodeInfo:
             claims=self.claims,
             ephemeral_volumes=self.ephemeral_volumes,
             generation=self.generation,
+            since=self.generation,
         )
 
     def _count(self, pod: PodInfo, sign: int) -> None:

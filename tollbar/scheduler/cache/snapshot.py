@@ -121,12 +121,11 @@ class Snapshot:
     def _replace(self, row: int, before: NodeInfo | None, after: NodeInfo | None) -> None:
         """Keep everything that is counted over all Nodes."""
         old, new = before or _NOWHERE, after or _NOWHERE
-        for uid, pod in old.pods.items():
-            if new.pods.get(uid) is not pod:
-                self._count_pod(row, pod, -1)
-        for uid, pod in new.pods.items():
-            if old.pods.get(uid) is not pod:
-                self._count_pod(row, pod, 1)
+        came, gone = (new.came, new.gone) if new.since == old.generation else (new.pods.values(), old.pods.values())
+        for pod in came:  # before others go: one may have come and gone
+            self._count_pod(row, pod, 1)
+        for pod in gone:
+            self._count_pod(row, pod, -1)
         if old.node is not new.node:
             self._count_images(row, old, new)
 
