@@ -259,6 +259,24 @@ def test_a_pod_changes_the_record_and_the_row_of_its_node_alone() -> None:
     assert (same, snapshot.changed.since(version)) == ([True, False, True], {1})
 
 
+def test_of_a_node_with_many_pods_those_alone_are_counted_that_have_come_or_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache, snapshot = Cache(), Snapshot()
+    cache.set_node(node("n1"))
+    for number in range(9):
+        cache.add_pod(pod(uid=f"u{number}"))
+    snapshot.update(cache)
+    counted = []
+    monkeypatch.setattr(snapshot.groups, "count", lambda row, pod, sign: counted.append((pod.uid, sign)))
+
+    cache.assume(pod(uid="new"))
+    cache.remove_pod(pod(uid="u3"))
+    snapshot.update(cache)
+
+    assert counted == [("new", 1), ("u3", -1)]
+
+
 CONFIRMED: dict[str, tuple[Object, bool]] = {
     "as it was assumed": ({}, False),
     "it runs": ({"status": {"phase": "Running", "podIP": "10.0.0.1"}}, False),
