@@ -19,7 +19,6 @@ from tollbar.scheduler.plugins.node_resources_balanced_allocation import NodeRes
 from tollbar.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tollbar.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from tollbar.scheduler.plugins.taint_toleration import TaintToleration
-from tollbar.scheduler.plugins.volume_binding import VolumeBinding
 
 SHAPES = Shapes()
 NAMES = ("n1", "n2", "n3", "n4")
@@ -166,7 +165,6 @@ PLUGINS: dict[str, tuple[Any, Object]] = {
     ),
     "NodeResourcesBalancedAllocation of many": (NodeResourcesBalancedAllocation, {"resources": resources(*ALL)}),
     "ImageLocality": (ImageLocality, {}),
-    "VolumeBinding": (VolumeBinding, {}),
 }
 CLASSES = SimpleNamespace(for_extended_resource=lambda name: obj("gpu") if name == DRA else None)
 

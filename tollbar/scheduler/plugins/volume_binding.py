@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tollbar.model import nodeaffinity
 from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, spec
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
@@ -26,7 +23,7 @@ from tollbar.scheduler.framework.events import (
     QueueingHint,
 )
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Arguments, Scores
+from tollbar.scheduler.framework.interface import Arguments
 from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, failed, unresolvable
 from tollbar.scheduler.plugins.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -82,12 +79,13 @@ class VolumeBinding:
                 return NODE_CONFLICT
         return None
 
-    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Storage capacity makes a difference only to volumes that are still to be bound or provisioned."""
-        return 0
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        """Skip: storage capacity makes a difference only to volumes that are still to be bound or provisioned."""
+        return NOT_CONCERNED
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
-        return np.zeros(len(rows), np.int64)
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Not called; kube-scheduler's plugin can be configured at this point."""
+        return 0
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         change = Action.ADD | Action.UPDATE

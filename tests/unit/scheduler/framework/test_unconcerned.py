@@ -99,23 +99,24 @@ def test_each_profile_has_plugins_of_its_own() -> None:
 
 
 BY_VOLUMES: Final = {"NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"}
+SCORES: Final = {"NodeAffinity", "VolumeBinding"}
 CONCERNED: dict[str, tuple[dict[str, Any], set[str], set[str]]] = {
-    "a plain one": ({}, {"NodeAffinity", "NodePorts", *BY_VOLUMES}, {"NodeAffinity"}),
-    "a nodeSelector": ({"nodeSelector": {"a": "b"}}, {"NodePorts", *BY_VOLUMES}, {"NodeAffinity"}),
+    "a plain one": ({}, {"NodeAffinity", "NodePorts", *BY_VOLUMES}, SCORES),
+    "a nodeSelector": ({"nodeSelector": {"a": "b"}}, {"NodePorts", *BY_VOLUMES}, SCORES),
     "a host port": (
         {"containers": [{"name": "main", "ports": [{"hostPort": 80}]}]},
         {"NodeAffinity", *BY_VOLUMES},
-        {"NodeAffinity"},
+        SCORES,
     ),
     "a disk": (
         {"volumes": [{"name": "data", "gcePersistentDisk": {"pdName": "data"}}]},
         {"NodeAffinity", "NodePorts", *BY_VOLUMES} - {"VolumeRestrictions"},
-        {"NodeAffinity"},
+        SCORES,
     ),
     "a claim": (
         {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
         {"NodeAffinity", "NodePorts"},
-        {"NodeAffinity"},
+        SCORES,
     ),
     "a constraint that filters": (
         {
@@ -124,7 +125,7 @@ CONCERNED: dict[str, tuple[dict[str, Any], set[str], set[str]]] = {
             ]
         },
         {"NodeAffinity", "NodePorts", *BY_VOLUMES},
-        {"NodeAffinity", "PodTopologySpread"},
+        {"PodTopologySpread", *SCORES},
     ),
     "a constraint that scores": (
         {
@@ -133,7 +134,7 @@ CONCERNED: dict[str, tuple[dict[str, Any], set[str], set[str]]] = {
             ]
         },
         {"NodeAffinity", "NodePorts", "PodTopologySpread", *BY_VOLUMES},
-        {"NodeAffinity"},
+        SCORES,
     ),
 }
 
