@@ -8,6 +8,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.clusters import cluster
@@ -18,11 +19,13 @@ from tollbar.model.objects import metadata
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.points import INTERFACES, Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, unschedulable
+from tollbar.scheduler.plugins.pod_topology_spread import PodTopologySpread
 
 ABOUT = ("mixture", "nodes_apart", "nodes_apart", "resources", "ports", "spread", "pod_affinity", "nominated", "cards")
 """Families of clusters."""
@@ -101,4 +104,29 @@ def test_the_same_decision_however_it_is_worked_out(family: str, seed: int) -> N
             alone = attempt(simulation, plain, pod, start)
             assert found == alone or Code.ERROR in alone
         changed(simulation, family, rng)
+        simulation.snapshot.update(simulation.cache)
+
+
+def spread(plugin: PodTopologySpread, pod: PodInfo, snapshot: Snapshot) -> Any:
+    """Where the plugin lets the Pod go, and how it ranks the Nodes."""
+    state, places = CycleState(), np.arange(len(snapshot))
+    status = done(plugin.pre_filter(state, pod, snapshot))
+    fits = None if status is not None else plugin.filter_nodes(state, pod, snapshot).tolist()
+    status = done(plugin.pre_score(state, pod, NodesAt(snapshot, places)))
+    return fits, None if status is not None else plugin.score_nodes(state, pod, snapshot, places).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_counts_that_are_kept_are_those_that_would_be_made_anew(seed: int) -> None:
+    rng, generated = Random(seed), cluster("spread", seed)
+    simulation = Simulation(generated)
+    handle = simulation.framework.handle
+    lasting = PodTopologySpread({}, handle)
+    for _ in range(3 * STEPS):
+        for obj in generated.waiting:
+            pod = simulation.shapes.pod_info(obj)
+            found = spread(lasting, pod, simulation.snapshot)
+            assert found == spread(PodTopologySpread({}, handle), pod, simulation.snapshot)
+        changed(simulation, "spread", rng)
         simulation.snapshot.update(simulation.cache)

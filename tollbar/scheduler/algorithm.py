@@ -14,7 +14,7 @@ import numpy as np
 
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
-from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError
 from tollbar.scheduler.framework.interface import Filter, Known, Mask
@@ -312,12 +312,14 @@ def _best(
     framework: Framework, state: CycleState, pod: PodInfo, nodes: Snapshot, found: _Found, rng: Random | None
 ) -> Steps[Scheduled | Status]:
     """The Node with the highest score, or the first without any Score plugin."""
-    feasible = list(map(found.candidates.__getitem__, found.places.tolist()))
+    rows = found.places if found.candidates is nodes.nodes else None
+    feasible: Sequence[NodeInfo] = (
+        NodesAt(nodes, rows) if rows is not None else [found.candidates[place] for place in found.places]
+    )
     if len(feasible) == 1 or not framework.plugins.score:
         return Scheduled(feasible[0].name, found.processed, len(feasible))
     if (status := (yield from framework.pre_score(state, pod, feasible))) is not None:
         return status
-    rows = found.places if found.candidates is nodes.nodes else None
     scores = framework.score(state, pod, feasible, nodes, rows)
     if isinstance(scores, Status):
         return scores

@@ -1,9 +1,11 @@
 """What a scheduling cycle sees: the Nodes as they were when it began."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tollbar.model.changelog import ChangeLog
 from tollbar.model.objects import Key, Object
@@ -24,6 +26,28 @@ class ImageState:
     size: int
     nodes: int = 0
     rows: int = 0
+
+
+class NodesAt(Sequence[NodeInfo]):
+    """The Nodes at these places of a snapshot, looked up when they are read: most plugins read none of them.
+
+    After an update of the snapshot they are as it has them then.
+    """
+
+    def __init__(self, snapshot: "Snapshot", places: NDArray[np.intp]) -> None:
+        self.places = places
+        self._snapshot = snapshot
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return NodesAt(self._snapshot, self.places[index])
+        return self._snapshot.nodes[self.places[index]]
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return map(self._snapshot.nodes.__getitem__, self.places.tolist())
 
 
 class Snapshot:

@@ -10,24 +10,24 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tollbar.model.objects import Object, labels_of, spec
-from tollbar.scheduler.cache.groups import by_domain
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
-from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
+from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
+from tollbar.scheduler.cache.table import IdColumn, Ints, Mask, Table
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, Steps, unresolvable, unschedulable
 from tollbar.scheduler.plugins import spread_constraints
-from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, Eligible, has_keys, with_keys
+from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, has_keys, with_keys
+from tollbar.scheduler.plugins.spread_counts import Counted, Counts
 
 SKEWED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -55,13 +55,9 @@ class _Domains:
     _fits: Mask | None = None
 
     @classmethod
-    def count(cls, constraint: Constraint, pod: PodInfo, nodes: Snapshot, eligible: Mask) -> "_Domains":
-        """Count on the eligible Nodes, by row, all of which have the labels of all constraints."""
-        column = nodes.table.label(constraint.topology_key)
-        exists: Mask = np.zeros(column.size + 1, np.bool_)
-        exists[column.ids[eligible]] = True
-        counts = by_domain(column, constraint.counts(pod, nodes), eligible)
-        return cls(constraint, column, counts, exists, constraint.selector.matches(pod.labels))
+    def of(cls, counted: Counted, pod: PodInfo) -> "_Domains":
+        matches_itself = counted.constraint.selector.matches(pod.labels)
+        return cls(counted.constraint, counted.column, counted.sums.copy(), counted.exists, matches_itself)
 
     @property
     def fits(self) -> Mask:
@@ -113,9 +109,13 @@ class PodTopologySpread:
 
     def __init__(self, args: Arguments, handle: Handle) -> None:
         self._handle = handle
+        self._counts = Counts()
         self._has_system_defaults = args.get("defaultingType", "System") == "System"
-        given = cast("Iterable[Object]", args.get("defaultConstraints") or ())
-        self._defaults = spread_constraints.SYSTEM_DEFAULTS if self._has_system_defaults else tuple(given)
+        given = cast("Sequence[Object]", args.get("defaultConstraints") or ())
+        defaults = spread_constraints.SYSTEM_DEFAULTS if self._has_system_defaults else given
+        self._defaults = {
+            action: [each for each in defaults if each["whenUnsatisfiable"] == action] for action in (HARD, SOFT)
+        }
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
@@ -127,18 +127,19 @@ class PodTopologySpread:
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes), self._after_node),
         ]
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | Steps[None] | None:
         constraints = self._constraints(pod, HARD)
         if not constraints:
             return self._skip(pod)
         placed = with_keys(nodes.table, constraints)
         state.write(_FILTER, found := _FilterState([] if placed.any() else None))
-        if found.domains is not None:
-            eligible = Eligible(pod, nodes.table, placed)
-            for each in constraints:
-                found.domains.append(_Domains.count(each, pod, nodes, eligible.of(each)))
-                yield
-        return None
+        return None if found.domains is None else self._count(found.domains, pod, nodes, constraints, placed)
+
+    def _count(
+        self, domains: list[_Domains], pod: PodInfo, nodes: Snapshot, constraints: Sequence[Constraint], placed: Mask
+    ) -> Steps[None]:
+        counted = yield from self._counts.of(pod, HARD, constraints, nodes, placed)
+        domains += [_Domains.of(each, pod) for each in counted]
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
         _change(state, pod, added, node, 1)
@@ -168,27 +169,31 @@ class PodTopologySpread:
             mask &= (ids >= 0) & domains.fits[ids]
         return mask[nodes.table.order]
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Steps[Status | None]:
-        """Score the Nodes: the number of matching Pods in their domains, weighted; the fewer, the better."""
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[None]:
         constraints = self._constraints(pod, SOFT)
-        if not constraints:
-            return self._skip(pod)
-        table = self._handle.snapshot.table
+        return self._weigh(state, pod, constraints, nodes) if constraints else self._skip(pod)
+
+    def _weigh(
+        self, state: CycleState, pod: PodInfo, constraints: Sequence[Constraint], feasible: Sequence[NodeInfo]
+    ) -> Steps[None]:
+        """Score the Nodes: the number of matching Pods in their domains, weighted; the fewer, the better."""
+        nodes, table = self._handle.snapshot, self._handle.snapshot.table
         # With the system's defaults a Node without a zone still takes part in the spreading over hosts.
         needs_all_keys = bool(pod.spec.get("topologySpreadConstraints")) or not self._has_system_defaults
         placed = with_keys(table, constraints if needs_all_keys else ())
-        rows = np.fromiter(map(table.rows.__getitem__, map(attrgetter("name"), nodes)), np.intp, len(nodes))
+        rows = _rows(feasible, table)
         scored = rows[placed[rows]]
         scores = np.zeros(len(scored))
-        eligible = Eligible(pod, table, placed)
-        for constraint in constraints if len(scored) else ():
-            scores += _scores(constraint, pod, self._handle.snapshot, eligible, scored)
-            yield
+        if len(scored):
+            others = [each for each in constraints if each.topology_key != HOSTNAME]
+            counted = iter((yield from self._counts.of(pod, SOFT, others, nodes, placed)))
+            for each in constraints:  # in their order, which decides how the sums are rounded
+                is_host = each.topology_key == HOSTNAME
+                scores += _over_hosts(each, pod, nodes, scored) if is_host else _over_domains(next(counted), scored)
         raw: Ints = np.zeros(table.capacity, np.int64)
         raw[scored] = _rounded(scores)
-        ignored = frozenset(nodes[place].name for place in np.flatnonzero(~placed[rows]).tolist())
+        ignored = frozenset(feasible[place].name for place in np.flatnonzero(~placed[rows]).tolist())
         state.write(_SCORE, _ScoreState(table.rows, raw, ignored))
-        return None
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         found = state.get(_SCORE, _ScoreState)
@@ -219,7 +224,7 @@ class PodTopologySpread:
     def _constraints(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         if pod.spec.get("topologySpreadConstraints"):
             return spread_constraints.of_pod(pod, action)
-        return spread_constraints.of_defaults(self._defaults, pod, action, self._handle.listers)
+        return spread_constraints.of_defaults(self._defaults[action], pod, self._handle.listers)
 
     def _after_assigned_pod(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
         """One that matches came, went, or began or ceased to match."""
@@ -254,31 +259,40 @@ class PodTopologySpread:
         return _queue_if(is_now and (moved or retainted))
 
 
-def _scores(
-    constraint: Constraint, pod: PodInfo, nodes: Snapshot, eligible: Eligible, scored: NDArray[np.intp]
-) -> Floats:
-    """What one constraint adds to the score of the Nodes in the rows `scored`.
+def _rows(nodes: Sequence[NodeInfo], table: Table) -> NDArray[np.intp]:
+    """The rows of these Nodes."""
+    if isinstance(nodes, NodesAt):
+        return table.order[nodes.places]
+    return np.fromiter(map(table.rows.__getitem__, map(attrgetter("name"), nodes)), np.intp, len(nodes))
 
-    A Pod counts the more, the more domains there are, and maxSkew makes small differences matter less.  Pods count on
-    the eligible Nodes; over hosts each Node counts its own, whatever the inclusion policies say.
+
+def _over_hosts(constraint: Constraint, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
+    """What a constraint adds to the score of the Nodes in the rows `scored`, where each Node is a domain.
+
+    Each counts its own Pods, whatever the inclusion policies say.
     """
-    column = nodes.table.label(constraint.topology_key)
-    on_node = constraint.counts(pod, nodes)
+    ids = nodes.table.label(constraint.topology_key).ids[scored]
+    return _weighted(constraint, ids, constraint.counts(pod, nodes)[scored], len(scored))
+
+
+def _over_domains(counted: Counted, scored: NDArray[np.intp]) -> Floats:
+    """The same where a domain has several Nodes: the Pods on those of them that are eligible count."""
+    column, sums = counted.column, counted.sums
     ids = column.ids[scored]
-    if constraint.topology_key == HOSTNAME:
-        counts, domains = on_node[scored].astype(np.int64), len(scored)
-    else:
-        counting = eligible.of(constraint)
-        in_domain = by_domain(column, on_node, counting)
-        seen = np.zeros(column.size + 1, np.bool_)
-        seen[ids] = True
-        empty = column.find("")
-        if empty is not None:
-            # Nodes without the label are in one domain with those whose label is empty.
-            in_domain[empty] += on_node[counting & (column.ids < 0)].sum()
-            seen[empty] |= seen[-1]
-            seen[-1] = False
-        counts, domains = in_domain[ids], int(seen.sum())
+    seen = np.zeros(column.size + 1, np.bool_)
+    seen[ids] = True
+    empty = column.find("")
+    if empty is not None:
+        # Nodes without the label are in one domain with those whose label is empty.
+        sums = sums.copy()
+        sums[empty] += counted.on_node[counted.eligible & (column.ids < 0)].sum()
+        seen[empty] |= seen[-1]
+        seen[-1] = False
+    return _weighted(counted.constraint, ids, sums[ids], int(seen.sum()))
+
+
+def _weighted(constraint: Constraint, ids: NDArray[np.intp], counts: NDArray[np.integer[Any]], domains: int) -> Floats:
+    """A Pod counts the more, the more domains there are, and maxSkew makes small differences matter less."""
     return np.where(ids >= 0, counts * log(domains + 2) + (constraint.max_skew - 1), 0.0)
 
 

@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go and plugins/
 (default constraints), KEP-3022 (minDomains), KEP-3094 (inclusion policies), KEP-3243 (matchLabelKeys).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,19 +118,19 @@ def of_pod(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
     return found
 
 
-def of_defaults(defaults: Iterable[Object], pod: PodInfo, action: str, listers: Listers) -> tuple[Constraint, ...]:
-    """The default constraints with this whenUnsatisfiable; none for a Pod that no workload or Service selects."""
-    chosen = [each for each in defaults if each["whenUnsatisfiable"] == action]
-    if not chosen:
+def of_defaults(defaults: Sequence[Object], pod: PodInfo, listers: Listers) -> tuple[Constraint, ...]:
+    """These constraints; none for a Pod that no workload or Service selects."""
+    wanted = default_selector(pod, listers) if defaults else {}
+    if not any(wanted.values()):
         return ()
-    selector = Selector.of(default_selector(pod, listers))
-    return () if selector.is_empty else tuple(_compiled(each, selector) for each in chosen)
+    selector = Selector.of(wanted)
+    return tuple(_compiled(each, selector) for each in defaults)
 
 
 def default_selector(pod: PodInfo, listers: Listers) -> Object:
     """What the Services that select the Pod and the workload that controls it select, all of it together.
 
-    Empty if there is neither.
+    It has no requirements if there is neither.
     """
     namespace = pod.key.namespace
     labels: dict[str, str] = {}
