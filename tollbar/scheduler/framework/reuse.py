@@ -56,7 +56,10 @@ class Answers(Generic[A]):
         The result holds until the next call.
         """
         log = nodes.changed_nodes if depends_on is DependsOn.NODE else nodes.changed
-        kept = self._by_plugin.pop(plugin, None)
+        kept = self._by_plugin.get(plugin)
+        if kept is not None and kept.version == log.version:
+            return kept.values
+        self._by_plugin.pop(plugin, None)
         changed = log.since(kept.version) if kept is not None else None
         if kept is None or changed is None or len(changed) > MAX_ONE_BY_ONE:
             values = about_all()

@@ -123,6 +123,7 @@ class Framework:
             each.name: each.depends_on for each in plugins.all().values() if isinstance(each, interface.Reusable)
         }
         self._filters: dict[frozenset[str], tuple[interface.Filter, ...]] = {}
+        self._scoring: dict[frozenset[str], tuple[interface.Score, ...]] = {}
         self._filtered = dict.fromkeys((each.name for each in plugins.filter), 0)
         self._vectorised = {each.name: each for each in plugins.filter if isinstance(each, interface.FilterNodes)}
         self._knowing = [each for each in plugins.filter if isinstance(each, interface.FilterKnown)]
@@ -390,7 +391,10 @@ class Framework:
     ) -> NodeScores | Status:
         """Score these Nodes.  With their places in the snapshot, plugins may score all of them at once."""
         raw: dict[str, Scores] = {}
-        active = [each for each in self.plugins.score if each.name not in state.skip_score]
+        active = self._scoring.get(state.skip_score)
+        if active is None:
+            active = tuple(each for each in self.plugins.score if each.name not in state.skip_score)
+            self._scoring[state.skip_score] = active
         for plugin in active:
             if rows is not None and snapshot is not None and plugin.name in self._scores_nodes:
                 scores = self._score_nodes(self._scores_nodes[plugin.name], state, pod, snapshot, rows)
@@ -687,9 +691,8 @@ def _weighted(found: Mapping[str, PluginScores], count: int) -> Scores | Status:
         return np.zeros(count, np.int64)
     normalized: Scores = np.array([each.normalized for each in found.values()])
     weights: Scores = np.array([each.weight for each in found.values()])
-    wrong = (normalized < 0) | (normalized > MAX_SCORE)
-    if wrong.any():
-        place, node = np.argwhere(wrong)[0]
+    if count and (normalized.min() < 0 or normalized.max() > MAX_SCORE):
+        place, node = np.argwhere((normalized < 0) | (normalized > MAX_SCORE))[0]
         context = (
             f'applying score defaultWeights on Score plugins: plugin "{list(found)[place]}" returns an invalid score'
         )

@@ -67,7 +67,8 @@ class ResourceShares:
 
     def depends_on(self, pod: PodInfo) -> DependsOn | None:
         """Devices that provide what the Pod requests are not part of a NodeInfo."""
-        has_devices = any(self.devices.class_of(name) is not None for name in pod.requests.resources.scalars)
+        extended = pod.requests.resources.scalars
+        has_devices = extended and any(self.devices.class_of(name) is not None for name in extended)
         return None if has_devices else DependsOn.NODE_AND_PODS
 
     def of_node(self, pod: Resources, node: NodeInfo) -> Iterator[Share]:
