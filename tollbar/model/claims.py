@@ -31,9 +31,12 @@ def resolved(pod: Object) -> Iterator[tuple[Object, str | Unresolved]]:
 
     Linear in the number of references, which only the Pod's size limits: the API server accepts some ten thousand.
     """
+    references = pods.claim_references(pod)
+    if not references:
+        return
     statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     recorded = {status.get("name"): status.get("resourceClaimName") for status in statuses}
-    for reference in pods.claim_references(pod):
+    for reference in references:
         yield reference, _claim_name(reference, recorded)
 
 

@@ -13,11 +13,11 @@ Events after an hour.
 
 import asyncio
 import itertools
-import json
 import logging
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from tollbar import wellknown
 from tollbar.model import timestamps
@@ -41,6 +41,9 @@ _RATE: Final = 50.0
 _BURST: Final = 200
 _NAME_LIMIT: Final = 253
 _MORE: Final = "..."
+
+_Key: TypeAlias = tuple[Hashable, ...]
+"""Equal for equal events: the references to their objects, and what is said of them."""
 
 
 class EventClient(Protocol):
@@ -83,8 +86,8 @@ class Recorder:
         self._instance = instance[:128]
         self._clock = clock
         self._bucket = TokenBucket(_RATE, _BURST, clock)
-        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
-        self._series: OrderedDict[str, _Sent] = OrderedDict()
+        self._waiting: OrderedDict[_Key, _Waiting] = OrderedDict()
+        self._series: OrderedDict[_Key, _Sent] = OrderedDict()
         self._arrived = asyncio.Event()
         self._failing = False
         self._serial = itertools.count(int(clock.now() * 1e9))
@@ -96,7 +99,7 @@ class Recorder:
     def emit(self, regarding: Object, event: Event, related: Object | None = None) -> None:
         """Queue an event on an object, or drop it.  `regarding` must have apiVersion, kind and metadata."""
         subject, other = _reference(regarding), _reference(related) if related else None
-        key = json.dumps([subject, other, event.type, event.reason, event.action, event.note])
+        key = (*subject.values(), *(other or {}).values(), event)
         now = self._clock.now()
         waiting, sent = self._waiting.get(key), self._series.get(key)
         if waiting is not None:
@@ -129,7 +132,7 @@ class Recorder:
                 _log.log(level, "cannot record an event", extra={"error": repr(error)})
                 self._failing = True
 
-    async def _send(self, key: str, waiting: _Waiting) -> None:
+    async def _send(self, key: _Key, waiting: _Waiting) -> None:
         self._forget_old_series()
         sent = self._series.get(key)
         if sent is not None:
@@ -165,7 +168,7 @@ class Recorder:
         self._sent.inc()
         return _Sent(namespace, name, 1, waiting.seen, self._clock.now())
 
-    async def _repeat(self, key: str, sent: _Sent, count: int, seen: float) -> None:
+    async def _repeat(self, key: _Key, sent: _Sent, count: int, seen: float) -> None:
         series = {"count": sent.count + count, "lastObservedTime": timestamps.micro_time(seen)}
         body = {"series": series}
         await self._client.patch(EVENTS, sent.name, body, namespace=sent.namespace, patch_type=PatchType.MERGE)

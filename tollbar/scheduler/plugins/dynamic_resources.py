@@ -199,7 +199,10 @@ class DynamicResources:
 
         Where PodGroups are not served in a version that is read (Kubernetes 1.36 has another), no Pod waits for one.
         """
-        found, name = claims_of(pod.object, self._manager.claims), pods.scheduling_group(pod.object)
+        obj = pod.object
+        if not pods.claim_references(obj):
+            return []
+        found, name = claims_of(obj, self._manager.claims), pods.scheduling_group(obj)
         groups = self._handle.listers.pod_groups
         if found and name and groups.served and groups.get(Key(pod.key.namespace, name)) is None:
             raise NotReady(f'waiting for pod group "{name}"')

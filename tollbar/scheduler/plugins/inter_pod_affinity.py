@@ -206,10 +206,13 @@ class InterPodAffinity:
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes), _after_node),
         ]
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | Steps[Status | None]:
         has_own = pod.shape.affinity or pod.shape.anti_affinity
         if not has_own and not nodes.groups.has_terms(TermKind.REQUIRED_ANTI_AFFINITY):
             return SKIP
+        return self._count(state, pod, nodes)
+
+    def _count(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
         affinity = yield from self._with_namespaces(pod.shape.affinity)
         anti_affinity = yield from self._with_namespaces(pod.shape.anti_affinity)
         sums = (_Sums(nodes) for _ in range(3))
@@ -251,11 +254,17 @@ class InterPodAffinity:
             mask &= found.away.by_row(term.topology_key) <= 0
         return (mask & (found.unwelcome.total_by_row() <= 0))[nodes.table.order]
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Steps[Status | None]:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | Steps[Status | None]:
+        has_own = pod.shape.preferred_affinity or pod.shape.preferred_anti_affinity
+        if not has_own and (self._ignores_existing or not self._handle.snapshot.groups.has_terms(*_SCORED)):
+            return SKIP
+        return self._weigh(state, pod)
+
+    def _weigh(self, state: CycleState, pod: PodInfo) -> Steps[Status | None]:
         """Score all Nodes: the weights of the terms that hold in their domains."""
         own = yield from self._with_namespaces(_preferred(pod))
-        if not own and (self._ignores_existing or not self._handle.snapshot.groups.has_terms(*_SCORED)):
-            return SKIP
         snapshot = self._handle.snapshot
         sums, groups = _Sums(snapshot), snapshot.groups
         for term in own:
