@@ -114,6 +114,8 @@ def extended_resource_of(device_class: Object) -> str | None:
 
 def names_of(pod: Object) -> set[str]:
     """Names of the Pod's claims as far as they are known, the claim for its extended resources included."""
+    if not pods.uses_claims(pod):
+        return set()
     extended = pods.extended_resource_claim(pod)
     return {name for name in (*(name for _, name in resolved(pod)), extended) if isinstance(name, str)}
 

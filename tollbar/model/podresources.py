@@ -50,11 +50,14 @@ def counts_by_status(pod: Object) -> bool:
         "allocatedResources" in status
         or "resources" in status
         or _is_infeasible(pod)
-        or any(
-            (holder.get("resources") or {}).get("requests") != (container.get("resources") or {}).get("requests")
-            or holder.get("allocatedResources") != (container.get("resources") or {}).get("requests")
-            for container in _containers(pod)
-            if "allocatedResources" in (holder := _container_status(pod, container)) or "resources" in holder
+        or (
+            ("containerStatuses" in status or "initContainerStatuses" in status)
+            and any(
+                (holder.get("resources") or {}).get("requests") != (container.get("resources") or {}).get("requests")
+                or holder.get("allocatedResources") != (container.get("resources") or {}).get("requests")
+                for container in _containers(pod)
+                if "allocatedResources" in (holder := _container_status(pod, container)) or "resources" in holder
+            )
         )
     )
 
