@@ -254,9 +254,7 @@ class InterPodAffinity:
             mask &= found.away.by_row(term.topology_key) <= 0
         return (mask & (found.unwelcome.total_by_row() <= 0))[nodes.table.order]
 
-    def pre_score(
-        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> Status | Steps[Status | None]:
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[Status | None]:
         has_own = pod.shape.preferred_affinity or pod.shape.preferred_anti_affinity
         if not has_own and (self._ignores_existing or not self._handle.snapshot.groups.has_terms(*_SCORED)):
             return SKIP

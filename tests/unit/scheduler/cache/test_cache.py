@@ -268,7 +268,7 @@ def test_of_a_node_with_many_pods_those_alone_are_counted_that_have_come_or_gone
         cache.add_pod(pod(uid=f"u{number}"))
     snapshot.update(cache)
     counted = []
-    monkeypatch.setattr(snapshot.groups, "count", lambda row, pod, sign: counted.append((pod.uid, sign)))
+    monkeypatch.setattr(snapshot.groups, "count", lambda _row, pod, sign: counted.append((pod.uid, sign)))
 
     cache.assume(pod(uid="new"))
     cache.remove_pod(pod(uid="u3"))

@@ -63,7 +63,7 @@ class World:
 
 
 CORRECTED: dict[str, Callable[[World], object]] = {
-    "nothing": lambda world: None,
+    "nothing": lambda _: None,
     "a Pod comes": lambda world: world.come("n2"),
     "Pods come and go": lambda world: [world.come("n2", 3), world.cache.remove_pod(world.there[1])],
     "a Pod goes": lambda world: world.cache.remove_pod(world.there[0]),
