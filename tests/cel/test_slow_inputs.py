@@ -1,20 +1,23 @@
 """What takes long is charged for: by the element, the character and the failure, before it is done.
 
-A search for slow inputs runs for TOLLBAR_CEL_SECONDS of CPU, from TOLLBAR_CEL_SEED; it prints the slowest that it
-found, and asserts that the engines agree on all of them and stay within their limits.  Since it is guided by time, the
-same seed does not find the same again: what fails is shown as a row of FOUND.  Times are not asserted: `make bench` has
-them.
+A search for slow inputs runs for TOLLBAR_CEL_SECONDS of CPU, from TOLLBAR_CEL_SEED, and asserts that the engines agree
+on all that it finds and stay within their limits.  Since it is guided by time, the same seed does not find the same
+again: what fails or takes too long is printed when it is found, as a row of FOUND, and written to a file, so that it is
+there however the search ends.  Times are not asserted: `make bench` has them.
 """
 
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
 from cel.adversaries import ADVERSARIES, ENV
-from cel.slow_search import ELEMENTS, Slow, measured, search
+from cel.slow_search import COMPILING, ELEMENTS, EVALUATING, Slow, confirmed, measured, search
 from measuring import measure
 
 from tollbar.cel import BUDGET, CelEngine, CelError, CostBudget, engine
@@ -22,6 +25,8 @@ from tollbar.cel.core.limits import MAX_STEPS
 
 SECONDS: Final = float(os.environ.get("TOLLBAR_CEL_SECONDS", "3"))
 SEED: Final = int(os.environ.get("TOLLBAR_CEL_SEED", "1"))
+KEPT: Final = Path(__file__).parents[2] / "build" / "slow-inputs.txt"
+"""What searches have found, each with what is wrong with it."""
 COSTLY: Final = 1_000_000_000
 """Steps that no row below needs."""
 
@@ -132,21 +137,75 @@ def test_what_a_search_has_found_stays_mended(engines: dict[str, CelEngine], slo
 def test_what_a_search_for_slow_inputs_finds_ends_within_the_limits(
     engines: dict[str, CelEngine], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong, count = [], 0
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print(line, flush=True)  # noqa: T201
+
+    tell(f"\nsearching from seed {SEED} for {SECONDS:g} s of CPU; what is slow or wrong is kept in {KEPT}")
+    wrong = told(search(engines["compiled"], SEED, SECONDS), partial(wrong_with, engines), tell, KEPT)
+    assert wrong == []
+
+
+class Ended(BaseException):
+    """As a search ends that is interrupted, or that runs into the time limit of its test."""
+
+
+def test_what_is_slow_or_wrong_is_told_and_kept_when_it_is_found(tmp_path: Path) -> None:
+    kept = tmp_path / "build" / "found.txt"
+    lines: list[str] = []
+    quick, wrong = Slow("i", (0,), 2), Slow("i + 1", (0,), 2)
+    slow = Slow("i + 2", (0,), 2, seconds=0.0101, steps=7)
+    long = Slow("i + 3", (0,), 2, compiling=0.101)
+
+    def found() -> Iterator[Slow]:
+        yield from (quick, wrong, slow, long)
+        raise Ended
+
+    with pytest.raises(Ended):
+        told(found(), lambda each: "it differs" if each is wrong else "", lines.append, kept)
+    assert lines == [
+        "Slow(body='i + 1', picks=(0,), length=2): it differs (0.0 ms, 0 steps, compiled in 0.0 ms)",
+        "Slow(body='i + 2', picks=(0,), length=2): it is slow (10.1 ms, 7 steps, compiled in 0.0 ms)",
+        "Slow(body='i + 3', picks=(0,), length=2): it is slow (0.0 ms, 0 steps, compiled in 101.0 ms)",
+    ]
+    assert kept.read_text().splitlines() == lines
+
+
+def test_a_time_that_is_not_seen_again_counts_for_nothing(engines: dict[str, CelEngine]) -> None:
+    once = Slow("i", (0,), 2, seconds=0.5, compiling=0.5)
+    for_ever = replace(once, seconds=0.02, compiling=0.2)
+    with patch("cel.slow_search.measured", side_effect=[replace(once, compiling=0.01), replace(once, seconds=0.001)]):
+        assert confirmed(engines["compiled"], once) == replace(once, seconds=0.001, compiling=0.01)
+    with patch("cel.slow_search.measured", return_value=for_ever):
+        assert confirmed(engines["compiled"], once) == for_ever
+
+
+def told(
+    found: Iterable[Slow], wrong_with: Callable[[Slow], str], tell: Callable[[str], None], kept: Path
+) -> list[tuple[Slow, str]]:
+    """What is wrong among these, with the reason; that and what is slow is told and kept one by one, a summary last."""
+    wrong: list[tuple[Slow, str]] = []
+    count = slow = 0
     slowest = longest = Slow("", (), 0)
-    for found in search(engines["compiled"], SEED, SECONDS):
+    for each in found:
         count += 1
-        slowest = max(slowest, found, key=lambda each: each.seconds)
-        longest = max(longest, found, key=lambda each: each.compiling)
-        if problem := wrong_with(engines, found):
-            wrong.append((found, problem))
-    with capsys.disabled():
-        print(f"\n{count} inputs, seed {SEED}")  # noqa: T201
-        print(f"the slowest takes {slowest.seconds * 1000:.1f} ms, {slowest.steps} steps: {slowest}")  # noqa: T201
-        print(f"the longest to compile takes {longest.compiling * 1000:.1f} ms: {longest}")  # noqa: T201
-        for each, problem in wrong:
-            print(f"{each}: {problem}")  # noqa: T201
-    assert wrong[:5] == []
+        slow += each.share > 1
+        slowest = max(slowest, each, key=lambda one: one.seconds)
+        longest = max(longest, each, key=lambda one: one.compiling)
+        problem = wrong_with(each)
+        if problem:
+            wrong.append((each, problem))
+        if problem or each.share > 1:
+            line = f"{each}: {problem or 'it is slow'} ({each.cost})"
+            kept.parent.mkdir(exist_ok=True)
+            with kept.open("a") as file:
+                file.write(f"{line}\n")
+            tell(line)
+    limits = f"{EVALUATING * 1000:g} ms, or {COMPILING * 1000:g} ms to compile"
+    tell(f"{count} inputs, of which {slow} take more than {limits}")
+    tell(f"the slowest: {slowest} ({slowest.cost})")
+    tell(f"the longest to compile: {longest} ({longest.cost})")
+    return wrong
 
 
 def wrong_with(engines: dict[str, CelEngine], found: Slow) -> str:
