@@ -1,7 +1,8 @@
-"""What Kubernetes evaluates within its cost limit and Tollbar refuses for its cost: a figure of docs/reference/cel.md.
+"""What Kubernetes evaluates within its cost limit, and how much of it Tollbar refuses for its cost.
 
-Loops over random elements, drawn from what the search for slow inputs knows.  TOLLBAR_CEL_LOOPS sets their number.  How
-many of those that are refused would have ended in time is printed, not asserted.
+That is a figure of docs/reference/cel.md, from loops over random elements, drawn from what the search for slow inputs
+knows.  TOLLBAR_CEL_LOOPS sets their number.  How many of those that are refused would have ended in time is printed,
+not asserted.
 """
 
 import json
@@ -9,9 +10,9 @@ import math
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
@@ -20,7 +21,7 @@ from cel.comparing import EXCEEDED, FAILED, REFUSED, answer_of, ask
 from cel.generator import Case
 from cel.slow_search import ELEMENTS, OPERATIONS, Slow
 
-from tollbar.cel import BUDGET, CelEngine, CelError
+from tollbar.cel import BUDGET, CelEngine, CelError, Env
 from tollbar.devplane.real.oracle import Oracle
 
 COUNT: Final = int(os.environ.get("TOLLBAR_CEL_LOOPS", "60"))
@@ -31,6 +32,47 @@ LARGEST: Final = 32 * 1024
 """Bytes of an input as JSON."""
 UNLIMITED: Final = 1_000_000_000
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "cel.md"
+
+
+SELECTORS: Final = [{"cel": {"expression": f'device.attributes["a.example.com"].index == {at}'}} for at in range(8)]
+AFFORDABLE: Final[dict[str, tuple[str, Mapping[str, Any], int]]] = {
+    "60 variables of each of 40 containers": (
+        'pod.spec.containers.all(c, c.env.all(e, e.name != "X"))',
+        {"pod": {"spec": {"containers": [{"env": [{"name": f"SETTING_{at}"} for at in range(60)]}] * 40}}},
+        14_644,
+    ),
+    "a pattern for each of 8 selectors in 32 requests": (
+        'requests.all(r, r.exactly.selectors.all(s, s.cel.expression.matches("[.]index == [0-9]+$")))',
+        {"requests": [{"exactly": {"selectors": SELECTORS}}] * 32},
+        8_162,
+    ),
+    "two lists of 48 values": (
+        "some.all(x, others.exists(y, x == y))",
+        {"some": [f"value-{at}" for at in range(48)], "others": [f"value-{at}" for at in reversed(range(48))]},
+        8_615,
+    ),
+}
+"""Ordinary expressions with large inputs, and the cost that Kubernetes counts for them."""
+
+
+@pytest.mark.parametrize(("expression", "inputs", "_cost"), AFFORDABLE.values(), ids=AFFORDABLE)
+def test_an_ordinary_expression_may_have_large_inputs(
+    engines: dict[str, CelEngine], expression: str, inputs: Mapping[str, Any], _cost: int
+) -> None:
+    env = Env(variables=tuple(dict.fromkeys(inputs, "dyn").items()))
+    assert {name: engine.compile(expression, env).evaluate(inputs) for name, engine in engines.items()} == (
+        dict.fromkeys(engines, True)
+    )
+
+
+def test_kubernetes_counts_little_for_it(oracle: Oracle) -> None:
+    answers = oracle.evaluate(
+        {"expression": expression, "variables": dict.fromkeys(inputs, "dyn"), "inputs": inputs}
+        for expression, inputs, _ in AFFORDABLE.values()
+    )
+    assert [(answer["value"], answer["cost"]) for answer in answers] == [
+        (True, cost) for *_, cost in AFFORDABLE.values()
+    ]
 
 
 def drawn(seed: int) -> Iterator[Case]:

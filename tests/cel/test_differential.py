@@ -5,6 +5,7 @@ TOLLBAR_CEL_CASES sets the number of cases, TOLLBAR_CEL_SEED the seed.
 
 import os
 from collections import Counter
+from typing import Final
 
 import pytest
 from cel.comparing import ENV, answer_of, disagreements, outcome_of
@@ -36,6 +37,53 @@ def test_every_difference_is_a_listed_divergence(
     with capsys.disabled():
         print(f"\n{COUNT} expressions, seed {SEED}, engines {', '.join(engines)}; listed divergences: {dict(listed)}")  # noqa: T201
     assert unlisted[:10] == []
+
+
+INPUTS: Final = {
+    "i": 7,
+    "ints": [1, 7],
+    "labels": {"a": "b"},
+    "object": {"l": [[1], [2]], "low": -(2**63), "m": {"k": 1}, "nothing": None},
+}
+SETTLED: Final[dict[str, str]] = {
+    "a variable of the root in a macro that hides it": "ints.exists(i, i == 1 && .i == 7)",
+    "a variable of the root in a bind that hides it": "cel.bind(i, 5, .i + i == 12)",
+    "an int among keys that are strings": "1 in labels",
+    "a type in a list of two types": "type(i) in [int, list]",
+    "an unsigned number with a sign": "-0u == 0u",
+    "a variable of a macro with a dot": "ints.map(.a, a) == []",
+    "a field with a reserved name": "object.null == 1",
+    "a value of another type instead of none": 'object.?m.orValue(1) == "x"',
+    "an optional element of null": "null[?0].hasValue()",
+    "a method of an optional": "object[?'m'].size() == 1",
+    "a map as an optional key": "object[?dyn(object.m)].hasValue()",
+    "a list as an optional key": "object[?dyn(ints)].hasValue()",
+    "a null as an optional key": "object[?object.nothing].hasValue()",
+    "the least duration before a time": 'timestamp(0) - duration("-9223372036.854775808s") > timestamp(0)',
+    "the index of an absent optional": "object.?nope[1 / 0].hasValue()",
+}
+"""Expressions in which the two once differed, in a value or a stage."""
+LISTED: Final[dict[str, tuple[str, str]]] = {
+    "the order of null": ("null < null", "null"),
+    "a large depth": ("object.l.flatten(9223372036854775807) == [1, 2]", "flatten"),
+    "a sum of quantities among others": ('quantity("3") in [quantity("1").add(quantity("2"))]', "quantity sums"),
+    "the smallest int by a variable": ("sign(quantity('0').sub(object.low)) == 1", "smallest int"),
+    "a kind in a list that is equal to another one": ('[dyn(ip("::1"))] == [dyn(quantity("1"))]', "nested kinds"),
+}
+"""Those in which they go on to differ, with the divergence."""
+
+
+@pytest.mark.parametrize("expression", SETTLED.values(), ids=SETTLED)
+def test_what_once_differed_does_not(engines: dict[str, CelEngine], oracle: Oracle, expression: str) -> None:
+    assert list(map(str, disagreements([Case(expression, "dyn", INPUTS)], engines, oracle))) == []
+
+
+@pytest.mark.parametrize(("expression", "divergence"), LISTED.values(), ids=LISTED)
+def test_what_differs_is_this_divergence(
+    engines: dict[str, CelEngine], oracle: Oracle, expression: str, divergence: str
+) -> None:
+    found = disagreements([Case(expression, "dyn", INPUTS)], engines, oracle)
+    assert [explained(each) for each in found] == [divergence] * len(engines)
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES, ids=lambda each: each.id)
