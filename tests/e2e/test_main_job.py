@@ -12,6 +12,7 @@ from stack import Stack, eventually
 
 from tollbar import wellknown
 from tollbar.devplane.kubectl import KubectlError
+from tollbar.explain.sections import notes_of
 
 
 def test_a_pod_with_a_claim_by_name_is_decided_at_admission(cluster: Cluster) -> None:
@@ -184,6 +185,8 @@ def test_a_pod_with_tolerations_of_its_own_cannot_be_applied_twice(
     assert cluster.tolerations() == [own, RESERVED]
     with pytest.raises(KubectlError, match="existing toleration can not be modified"):
         cluster.kubectl(*apply, stdin=written)
+    whole = cluster.kubectl("get", "pod", "web", "-n", cluster.namespace, "-o", "json", "--show-managed-fields")
+    assert any("refuse to have it applied again" in note for note in notes_of(json.loads(whole)))
     cluster.kubectl("replace", "--force", "--grace-period=0", "-f", "-", stdin=written)
     assert cluster.decided() == [own, RESERVED]
 

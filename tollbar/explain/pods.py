@@ -73,6 +73,7 @@ def explain(cluster: Cluster, pod: Object, events: Sequence[Object] = ()) -> Pod
         tolerations=tuple(sections.tolerations_of(pod)),
         scheduling=scheduling,
         remedies=tuple(tried),
+        notes=tuple(sections.notes_of(pod)),
         unknown=tuple(f"{kind}: {why}" for kind, why in sorted(cluster.unknown.items())),
     )
 

@@ -10,7 +10,7 @@ from tollbar.explain import devices, remedies
 from tollbar.explain.case import Case
 from tollbar.explain.changes import MOST
 from tollbar.explain.values import Claim, Gate, NodeGroup, Request, RuleVerdict, Scheduling, Toleration
-from tollbar.model import claims, conditions, pods
+from tollbar.model import claims, conditions, managers, pods
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Object, key_of, metadata, spec
 from tollbar.model.resources import (
@@ -30,6 +30,11 @@ _DEFAULTED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreach
 """What the admission plugin DefaultTolerationSeconds tolerates, in every Pod."""
 _VIA: Final = {"admission": "at admission", "gate": "with the release", "late": "late"}
 _MOST_ALTERNATIVES: Final = 256
+_APPLIED_AGAIN: Final = (
+    "this Pod is applied with tolerations, and rules have added others: the API server will refuse to have it applied"
+    " again (existing toleration can not be modified) unless the manifest has all of them; or make the Pod anew:"
+    " kubectl replace --force"
+)
 
 
 def gates_of(case: Case) -> Iterator[Gate]:
@@ -147,6 +152,12 @@ def tolerations_of(pod: Object) -> Iterator[Toleration]:
         defaulted = each.get("key") in _DEFAULTED and each.get("tolerationSeconds") == 300
         origin = by.get(identity(each)) or ("a default of Kubernetes" if defaulted else "the Pod's own")
         yield Toleration(toleration_text(each), origin)
+
+
+def notes_of(pod: Object) -> Iterator[str]:
+    added = {identity(each) for entry in tolerations.provenance_of(pod) for each in entry["added"]}
+    if added & set(map(identity, pods.tolerations(pod))) and managers.is_applied(pod, "spec", "tolerations"):
+        yield _APPLIED_AGAIN
 
 
 def scheduling_of(case: Case, pod: Object, attempt: Attempt) -> Scheduling:

@@ -39,6 +39,7 @@ def of_pod(found: PodExplanation, *, wide: bool = False) -> list[str]:
     for each in tables(found):
         lines += section(each.title, each.heads, each.rows, wide=wide)
     lines += _scheduling(found, wide=wide)
+    lines += _notes(found.notes)
     return lines + not_read(found.unknown)
 
 
@@ -47,6 +48,10 @@ def of_object(found: Explanation, *, wide: bool = False) -> list[str]:
     for each in found.sections:
         lines += section(each.title, each.heads, each.rows, wide=wide)
     return lines + not_read(found.unknown)
+
+
+def _notes(found: Sequence[str]) -> list[str]:
+    return ["", "Besides", *(f"  {each}" for each in found)] if found else []
 
 
 def not_read(unknown: Sequence[str]) -> list[str]:

@@ -125,7 +125,8 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class PodExplanation:
-    """`findings` has the true cause first.  `unknown` says what could not be read."""
+    """`findings` has the true cause first.  `notes` are about what does not keep the Pod waiting.  `unknown` says what
+    could not be read."""
 
     namespace: str
     name: str
@@ -139,6 +140,7 @@ class PodExplanation:
     tolerations: tuple[Toleration, ...] = ()
     scheduling: Scheduling | None = None
     remedies: tuple[Remedy, ...] = ()
+    notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
 

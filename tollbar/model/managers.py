@@ -3,11 +3,14 @@
 The API server records it in the same write, so that it is known after any restart.
 """
 
+import json
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from tollbar import wellknown
 from tollbar.model import claims
-from tollbar.model.objects import Object, metadata
+from tollbar.model.objects import Object, annotations_of, metadata
 
 
 def creator(obj: Object) -> str:
@@ -27,6 +30,30 @@ def status_writer(obj: Object, field: str) -> str:
         if f"f:{field}" in ((entry.get("fieldsV1") or {}).get("f:status") or {}):
             return str(entry.get("manager"))
     return ""
+
+
+def is_applied(obj: Object, *path: str) -> bool:
+    """Whether somebody applies this field, such as `spec`, `tolerations`.
+
+    Server-side, by an entry of managedFields with the operation Apply, or with `kubectl apply`, which keeps in an
+    annotation what it has applied last; anybody may write anything there.
+    """
+    fields = [f"f:{name}" for name in path]
+    server_side = (each.get("fieldsV1") for each in _entries(obj) if each.get("operation") == "Apply")
+    return any(_at(each, fields) is not None for each in server_side) or _at(_last_applied(obj), path) is not None
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _last_applied(obj: Object) -> Any:
+    try:
+        return json.loads(annotations_of(obj).get(wellknown.LAST_APPLIED_ANNOTATION) or "null")
+    except (ValueError, RecursionError):
+        return None
 
 
 def reserved_by_us(claim: Object) -> list[str]:

@@ -11,6 +11,7 @@ from tollbar import wellknown
 from tollbar.explain import pods, text
 from tollbar.explain.causes import Cause
 from tollbar.explain.values import PodExplanation
+from tollbar.model.objects import Object
 from tollbar.offline import Cluster
 
 
@@ -79,6 +80,39 @@ def test_what_may_not_be_read_is_not_taken_for_missing(case: str) -> None:
     found = pods.explain(cluster, cluster.put(given.pod))
     assert (found.findings[0].cause, found.findings[0].what[: len(said)]) == (Cause.UNKNOWN, said)
     assert found.unknown == tuple(f"{kind}: forbidden" for kind in kinds)
+
+
+ADDED, OWN = toleration("example.com/gpu"), toleration("example.com/own")
+GIVEN = (
+    pod()
+    .tolerating(OWN, ADDED)
+    .annotated(
+        {
+            wellknown.ANNOTATION_PROVENANCE: json.dumps(
+                [{"rule": "gpu", "generation": 1, "added": [ADDED], "via": "late"}]
+            )
+        }
+    )
+)
+APPLIED = {wellknown.LAST_APPLIED_ANNOTATION: json.dumps({"spec": {"tolerations": [OWN]}})}
+NOTED: Mapping[str, tuple[Object, bool]] = {
+    "a Pod that is applied with tolerations, and has others by rules": (GIVEN.annotated(APPLIED), True),
+    "a Pod that is not applied": (GIVEN, False),
+    "a Pod that is applied without tolerations": (
+        GIVEN.annotated({wellknown.LAST_APPLIED_ANNOTATION: json.dumps({"spec": {}})}),
+        False,
+    ),
+    "a Pod that no rule gave anything": (pod().tolerating(OWN).annotated(APPLIED), False),
+    "a Pod that has lost what a rule gave": (GIVEN.but("spec.tolerations", [OWN]).annotated(APPLIED), False),
+}
+
+
+@pytest.mark.parametrize(("given", "noted"), NOTED.values(), ids=NOTED)
+def test_whether_a_pod_can_be_applied_again_is_noted(given: Object, noted: bool) -> None:
+    found = pods.explain(Cluster([namespace()], now=NOW), given)
+    lines = text.of_pod(found)
+    assert [each.startswith("this Pod is applied with tolerations") for each in found.notes] == [True] * noted
+    assert lines[-2:] == ["Besides", f"  {found.notes[0]}"] if noted else "Besides" not in lines
 
 
 RECORDS: Mapping[str, tuple[str, str]] = {

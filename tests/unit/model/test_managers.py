@@ -3,9 +3,15 @@
 import pytest
 from builders import Claim, claim, pod
 
+from tollbar import wellknown
 from tollbar.model import managers
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object
+
+
+def managed(operation: str, fields: Object) -> Object:
+    return pod().but("metadata.managedFields", [{"manager": "a", "operation": operation, "fieldsV1": fields}])
+
 
 ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
 OTHER = {**ENTRY, "name": "db", "uid": "u2"}
@@ -63,6 +69,26 @@ def test_reduced_managed_fields_give_the_same_answers(
     assert managers.reduced(given) == kept
     for each in (given, given.but("metadata.managedFields", kept)):
         assert (managers.creator(each), managers.reserved_by_us(each)) == (creator, ours)
+
+
+LAST = wellknown.LAST_APPLIED_ANNOTATION
+TOLERATIONS: dict[str, tuple[Object, bool]] = {
+    "nobody applies": (pod().tolerating({"key": "a"}), False),
+    "with kubectl": (pod().annotated({LAST: '{"spec": {"tolerations": [{"key": "a"}]}}'}), True),
+    "with kubectl, an empty list": (pod().annotated({LAST: '{"spec": {"tolerations": []}}'}), True),
+    "with kubectl, other fields": (pod().annotated({LAST: '{"spec": {"nodeName": "n1"}}'}), False),
+    "an annotation that is no JSON": (pod().annotated({LAST: "{"}), False),
+    "an annotation that is nested too deeply": (pod().annotated({LAST: "[" * 100_000}), False),
+    "an annotation without a spec": (pod().annotated({LAST: '{"spec": "tolerations"}'}), False),
+    "server-side": (managed("Apply", {"f:spec": {"f:tolerations": {}}}), True),
+    "server-side, other fields": (managed("Apply", {"f:spec": {"f:nodeName": {}}}), False),
+    "an update": (managed("Update", {"f:spec": {"f:tolerations": {}}}), False),
+}
+
+
+@pytest.mark.parametrize(("given", "applied"), TOLERATIONS.values(), ids=TOLERATIONS)
+def test_whether_somebody_applies_the_tolerations(given: Object, applied: bool) -> None:
+    assert managers.is_applied(given, "spec", "tolerations") is applied
 
 
 def test_who_wrote_a_member_of_the_status() -> None:

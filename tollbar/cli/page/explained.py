@@ -58,7 +58,7 @@ def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Obj
         devices=tiles.tiles(copy, tiles.views(copy, waiting), [found.node]),
         tolerations=Tolerations.of([_given(label, each) for each in gave]),
         answers=(answer(_ANSWER, found),),
-        notes=tuple(f"Not read: {each}" for each in found.unknown),
+        notes=(*found.notes, *(f"Not read: {each}" for each in found.unknown)),
     )
 
 
