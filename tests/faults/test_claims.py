@@ -108,7 +108,7 @@ def test_lives_with_one_fault(case: str, disturbed: Disturbed) -> None:
 
 
 @pytest.mark.timeout(300 + 3 * LIVES)
-def test_many_lives_with_every_fault_and_sigkill(disturbed: Disturbed) -> None:
+def test_many_lives_with_every_fault_and_sigkill(disturbed: Disturbed, capsys: pytest.CaptureFixture[str]) -> None:
     proxy, side = disturbed.proxy, disturbed.side
     before = proxy.hits.copy()
     rng = random.Random(2)
@@ -130,5 +130,9 @@ def test_many_lives_with_every_fault_and_sigkill(disturbed: Disturbed) -> None:
             left = await those.end()
             return wrongs(those.changes), left
 
-    assert asyncio.run(live()) == ([], [])
-    assert {rule.name for rule in EVERYTHING} == set(proxy.hits - before), "a fault was not met: nothing was tested"
+    wrong, left = asyncio.run(live())
+    hits = proxy.hits - before
+    with capsys.disabled():
+        print(f"\n{LIVES} lives, {KILLS} kills, {hits.total()} faults")  # noqa: T201
+    assert (wrong, left) == ([], [])
+    assert {rule.name for rule in EVERYTHING} == set(hits), "a fault was not met: nothing was tested"
