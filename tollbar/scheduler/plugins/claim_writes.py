@@ -1,12 +1,15 @@
 """The API calls of DynamicResources: what becomes of the claims of one Pod once its Node is decided.
 
-Each write is fenced by the resourceVersion of the claim that was decided about, and shown to the cache at once.
+Each write is fenced by the resourceVersion of the claim that was decided about, and shown to the cache at once.  Writes
+of one claim take turns: Pods that share it would only be refused by each other's.
 Source: bindClaim, deleteClaim and Unreserve in pkg/scheduler/framework/plugins/dynamicresources.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 from tollbar import wellknown
 from tollbar.dra.claims import Holder
@@ -41,6 +44,8 @@ class ClaimWrites:
         self._handle = handle
         self._calls = handle.calls
         self._manager = manager
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By the uid of a claim that is being written, or for which writes wait."""
 
     async def create(self, claim: Object) -> Object:
         """Create the claim for a Pod's extended resources.  ClaimError if that fails."""
@@ -63,9 +68,7 @@ class ClaimWrites:
 
         Raises ClaimError.
         """
-        written = await self._retried(claim, lambda current: self._reserve(current, pod, allocation))
-        self._manager.claims.assume(written)
-        return written
+        return await self._retried(claim, lambda current: self._reserve(current, pod, allocation))
 
     async def _reserve(self, claim: Object, pod: PodInfo, allocation: Object | None) -> Object:
         key = key_of(claim)
@@ -117,7 +120,7 @@ class ClaimWrites:
             return await self._write(body, "status", f"remove reservation from claim {key_of(claim)}")
 
         try:
-            self._manager.claims.assume(await self._retried(claim, write))
+            await self._retried(claim, write)
         except _Gone:
             return
 
@@ -134,9 +137,7 @@ class ClaimWrites:
             status = {name: each for name, each in current["status"].items() if name not in _ALLOCATED}
             return await self._write({**current, "status": status}, "status", f"deallocate claim {key_of(claim)}")
 
-        written = await self._retried(claim, write)
-        self._manager.claims.assume(written)
-        return claims.allocation(written) is None
+        return claims.allocation(await self._retried(claim, write)) is None
 
     async def delete(self, claim: Object) -> None:
         """Delete a claim that the scheduler has created, with what it holds, and wait until the cache shows it.
@@ -216,14 +217,22 @@ class ClaimWrites:
         return any(uid in node.pods for node in self._handle.snapshot for uid in users)
 
     async def _retried(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
-        """Write to the claim, and on a conflict to the newer one that is there then, some times."""
-        for _ in range(_TRIES - 1):
-            try:
-                return await write(claim)
-            except _Outdated:
-                await self._handle.sleep(_PAUSE)
-                claim = await self._newer(claim)
-        return await write(claim)
+        """Write to the claim as it is when its turn comes, and on a conflict to the newer one, some times."""
+        async with self._turns.setdefault(uid_of(claim), asyncio.Lock()):
+            latest = self._manager.claims.get(key_of(claim))
+            if latest is not None and uid_of(latest) == uid_of(claim):
+                claim = latest
+            for _ in range(_TRIES - 1):
+                try:
+                    return self._shown(await write(claim))
+                except _Outdated:
+                    await self._handle.sleep(_PAUSE)
+                    claim = await self._newer(claim)
+            return self._shown(await write(claim))
+
+    def _shown(self, claim: Object) -> Object:
+        self._manager.claims.assume(claim)
+        return claim
 
     async def _newer(self, claim: Object) -> Object:
         key = key_of(claim)
@@ -234,8 +243,7 @@ class ClaimWrites:
             raise _Gone(what) if isinstance(error, NotFound) else ClaimError(what, unanswered=True) from error
         if uid_of(found) != uid_of(claim):
             raise ClaimError(f"claim {key} got deleted in the meantime")
-        self._manager.claims.assume(found)
-        return found
+        return self._shown(found)
 
     async def _write(self, claim: Object, subresource: str, what: str) -> Object:
         body = {**RESOURCE_CLAIMS.type_meta, **claim}

@@ -403,6 +403,29 @@ async def test_what_pre_bind_writes(case: str) -> None:
     assert (await world.bind(WEB), world.api.made) == (expected, calls)
 
 
+class _Slow(Api):
+    """Answers later than others ask."""
+
+    async def update(self, kind: str, obj: Object, *, subresource: str = "") -> Object:
+        await asyncio.sleep(0)
+        return await super().update(kind, obj, subresource=subresource)
+
+
+async def test_pods_that_share_a_claim_are_written_into_it_one_after_the_other() -> None:
+    world = World(ALLOCATED, N1, api=_Slow)
+    sharing = [info(a_pod(f"web-{number}").claims("gpu")) for number in range(6)]
+    states = []
+    for pod in sharing:
+        world.state = CycleState()
+        assert world.reserve(pod.object) == "Success"
+        states.append(world.state)
+    bound = zip(states, sharing, strict=True)
+    answers = await asyncio.gather(*(world.plugin.pre_bind(state, pod, "n1") for state, pod in bound))
+    assert {said(each) for each in answers} == {"Success"}
+    assert [each["uid"] for each in world.claim()["status"]["reservedFor"]] == [each.uid for each in sharing]
+    assert world.api.made == ["update/status gpu"] * 6
+
+
 CHANGES: dict[str, tuple[Built, Built | None, str]] = {
     "somebody else has allocated it": (
         CLAIM,
