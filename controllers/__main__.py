@@ -13,7 +13,7 @@ from tollbar.gates import controller, registry
 from tollbar.gates.placement import PlacementGate
 from tollbar.gates.quota import PodQuotas
 from tollbar.runtime import options, process
-from tollbar.runtime.detection import user_name
+from tollbar.runtime.detection import KeptTolerations, user_name
 from tollbar.runtime.manager import Manager
 from tollbar.views import kinds
 from tollbar.views.devicetolerations import DeviceTolerations
@@ -37,7 +37,10 @@ async def setup(manager: Manager) -> None:
             quotas.setup(manager, each.kept)
         if isinstance(each, PlacementGate):
             placement.setup(manager)
-    rules.setup(manager, gatherer, matches)
+    kept = KeptTolerations(manager.client, manager.clock, manager.configuration.system_namespace)
+    kept.changes.subscribe(partial(_say, manager.lease_annotations))
+    manager.leads("kept tolerations", kept.run)
+    rules.setup(manager, gatherer, matches, kept)
     watchdog.setup(manager, await user_name(manager.client), classes)
     if manager.configuration.certificates.managed:
         certificates.setup(manager)
@@ -45,7 +48,7 @@ async def setup(manager: Manager) -> None:
     if manager.configuration.claims == "Disabled":
         mode.disabled(manager)
         return
-    tolerations = DeviceTolerations(gatherer, manager.metrics)
+    tolerations = DeviceTolerations(gatherer, manager.metrics, kept.kept)
     takeover = Takeover() if manager.configuration.claims == "Replace" else None
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     if takeover is not None:
@@ -53,6 +56,11 @@ async def setup(manager: Manager) -> None:
     reservations.setup(manager, takeover, states, oscillations, tolerations)
     swaps.setup(manager, gatherer)
     mode.setup(manager, takeover, states, oscillations)
+
+
+def _say(annotations: dict[str, str], kept: bool) -> None:
+    """On the Lease, for the webhook."""
+    annotations[wellknown.ANNOTATION_DEVICE_TOLERATIONS] = wellknown.KEPT if kept else wellknown.DROPPED
 
 
 command = options.command(

@@ -1,6 +1,7 @@
 """Objects of the end-to-end lane, as users write them: classes, claims, rules and Pods in one namespace."""
 
 import json
+import subprocess
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,13 @@ class Cluster:
 
     def pod(self, name: str = "web") -> Pod:
         return a_pod(name, self.namespace)
+
+    def warned(self, obj: Object, *options: str) -> str:
+        """What the author of the object is warned of when it is created."""
+        command = [*self.kubectl.command, "create", "-f", "-", *options]
+        text, environment = json.dumps(as_written(obj)), self.kubectl.environment()
+        done = subprocess.run(command, input=text, env=environment, text=True, capture_output=True, check=True)
+        return done.stderr
 
     def get(self, name: str = "web") -> Object:
         found: Object = self.kubectl.json("get", "pod", name, "-n", self.namespace)

@@ -41,6 +41,7 @@ from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
 from tollbar.runtime.clock import Clock
+from tollbar.runtime.detection import KeptTolerations
 from tollbar.views import kinds
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
@@ -383,9 +384,10 @@ class World(Managed):
         self.gather = self.gatherer(engine, managed)
         self.pods = self.caches.store(kinds.PENDING_PODS)
         self.matches = Matches(self.pods)
+        self.kept = KeptTolerations(client, self.clock, "tollbar-system")
         self.controllers = {
             "gates": controllers.gates.setup(self, self.gather, self.matches),
-            "rules": controllers.rules.setup(self, self.gather, self.matches),
+            "rules": controllers.rules.setup(self, self.gather, self.matches, self.kept),
             "watchdog": controllers.watchdog.setup(self, user="me"),
         }
         self.fill(objects)

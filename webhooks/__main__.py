@@ -41,8 +41,8 @@ async def setup(manager: Manager) -> None:
         PODS_PATH: PodHandler(
             gatherer, mode=manager.configuration.admission, metrics=metrics, releasing=lease.is_renewed
         ),
-        CLAIMS_PATH: ClaimHandler(DeviceTolerations(gatherer, metrics)),
-        RULES_PATH: RulesHandler(gatherer),
+        CLAIMS_PATH: ClaimHandler(DeviceTolerations(gatherer, metrics, lease.keeps_tolerations)),
+        RULES_PATH: RulesHandler(gatherer, lease.keeps_tolerations),
     }
     for gate in registry.enabled(manager.configuration.gates):
         sight = Sight(gate, manager.caches.store, gatherer, metrics)

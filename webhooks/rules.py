@@ -6,7 +6,7 @@ Hazard: failurePolicy is Ignore, so an invalid object may be stored while the we
 it again and report it in its conditions.  Two gates of one name that are created at the same moment both pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tollbar import wellknown
 from tollbar.decide.rules.validation import (
@@ -23,7 +23,9 @@ from webhooks.review import ALLOWED, Answer
 
 
 class RulesHandler:
-    def __init__(self, gatherer: Gatherer) -> None:
+    def __init__(self, gatherer: Gatherer, kept: Callable[[], bool] = lambda: True) -> None:
+        """`kept` says whether the API server keeps tolerations of devices in claims."""
+        self._kept = kept
         self._engine = gatherer.ruleset.engine
         self._gates = gatherer.gates
 
@@ -38,7 +40,7 @@ class RulesHandler:
         match kind.get("kind"):
             case "TolerationRule":
                 errors = rule_errors(new, self._engine)
-                warnings = () if errors else rule_warnings(new, self._engine)
+                warnings = () if errors else rule_warnings(new, self._engine, kept=self._kept())
             case "PlacementRule":
                 errors = placement_errors(new, self._engine)
                 warnings = () if errors else placement_warnings(new, self._engine)

@@ -9,6 +9,7 @@ from tollbar.decide.rules.rule import Problem, Rule
 from tollbar.decide.rules.rulestatus import RuleStatusFacts
 from tollbar.model.objects import Key
 from tollbar.model.plan import DONE, Outcome
+from tollbar.runtime.detection import KeptTolerations
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.gatherer import Gatherer
@@ -22,6 +23,7 @@ class Deps:
     webhooks: Store
     matches: Matches
     status: StatusWriter
+    kept: KeptTolerations
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -39,6 +41,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         last=deps.matches.last(compiled) if isinstance(compiled, Rule) else None,
         prefiltered=is_prefiltered(deps.webhooks),
         written=deps.status.written(key),
+        kept=deps.kept.kept(),
     )
     plan = rulestatus.decide(facts, deps.manager.clock.now())
     outcome = await deps.status.write(rule, plan)

@@ -1,7 +1,6 @@
 """The main job beside the real kube-scheduler and kube-controller-manager: Pods reach the reserved node, or do not."""
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
@@ -162,7 +161,7 @@ def test_a_rule_that_reads_what_another_one_adds_is_late_and_its_author_is_warne
     gpu, chained = cluster.class_(), cluster.unique("chained")
     reads = f'has(pod.spec.tolerations) && pod.spec.tolerations.exists(t, t.key == "{RESERVED["key"]}")'
     theirs = toleration_rule(chained).cel(f"claims.size() > 0 && {reads}").giving(toleration("example.com/chained"))
-    assert "Warning: spec.match.cel.expression: reads pod.spec.tolerations" in warnings(cluster, as_written(theirs))
+    assert "Warning: spec.match.cel.expression: reads pod.spec.tolerations" in cluster.warned(theirs)
     a_ready_rule(cluster, gpu_rule(gpu), theirs)
     cluster.create(cluster.template("mine", gpu))
     waiting = cluster.pod().templates("mine").but("spec.schedulingGates", [{"name": "other.dev/quota"}])
@@ -260,20 +259,12 @@ def test_audit_only_warns(cluster: Cluster, stack: Stack) -> None:
     a_ready_rule(cluster, gpu_rule(gpu).mode("Audit"))
     cluster.create(cluster.template("mine", gpu))
     warning = f"Warning: tollbar: rule {gpu} (Audit) would add 1 toleration"
-    pod = as_written(cluster.pod().templates("mine"))
-    eventually(lambda: warning in warnings(cluster, pod, "--dry-run=server"), what="known to the webhook")
-    assert warning in warnings(cluster, pod)
+    pod = cluster.pod().templates("mine")
+    eventually(lambda: warning in cluster.warned(pod, "--dry-run=server"), what="known to the webhook")
+    assert warning in cluster.warned(pod)
     this = f"{cluster.namespace}/web"
     eventually(lambda: stack.running["controllers"].looks()[this], what="the controllers looked at it")
     assert cluster.decided() == []
-
-
-def warnings(cluster: Cluster, obj: dict[str, Any], *options: str) -> str:
-    """What the author of a Pod or a rule sees when it is created."""
-    command = [*cluster.kubectl.command, "create", "-f", "-", *options]
-    environment = cluster.kubectl.environment()
-    said = subprocess.run(command, input=json.dumps(obj), env=environment, text=True, capture_output=True, check=True)
-    return said.stderr
 
 
 def container(requests: dict[str, str], name: str = "main") -> dict[str, Any]:

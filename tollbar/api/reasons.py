@@ -12,6 +12,12 @@ class RuleReason(Code):
         """True: the rule is in force after admission only, because it is about Pods that the webhook is not asked
         about.""",
     )
+    TOLERATIONS_DROPPED = (
+        "TolerationsDropped",
+        """The API server drops tolerations of devices, because its feature gate DRADeviceTaints is off, as it is by
+        default before 1.36: no claim gets any. True for a rule that gives Pods tolerations as well: these it gives;
+        False for one with `deviceTolerations` alone.""",
+    )
     DISABLED = "Disabled", "True: `spec.mode` is Disabled, and the rule does nothing."
     INVALID_EXPRESSION = "InvalidExpression", "False: the expression does not compile; the message has line and column."
     INVALID_PROTOTYPE = "InvalidPrototype", "False: a device prototype is not valid; the message names the field."

@@ -291,7 +291,7 @@ class TolerationRuleStatus(ApiType):
     conditions: Conditions = ()
     """Ready says whether the rule is in force, and if not, why."""
     pending_matches: Count = 0
-    """Pods without a node that the rule matches now."""
+    """Pods without a node that the rule matches now; absent for a rule with `deviceTolerations` alone."""
     last_match: LastMatch | None = None
     """The last Pod that the rule was found to match, in Audit or in force.  Written every 30 seconds at most."""
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import orjson
 
+from tollbar.model.claims import requests_of
 from tollbar.model.objects import Object
 from tollbar.model.resources import (
     DEVICE_TAINT_RULES,
@@ -23,6 +24,7 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
 from tollbar.runtime.reflector import ListerWatcher
 from tollbar.runtime.retry import READ
+from tollbar.runtime.source import Channel
 
 _log: Final = logging.getLogger(__name__)
 
@@ -32,6 +34,14 @@ _SUBJECT_ACCESS_REVIEWS: Final = replace(
 _NEW: Final = (sys.maxsize, 0)
 _POD_GROUP_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
 _DEVICE_TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2")
+_TOLERATION: Final = {"key": "tollbar.dev/tried", "operator": "Exists"}
+_REQUEST: Final = {"name": "tried", "exactly": {"deviceClassName": "tollbar.dev", "tolerations": [_TOLERATION]}}
+_TOLERATING: Final = {
+    **RESOURCE_CLAIMS.type_meta,
+    "metadata": {"generateName": "tollbar-tried-"},
+    "spec": {"devices": {"requests": [_REQUEST]}},
+}
+"""A claim that is only tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +141,61 @@ class ServedPodGroups:
 async def device_taint_rules(client: ListerWatcher) -> Resource | None:
     """DeviceTaintRules (resource.k8s.io, KEP-5055) in the newest version that is served; None when none is."""
     return await _newest(client, DEVICE_TAINT_RULES, _DEVICE_TAINT_RULE_VERSIONS)
+
+
+class KeptTolerations:
+    """Whether the API server keeps tolerations of devices in requests of claims (KEP-5055).
+
+    Without the feature gate DRADeviceTaints, which is off by default before 1.36, it drops them from what is written
+    and says nothing.  So it is asked by a claim that is created without effect, every `AGE` seconds, and after a
+    failure every `RETRY`.  `changes` sends the first answer and every other one.
+    """
+
+    AGE: Final = 300.0
+    RETRY: Final = 30.0
+
+    def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
+        """`namespace` is that of the claim."""
+        self._client = client
+        self._clock = clock
+        self._namespace = namespace
+        self._known: bool | None = None
+        self.changes: Channel[bool] = Channel("kept tolerations")
+
+    def kept(self) -> bool:
+        """True until the API server has answered."""
+        return self._known is not False
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            found = await self._ask()
+            if found is not None and found is not self._known:
+                _log.info("whether the API server keeps tolerations of devices in claims", extra={"kept": found})
+                self._known = found
+                self.changes.send(found)
+            await self._clock.sleep(self.RETRY if found is None else self.AGE)
+
+    async def _ask(self) -> bool | None:
+        """None without an answer."""
+        path, body = RESOURCE_CLAIMS.path(self._namespace), orjson.dumps(_TOLERATING)
+        try:
+            return _tolerates(await READ(self._client.raw, "POST", path, body, query={"dryRun": "All"}))
+        except ApiError as error:
+            level = error.level(logging.WARNING)
+            _log.log(level, "cannot find out whether tolerations of devices are kept", extra={"error": str(error)})
+            return None
+
+
+def _tolerates(answer: bytes) -> bool | None:
+    """Whether a request of the claim in this answer has tolerations; None if it is no claim."""
+    try:
+        claim = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(claim, dict):
+        return None
+    return any((each.get("exactly") or {}).get("tolerations") for each in requests_of(claim))
 
 
 async def _newest(client: ListerWatcher, resource: Resource, versions: Iterable[str]) -> Resource | None:

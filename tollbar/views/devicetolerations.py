@@ -1,6 +1,7 @@
 """Which tolerations of devices new claims get, for whoever creates or admits them, and how many were given."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from tollbar.decide.claims import devicetolerations
 from tollbar.decide.claims.devicetolerations import ClaimPlan, DeviceAddition
@@ -10,15 +11,21 @@ from tollbar.views.gatherer import Gatherer
 
 
 class DeviceTolerations:
-    """Decides by the rules and DeviceClasses in the caches."""
+    """Decides by the rules and DeviceClasses in the caches.
 
-    def __init__(self, gatherer: Gatherer, metrics: Metrics) -> None:
+    `kept` says whether the API server keeps such tolerations.  Where it drops them no rule gives any, so that nothing
+    is recorded or counted that the claim does not have.
+    """
+
+    def __init__(self, gatherer: Gatherer, metrics: Metrics, kept: Callable[[], bool] = lambda: True) -> None:
         self._gatherer = gatherer
+        self._kept = kept
         self._given = metrics.counter("tollbar_device_tolerations_total")
 
     def decide(self, obj: Object) -> ClaimPlan:
         """About a ResourceClaim or a ResourceClaimTemplate that is about to be created, in its namespace."""
-        return devicetolerations.decide(self._gatherer.claim_facts(obj))
+        facts = self._gatherer.claim_facts(obj)
+        return devicetolerations.decide(facts if self._kept() else replace(facts, rules=()))
 
     def created(self, plan: ClaimPlan) -> None:
         """Count what the controllers have created.  The webhook is asked about it, and counts what Audit would add."""

@@ -1,4 +1,4 @@
-"""Whether the controllers are there to release Pods: whether one of them renews their Lease.
+"""Whether the controllers are there to release Pods: whether one of them renews their Lease.  And what they say on it.
 
 Admission asks before it gates a Pod.  A renewal counts from when it is seen, as in leader election, because the clocks
 of machines differ; only of the Lease as it is first listed, its own renewTime tells how old it is.
@@ -38,6 +38,7 @@ class ControllersLease:
         self._said = True
         self._gates: frozenset[str] | None = None
         """What the holder says that it releases; None when it does not say."""
+        self._drops = False
         if election.enabled:
             manager.caches.store(kinds.lease(election.lease_name, namespace)).subscribe(self._on_delta)
 
@@ -56,8 +57,14 @@ class ControllersLease:
         """Whether a controller has renewed it that releases this gate of a class, as far as it says which it does."""
         return self.is_renewed() and (self._gates is None or gate in self._gates)
 
+    def keeps_tolerations(self) -> bool:
+        """Whether the API server keeps tolerations of devices in claims, as far as a controller has said."""
+        return not self._drops
+
     def _on_delta(self, delta: Delta) -> None:
-        said = annotations_of(delta.new or {}).get(wellknown.ANNOTATION_GATES)
+        notes = annotations_of(delta.new or {})
+        said = notes.get(wellknown.ANNOTATION_GATES)
+        self._drops = notes.get(wellknown.ANNOTATION_DEVICE_TOLERATIONS) == wellknown.DROPPED
         self._gates = None if said is None else frozenset(said.split(","))
         wanted = spec(delta.new or {})
         renewed = str(wanted.get("renewTime") or "")

@@ -130,7 +130,7 @@ def test_rights_for_certificates() -> None:
     ]
 
 
-def test_outside_the_cluster_roles_there_are_only_the_lease_and_the_authority() -> None:
+def test_outside_the_cluster_roles_there_are_only_the_lease_a_claim_that_is_tried_and_the_authority() -> None:
     secret = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["tollbar-webhook-ca"]}
     assert [found["rules"] for found in of_kind("base/rbac", "Role").values()] == [
         [
@@ -145,6 +145,7 @@ def test_outside_the_cluster_roles_there_are_only_the_lease_and_the_authority() 
                 "resourceNames": ["tollbar-controllers"],
                 "verbs": ["get", "update"],
             },
+            {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["create"]},
         ],
         [
             {

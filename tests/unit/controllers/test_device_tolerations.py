@@ -13,6 +13,7 @@ from tollbar.cel import engine
 from tollbar.model.objects import Key, Object, annotations_of
 from tollbar.model.resources import RESOURCE_CLAIMS, Resource
 from tollbar.views import kinds
+from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
 from tollbar.views.takeover import Takeover
@@ -61,20 +62,33 @@ def counted(manager: Managed) -> float | None:
     )
 
 
-async def test_the_claim_of_a_workload_claim() -> None:
-    api = Api()
-    manager = Managed(api)
+async def of_a_workload_claim(manager: Managed, given: DeviceTolerations) -> None:
     states = States(manager.metrics)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
-    given = manager.device_tolerations(engine())
     _, controller = reservations.setup(manager, None, states, oscillations, given)
     filled(manager, workload_claim(resourceClaimTemplateName="one").but("metadata.resourceVersion", "1"))
     await controller.reconcile(Key("ml", "web-gpu"))
+
+
+async def test_the_claim_of_a_workload_claim() -> None:
+    api = Api()
+    manager = Managed(api)
+    await of_a_workload_claim(manager, manager.device_tolerations(engine()))
     (claim,) = api.claims
     written = annotations_of(claim)
     assert (tolerated(claim), counted(manager)) == ([None, [GPU]], 1)
     assert json.loads(written[wellknown.ANNOTATION_PROVENANCE])[0]["request"] == "r0/o1"
     assert written[wellknown.ANNOTATION_WORKLOAD_CLAIM] == "web-gpu"
+
+
+async def test_where_they_are_dropped_a_claim_is_made_without_and_without_a_record() -> None:
+    api = Api()
+    manager = Managed(api)
+    given = DeviceTolerations(manager.gatherer(engine()), manager.metrics, kept=lambda: False)
+    await of_a_workload_claim(manager, given)
+    (claim,) = api.claims
+    assert (tolerated(claim), counted(manager)) == ([None, None], None)
+    assert wellknown.ANNOTATION_PROVENANCE not in annotations_of(claim)
 
 
 async def test_the_claim_of_a_pod() -> None:

@@ -37,7 +37,7 @@ class Api:
         await asyncio.Event().wait()
         return {}
 
-    async def raw(self, *_: Any) -> bytes:
+    async def raw(self, *_: Any, **__: Any) -> bytes:
         await asyncio.Event().wait()
         return b""
 
@@ -57,7 +57,14 @@ POD_KINDS = {
     "secrets": ("metadata.name=tollbar-webhook-ca", ""),
 }
 CLAIM_KINDS = {"pods": ("", ""), "workloadclaims": ("", ""), "podgroups": ("", "")}
-ALWAYS = {"controller certificates", "controller gates", "controller rules", "controller watchdog", "declare the gate"}
+ALWAYS = {
+    "controller certificates",
+    "controller gates",
+    "controller rules",
+    "controller watchdog",
+    "declare the gate",
+    "kept tolerations",
+}
 BESIDE = ALWAYS | {
     "controller reservations",
     "controller swaps",
@@ -121,6 +128,24 @@ async def test_the_lease_says_which_gates_of_classes_are_released(monkeypatch: p
         await setup(manager)
         found.append(manager.lease_annotations[wellknown.ANNOTATION_GATES])
     assert found == ["", Zone.name]
+
+
+class Dropping(Api):
+    """Drops tolerations of devices."""
+
+    async def raw(self, method: str, *_: Any, **__: Any) -> bytes:
+        if method != "POST":
+            await asyncio.Event().wait()
+        return b'{"spec": {"devices": {"requests": [{"name": "tried", "exactly": {}}]}}}'
+
+
+async def test_the_leader_says_on_the_lease_what_the_api_server_does_with_tolerations_of_devices() -> None:
+    manager = Managed(Dropping())
+    await setup(manager)
+    before = manager.lease_annotations.get(wellknown.ANNOTATION_DEVICE_TOLERATIONS)
+    async with running(manager.leading("kept tolerations")()):
+        await turns()
+    assert (before, manager.lease_annotations[wellknown.ANNOTATION_DEVICE_TOLERATIONS]) == (None, "Dropped")
 
 
 OWNERS: dict[str, tuple[list[Object], bool]] = {

@@ -1,5 +1,6 @@
 """Which Kubernetes this is: read from what API servers say, and read again after an upgrade."""
 
+import asyncio
 import json
 import sys
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.detection import ServerVersion, device_taint_rules, minor_of
+from tollbar.runtime.detection import KeptTolerations, ServerVersion, device_taint_rules, minor_of
 from tollbar.runtime.errors import ApiError, Forbidden
 
 VERSIONS = {
@@ -31,7 +32,7 @@ class Server:
     def __init__(self, *answers: bytes | ApiError) -> None:
         self._answers = list(answers)
 
-    async def raw(self, *_: Any) -> bytes:
+    async def raw(self, *_: Any, **__: Any) -> bytes:
         answer = self._answers.pop(0)
         if isinstance(answer, ApiError):
             raise answer
@@ -72,6 +73,51 @@ async def test_without_an_answer_what_is_known_holds(answers: tuple[bytes | ApiE
         seen.append(await version.is_before((1, 36)))
         await clock.sleep(ServerVersion.AGE + 1)
     assert seen == want
+
+
+def answers(*tolerations: object) -> bytes:
+    """A claim that was tried, with what the API server has kept of it."""
+    exactly = {"deviceClassName": "a", **({"tolerations": tolerations} if tolerations else {})}
+    return json.dumps({"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}).encode()
+
+
+KEPT, DROPPED = answers({"key": "tollbar.dev/tried", "operator": "Exists"}), answers()
+TRIED: dict[str, tuple[tuple[bytes | ApiError, ...], list[bool], list[bool]]] = {
+    "they are kept": ((KEPT, KEPT), [True, True], [True]),
+    "they are dropped": ((DROPPED, DROPPED), [False, False], [False]),
+    "the feature gate is switched on": ((DROPPED, KEPT), [False, True], [False, True]),
+    "never answered": ((REFUSED, REFUSED), [True, True], []),
+    "no answer to a later question": ((DROPPED, REFUSED, KEPT), [False, False, True], [False, True]),
+    "no JSON": ((b"<html>", DROPPED), [True, False], [False]),
+    "another JSON": ((b"[]", DROPPED), [True, False], [False]),
+    "a request of a form that is not known": (
+        (b'{"spec": {"devices": {"requests": [{"name": "r"}]}}}',),
+        [False],
+        [False],
+    ),
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("answers", "kept", "told"), TRIED.values(), ids=TRIED)
+async def test_whether_tolerations_of_devices_are_kept_is_asked_again_and_told_once(
+    answers: tuple[bytes | ApiError, ...], kept: list[bool], told: list[bool]
+) -> None:
+    clock = SystemClock()
+    server: Any = Server(*answers)
+    tolerations = KeptTolerations(server, clock, "tollbar-system")
+    seen: list[bool] = []
+    said: list[bool] = []
+    tolerations.changes.subscribe(said.append)
+    asking = asyncio.create_task(tolerations.run())
+    for answer in answers:
+        await clock.sleep(1)
+        seen.append(tolerations.kept())
+        failed = isinstance(answer, ApiError) or not answer.startswith(b'{"spec')
+        await clock.sleep((KeptTolerations.RETRY if failed else KeptTolerations.AGE) - 1)
+    asking.cancel()
+    await asyncio.wait({asking})
+    assert (seen, said) == (kept, told)
 
 
 class Serving:

@@ -141,3 +141,22 @@ def test_the_holder_says_which_gates_it_releases(annotations: dict[str, str], re
         False,
         False,
     ]
+
+
+SAYS_OF_DEVICES: dict[str, tuple[dict[str, str], bool]] = {
+    "they are kept": ({"tollbar.dev/device-tolerations": "Kept"}, True),
+    "they are dropped": ({"tollbar.dev/device-tolerations": "Dropped"}, False),
+    "it does not say": ({}, True),
+}
+
+
+@pytest.mark.parametrize(("annotations", "kept"), SAYS_OF_DEVICES.values(), ids=SAYS_OF_DEVICES)
+def test_the_holder_says_what_the_api_server_does_with_tolerations_of_devices(
+    annotations: dict[str, str], kept: bool
+) -> None:
+    world = World()
+    world.renewed()
+    (lease,) = world.manager.caches.stores["lease"].values()
+    world.version += 1
+    world.shows({**lease, "metadata": {**lease["metadata"], "annotations": annotations}})
+    assert world.lease.keeps_tolerations() is kept

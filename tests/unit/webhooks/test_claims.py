@@ -1,5 +1,6 @@
 """Reviews of ResourceClaims and templates as they are created: what is added, told and counted."""
 
+import json
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from webhooks.review import ALLOWED, Answer
 GPU = toleration("example.com/gpu")
 RULE = toleration_rule("gpu").cel(GPU_CLAIM).giving_devices(GPU)
 CLAIM = claim("gpu").request("gpu.example.com")
+RECORD = json.dumps([{"rule": "gpu", "generation": 1, "request": "r0", "added": [GPU], "via": "creation"}])
 TEMPLATE = template("gpu").request("nic.example.com", "gpu.example.com")
 
 
@@ -63,6 +65,20 @@ def test_audit_changes_nothing_and_tells(handler: ClaimHandler, gatherer: Gather
         warnings=("tollbar: rule gpu (Audit) would add 1 device toleration to request r0",)
     )
     assert (counted(metrics), counted(metrics, "Audit")) == (0, 1)
+
+
+def test_where_they_are_dropped_nothing_is_added_recorded_or_counted(gatherer: Gatherer, metrics: Metrics) -> None:
+    gatherer.rules.replace([RULE])
+    kept = ClaimHandler(DeviceTolerations(gatherer, metrics))(about_claim(CLAIM))
+    forged = CLAIM.annotated({"tollbar.dev/tolerations": RECORD})
+    handler = ClaimHandler(DeviceTolerations(gatherer, metrics, kept=lambda: False))
+    before = counted(metrics)
+    assert (handler(about_claim(CLAIM)), apply(forged, handler(about_claim(forged)).patch), counted(metrics)) == (
+        ALLOWED,
+        CLAIM.annotated({}),
+        before,
+    )
+    assert kept.patch
 
 
 UNTOUCHED = {

@@ -73,6 +73,15 @@ def test_a_rule_that_depends_on_other_rules_is_stored_with_a_warning(
     assert handler(request_) == Answer(warnings=want)
 
 
+def test_who_writes_a_rule_for_claims_is_told_that_what_it_gives_is_dropped(gatherer: Gatherer) -> None:
+    handler = RulesHandler(gatherer, kept=lambda: False)
+    said = (
+        "spec.deviceTolerations: the API server drops tolerations of devices (feature gate DRADeviceTaints): no claim"
+        " gets any"
+    )
+    assert [handler(about_ours(each)) for each in (CLAIM_RULE, RULE)] == [Answer(warnings=(said,)), ALLOWED]
+
+
 REFUSED: dict[str, tuple[Object, list[str]]] = {
     "a rule for claims that reads the Pod": (
         about_ours(CLAIM_RULE.cel("pod.metadata.name == 'a'")),

@@ -18,6 +18,9 @@ from tollbar.model.objects import Object, key_of, labels_of, metadata
 
 _REQUESTS: Final = "claims.spec.devices.requests"
 
+DROPPED: Final = "the API server drops tolerations of devices (feature gate DRADeviceTaints): no claim gets any"
+"""What a rule with `deviceTolerations` is told where these are not kept."""
+
 UNKNOWN_OF_A_NEW_CLAIM: Final = frozenset(
     f"claims.metadata.{member}"
     for member in (

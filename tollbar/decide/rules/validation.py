@@ -13,7 +13,7 @@ from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.cel import RULE_ENV, CelEngine, CelError, failing_constants
 from tollbar.decide.rules.placements import compile_placement
-from tollbar.decide.rules.rule import Expression, Problem, Rule, compile_rule
+from tollbar.decide.rules.rule import DROPPED, Expression, Problem, Rule, compile_rule
 from tollbar.model.fields import FieldError, duplicate, entry, invalid, quoted
 from tollbar.model.objects import Object, key_of
 
@@ -46,8 +46,10 @@ def _errors(
     return [invalid(field, expression, detail, compiled.reason)]
 
 
-def rule_warnings(obj: Any, engine: CelEngine) -> list[FieldError]:
+def rule_warnings(obj: Any, engine: CelEngine, *, kept: bool = True) -> list[FieldError]:
     """What the author of a valid TolerationRule has to know; the API server may cut a warning of over 256 characters.
+
+    `kept` says whether the API server keeps tolerations of devices in claims.
 
     All rules are decided on the same Pod, so that their order does not matter: none sees what another one adds to it.
     """
@@ -57,7 +59,7 @@ def rule_warnings(obj: Any, engine: CelEngine) -> list[FieldError]:
     found = _warnings(obj, compiled)
     if compiled.device_tolerations:
         why = "for claims and templates that are created from now on: the spec of those that exist is immutable"
-        found.append(FieldError("spec.deviceTolerations", why))
+        found.append(FieldError("spec.deviceTolerations", why if kept else DROPPED))
     if compiled.reads_tolerations:
         why = "reads pod.spec.tolerations: what other rules add there, it sees only after admission, or never"
         found.append(FieldError(_EXPRESSION, why))
