@@ -36,6 +36,7 @@ COMPONENTS: Final = {
     "network-policy": ".Values.networkPolicy.enabled",
     "pod-groups": ".Values.podGroups",
     "protective-gates": ".Values.protectiveGates",
+    "reserved-device-keys": ".Values.reservedDeviceKeys",
     "reserved-keys": ".Values.reservedKeys",
     "scheduler": ".Values.scheduler.enabled",
     "service-monitor": "and .Values.monitoring .Values.metricsAuth",
@@ -191,7 +192,8 @@ SOURCES: Final = """\
 {{- end }}
 """
 KEYS: Final = """\
-'[{{ range $place, $key := .Values.reservedKeys }}{{ if $place }}, {{ end }}"{{ $key }}"{{ end }}]'"""
+'[{{ range $place, $key := VALUE }}{{ if $place }}, {{ end }}"{{ $key }}"{{ end }}]'"""
+"""Those of a component, whose value is put in."""
 _LATER: Final = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?:'@@': )?'?@(?P<number>\d+)@'?\n", re.MULTILINE)
 
 
@@ -252,7 +254,7 @@ def templated(obj: dict[str, Any], condition: str | None) -> str:
             obj = {**obj, "metadata": {**metadata, "@@": later(INJECTED)}, "webhooks": [webhook, claims]}
         case "ValidatingAdmissionPolicy" if obj["spec"].get("variables", [{}])[0].get("name") == "keys":
             keys, *others = obj["spec"]["variables"]
-            keys = {**keys, "expression": later(KEYS)}
+            keys = {**keys, "expression": later(KEYS.replace("VALUE", COMPONENTS[_process(obj)]))}
             obj = {**obj, "spec": {**obj["spec"], "variables": [keys, *others]}}
         case "NetworkPolicy" if metadata["name"] == "tollbar-webhook":
             (rule,) = obj["spec"]["ingress"]

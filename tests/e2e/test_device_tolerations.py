@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from builders import Claim, Pod, Template, device_class, toleration_rule
 from cluster import Cluster, a_ready_rule, as_written, provenance
 from planes import since
-from stack import Stack, eventually
+from policies import said, until_said
+from stack import ROOT, Stack, eventually
 
 from tollbar.devplane.background import BackgroundKubelet
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, annotations_of
+from tollbar.wellknown import ANNOTATION_PROVENANCE, LABEL_SKIP
 
 pytestmark = [pytest.mark.timeout(300), since("1.36", "taints of devices are off by default")]
 
@@ -127,13 +130,61 @@ def test_a_claim_from_before_the_rule_stays_as_it_is_and_is_explained(
 
     eventually(is_rejected, what="the scheduler has tried")
     given.rule()
-    said = stack.tollbar("explain", "pod", "early", "-n", cluster.namespace).stdout
+    told = stack.tollbar("explain", "pod", "early", "-n", cluster.namespace).stdout
     claim = cluster.kubectl.json("get", "resourceclaim", "early", "-n", cluster.namespace)
     assert "tolerations" not in claim["spec"]["devices"]["requests"][0]["exactly"]
     assert (
-        "DeviceTainted" in said,
-        f"the claim made anew, with the tolerations of rule {cluster.unique('cards')}" in said,
+        "DeviceTainted" in told,
+        f"the claim made anew, with the tolerations of rule {cluster.unique('cards')}" in told,
     ) == (
         True,
         True,
-    ), said
+    ), told
+
+
+def test_a_reserved_key_comes_by_a_rule_and_no_other_way(cluster: Cluster, cards: None, stack: Stack) -> None:
+    """By the record that the webhook writes, request by request; kube-controller-manager makes claims of templates."""
+    given = Cards(cluster, "default-scheduler")
+    given.rule()
+    other = cluster.unique("other")
+    cluster.create(device_class(other).selecting(f'device.driver == "{given.driver}"'))
+    helps_itself = {"name": "own", "exactly": {"deviceClassName": other, "tolerations": [TOLERATION]}}
+    asks = given.claim("asks", given.exactly("one"))
+    with reserved_device_keys(cluster, given) as tenant:
+        assert said(cluster.kubectl, *tenant, stdin=json.dumps(as_written(asks))) == ""
+        both = as_written(asks.but("spec.devices.requests", [*asks["spec"]["devices"]["requests"], helps_itself]))
+        refused = said(cluster.kubectl, *tenant, stdin=json.dumps(both))
+        assert "of the reserved key example.com/card in request own; user" in refused
+        listed = given.prioritized("first", given.exactly("none"), given.exactly("first"))
+        cluster.kubectl(*tenant[:1], *tenant[2:], stdin=json.dumps(as_written(listed)))
+        cluster.create(given.pod("first").templates("first"))
+        assert given.devices("first") == [("r/a1", "card-1")]
+        record = annotations_of(given.tried(asks))
+        forged = as_written(given.claim("forges", given.exactly("one", tolerations=[TOLERATION])), annotations=record)
+        assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
+        stack.running["webhook"].stop()
+        assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
+        assert said(cluster.kubectl, *tenant, stdin=json.dumps(as_written(asks))) == ""
+        stack.webhook()
+
+
+@contextmanager
+def reserved_device_keys(cluster: Cluster, given: Cards) -> Iterator[list[str]]:
+    """The component of that name in force, and how a tenant of the namespace creates a claim without effect."""
+    kubectl, folder = cluster.kubectl, ROOT / "manifests/components/reserved-device-keys"
+    files = [f"--filename={folder}/{name}.yaml" for name in ("rights", "claims", "record")]
+    tenant = f"system:serviceaccount:{cluster.namespace}:a"
+    binding = ("tenants", f"--user={tenant}", "-n", cluster.namespace)
+    kubectl("create", "rolebinding", *binding, "--clusterrole=edit")
+    creates = ["create", "--dry-run=server", f"--as={tenant}", "-f", "-"]
+    kubectl("apply", "--server-side", *files)
+    tolerating = given.claim("tried", given.exactly("one", tolerations=[TOLERATION]))
+    recorded = given.claim("tried", given.exactly("one")).annotated({ANNOTATION_PROVENANCE: "[]"})
+    try:
+        until_said(kubectl, "only a TolerationRule gives", *creates, stdin=json.dumps(as_written(tolerating)))
+        left_alone = json.dumps(as_written(recorded.labelled({LABEL_SKIP: "true"})))
+        eventually(lambda: ANNOTATION_PROVENANCE not in kubectl(*creates, "-o", "yaml", stdin=left_alone))
+        yield creates
+    finally:
+        kubectl("delete", *files)
+        until_said(kubectl, "", *creates, stdin=json.dumps(as_written(tolerating)))

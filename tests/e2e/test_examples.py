@@ -22,6 +22,7 @@ tests/e2e/test_gate_stories.py."""
 NEWER = {
     "device-tolerations": since("1.36", "it drops tolerations of requests"),
     "notebook": RESERVING,
+    "reserved-device-keys": since("1.36", "it serves no MutatingAdmissionPolicy"),
     "reserved-keys": since("1.36", "it serves no MutatingAdmissionPolicy"),
     "workload-claim": RESERVING,
 }

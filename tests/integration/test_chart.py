@@ -144,6 +144,7 @@ SAME: dict[str, tuple[str, Values]] = {
                 "pod-groups",
                 "pod-rules",
                 "protective-gates",
+                "reserved-device-keys",
                 "reserved-keys",
             )
         ),
@@ -157,6 +158,7 @@ SAME: dict[str, tuple[str, Values]] = {
             "podGroups": True,
             "podRules": True,
             "protectiveGates": True,
+            "reservedDeviceKeys": ["example.com/card"],
             "reservedKeys": ["example.com/gpu"],
             "scheduler": {"enabled": True},
         },

@@ -92,17 +92,27 @@ def test_the_overlays_with_which_the_page_restricts_access(render: Render, kubec
     )
 
 
-def test_the_overlay_with_which_the_page_reserves_keys(render: Render) -> None:
+def test_the_overlays_with_which_the_page_reserves_keys(render: Render) -> None:
     page = (MANIFESTS.parent / "docs" / "tasks" / "reserve-toleration-keys.md").read_text()
-    (overlay,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    shown = render(overlay.replace("../manifests/overlays/default", "../default").replace("../manifests/", "../../"))
+    overlays = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    shown = [
+        each
+        for overlay in overlays
+        for each in render(
+            overlay.replace("../manifests/overlays/default", "../default").replace("../manifests/", "../../")
+        )
+    ]
     found = {
         each["metadata"]["name"]: each["spec"]["variables"][0]
         for each in shown
         if each["kind"] == "ValidatingAdmissionPolicy"
     }
     keys = {"name": "keys", "expression": '["example.com/gpu", "example.com/tpu"]'}
-    assert found == {"tollbar-reserved-keys": keys, "tollbar-reserved-keys-workloads": keys}
+    assert found == {
+        "tollbar-reserved-keys": keys,
+        "tollbar-reserved-keys-workloads": keys,
+        "tollbar-reserved-device-keys": {"name": "keys", "expression": '["example.com/card", "example.com/fpga"]'},
+    }
 
 
 @pytest.fixture(scope="module")
