@@ -1,7 +1,8 @@
-"""`tollbar diff-rules`: which Pods would get other tolerations by other rules.
+"""`tollbar diff-rules`: which Pods, and which requests of claims, would get other tolerations by other rules.
 
-Every Pod is looked at as it would be created again: without what Tollbar has added to it, and without a Node.  The
-verdicts are those of the controllers (`tollbar.decide.pods.matching`).
+Every object is looked at as it would be created again: without what Tollbar has added to it, a Pod without a Node.  The
+verdicts about Pods are those of the controllers (`tollbar.decide.pods.matching`); about claims and templates those of
+the webhook (`tollbar.decide.claims.devicetolerations`).
 """
 
 import sys
@@ -17,14 +18,22 @@ from tollbar import cel
 from tollbar.cli import console, copies, dump, inputs
 from tollbar.cli.expansion import expand
 from tollbar.cli.manifests import Unreadable
+from tollbar.decide.claims import devicetolerations
+from tollbar.decide.claims.devicetolerations import ClaimPlan
 from tollbar.decide.pods import justification, matching, scope, tolerations
 from tollbar.decide.pods.matching import Results
 from tollbar.decide.pods.package import Package
 from tollbar.decide.rules.rule import Rule, compile_rule
 from tollbar.model import pods
 from tollbar.model import tolerations as texts
-from tollbar.model.objects import Key, Object, key_of, spec
-from tollbar.model.resources import NAMESPACES, PODS, TOLERATION_RULES
+from tollbar.model.objects import Key, Object, controller_of, key_of, spec
+from tollbar.model.resources import (
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    TOLERATION_RULES,
+)
 from tollbar.model.tolerations import Identity, identity
 from tollbar.offline import Cluster
 
@@ -43,13 +52,23 @@ class Change:
     undecided: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimChange:
+    """The same of a ResourceClaim or a ResourceClaimTemplate; the text of a toleration begins with its request."""
+
+    obj: Object
+    gains: tuple[tuple[str, str], ...]
+    loses: tuple[tuple[str, str], ...]
+    undecided: tuple[str, ...]
+
+
 def changes(cluster: Cluster, old: Sequence[Object], new: Sequence[Object]) -> Iterator[Change]:
     """The Pods of the copy that the new rules give other tolerations than the old ones, in the order of their keys."""
     before, after = _compiled(old), _compiled(new)
     same = {name for name in before.keys() & after.keys() if before[name][0] == after[name][0]}
-    kept = [rule for name, (_, rule) in before.items() if name in same]
-    olds = [rule for name, (_, rule) in before.items() if name not in same]
-    news = [rule for name, (_, rule) in after.items() if name not in same]
+    kept = [rule for name, (_, rule) in before.items() if name in same and rule.tolerations]
+    olds = [rule for name, (_, rule) in before.items() if name not in same and rule.tolerations]
+    news = [rule for name, (_, rule) in after.items() if name not in same and rule.tolerations]
     for pod in cluster.objects(PODS) if olds or news else ():
         package = _package(cluster, pod)
         if package is None:
@@ -64,12 +83,46 @@ def changes(cluster: Cluster, old: Sequence[Object], new: Sequence[Object]) -> I
             yield Change(pod, copies.owner_of(pod, cluster), gains, loses, undecided)
 
 
+def claim_changes(cluster: Cluster, old: Sequence[Object], new: Sequence[Object]) -> Iterator[ClaimChange]:
+    """The claims and templates of the copy of which requests would get other tolerations of devices.
+
+    Templates stand for the claims that are made from them.
+    """
+    before, after = _compiled(old), _compiled(new)
+    olds, news = ([rule for _, rule in each.values() if rule.device_tolerations] for each in (before, after))
+    same = {name for name in before.keys() & after.keys() if before[name][0] == after[name][0]}
+    for obj in _claims(cluster) if olds or news else ():
+        facts = cluster.gatherer.claim_facts(devicetolerations.without_recorded(obj))
+        was, becomes = (devicetolerations.decide(replace(facts, rules=tuple(each))) for each in (olds, news))
+        gives, gave = _of_requests(becomes), _of_requests(was)
+        open_ = (name for name, _, _ in (*was.undecided, *becomes.undecided) if name not in same)
+        undecided = tuple(dict.fromkeys(open_))
+        gains = tuple(given for each, given in gives.items() if each not in gave)
+        loses = tuple(given for each, given in gave.items() if each not in gives)
+        if gains or loses or undecided:
+            yield ClaimChange(obj, gains, loses, undecided)
+
+
+def _claims(cluster: Cluster) -> list[Object]:
+    """Templates, and claims that nobody makes."""
+    by_hand = [each for each in cluster.objects(RESOURCE_CLAIMS) if controller_of(each) is None]
+    return [*by_hand, *cluster.objects(RESOURCE_CLAIM_TEMPLATES)]
+
+
+def _of_requests(plan: ClaimPlan) -> dict[tuple[str, Identity], tuple[str, str]]:
+    """What is added, by request and toleration: as text, and by which rule."""
+    return {
+        (each.request, identity(toleration)): (f"{each.request}: {texts.text(toleration)}", each.rule)
+        for each in plan.additions
+        for toleration in each.tolerations
+    }
+
+
 def _compiled(rules: Iterable[Object]) -> Mapping[str, tuple[Object, Rule]]:
-    """Rules for Pods that are in force, with their specs, by name."""
+    """Rules that are in force, with their specs, by name."""
     engine = cel.engine()
     compiled = ((each, compile_rule(each, engine)) for each in rules)
-    of_pods = ((obj, rule) for obj, rule in compiled if isinstance(rule, Rule) and rule.tolerations)
-    return {rule.name: (spec(obj), rule) for obj, rule in of_pods if rule.mode == "Enforce"}
+    return {rule.name: (spec(obj), rule) for obj, rule in compiled if isinstance(rule, Rule) and rule.mode == "Enforce"}
 
 
 def _package(cluster: Cluster, pod: Object) -> Package | None:
@@ -109,7 +162,12 @@ def _others(
 @click.command("diff-rules")
 @click.argument("rules", nargs=-1, required=True, metavar="[OLD] NEW")
 @click.option(
-    "-f", "--filename", "names", multiple=True, metavar="FILE|DIRECTORY", help="Manifests with Pods.  Repeatable."
+    "-f",
+    "--filename",
+    "names",
+    multiple=True,
+    metavar="FILE|DIRECTORY",
+    help="Manifests with Pods and claims.  Repeatable.",
 )
 @inputs.namespace_option
 @click.option("--cluster", "base", type=click.Path(path_type=Path), metavar="DUMP", help="A copy from `tollbar dump`.")
@@ -131,6 +189,9 @@ def command(
     cluster: rules of other names stay. The Pods are those of the cluster (--live, or a dump in
     --cluster), those that the manifests in -f bring, or both. Every Pod is looked at as if it were created again, so a
     Pod that runs stands for its successors: tolerations are never taken from a Pod that is there.
+
+    So are ResourceClaims and ResourceClaimTemplates, of which the requests would get other tolerations of devices. A
+    template stands for the claims that are made from it.
 
     Exit code 0: no differences, 1: differences, 2: something cannot be read.
     """
@@ -155,12 +216,13 @@ def command(
     replaced = {key_of(each) for each in new_rules}
     old_rules = _rules(olds[0]) if olds else there
     after = new_rules if olds else [*(each for each in there if key_of(each) not in replaced), *new_rules]
-    different = list(changes(found, old_rules, after))
-    console.emit(_rows(different), {"pods": [_data(each) for each in different]}, output)
-    decided = [each for each in different if each.gains or each.loses]
-    undecided = f", {len(different) - len(decided)} are not decided" if len(decided) < len(different) else ""
-    console.say(f"{len(decided)} of {len(found.objects(PODS))} Pods would get other tolerations{undecided}")
-    if different:
+    different, claims = list(changes(found, old_rules, after)), list(claim_changes(found, old_rules, after))
+    data = {"pods": [_data(each) for each in different], "claims": [_claim_data(each) for each in claims]}
+    console.emit([*_rows(different, "object"), *_claim_rows(claims)] if claims else _rows(different), data, output)
+    console.say(f"{_counted(different, len(found.objects(PODS)), 'Pods')} would get other tolerations")
+    if claims:
+        console.say(f"{_counted(claims, len(_claims(found)), 'claims and templates')} would get others of devices")
+    if different or claims:
         raise click.exceptions.Exit(DIFFERENT)
 
 
@@ -174,12 +236,30 @@ def _add(cluster: Cluster, objects: Iterable[Object]) -> None:
         for each in (*expand(obj).pods, *expand(obj).objects) if obj["kind"] in inputs.WORKLOADS else (obj,):
             cluster.put(each)
     known = {key_of(each).name for each in cluster.objects(NAMESPACES)}
-    for name in {key_of(each).namespace for each in cluster.objects(PODS)} - known:
+    for name in {key_of(each).namespace for each in (*cluster.objects(PODS), *_claims(cluster))} - known:
         label = {"kubernetes.io/metadata.name": name}
         cluster.put({**NAMESPACES.type_meta, "metadata": {"name": name, "labels": label}})
 
 
-def _rows(different: Sequence[Change]) -> list[dict[str, str]]:
+def _counted(different: Sequence[Change] | Sequence[ClaimChange], all_: int, what: str) -> str:
+    decided = sum(1 for each in different if each.gains or each.loses)
+    undecided = f" ({len(different) - decided} are not decided)" if decided < len(different) else ""
+    return f"{decided} of {all_} {what}{undecided}"
+
+
+def _claim_rows(different: Sequence[ClaimChange]) -> list[dict[str, str]]:
+    return [
+        {
+            "object": f"{each.obj['kind']} {key_of(each.obj)}",
+            "gains": _shown(each.gains),
+            "loses": _shown(each.loses),
+            "undecided": ", ".join(each.undecided) or "-",
+        }
+        for each in different
+    ]
+
+
+def _rows(different: Sequence[Change], head: str = "pods") -> list[dict[str, str]]:
     """A row for the Pods of one owner to which the same happens."""
     alike = defaultdict[tuple[Any, ...], list[Key]](list)
     for each in different:
@@ -189,7 +269,7 @@ def _rows(different: Sequence[Change]) -> list[dict[str, str]]:
         )
     return [
         {
-            "pods": str(keys[0]) if len(keys) == 1 else f"{namespace}: {len(keys)} of {owner}",
+            head: str(keys[0]) if len(keys) == 1 else f"{namespace}: {len(keys)} of {owner}",
             "gains": _shown(gains),
             "loses": _shown(loses),
             "undecided": ", ".join(undecided) or "-",
@@ -203,9 +283,15 @@ def _shown(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _data(change: Change) -> dict[str, Any]:
+    return {**key_of(change.pod)._asdict(), "owner": change.owner or None, **_differences(change)}
+
+
+def _claim_data(change: ClaimChange) -> dict[str, Any]:
+    return {"kind": change.obj["kind"], **key_of(change.obj)._asdict(), **_differences(change)}
+
+
+def _differences(change: Change | ClaimChange) -> dict[str, Any]:
     return {
-        **key_of(change.pod)._asdict(),
-        "owner": change.owner or None,
         "gains": [{"toleration": toleration, "rule": rule} for toleration, rule in change.gains],
         "loses": [{"toleration": toleration, "rule": rule} for toleration, rule in change.loses],
         "undecided": list(change.undecided),

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from tollbar.api.reasons import RuleReason
 from tollbar.decide.pods.matching import Truth
-from tollbar.decide.rules.rule import Problem
+from tollbar.decide.rules.rule import DROPPED, Problem, Rule
 from tollbar.dra.exclusions import taint_text
+from tollbar.explain import devicerules
 from tollbar.explain import pods as pod_explanations
 from tollbar.explain.changes import named
 from tollbar.explain.devices import nodes_of
@@ -139,6 +141,16 @@ def rule(cluster: Cluster, obj: Object) -> Explanation:
     name = key_of(obj).name
     given = [each for each in spec(obj).get("tolerations") or () if isinstance(each, dict)]
     found = cluster.gatherer.ruleset.get(name)
+    mode = str(spec(obj).get("mode") or "Enforce")
+    lines, tables = _of_pods(cluster, name, given) if given else ([], ())
+    if isinstance(found, Rule) and found.device_tolerations:
+        of_claims, more = devicerules.sections(cluster, found)
+        lines, tables = [*lines, *of_claims], (*tables, *more)
+    return Explanation("TolerationRule", name, (*_rule_state(obj, found, mode), *lines), tables, _unknown(cluster))
+
+
+def _of_pods(cluster: Cluster, name: str, given: Sequence[Object]) -> tuple[list[str], tuple[Section, ...]]:
+    """What the rule that gives these tolerations says of Pods: lines of the summary, and tables."""
     truths: dict[str, list[tuple[str, str]]] = {}
     waiting = [each for each in cluster.objects(PODS) if not pods.is_bound(each) and not pods.is_terminal(each)]
     for pod in waiting if name in cluster.rules else ():
@@ -155,22 +167,15 @@ def rule(cluster: Cluster, obj: Object) -> Explanation:
         for taint in spec(node).get("taints") or ()
         if any(tolerates(each, taint) for each in given)
     ]
-    mode = str(spec(obj).get("mode") or "Enforce")
-    return Explanation(
-        "TolerationRule",
-        name,
-        (
-            *_rule_state(found, mode),
-            f"of {len(waiting)} Pods that wait for a Node: "
-            + (", ".join(f"{len(each)} {truth}" for truth, each in sorted(truths.items())) or "none is looked at"),
-            f"it opens {named('node', sorted({name for name, _ in tainted}))}" if tainted else _opens_nothing(cluster),
-        ),
-        (
-            Section("Tolerations", ("TOLERATION",), tuple((toleration_text(each),) for each in given)),
-            Section("Pods that wait", ("VERDICT", "POD", "WHY"), tuple(rows)),
-            Section("Taints that it tolerates", ("NODE", "TAINT"), tuple(tainted)),
-        ),
-        _unknown(cluster),
+    lines = [
+        f"of {len(waiting)} Pods that wait for a Node: "
+        + (", ".join(f"{len(each)} {truth}" for truth, each in sorted(truths.items())) or "none is looked at"),
+        f"it opens {named('node', sorted({name for name, _ in tainted}))}" if tainted else _opens_nothing(cluster),
+    ]
+    return lines, (
+        Section("Tolerations", ("TOLERATION",), tuple((toleration_text(each),) for each in given)),
+        Section("Pods that wait", ("VERDICT", "POD", "WHY"), tuple(rows)),
+        Section("Taints that it tolerates", ("NODE", "TAINT"), tuple(tainted)),
     )
 
 
@@ -178,7 +183,9 @@ def _opens_nothing(cluster: Cluster) -> str:
     return "no Node has a taint that it tolerates" if cluster.knows(NODES) else "Nodes may not be read"
 
 
-def _rule_state(found: object, mode: str) -> Iterator[str]:
+def _rule_state(obj: Object, found: object, mode: str) -> Iterator[str]:
+    if conditions.of(obj, CONDITION_READY).get("reason") == RuleReason.TOLERATIONS_DROPPED:
+        yield DROPPED
     if isinstance(found, Problem):
         yield f"not in force: {found.reason}: {found.message}"
     elif mode == "Disabled":

@@ -6,7 +6,7 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.decide.pods import alternatives, tolerations
 from tollbar.decide.rules.rule import Problem, Rule
-from tollbar.explain import devices, remedies
+from tollbar.explain import devicerules, devices, remedies
 from tollbar.explain.case import Case
 from tollbar.explain.changes import MOST
 from tollbar.explain.values import Claim, Gate, NodeGroup, Request, RuleVerdict, Scheduling, Toleration
@@ -126,7 +126,8 @@ def rules_of(case: Case) -> Iterator[RuleVerdict]:
     for obj in cluster.objects(TOLERATION_RULES):
         name, rule = key_of(obj).name, cluster.gatherer.ruleset.get(key_of(obj).name)
         if isinstance(rule, Rule) and not rule.tolerations:
-            continue  # about requests of claims alone
+            yield _of_claims(case, rule)
+            continue
         gives = tuple(toleration_text(each) for each in spec(obj).get("tolerations") or () if isinstance(each, dict))
         mode = str(spec(obj).get("mode") or "Enforce")
         if isinstance(rule, Problem):
@@ -140,6 +141,17 @@ def rules_of(case: Case) -> Iterator[RuleVerdict]:
                 "spec.mode is Disabled" if mode == "Disabled" else f"namespaceSelector leaves {case.key.namespace} out"
             )
             yield RuleVerdict(name, mode, "not in force" if mode == "Disabled" else "out of scope", why, "", 0, gives)
+
+
+def _of_claims(case: Case, rule: Rule) -> RuleVerdict:
+    """Of a rule for requests of claims alone."""
+    gives = tuple(toleration_text(each) for each in rule.device_tolerations)
+    if rule.mode == "Disabled":
+        return RuleVerdict(rule.name, rule.mode, "not in force", "spec.mode is Disabled", "", 0, gives)
+    names = (name for _, name in claims.resolved(case.pod) if isinstance(name, str))
+    found = (case.cluster.get(RESOURCE_CLAIMS, name, case.key.namespace) for name in names)
+    why = "; ".join(filter(None, (devicerules.said(case.cluster, each, rule) for each in found if each is not None)))
+    return RuleVerdict(rule.name, rule.mode, "for claims" if why else "false", why, "", 0, gives)
 
 
 def tolerations_of(pod: Object) -> Iterator[Toleration]:

@@ -54,6 +54,8 @@ class Claim:
 class RuleVerdict:
     """What a rule says of the Pod: true, false, unknown, error, `out of scope`, `not in force`; `steps` of evaluation.
 
+    A rule for requests of claims alone is `for claims` where it gave, or would give, the Pod's claims tolerations.
+
     `alternatives` says over how many alternatives (firstAvailable), and how they count.
     """
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import claim, device_class, namespace, pod, toleration, toleration_rule
+from builders import claim, device_class, namespace, pod, template, toleration, toleration_rule
 from click.testing import CliRunner, Result
 
 from tollbar import wellknown
 from tollbar.cli import clusterdump, main
 from tollbar.cli.clusterdump import ClusterDump
-from tollbar.cli.diffrules import changes
+from tollbar.cli.diffrules import changes, claim_changes
 from tollbar.model.objects import Object
 from tollbar.offline import Cluster
 
@@ -73,6 +73,78 @@ def test_what_a_pod_would_get_else(
     assert found == ([said] if said is not None else [])
 
 
+CARD = toleration("example.com/card")
+OF_GPUS = toleration_rule("a").cel(
+    'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "gpu"))'
+)
+DEVICES = OF_GPUS.giving_devices(CARD)
+MADE = template("gpu").request("nic", "gpu")
+CARD_TEXT = "example.com/card:NoSchedule op=Exists"
+CARD_ADDED = {"rule": "a", "generation": 1, "request": "r0", "added": [CARD], "via": "creation"}
+CLAIMS_OF_DIFFERENCES: dict[str, tuple[Object, list[Object], list[Object], Any]] = {
+    "the rules are the same": (claim().request("gpu"), [DEVICES], [DEVICES], None),
+    "a rule is new": (claim().request("gpu"), [], [DEVICES], ([f"r0: {CARD_TEXT} by a"], [], [])),
+    "a rule goes": (claim().request("gpu"), [DEVICES], [], ([], [f"r0: {CARD_TEXT} by a"], [])),
+    "one request of two": (claim().request("nic").request("gpu"), [], [DEVICES], ([f"r1: {CARD_TEXT} by a"], [], [])),
+    "an entry of a list in a template": (MADE, [], [DEVICES], ([f"r0/o1: {CARD_TEXT} by a"], [], [])),
+    "it got it from the rule that goes": (
+        claim()
+        .but(
+            "spec.devices.requests",
+            [{"name": "r0", "exactly": {"deviceClassName": "gpu", "tolerations": [CARD]}}],
+        )
+        .annotated({wellknown.ANNOTATION_PROVENANCE: json.dumps([CARD_ADDED])}),
+        [DEVICES],
+        [],
+        ([], [f"r0: {CARD_TEXT} by a"], []),
+    ),
+    "the author tolerates it anyway": (
+        claim().but(
+            "spec.devices.requests",
+            [{"name": "r0", "exactly": {"deviceClassName": "gpu", "tolerations": [CARD]}}],
+        ),
+        [DEVICES],
+        [],
+        None,
+    ),
+    "another rule gives the same": (
+        claim().request("gpu"),
+        [DEVICES, DEVICES.but("metadata.name", "b")],
+        [DEVICES.but("metadata.name", "b")],
+        None,
+    ),
+    "a rule in Audit": (claim().request("gpu"), [], [DEVICES.mode("Audit")], None),
+    "a rule for Pods": (claim().request("gpu"), [], [OF_GPUS.giving(GPU)], None),
+    "a claim of a Pod": (claim().request("gpu").owned_by("Pod", "web"), [], [DEVICES], None),
+    "a rule that fails": (
+        claim().request("gpu"),
+        [],
+        [OF_GPUS.cel("claims.exists(c, c.metadata.labels['a'] == 'b')").giving_devices(CARD)],
+        ([], [], ["a"]),
+    ),
+    "a rule that fails as before": (
+        claim().request("gpu"),
+        [OF_GPUS.cel("claims.exists(c, c.metadata.labels['a'] == 'b')").giving_devices(CARD)],
+        [OF_GPUS.cel("claims.exists(c, c.metadata.labels['a'] == 'b')").giving_devices(CARD)],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "old", "new", "said"), CLAIMS_OF_DIFFERENCES.values(), ids=CLAIMS_OF_DIFFERENCES)
+def test_what_requests_of_claims_would_get_else(given: Object, old: list[Object], new: list[Object], said: Any) -> None:
+    cluster = Cluster(json.loads(json.dumps([namespace(), device_class(), device_class("nic"), given])))
+    found = [
+        (
+            [f"{what} by {rule}" for what, rule in each.gains],
+            [f"{what} by {rule}" for what, rule in each.loses],
+            list(each.undecided),
+        )
+        for each in claim_changes(cluster, old, new)
+    ]
+    assert found == ([said] if said is not None else [])
+
+
 def written(path: Path, *objects: Any) -> str:
     path.write_text(yaml.safe_dump_all([json.loads(json.dumps(obj)) for obj in objects]))
     return str(path)
@@ -114,6 +186,30 @@ def test_pods_may_come_from_files(tmp_path: Path) -> None:
     done = diff(old, new, "-f", written(tmp_path / "web.yaml", web), "-o", "json")
     (found,) = json.loads(done.stdout)["pods"]
     assert (found["owner"], found["gains"]) == ("Deployment web", [{"toleration": TEXT, "rule": "a"}])
+
+
+def test_claims_follow_the_pods(tmp_path: Path) -> None:
+    old = written(tmp_path / "old.yaml")
+    new = written(tmp_path / "new.yaml", ALL, DEVICES.but("metadata.name", "b"))
+    web = pod().but("spec.containers", [{"name": "main", "image": "x"}])
+    objects = (device_class(), web, MADE, claim("none").request("none"))
+    done = diff(old, new, "-f", written(tmp_path / "objects.yaml", *objects))
+    assert (done.exit_code, [line.split("   ")[0].strip() for line in done.stdout.splitlines()], done.stderr) == (
+        1,
+        ["OBJECT", "ml/web", "ResourceClaimTemplate ml/gpu"],
+        "1 of 1 Pods would get other tolerations\n1 of 2 claims and templates would get others of devices\n",
+    )
+    data = json.loads(diff(old, new, "-f", str(tmp_path / "objects.yaml"), "-o", "json").stdout)
+    assert data["claims"] == [
+        {
+            "kind": "ResourceClaimTemplate",
+            "namespace": "ml",
+            "name": "gpu",
+            "gains": [{"toleration": f"r0/o1: {CARD_TEXT}", "rule": "b"}],
+            "loses": [],
+            "undecided": [],
+        }
+    ]
 
 
 WRONG: dict[str, list[str]] = {

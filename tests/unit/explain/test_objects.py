@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from builders import namespace, pod
-from devices import allocation, published
+from builders import claim, device_class, namespace, pod, template, toleration_rule
+from devices import allocation, published, taint_rule
 from schedulerworld import node
-from situations import GPU, HELD, NOW, TAINTED, claiming, rule, wanting
+from situations import GPU, HELD, NOW, TAINT, TAINTED, TOLERATION, WANTS_GPU, claiming, rule, wanting
 
 from tollbar.explain import objects, text
 from tollbar.explain.values import Explanation
@@ -100,6 +100,61 @@ def test_a_rule_tells_its_pods_and_nodes() -> None:
     )
     assert rows(found, "Pods that wait") == [("true", "ml/web", "-"), ("unknown", "ml/early", "ResourceClaim nothing")]
     assert rows(found, "Taints that it tolerates") == [("n1", "example.com/gpu=true:NoSchedule")]
+
+
+CARD_RULE = toleration_rule("cards").cel(WANTS_GPU).giving_devices(TOLERATION)
+ADDED = [{"rule": "cards", "generation": 1, "request": "r0", "added": [TOLERATION], "via": "creation"}]
+HAS = (
+    claim("has")
+    .annotated({"tollbar.dev/tolerations": json.dumps(ADDED)})
+    .but("spec.devices.requests", [{"name": "r0", "exactly": {"deviceClassName": "gpu", "tolerations": [TOLERATION]}}])
+)
+
+
+def test_a_rule_for_claims_tells_their_requests_and_devices() -> None:
+    made = template("one").request("nic", "gpu")
+    tainted = published("s", {"name": "d1", "taints": [TAINT]}, {"name": "d2", "taints": [TAINT]}, "d3")
+    others = (claim("other").request("nic"), device_class("nic"), taint_rule("broken", TAINT))
+    cluster = copied(*json.loads(json.dumps((*GPU, HAS, made, tainted, *others, CARD_RULE))))
+    found = objects.rule(cluster, CARD_RULE)
+    assert found.summary == (
+        "in force",
+        "of 4 claims and templates 1 have tolerations by it, 2 would get some if made anew",
+    )
+    assert {each.title: list(each.rows) for each in found.sections} == {
+        "Tolerations of devices": [("example.com/gpu:NoSchedule op=Exists",)],
+        "Claims and templates": [
+            ("ResourceClaim ml/c", "-", "r0"),
+            ("ResourceClaim ml/has", "r0", "-"),
+            ("ResourceClaimTemplate ml/one", "-", "r0/o1"),
+        ],
+        "Taints of devices that it tolerates": [
+            ("gpu.example.com/n1", "example.com/gpu=true:NoSchedule", "2"),
+            ("DeviceTaintRule broken", "example.com/gpu=true:NoSchedule", "-"),
+        ],
+    }
+
+
+def test_a_rule_for_both_tells_of_both() -> None:
+    both = CARD_RULE.giving(TOLERATION)
+    found = objects.rule(copied(TAINTED, both), both)
+    assert [each.title for each in found.sections] == [
+        "Tolerations",
+        "Pods that wait",
+        "Taints that it tolerates",
+        "Tolerations of devices",
+        "Claims and templates",
+        "Taints of devices that it tolerates",
+    ]
+
+
+def test_a_rule_whose_tolerations_are_dropped_says_so() -> None:
+    ready = {"type": "Ready", "status": "False", "reason": "TolerationsDropped"}
+    dropped = CARD_RULE.but("status.conditions", [ready])
+    assert objects.rule(copied(dropped), dropped).summary[:2] == (
+        "the API server drops tolerations of devices (feature gate DRADeviceTaints): no claim gets any",
+        "in force",
+    )
 
 
 def test_a_node_tells_who_is_rejected() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from builders import namespace, pod, toleration, toleration_rule
-from situations import NOW, SITUATIONS, Situation
+from situations import GPU, NOW, SITUATIONS, TOLERATION, WANTS_GPU, Situation, claiming
 
 from tollbar import wellknown
 from tollbar.explain import pods, text
@@ -130,3 +130,30 @@ def test_where_a_toleration_comes_from_by_a_record_of(record: str, origin: str) 
     annotations = {wellknown.ANNOTATION_PROVENANCE: record.replace("ADDED", json.dumps(added))}
     found = pods.explain(Cluster([namespace()], now=NOW), pod().tolerating(added).annotated(annotations))
     assert [each.origin for each in found.tolerations] == [origin]
+
+
+CARDS = toleration_rule("cards").cel(WANTS_GPU).giving_devices(TOLERATION)
+RECORD = [{"rule": "cards", "generation": 1, "request": "r0", "added": [TOLERATION], "via": "creation"}]
+OF_CLAIMS: dict[str, tuple[Object, Object, tuple[str, str]]] = {
+    "its claim would get some": (CARDS, GPU[1], ("for claims", "ResourceClaim c made anew: r0")),
+    "in Audit as well": (CARDS.mode("Audit"), GPU[1], ("for claims", "ResourceClaim c made anew: r0")),
+    "its claim has got them": (
+        CARDS,
+        GPU[1]
+        .annotated({"tollbar.dev/tolerations": json.dumps(RECORD)})
+        .but(
+            "spec.devices.requests",
+            [{"name": "r0", "exactly": {"deviceClassName": "gpu", "tolerations": [TOLERATION]}}],
+        ),
+        ("for claims", "gave r0 of ResourceClaim c"),
+    ),
+    "another class": (CARDS.cel(WANTS_GPU.replace("gpu", "nic")), GPU[1], ("false", "")),
+    "disabled": (CARDS.mode("Disabled"), GPU[1], ("not in force", "spec.mode is Disabled")),
+}
+
+
+@pytest.mark.parametrize(("given", "wanted", "said"), OF_CLAIMS.values(), ids=OF_CLAIMS)
+def test_a_rule_for_claims_alone_is_in_the_table(given: Object, wanted: Object, said: tuple[str, str]) -> None:
+    cluster = Cluster(json.loads(json.dumps([namespace(), GPU[0], wanted, given])), now=NOW)
+    (found,) = pods.explain(cluster, cluster.put(claiming())).rules
+    assert (found.verdict, found.why, found.gives) == (*said, ("example.com/gpu:NoSchedule op=Exists",))

@@ -27,6 +27,7 @@ from tollbar.model.tolerations import identity
 
 MOST: Final = 16
 """Tolerations of one request, by the documentation of resource.k8s.io/v1.  Kubernetes 1.37 does not enforce it."""
+_RECORD: Final = pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE)
 _WARNED: Final = 16
 """Warnings about one object, at most."""
 
@@ -104,16 +105,12 @@ def decide(facts: ClaimFacts) -> ClaimPlan:
     obj = facts.obj
     if not facts.managed or not facts.ready or _is_left_alone(obj):
         return ClaimPlan(obj)
-    if wellknown.ANNOTATION_PROVENANCE in annotations_of(obj):
-        if _is_true_record(facts):
-            return ClaimPlan(obj)
-        bare = _without_record(obj)
-        plan, path = (
-            _decide(replace(facts, obj=bare)),
-            pointer("metadata", "annotations", wellknown.ANNOTATION_PROVENANCE),
-        )
-        return replace(plan, patch=(jsonpatch.remove(path), *plan.patch))
-    return _decide(facts)
+    if wellknown.ANNOTATION_PROVENANCE not in annotations_of(obj):
+        return _decide(facts)
+    if _is_true_record(facts):
+        return ClaimPlan(obj)
+    plan = _decide(replace(facts, obj=_without_record(obj)))
+    return replace(plan, patch=(jsonpatch.remove(_RECORD), *plan.patch))
 
 
 def _is_left_alone(obj: Object) -> bool:
@@ -195,7 +192,7 @@ def _written(obj: Object, given: Iterable[_Request], additions: Sequence[DeviceA
         patch.append(
             jsonpatch.add(pointer("metadata", "annotations"), {name: text})
             if others is None
-            else jsonpatch.add(pointer("metadata", "annotations", name), text)
+            else jsonpatch.add(_RECORD, text)
         )
     return obj, tuple(patch)
 
@@ -289,10 +286,8 @@ def _without_record(obj: Object) -> Object:
     return {**obj, "metadata": {**metadata(obj), "annotations": kept}}
 
 
-def _is_true_record(facts: ClaimFacts) -> bool:
-    """Whether the record is what the rules give the object as it was without it: an earlier pass, or the controllers,
-    wrote it."""
-    obj = facts.obj
+def without_recorded(obj: Object) -> Object:
+    """The claim or template as it was before what the record lists was added, and without the record."""
     before = _without_record(obj)
     recorded: dict[str, set[object]] = {}
     for each in tolerations.provenance_of(obj):
@@ -302,7 +297,14 @@ def _is_true_record(facts: ClaimFacts) -> bool:
         kept = [each for each in place.tolerations if identity(each) not in added]
         if len(kept) != len(place.tolerations):
             before = _changed(before, (*_path(obj), *place.path, "tolerations"), kept or None)
-    again = _decide(replace(facts, obj=before)).additions
+    return before
+
+
+def _is_true_record(facts: ClaimFacts) -> bool:
+    """Whether the record is what the rules give the object as it was without it: an earlier pass, or the controllers,
+    wrote it."""
+    obj = facts.obj
+    again = _decide(replace(facts, obj=without_recorded(obj))).additions
     text = tolerations.record([each.entry for each in again])
     if not again or annotations_of(obj)[wellknown.ANNOTATION_PROVENANCE] != text:
         return False

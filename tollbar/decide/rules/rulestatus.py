@@ -1,5 +1,5 @@
-"""What the status of a rule should say: whether it is in force; of a TolerationRule also how many pending Pods it
-matches, and which Pod it has matched last."""
+"""What the status of a rule should say: whether it is in force; of a TolerationRule for Pods also how many pending Pods
+it matches, and which Pod it has matched last."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,7 +10,7 @@ from tollbar.decide import status
 from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.rules import events
 from tollbar.decide.rules.placements import Placement
-from tollbar.decide.rules.rule import Problem, Rule
+from tollbar.decide.rules.rule import DROPPED, Problem, Rule
 from tollbar.decide.status import StatusPlan
 from tollbar.model import timestamps
 from tollbar.model.conditions import Condition
@@ -41,7 +41,7 @@ class RuleStatusFacts:
     `pending` is None while the Pods of the cache have not all been decided since this process started; `last` is None
     when this process has found no match.
     `prefiltered` says that the API server sends the webhook only Pods that want devices, so that a rule about Pods
-    alone acts after admission.
+    alone acts after admission; `kept`, that it keeps tolerations of devices in claims.
     """
 
     rule: Object
@@ -50,6 +50,7 @@ class RuleStatusFacts:
     last: LastMatch | None
     prefiltered: bool
     written: float | None
+    kept: bool = True
 
 
 def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
@@ -58,7 +59,8 @@ def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
     wanted = status.with_condition(facts.rule, wellknown.CONDITION_READY, ready, _matches(facts), now)
     said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(facts.compiled, Problem) else ()
     plan = status.write(facts.rule, wanted, facts.written, now, said)
-    return plan if facts.pending is not None else replace(plan, outcome=RetryAfter(RECOUNT))
+    counted = facts.pending is not None or _is_of_claims(facts.compiled)
+    return plan if counted else replace(plan, outcome=RetryAfter(RECOUNT))
 
 
 def of_placement(rule: Object, compiled: Placement | Problem, written: float | None, now: float) -> StatusPlan:
@@ -78,7 +80,12 @@ def _stands(compiled: Rule | Problem) -> Condition | None:
 
 
 def _matches(facts: RuleStatusFacts) -> Object:
-    """The members about Pods.  A new leader, who finds anew what matches, leaves the last match as it is."""
+    """The members about Pods; without a number for a rule that gives them nothing.
+
+    A new leader, who finds anew what matches, leaves the last match as it is.
+    """
+    if _is_of_claims(facts.compiled):
+        return {"pendingMatches": None} if "pendingMatches" in (facts.rule.get("status") or {}) else {}
     if facts.pending is None:
         return {}
     members: Object = {"pendingMatches": facts.pending}
@@ -92,8 +99,20 @@ def _matches(facts: RuleStatusFacts) -> Object:
     return members
 
 
+def _is_of_claims(compiled: Rule | Problem) -> bool:
+    """Whether the rule is for requests of claims alone."""
+    return isinstance(compiled, Rule) and not compiled.tolerations and bool(compiled.device_tolerations)
+
+
 def _invalid_or_disabled(facts: RuleStatusFacts) -> Condition | None:
     return _stands(facts.compiled)
+
+
+def _dropped(facts: RuleStatusFacts) -> Condition | None:
+    rule = facts.compiled
+    if facts.kept or not isinstance(rule, Rule) or not rule.device_tolerations:
+        return None
+    return Condition("True" if rule.tolerations else "False", RuleReason.TOLERATIONS_DROPPED, DROPPED)
 
 
 def _late_only(facts: RuleStatusFacts) -> Condition | None:
@@ -106,5 +125,6 @@ def _late_only(facts: RuleStatusFacts) -> Condition | None:
 
 CHAIN: Final[Chain[RuleStatusFacts, Condition]] = (  # order is the specification
     _invalid_or_disabled,  # it does not compile -> not ready, and why; spec.mode is Disabled -> ready, does nothing
+    _dropped,  # for claims, and the API server does not keep what they get -> ready as far as it is for Pods
     _late_only,  # about Pods that the webhook is not asked about -> ready, after admission
 )  # else -> ready

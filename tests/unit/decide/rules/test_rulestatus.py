@@ -8,7 +8,7 @@ from builders import CREATED, ready_status, toleration_rule
 from fakes import expression, has_label, rule, wants_class
 
 from tollbar.decide.rules import rulestatus
-from tollbar.decide.rules.rule import ExtendedResources, Problem
+from tollbar.decide.rules.rule import DROPPED, ExtendedResources, Problem
 from tollbar.decide.rules.rulestatus import LastMatch, RuleStatusFacts
 from tollbar.decide.status import StatusPlan
 from tollbar.model.objects import Key, Object
@@ -16,6 +16,7 @@ from tollbar.model.plan import Event, RetryAfter
 
 NOW = CREATED + 100.0
 GPU = rule("gpu", wants_class("gpu"))
+CLAIMS = replace(GPU, tolerations=(), device_tolerations=GPU.tolerations)
 
 
 def facts(**changes: Any) -> RuleStatusFacts:
@@ -125,6 +126,31 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
             )
         ),
         StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
+    ),
+    "a rule for claims alone matches no Pods": (facts(compiled=CLAIMS), StatusPlan(ready_status("True", "Compiled"))),
+    "before the Pods are counted as well": (
+        facts(compiled=CLAIMS, pending=None),
+        StatusPlan(ready_status("True", "Compiled")),
+    ),
+    "a rule that was for Pods before": (
+        having(COMPILED, compiled=CLAIMS),
+        StatusPlan({**ready_status("True", "Compiled", since=CREATED), "pendingMatches": None}),
+    ),
+    "tolerations of devices are dropped, and it gives nothing else": (
+        facts(compiled=CLAIMS, kept=False),
+        StatusPlan(ready_status("False", "TolerationsDropped", DROPPED)),
+    ),
+    "tolerations of devices are dropped, and it gives Pods some": (
+        facts(compiled=replace(GPU, device_tolerations=GPU.tolerations), kept=False),
+        StatusPlan(ready_status("True", "TolerationsDropped", DROPPED, pendingMatches=0)),
+    ),
+    "tolerations of devices are dropped, of which it gives none": (
+        facts(kept=False),
+        StatusPlan(ready_status("True", "Compiled", pendingMatches=0)),
+    ),
+    "tolerations of devices are dropped, and it is disabled": (
+        facts(compiled=replace(CLAIMS, mode="Disabled"), kept=False),
+        StatusPlan(ready_status("True", "Disabled", "spec.mode is Disabled")),
     ),
     "a rule that reads nothing is about Pods alone": (
         facts(compiled=rule("gpu", expression(lambda _: True))),

@@ -1,0 +1,74 @@
+"""Rules that give requests of claims tolerations of devices: which requests have some, and which would, made anew."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tollbar.decide.claims import devicetolerations
+from tollbar.decide.pods import tolerations
+from tollbar.decide.rules.rule import Rule
+from tollbar.dra.exclusions import taint_text
+from tollbar.explain.values import Section
+from tollbar.model.objects import Object, key_of, spec
+from tollbar.model.resources import DEVICE_TAINT_RULES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tollbar.model.tolerations import text, tolerates
+from tollbar.offline import Cluster
+
+
+def given(obj: Object, rule: str) -> list[str]:
+    """The requests of a claim or template that have tolerations of this rule, by the record."""
+    found = (str(each.get("request")) for each in tolerations.provenance_of(obj) if each["rule"] == rule)
+    return list(dict.fromkeys(found))
+
+
+def due(cluster: Cluster, obj: Object, rule: Rule) -> list[str]:
+    """The requests that would get some, if the rule was in force and alone, and the object was created again."""
+    facts = cluster.gatherer.claim_facts(devicetolerations.without_recorded(obj))
+    plan = devicetolerations.decide(replace(facts, rules=(replace(rule, mode="Enforce"),)))
+    return [each.request for each in plan.additions]
+
+
+def said(cluster: Cluster, claim: Object, rule: Rule) -> str:
+    """How the claim of a Pod stands to the rule; empty if that is not about any of its requests."""
+    has = given(claim, rule.name)
+    would = [each for each in due(cluster, claim, rule) if each not in has]
+    name = f"ResourceClaim {key_of(claim).name}"
+    gave = f"gave {', '.join(has)} of {name}" if has else ""
+    return "; ".join(filter(None, (gave, f"{name} made anew: {', '.join(would)}" if would else "")))
+
+
+def sections(cluster: Cluster, rule: Rule) -> tuple[list[str], tuple[Section, ...]]:
+    """What the explanation of a rule says about claims: lines of the summary, and tables."""
+    objects = [*cluster.objects(RESOURCE_CLAIMS), *cluster.objects(RESOURCE_CLAIM_TEMPLATES)]
+    stands = [(f"{each['kind']} {key_of(each)}", given(each, rule.name), due(cluster, each, rule)) for each in objects]
+    rows = tuple(
+        (name, ", ".join(has) or "-", ", ".join(each for each in would if each not in has) or "-")
+        for name, has, would in stands
+        if has or would
+    )
+    have, others = (sum(1 for row in rows if row[column] != "-") for column in (1, 2))
+    line = f"of {len(objects)} claims and templates {have} have tolerations by it, {others} would get some if made anew"
+    return [line], (
+        Section("Tolerations of devices", ("TOLERATION",), tuple((text(each),) for each in rule.device_tolerations)),
+        Section("Claims and templates", ("OBJECT", "REQUESTS THAT HAVE THEM", "WOULD IF MADE ANEW"), rows),
+        Section("Taints of devices that it tolerates", ("BY", "TAINT", "DEVICES"), tuple(_taints(cluster, rule))),
+    )
+
+
+def _taints(cluster: Cluster, rule: Rule) -> Iterator[tuple[str, str, str]]:
+    counted: Counter[tuple[str, str]] = Counter()
+    for obj in cluster.objects(RESOURCE_SLICES):
+        body = spec(obj)
+        pool = f"{body.get('driver')}/{(body.get('pool') or {}).get('name')}"
+        for device in body.get("devices") or ():
+            found = {taint_text(each) for each in device.get("taints") or () if _opens(rule, each)}
+            counted.update((pool, taint) for taint in found)
+    yield from ((pool, taint, str(count)) for (pool, taint), count in sorted(counted.items()))
+    for obj in cluster.objects(DEVICE_TAINT_RULES):
+        taint = spec(obj).get("taint") or {}
+        if _opens(rule, taint):
+            yield f"DeviceTaintRule {key_of(obj).name}", taint_text(taint), "-"
+
+
+def _opens(rule: Rule, taint: Object) -> bool:
+    return any(tolerates(each, taint) for each in rule.device_tolerations)
