@@ -1,6 +1,7 @@
 """PodGroups, where both feature gates are on (KEP-4671, KEP-5729): who may join one, and what it keeps.
 
-On a plane of its own; what kube-scheduler reserves for a PodGroup is seen in tests/e2e/test_many_consumers.py.
+On a plane of its own, with one Node; what kube-scheduler reserves for a PodGroup is seen in
+tests/e2e/test_many_consumers.py.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,13 @@ from contract.objects import made, pod
 from contract.tables import Rows, last, rows
 from grouping import FLAGS, NONE_BEFORE
 from planes import since
+from replacing import restarted_with
 
 from tollbar import wellknown
+from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.layout import CONTROLLER_MANAGER
+from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object
@@ -30,7 +35,11 @@ WEB = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"
 
 @pytest.fixture(scope="module")
 def contracted(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlane]:
-    with RealPlane(binaries, tmp_path_factory.mktemp("grouped"), Options(flags=FLAGS, scheduler=False)) as plane:
+    with (
+        RealPlane(binaries, tmp_path_factory.mktemp("grouped"), Options(flags=FLAGS)) as plane,
+        BackgroundKubelet(plane.kubeconfig) as kubelet,
+    ):
+        kubelet.add_node(NodeSpec("node"))
         yield plane
 
 
@@ -82,6 +91,25 @@ def of(api: Api) -> Object:
     """The status of the claim."""
     found: Object = api.get(RESOURCE_CLAIMS, "gpu").object.get("status") or {}
     return found
+
+
+def blocked(api: Api) -> Any:
+    """What is said of a Pod whose group has another one of a priority that is not the group's, and where it goes
+    when that one is gone."""
+    api.create(group()).accepted()
+    for name, spec in (("high", {"priorityClassName": "system-cluster-critical"}), ("low", {})):
+        of_group = {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "gang"}}
+        api.create(pod(name=name, **of_group, **spec)).accepted()
+        until(lambda name=name: rejection(api, name), f"{name} was tried")
+    said = rejection(api, "low")
+    api.delete(PODS, "high", gracePeriodSeconds=0).accepted()
+    return said, until(lambda: api.get(PODS, "low")["spec.nodeName"], "low is bound")
+
+
+def rejection(api: Api, name: str) -> Any:
+    """Reason and message of the condition PodScheduled while it is False."""
+    conditions = api.get(PODS, name)["status.conditions"] or ()
+    return next(((each["reason"], each["message"]) for each in conditions if each["type"] == "PodScheduled"), None)
 
 
 def facts(answer: Answer) -> Any:
@@ -141,6 +169,32 @@ POD_GROUP: Rows = {
         {"allocation": ALLOCATION, "reservedFor": [WEB]},
     ),
 }
+
+
+ANOTHER_PRIORITY = (
+    "all pods in a single pod group should have the same priority as the pod group's priority, got 2000000000 and 0"
+)
+
+
+def test_one_pod_of_another_priority_keeps_the_others_of_its_group_from_being_scheduled(api: Api) -> None:
+    assert blocked(api) == (("SchedulerError", ANOTHER_PRIORITY), "node")
+
+
+def test_when_the_feature_gates_are_off_again_nobody_takes_the_entry_of_a_pod_group_away(
+    contracted: RealPlane, api: Api
+) -> None:
+    """The entry of a Pod that is gone as well tells that kube-controller-manager has looked at the claim."""
+    gone_pod = {"resource": "pods", "name": "web", "uid": "u2"}
+    with restarted_with(contracted, CONTROLLER_MANAGER):
+        reserved(api, gone_pod)
+        api.delete(POD_GROUPS, "gang").accepted()
+        no_finalizers = {"metadata": {"finalizers": None}}
+        api.patch(POD_GROUPS, "gang", no_finalizers, PatchType.MERGE).accepted()
+        gone(api)
+        until(lambda: gone_pod not in of(api)["reservedFor"], "the entry of the Pod is gone")
+        left_over = of(api)
+    assert ([each["resource"] for each in left_over["reservedFor"]], "allocation" in left_over) == (["podgroups"], True)
+    until(lambda: not of(api), "with the gates on it is freed")
 
 
 @rows(POD_GROUP)
