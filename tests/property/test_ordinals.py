@@ -1,13 +1,15 @@
 """Migrations of StatefulSets with failures at any point: never two Pods of one ordinal, in order, and nothing stuck.
 
 The world has two StatefulSets with their controllers, kubelets, somebody who moves the Pods over, and the leader's
-ledger behind a watch that lags, whose calls fail in every way and whose process ends at any time.
+ledger behind a watch that lags, whose calls fail in every way and whose process ends at any time.  A Pod is looked at
+when its own change or the ledger asks for it, as in the controllers; who begins to lead may be behind with the watch.
 """
 
 import os
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from builders import namespace
@@ -17,9 +19,10 @@ from tollbar.gates import Facts, Release
 from tollbar.gates.ordinal import PODS, SETS, OrdinalGate, OrdinalLedger
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.runtime.errors import ApiError, error_from_status
+from tollbar.runtime.source import Delta
 from tollbar.views import kinds
 
-CASES: Final = int(os.environ.get("TOLLBAR_MIGRATIONS", "60"))
+CASES: Final = int(os.environ.get("TOLLBAR_MIGRATIONS", "150"))
 GATE: Final = "tollbar.dev/ordinal"
 OLD, NEW = Key("old", "db"), Key("new", "db")
 PEER = {OLD: NEW, NEW: OLD}
@@ -34,6 +37,7 @@ class Pod:
     gated: bool
     ready: bool = False
     ending: bool = False
+    version: int = 0
 
     def as_object(self, version: int) -> Object:
         meta = {
@@ -62,13 +66,14 @@ class Set:
     start: int
     replicas: int
     parallel: bool
+    agrees: bool = True
 
     @property
     def wanted(self) -> range:
         return range(self.start, self.start + self.replicas)
 
     def as_object(self, version: int) -> Object:
-        annotations = {"tollbar.dev/ordinal-peer": str(PEER[self.key])}
+        annotations = {"tollbar.dev/ordinal-peer": str(PEER[self.key])} if self.agrees else {}
         meta = {
             "name": self.key.name,
             "namespace": self.key.namespace,
@@ -83,19 +88,41 @@ class Set:
         }
 
 
+class Stepped:
+    """A clock on which a sleep ends when the sleeper is stepped, unless it is for ever: no event loop runs it."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        await self
+        while seconds == float("inf"):
+            await self
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
 @dataclass
 class World:
     rng: Random
     pods: dict[Key, Pod] = field(default_factory=dict)
     sets: dict[Key, Set] = field(default_factory=dict)
-    events: list[tuple[str, Object]] = field(default_factory=list)
-    """What the watch brings, in its order."""
-    seen: int = 0
+    events: dict[str, list[tuple[str, Object]]] = field(default_factory=lambda: {"Pod": [], "StatefulSet": []})
+    """What the watch of each kind brings, in its order."""
+    seen: dict[str, int] = field(default_factory=dict)
+    version: int = 0
     made: int = 0
+    queue: set[Key] = field(default_factory=set)
+    """Pods that the controllers are to look at."""
+    leading: Coroutine[Any, Any, None] | None = None
 
     def __post_init__(self) -> None:
-        count = self.rng.randint(1, 4)
-        self.count = count
+        self.count = count = self.rng.randint(1, 3)
+        self.both = self.rng.random() < 0.5
         self.sets[OLD] = Set(OLD, 0, count, self.rng.random() < 0.5)
         upwards = self.rng.random() < 0.5  # from the last ordinal down, or from the first one up
         self.sets[NEW] = Set(NEW, 0, 0, parallel=True) if upwards else Set(NEW, count, 0, parallel=True)
@@ -109,7 +136,15 @@ class World:
     # The API server.
 
     def tell(self, changed: Pod | Set, kind: str = "PUT") -> None:
-        self.events.append((kind, changed.as_object(len(self.events) + 1)))
+        self.version += 1
+        if isinstance(changed, Pod):
+            changed.version = self.version
+        obj = changed.as_object(self.version)
+        self.events[obj["kind"]].append((kind, obj))
+
+    async def list(self, *_: Any, **__: Any) -> Object:
+        """All Pods have the label."""
+        return {"items": [each.as_object(each.version) for each in self.pods.values()], "metadata": {}}
 
     def create(self, set_: Key, ordinal: int, *, gated: bool = True) -> Pod:
         self.made += 1
@@ -163,9 +198,15 @@ class World:
         return False
 
     def move_on(self) -> None:
-        """Whoever moves the StatefulSet: one ordinal less there, one more here, in one order or the other."""
+        """Whoever moves the StatefulSet: one ordinal less there, one more here, in one order or the other.
+
+        Or all of them here while all are there, so that who comes first may go.
+        """
         old, new = self.sets[OLD], self.sets[NEW]
-        if self.rng.random() < 0.5 and old.replicas:
+        if self.both:
+            new.start, new.replicas = 0, self.count
+            self.tell(new)
+        elif self.rng.random() < 0.5 and old.replicas:
             if new.start == 0 and self.rng.random() < 0.8:
                 old.start += 1
             old.replicas -= 1
@@ -178,26 +219,52 @@ class World:
     # The leader.
 
     def begin(self) -> None:
-        """A process leads, whose caches are a list of now, or of before and caught up."""
-        self.manager = Managed()
+        """A process begins to lead, whose caches are a list of now or of before."""
+        if self.leading is not None:
+            self.leading.close()
+        self.manager = Managed(self, clock=Stepped())
         self.ledger = OrdinalLedger(self.manager)
         store = self.manager.caches.store
         self.held = store(kinds.PENDING_PODS)
         self.stores = {"Pod": (self.held, store(PODS)), "StatefulSet": (store(SETS),)}
-        self.seen = 0
-        self.watch(len(self.events))
-        self.ledger._leads = True
+        self.queue = set()
+        self.held.subscribe(self.changed)
+        self.ledger.changed.subscribe(self.queue.add)
+        for each in self.manager.caches.stores.values():
+            each.synced.set()
+        self.seen = dict.fromkeys(self.events, 0)
+        for kind, events in self.events.items():
+            self.watch(kind, len(events) - self.rng.randint(0, 8))
+        self.leading = self.manager.leading("ordinal ledger")()
+        self.lead()
 
-    def watch(self, count: int) -> None:
-        for kind, obj in self.events[self.seen : self.seen + count]:
-            for store in self.stores[obj["kind"]]:
-                store.remove(obj) if kind == "DELETED" else store.apply(obj)
-        self.seen = min(len(self.events), self.seen + count)
+    def lead(self) -> None:
+        """What runs in the process that leads goes on for one step: it waits for its cache first."""
+        assert self.leading is not None
+        self.leading.send(None)
+
+    def changed(self, delta: Delta) -> None:
+        """The loop looks at Pods with the gate that are created or changed in anything but conditions."""
+        old, new = delta.old, delta.new
+        if new is not None and is_gated(new) and (old is None or told(old) != told(new)):
+            self.queue.add(key_of(new))
+
+    def watch(self, kind: str, count: int) -> None:
+        before, self.seen[kind] = self.seen[kind], min(len(self.events[kind]), self.seen[kind] + max(0, count))
+        for change, obj in self.events[kind][before : self.seen[kind]]:
+            for store in self.stores[kind]:
+                store.remove(obj) if change == "DELETED" else store.apply(obj)
+                store.resource_version = obj["metadata"]["resourceVersion"]
+
+    def catch_up(self) -> None:
+        for kind, events in self.events.items():
+            self.watch(kind, len(events))
 
     def look(self, key: Key, outcome: str) -> None:
-        """One reconcile of a held Pod."""
+        """One reconcile.  What was not carried out is tried again."""
+        self.queue.discard(key)
         obj = self.held.get(key)
-        if obj is None or GATE not in [each["name"] for each in obj["spec"]["schedulingGates"]]:
+        if obj is None or not is_gated(obj):
             return
         answer = self.ledger.decide(Facts(obj, namespace(), at_admission=False, objects={}))
         if not isinstance(answer, Release):
@@ -207,7 +274,7 @@ class World:
             with self.ledger.sending(obj):
                 self.patch(obj, outcome)
         except ApiError:
-            return
+            self.queue.add(key)
 
     def in_order(self, obj: Object) -> None:
         """When a Pod is let go its predecessor is Ready, as far as the leader knows."""
@@ -237,61 +304,82 @@ class World:
         self.check()
         if outcome == "lost":
             raise error_from_status({"code": 504, "reason": "Timeout", "message": "timed out"})
-        self.held.assume(pod.as_object(len(self.events)))
+        self.held.assume(pod.as_object(pod.version))
 
     # What happens.
 
     def step(self) -> None:
         rng = self.rng
         pods = list(self.pods.values())
-        match rng.randrange(20):
-            case 0 | 1 | 2:
+        match rng.randrange(40):
+            case 0 | 1 | 2 | 3 | 4 | 5:
                 self.controller(rng.choice(list(self.sets.values())))
-            case 3 | 4 | 5 if pods:
+            case 6 | 7 | 8 | 9 | 10 if pods:
                 self.kubelet(rng.choice(pods))
-            case 6 | 7:
+            case 11 | 12:
                 self.move_on()
-            case 8 if pods:  # a Node fails, or somebody deletes it
+            case 13 | 14 if pods:  # a Node fails, or somebody deletes it
                 self.end(rng.choice(pods))
-            case 9 if pods:
+            case 15 if pods:
                 pod = rng.choice(pods)
                 if pod.ready:
                     pod.ready = False
                     self.tell(pod)
-            case 10:
+            case 16:
+                set_ = rng.choice(list(self.sets.values()))
+                set_.agrees = not set_.agrees
+                self.tell(set_)
+            case 17:
                 self.begin()
-            case 11 | 12 | 13 | 14:
-                self.watch(rng.randint(1, 4))
-            case _ if keys := list(self.held.keys()):
-                self.look(rng.choice(keys), rng.choice(["done", "done", "done", "refused", "lost", "unsent"]))
+            case 18 | 19 | 20:
+                self.lead()
+            case 21 | 22 | 23 | 24 | 25 | 26 | 27 | 28:
+                self.watch(rng.choice(list(self.events)), rng.randint(1, 4))
+            case _:  # several, while the watch is quiet
+                for _ in range(rng.randint(1, 6)):
+                    if self.queue:
+                        how = rng.choice(["done", "done", "refused", "lost", "unsent"])
+                        self.look(rng.choice(sorted(self.queue)), how)
 
     def settle(self) -> None:
         """No more faults; the move is completed.  Everybody does what there is to do until nothing changes."""
         old, new = self.sets[OLD], self.sets[NEW]
         old.replicas, new.start, new.replicas = 0, 0, self.count
+        old.agrees = new.agrees = True
         self.tell(old)
         self.tell(new)
         for _ in range(200):
-            before = len(self.events)
+            before = self.version
             for set_ in self.sets.values():
                 self.controller(set_)
             for pod in list(self.pods.values()):
                 self.kubelet(pod)
-            self.watch(len(self.events))
-            for key in list(self.held.keys()):
+            self.catch_up()
+            self.lead()
+            for key in sorted(self.queue):
                 self.look(key, "done")
-            self.watch(len(self.events))
-            if len(self.events) == before:
+            self.catch_up()
+            if self.version == before and not self.queue:
                 break
         assert {key: (pod.gated, pod.ready) for key, pod in self.pods.items()} == {
             Key("new", f"db-{ordinal}"): (False, True) for ordinal in range(self.count)
         }
 
 
+def is_gated(pod: Object) -> bool:
+    return {"name": GATE} in pod["spec"]["schedulingGates"]
+
+
+def told(pod: Object) -> Object:
+    """What of a Pod the loop compares."""
+    meta = {name: value for name, value in pod["metadata"].items() if name != "resourceVersion"}
+    return {"metadata": meta, "spec": pod["spec"]}
+
+
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_migration(seed: int) -> None:
     world = World(Random(seed))
-    for _ in range(world.rng.randint(0, 150)):
+    for _ in range(world.rng.randint(0, 300)):
         world.step()
     world.settle()
 
