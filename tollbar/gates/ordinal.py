@@ -3,11 +3,13 @@
 At its creation every Pod with the label gets the gate; the leader's ledger lets those go whose turn it is
 (`tollbar.decide.gates.ordinals`).
 
-Invariant: no release makes two Pods of an ordinal, whatever ends, is doubled or late: what is granted counts before it
-is sent, and a process that begins to lead first waits until its cache has all that it finds released.
+Invariant: no release makes two Pods of an ordinal, also where a process ends, two run, or the cache is behind: what is
+granted counts before it is sent, and a process that begins to lead lists the Pods and grants nothing before its cache
+is as new as that list.
 
 Hazards.  Down: Pods wait; without a webhook they are not created.  A Pod that is created without the label is not held,
-and is seen when the watch shows it.
+and counts only from when the watch shows it.  A patch that the API server carries out after its sender's Lease has
+expired and the next leader has listed the Pods is not known to that one.
 """
 
 import logging
@@ -49,7 +51,7 @@ def _has_ordinal(pod: Object) -> bool:
 
 
 def _seen(pod: Object) -> Object:
-    """What decides whose turn it is."""
+    """The part of a Pod by which it is decided whose turn it is."""
     meta, ready = metadata(pod), conditions.of(pod, "Ready")
     kept = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
     return {

@@ -26,9 +26,11 @@ from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.views import kinds
 
 _EVERY: Final = ("",)
+"""The one value of an index that finds all objects of a kind."""
 _CLASSES: Final = replace(kinds.CLASSES, indexers={**kinds.CLASSES.indexers, "every": lambda _: _EVERY})
 _RULES: Final = replace(kinds.PLACEMENT_RULES, indexers={"every": lambda _: _EVERY})
 _LATER: Final = replace(matching.IN_THE_CONTROLLER, beyond=Truth.UNKNOWN)
+"""Of a Pod that has more to look at than the limits permit, a rule is unknown here, where a TolerationRule is false."""
 
 
 class PlacementGate(Gate):
