@@ -35,6 +35,8 @@ from tollbar.runtime.errors import ApiError, Unreachable
 EXPIRES_SOON: Final = 7 * 86400.0
 """Seconds before its end at which a certificate is a problem: it should have been renewed by then."""
 _RULES_WEBHOOK: Final = webhooks.rules_configuration(webhooks.at_service())["webhooks"][0]["name"]
+_KUEUE_PODS: Final = "/mutate--v1-pod"
+"""Where Kueue is asked about Pods (kubernetes-sigs/kueue, pkg/controller/jobs/pod)."""
 _WRONG: Final[Object] = {
     **TOLERATION_RULES.type_meta,
     "metadata": {"name": "tollbar-probe"},
@@ -70,12 +72,14 @@ class Webhook:
 @dataclass(frozen=True, slots=True)
 class Admission:
     """What Tollbar does at admission.  `called` tells whether the API server gets the webhook's answers, None when
-    that cannot be tried; `by_policy` whether a MutatingAdmissionPolicy gates Pods in the webhook's place."""
+    that cannot be tried; `by_policy` whether a MutatingAdmissionPolicy gates Pods in the webhook's place; `late_kueue`
+    names the configurations of Kueue whose webhook is called for Pods after Tollbar's."""
 
     pods: tuple[Webhook, ...] | None
     rules: tuple[Webhook, ...] | None
     by_policy: bool | None
     called: bool | None
+    late_kueue: tuple[str, ...] = ()
 
     @property
     def webhooks(self) -> tuple[Webhook, ...]:
@@ -95,6 +99,20 @@ class Admission:
             yield f"{', '.join(names)}: {problem}"
         if self.called is False:
             yield "the API server gets no answer from the webhook: a broken rule passed a dry run"
+        for name in self.late_kueue:
+            yield (
+                f"{name}: Kueue's webhook is called for Pods after Tollbar's, so that the role of a Pod in its group"
+                " depends on when Tollbar decides: give it a name that sorts before"
+            )
+
+
+def _is_kueue(configuration: Object) -> bool:
+    """Whether it asks Kueue about Pods: by the path of that webhook, and the name of the configuration or Service."""
+    for webhook in configuration.get("webhooks") or ():
+        service = (webhook.get("clientConfig") or {}).get("service") or {}
+        if service.get("path") == _KUEUE_PODS and "kueue" in f"{metadata(configuration)['name']} {service.get('name')}":
+            return True
+    return False
 
 
 def _problems(webhook: Webhook, now: float) -> Iterator[str]:
@@ -115,21 +133,33 @@ async def look(reading: Reading, configurations: "Configurations") -> Admission:
     if not pods and pods is not None:
         bindings = await reading.list(MUTATING_ADMISSION_POLICY_BINDINGS, keep=is_ours)
         by_policy = None if bindings is None else bool(bindings)
-    return Admission(pods, rules, by_policy, await _tried(reading.client) if rules else None)
+    called = await _tried(reading.client) if rules else None
+    return Admission(pods, rules, by_policy, called, tuple(configurations.late_kueue))
 
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Tollbar's webhook configurations; None where they may not be read."""
+    """Tollbar's webhook configurations; None where they may not be read.
+
+    `late_kueue` are names of those of Kueue that the API server calls after Tollbar's: it goes by name.
+    """
 
     mutating: Sequence[Object] | None
     validating: Sequence[Object] | None
+    late_kueue: Sequence[str] = ()
 
     @classmethod
     async def read(cls, reading: Reading) -> "Configurations":
+        mutating = await reading.list(
+            MUTATING_WEBHOOK_CONFIGURATIONS, keep=lambda each: is_ours(each) or _is_kueue(each)
+        )
+        ours = None if mutating is None else [each for each in mutating if is_ours(each)]
+        first = min((metadata(each)["name"] for each in ours or ()), default="")
+        names = (metadata(each)["name"] for each in mutating or () if not is_ours(each))
         return cls(
-            await reading.list(MUTATING_WEBHOOK_CONFIGURATIONS, keep=is_ours),
+            ours,
             await reading.list(VALIDATING_WEBHOOK_CONFIGURATIONS, keep=is_ours),
+            [name for name in names if first and name > first],
         )
 
     @property

@@ -215,3 +215,30 @@ async def test_without_a_webhook_a_policy_may_be_in_its_place() -> None:
         await seen(Server({})),
         await seen(Server({"mutatingadmissionpolicybindings": [binding]})),
     ] == [Admission((), (), by_policy=False, called=None), Admission((), (), by_policy=True, called=None)]
+
+
+def kueue(name: str, *, service: str = "kueue-webhook-service", path: str = "/mutate--v1-pod") -> Object:
+    config = {"service": {"namespace": "kueue-system", "name": service, "path": path}}
+    return {
+        "metadata": {"name": name},
+        "webhooks": [{"name": "mjob.kb.io"}, {"name": "mpod.kb.io", "clientConfig": config}],
+    }
+
+
+LATE: dict[str, tuple[Object, bool]] = {
+    "as Kueue names it": (kueue("kueue-mutating-webhook-configuration"), False),
+    "after ours": (kueue("zzz-kueue"), True),
+    "after ours, known by its Service": (kueue("zzz-queue"), True),
+    "after ours, without Pods": (kueue("zzz-kueue", path="/mutate-batch-v1-job"), False),
+    "somebody else's": (kueue("zzz-other", service="other"), False),
+}
+
+
+@pytest.mark.parametrize(("other", "is_late"), LATE.values(), ids=LATE)
+async def test_kueue_has_to_be_called_before_tollbar(other: Object, is_late: bool) -> None:
+    found = configurations(webhooks.at_url("https://127.0.0.1:1", b""))
+    found["mutatingwebhookconfigurations"].append(other)
+    name = other["metadata"]["name"]
+    admission = await seen(Server(found, REFUSED))
+    assert admission.late_kueue == ((name,) if is_late else ())
+    assert [name in problem for problem in admission.problems(0.0)].count(True) == is_late
