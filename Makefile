@@ -76,7 +76,8 @@ test-long: $(READY)
 	TOLLBAR_QUOTA_PODS=5000 $(BIN)/python -m pytest tests/faults/test_quota.py --log-cli-level=INFO
 	TOLLBAR_LIFE_CYCLES=1000 $(BIN)/python -m pytest tests/faults/test_claims.py
 	TOLLBAR_GATES=20000 $(BIN)/python -m pytest tests/faults/test_gates.py
-	TOLLBAR_MIGRATIONS=500 $(BIN)/python -m pytest tests/property/test_ordinals.py
+	TOLLBAR_MIGRATIONS=5000 $(BIN)/python -m pytest tests/property/test_ordinals.py
+	TOLLBAR_ORDINAL=20 $(BIN)/python -m pytest tests/faults/test_ordinal.py --log-cli-level=INFO
 	TOLLBAR_CLAIM_SCENARIOS=2000 $(BIN)/python -m pytest tests/parity
 	TOLLBAR_CONSUMERS=2000 $(BIN)/python -m pytest tests/e2e/test_many_consumers.py
 	TOLLBAR_SCHEDULED_PODS=2000 $(BIN)/python -m pytest tests/faults/test_scheduler.py

@@ -38,6 +38,13 @@ ROOT = Path(__file__).parents[1]
 OVERLAYS = ROOT / "manifests/overlays"
 CEILED = ("pods", "resourceclaims", "schedulinggates", "secrets", "webhookconfigurations")
 CEILING = [ROOT / f"manifests/components/ceiling/{kind}.yaml" for kind in CEILED]
+ELECTION: dict[str, object] = {
+    "leaderElection__enabled": True,
+    "leaderElection__leaseDuration": "6s",
+    "leaderElection__renewDeadline": "4s",
+    "leaderElection__retryPeriod": "1s",
+}
+"""Settings by which another replica leads within some seconds."""
 _CEILING_FILES = [f"--filename={path}" for path in CEILING]
 SCHEDULER = ROOT / "manifests/components/scheduler"
 CONTROLLERS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:tollbar-controllers"
