@@ -12,7 +12,6 @@ and counts only from when the watch shows it.  A patch that the API server carri
 expired and the next leader has listed the Pods is not known to that one.
 """
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,13 +22,13 @@ from tollbar import wellknown
 from tollbar.decide.gates import ordinals
 from tollbar.decide.gates.answers import Answer, Hold, NotMine
 from tollbar.decide.gates.ordinals import Place, Turn
+from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
-from tollbar.model import conditions, pods, resources, resourceversion
+from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.runtime.caches import Cached, listed
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.manager import Manager
-from tollbar.runtime.retry import READ
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Keep
 from tollbar.views import kinds
@@ -37,12 +36,7 @@ from tollbar.views import kinds
 NAME: Final = "ordinal"
 """By which the configuration enables the gate."""
 
-_log: Final = logging.getLogger(__name__)
 _STARTING: Final = Hold("Starting", "the controllers to know all Pods")
-_AGAIN: Final = 5.0
-"""Seconds until Pods are listed again when that failed."""
-_CATCHING_UP: Final = 0.05
-"""Seconds between two looks at how far the cache is."""
 
 
 def _has_ordinal(pod: Object) -> bool:
@@ -158,43 +152,11 @@ class OrdinalLedger(Ledger):
         self._granted.clear()
         self._doubtful.clear()
         try:
-            await self._catch_up()
+            await listed((self._held, self._pods, self._sets))
+            await caught_up(self._manager, self._pods, label_selector=wellknown.LABEL_ORDINAL)
             self._leads = True
             for key in list(self._held.keys_by_index("gate", wellknown.ORDINAL_GATE)):
                 self.changed.send(key)
             await self._manager.clock.sleep(float("inf"))
         finally:
             self._leads = False
-
-    async def _catch_up(self) -> None:
-        """Until the cache is as new as what the API server has now of Pods with the label.
-
-        Another process may have led a moment ago, and what it released has to be known before anything is granted.
-        """
-        await listed((self._held, self._pods, self._sets))
-        clock = self._manager.clock
-        while True:
-            try:
-                newest = await self._newest()
-                break
-            except ApiError as error:
-                _log.log(
-                    error.level(logging.ERROR), "Pods cannot be listed, none is released", extra={"error": str(error)}
-                )
-                await clock.sleep(_AGAIN)
-        while (resourceversion.number(self._pods.resource_version) or 0) < newest:
-            await clock.sleep(_CATCHING_UP)
-
-    async def _newest(self) -> int:
-        newest, continued = 0, ""
-        while True:
-            page = await READ(
-                self._manager.client.list,
-                resources.PODS,
-                label_selector=wellknown.LABEL_ORDINAL,
-                continue_=continued,
-            )
-            versions = (resourceversion.number(metadata(pod)["resourceVersion"]) for pod in page["items"])
-            newest = max([newest, *(version or 0 for version in versions)])
-            if not (continued := page["metadata"].get("continue") or ""):
-                return newest

@@ -9,7 +9,6 @@ Hazards.  Down: Pods wait.  Behind: Pods that have ended count on, and others st
 the gate, because it opts out or is one of a DaemonSet, counts when the watch shows it.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,20 +21,18 @@ from tollbar.api.quotas import PodQuota, parse_quota
 from tollbar.api.reasons import HoldReason
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.quotas.admission import PODS, Account, Admission, Charge, Held, Quota, admit
+from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
-from tollbar.model import podresources, pods, resources, resourceversion, selectors, timestamps
+from tollbar.model import podresources, pods, resources, selectors, timestamps
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.builder import Builder
-from tollbar.runtime.caches import Cached
+from tollbar.runtime.caches import Cached, listed
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.manager import Manager
-from tollbar.runtime.retry import READ
 from tollbar.runtime.sharing import sharing
 from tollbar.runtime.source import Channel, Delta, spec_changed
 from tollbar.views import kinds
-
-_log: Final = logging.getLogger(__name__)
 
 COLLECTING: Final = 0.05
 """Seconds for which changes are collected, so that a burst of Pods is decided at once."""
@@ -47,8 +44,6 @@ UNSEEN_FOR: Final = 1.0
 """Seconds until a Pod that has not been counted is asked about again, so that its Event says what it waits for."""
 SETTLED: Final = 30.0
 """Seconds after a Pod's creation until which the cache may not know that its Namespace has the label."""
-_CATCHING_UP: Final = 0.05
-"""Seconds between two looks at how far the cache is."""
 
 _IDENTITY: Final = (
     "name",
@@ -185,41 +180,12 @@ class QuotaLedger(Ledger):
         self._granted.clear()
         self._refused.clear()
         self._held = {}
-        await self._catch_up()
+        await listed((self._namespaces, self._pods))
+        await caught_up(self._manager, self._pods, namespaces=self._enrolled)
         await self.controller.run()
 
-    async def _catch_up(self) -> None:
-        """Until the cache is as new as what the API server has now of Pods that count.
-
-        Another process may have led a moment ago, and what it released has to be known before anything is granted.
-        """
-        await self._namespaces.synced.wait()
-        await self._pods.synced.wait()
-        clock = self._manager.clock
-        while True:
-            try:
-                newest = await self._newest()
-                break
-            except ApiError as error:
-                _log.log(
-                    error.level(logging.ERROR), "Pods cannot be listed, none is released", extra={"error": str(error)}
-                )
-                await clock.sleep(LOOK_AGAIN)
-        while (resourceversion.number(self._pods.resource_version) or 0) < newest:
-            await clock.sleep(_CATCHING_UP)
-
-    async def _newest(self) -> int:
-        """The newest resourceVersion of the Pods in namespaces that have quotas."""
-        newest = 0
-        for namespace in [key_of(each).name for each in self._namespaces.values() if is_enrolled(each)]:
-            continued = ""
-            while True:
-                page = await READ(self._manager.client.list, resources.PODS, namespace, continue_=continued)
-                versions = (resourceversion.number(metadata(pod)["resourceVersion"]) for pod in page["items"])
-                newest = max([newest, *(version or 0 for version in versions)])
-                if not (continued := page["metadata"].get("continue") or ""):
-                    break
-        return newest
+    def _enrolled(self) -> Iterable[str]:
+        return [key_of(each).name for each in self._namespaces.values() if is_enrolled(each)]
 
     async def reconcile(self, _: Key) -> Outcome:
         """Decide about all Pods in one go, without awaiting, and wake those that may go."""

@@ -1,8 +1,10 @@
 """The ledger of the gate class quota: what it counts, whom it lets go, and what it remembers of releases under way."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from builders import CREATED, Built, Pod, namespace, pod
@@ -187,29 +189,33 @@ async def test_what_changes_what_is_used_is_looked_at() -> None:
 
 
 class Lists:
-    """A client that answers lists of Pods with these versions."""
+    """A client that answers lists of Pods with a page for each of these versions."""
 
     def __init__(self, *versions: int) -> None:
         self.versions = versions
         self.asked: list[tuple[str, str]] = []
 
-    async def list(self, resource: Any, namespace: str, **_: Any) -> Object:
+    async def list(self, resource: Any, namespace: str, *, continue_: str, **_: Any) -> Object:
         self.asked.append((resource.plural, namespace))
-        return {"metadata": {}, "items": [{"metadata": {"resourceVersion": str(each)}} for each in self.versions]}
+        place = int(continue_ or 0)
+        items = [{"metadata": {"resourceVersion": str(each)}} for each in self.versions[place : place + 1]]
+        more = str(place + 1) if place + 1 < len(self.versions) else ""
+        return {"metadata": {"continue": more}, "items": items}
 
 
 @pytest.mark.parametrize(("seen", "waits"), [("7", False), ("6", True)])
-async def test_who_begins_to_lead_waits_until_its_cache_has_all_that_was_released(seen: str, waits: bool) -> None:
+async def test_who_begins_to_lead_waits_until_its_cache_has_all_that_was_released(
+    monkeypatch: pytest.MonkeyPatch, seen: str, waits: bool
+) -> None:
     world = World(ENROLLED, namespace("other"), quota())
-    lists: Any = Lists(3, 7)
+    lists: Any = Lists(7, 3)
     world.client = lists
     world.caches.stores["counted pods"].resource_version = seen
-    if waits:
-        with pytest.raises(AssertionError, match="waited for"):
-            await world.ledger._catch_up()
-    else:
-        await world.ledger._catch_up()
-    assert lists.asked == [("pods", "ml")]
+    runs = AsyncMock()
+    monkeypatch.setattr(world.ledger.controller, "run", runs)
+    with pytest.raises(AssertionError, match="waited for") if waits else nullcontext():
+        await world.leading("quota ledger")()
+    assert (lists.asked, runs.await_count) == ([("pods", "ml")] * 2, 0 if waits else 1)
 
 
 async def test_who_leads_again_remembers_nothing_of_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,61 @@
+"""What a ledger waits for when its process begins to lead: that its cache has all that was released before.
+
+Another process may have led a moment ago, and its watch may have been ahead of this one's.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from tollbar.model import resourceversion
+from tollbar.model.objects import Object, metadata
+from tollbar.model.resources import PODS
+from tollbar.runtime.errors import ApiError
+from tollbar.runtime.manager import Manager
+from tollbar.runtime.retry import READ
+from tollbar.runtime.store import Store
+
+_log: Final = logging.getLogger(__name__)
+
+_LIST_AGAIN: Final = 5.0
+"""Seconds until Pods are listed again when that failed."""
+_LOOK_AGAIN: Final = 0.05
+"""Seconds between two looks at how far the cache is."""
+_EVERYWHERE: Final = ("",)
+
+
+async def caught_up(
+    manager: Manager,
+    pods: Store,
+    *,
+    namespaces: Callable[[], Iterable[str]] = lambda: _EVERYWHERE,
+    label_selector: str = "",
+) -> None:
+    """Return once the store, which has synced, is as new as the newest Pod that the API server has now.
+
+    Of the Pods that count, which are those of these namespaces with these labels.  While they cannot be listed it
+    waits, so that nothing is granted.
+    """
+    while True:
+        try:
+            newest = max([await _newest(manager, each, label_selector) for each in namespaces()], default=0)
+            break
+        except ApiError as error:
+            level = error.level(logging.ERROR)
+            _log.log(level, "Pods cannot be listed, none is released", extra={"error": str(error)})
+            await manager.clock.sleep(_LIST_AGAIN)
+    while (resourceversion.number(pods.resource_version) or 0) < newest:
+        await manager.clock.sleep(_LOOK_AGAIN)
+
+
+async def _newest(manager: Manager, namespace: str, label_selector: str) -> int:
+    """The greatest resourceVersion, 0 where there is no Pod."""
+    newest, continued = 0, ""
+    while True:
+        page: Object = await READ(
+            manager.client.list, PODS, namespace, label_selector=label_selector, continue_=continued
+        )
+        versions = (resourceversion.number(metadata(pod)["resourceVersion"]) for pod in page["items"])
+        newest = max([newest, *(version or 0 for version in versions)])
+        if not (continued := page["metadata"].get("continue") or ""):
+            return newest
