@@ -14,6 +14,7 @@ from tollbar.api.reasons import (
     GateReason,
     HoldReason,
     ModeReason,
+    OrdinalReason,
     PodGroupReason,
     QuotaReason,
     ReservedReason,
@@ -39,6 +40,7 @@ CODES: Final[tuple[type[Code], ...]] = (
     GateReason,
     QuotaReason,
     HoldReason,
+    OrdinalReason,
     ReservedReason,
     ConsumersReason,
     PodGroupReason,
@@ -81,7 +83,7 @@ def reasons() -> Iterator[str]:
     yield "The words that `kubectl describe` and the log show, and that alerts may match on."
     yield "[Troubleshooting](../operations/troubleshooting.md) begins with what you see."
     for codes in CODES:
-        heading, _, more = _one_line(codes.__doc__).partition(".")
+        heading, _, more = f"{_one_line(codes.__doc__)} ".partition(". ")
         yield ""
         yield f"## {heading}"
         yield ""

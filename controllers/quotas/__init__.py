@@ -18,10 +18,10 @@ from tollbar.runtime.source import itself, spec_changed
 
 def setup(manager: Manager, ledger: QuotaLedger) -> Controller[Key]:
     """A PodQuota is reconciled when it changes, and when the ledger has looked at it."""
-    deps = Deps(ledger, StatusWriter(manager, ledger.quotas, "gates"), manager.clock)
+    deps = Deps(ledger, StatusWriter(manager, ledger.counts.quotas, "gates"), manager.clock)
     return (
         Builder[Key](manager, "quotas")
-        .watches(ledger.quotas, itself, predicate=spec_changed, initial=True, delay=COUNTING)
+        .watches(ledger.counts.quotas, itself, predicate=spec_changed, initial=True, delay=COUNTING)
         .watches(ledger.counted, lambda name: (Key("", name),), delay=COUNTING)
         .complete(partial(reconcile, deps=deps), workers=STATUS_WORKERS)
     )

@@ -20,7 +20,7 @@ class Deps:
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
     ledger = deps.ledger
-    obj = ledger.quotas.get(key)
+    obj = ledger.counts.quotas.get(key)
     if obj is None:
         deps.status.forget(key)
         return DONE

@@ -115,4 +115,4 @@ def test_a_newcomer_gets_what_the_page_shows(shell: Shell, tmp_path: Path) -> No
         wanted = output.strip() if not follows else ""
         while wanted not in "\n".join(line.rstrip() for line in said.splitlines()):
             said = shell.types(commands)  # an Event takes its time
-    assert typed == 7
+    assert typed == 8

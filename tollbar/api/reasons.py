@@ -53,7 +53,7 @@ class QuotaReason(Code):
 
 
 class HoldReason(Code):
-    """Why the gate `tollbar.dev/quota` holds a Pod."""
+    """Why a Pod is held by quota: the gate `tollbar.dev/quota`."""
 
     UNCOUNTED = "QuotaUncounted", "The leader of the controllers has not looked at the Pod yet, which takes a moment."
     EXCEEDED = "QuotaExceeded", "The quota has no room for the Pod: others have to end, or the limit to be raised."
@@ -70,6 +70,32 @@ class HoldReason(Code):
     REFUSED = (
         "QuotaRefused",
         "There was room, and other admission refused the Pod's release (Event `ReleaseRefused`): fix that policy.",
+    )
+
+
+class OrdinalReason(Code):
+    """Why a Pod is held by order: the gate `tollbar.dev/ordinal`."""
+
+    STARTING = "Starting", "The controllers do not know all Pods yet, which takes a moment after one begins to lead."
+    PEER_UNKNOWN = (
+        "PeerUnknown",
+        """The Pod has the label and does not name the other StatefulSet: annotate the Pod template with
+        `tollbar.dev/ordinal-peer`.""",
+    )
+    SET_MISSING = "SetMissing", "The Pod's own StatefulSet is not there: nobody can say where its ordinals begin."
+    PEER_DISAGREES = (
+        "PeerDisagrees",
+        """The other StatefulSet does not name this one: annotate it with `tollbar.dev/ordinal-peer`, or take the label
+        off this one's Pod template.""",
+    )
+    TAKEN = (
+        "OrdinalTaken",
+        """The other StatefulSet's Pod of this ordinal has to be gone: scale that StatefulSet down or delete the Pod.
+        One that is ending counts until it is gone.""",
+    )
+    PREDECESSOR_NOT_READY = (
+        "PredecessorNotReady",
+        "The Pod of the ordinal before has to be Ready in its own StatefulSet: see what that one waits for.",
     )
 
 

@@ -21,9 +21,11 @@ from tollbar.cli.reading import Reading
 from tollbar.explain import objects, pods, text
 from tollbar.explain.causes import Cause
 from tollbar.explain.values import Finding, PodExplanation
+from tollbar.gates import registry
 from tollbar.model import names, timestamps
 from tollbar.model.fields import printable
 from tollbar.model.objects import Object, metadata, uid_of
+from tollbar.model.pods import gate_names
 from tollbar.model.resources import EVENTS, PODS
 from tollbar.offline import Cluster, loading
 from tollbar.runtime.client import Client
@@ -136,7 +138,7 @@ async def _object(cluster: console.Cluster, kind: str, name: str, namespace: str
     resource, explain = objects.FINDERS[kind]
     async with console.connected(cluster, "explain") as client:
         where = (namespace or client.namespace) if resource.namespaced else ""
-        copy = await loading.load(client, namespace=where)
+        copy = await loading.load(client, namespace=where, gates=registry.enabled(registry.IN_TREE))
     found = copy.get(resource, name, where)
     if found is None:
         if not copy.knows(resource):
@@ -165,7 +167,7 @@ async def explained(client: Client, namespace: str, name: str) -> Explained:
     reading = Reading(client)
     selector = f"regarding.kind={PODS.kind},regarding.name={name}"
     about = await reading.list(EVENTS, namespace, field_selector=selector, keep=partial(_regards, found))
-    copy = await loading.load(client, namespace=namespace)
+    copy = await loading.load(client, namespace=namespace, gates=registry.installed(gate_names(found)))
     if about is None:
         copy.unknown["Event"] = reading.unread[0]
     kept = copy.put({**PODS.type_meta, **found})

@@ -1,12 +1,16 @@
 """A Pod with what several parts of its explanation look at."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
-from tollbar.model import timestamps
-from tollbar.model.objects import Object, key_of, metadata, spec
+from tollbar.gates import Section
+from tollbar.gates.sight import Asked
+from tollbar.model import pods, timestamps
+from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.offline import Cluster
+from tollbar.wellknown import ANNOTATION_GATES
 
 _PATIENCE: Final = 2.0
 """After so many durations of the Lease without a renewal no controller is there, as for admission."""
@@ -28,24 +32,39 @@ class Case:
         found = [each for each in self.events if each.get("reason") == reason]
         return max(found, key=lambda each: str(metadata(each).get("creationTimestamp")), default=None)
 
-    def said_by(self, gate: str) -> str:
-        """The last that Events tell of what this gate of a class waits for; empty when there is none."""
+    def said_by(self, gate: str) -> tuple[str, str]:
+        """The reason of the last Event of this gate of a class, and what it says; empty when there is none."""
         prefix = f"{gate}: "
         found = [each for each in self.events if str(each.get("note") or "").startswith(prefix)]
         last = max(found, key=lambda each: str(metadata(each).get("creationTimestamp")), default=None)
-        return "" if last is None else str(last["note"]).removeprefix(prefix)
+        return ("", "") if last is None else (str(last.get("reason")), str(last["note"]).removeprefix(prefix))
+
+    @cached_property
+    def told(self) -> Mapping[str, tuple[Asked, Sequence[Section]]]:
+        """What the classes of the Pod's gates say, by gate, of those that are here with all that they read."""
+        found = ((name, self.cluster.told_of(name, self.pod)) for name in pods.gate_names(self.pod))
+        return {name: told for name, told in found if told is not None}
 
     @property
     def controllers(self) -> bool | None:
         """Whether a controller renews the Lease; None if it may not be read."""
         if not self.cluster.knows(self.cluster.lease.resource):
             return None
-        leases = self.cluster.store(self.cluster.lease).values()
-        for lease in leases:
-            renewed, lasts = spec(lease).get("renewTime"), float(spec(lease).get("leaseDurationSeconds") or 15)
-            if renewed and spec(lease).get("holderIdentity"):
-                return self.cluster.now - timestamps.parse(str(renewed)) <= _PATIENCE * lasts
-        return False
+        lease = self._lease
+        renewed, lasts = spec(lease).get("renewTime"), float(spec(lease).get("leaseDurationSeconds") or 15)
+        if not (renewed and spec(lease).get("holderIdentity")):
+            return False
+        return self.cluster.now - timestamps.parse(str(renewed)) <= _PATIENCE * lasts
+
+    def releases(self, gate: str) -> bool | None:
+        """Whether a controller renews the Lease that releases this gate of a class, as far as it says which it does."""
+        said = annotations_of(self._lease).get(ANNOTATION_GATES)
+        return self.controllers and (said is None or gate in str(said).split(","))
+
+    @property
+    def _lease(self) -> Object:
+        """{} when there is none."""
+        return next(iter(self.cluster.store(self.cluster.lease).values()), {})
 
     def declared(self, gate: str) -> Object | None:
         """The SchedulingGate that declares the gate of this name."""

@@ -5,6 +5,7 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.api import durations
+from tollbar.decide.gates.answers import Answer, Hold
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.matching import Truth
 from tollbar.decide.pods.package import Missing
@@ -21,6 +22,7 @@ from tollbar.explain.values import (
 from tollbar.model import claims, conditions, pods
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Object, key_of, metadata, spec
+from tollbar.model.plan import Code
 from tollbar.model.resources import (
     DEVICE_CLASSES,
     NAMESPACES,
@@ -68,6 +70,7 @@ def explain(cluster: Cluster, pod: Object, events: Sequence[Object] = ()) -> Pod
         age=case.age,
         findings=tuple(findings),
         gates=tuple(sections.gates_of(case)),
+        told=tuple(section for _, told in case.told.values() for section in told),
         claims=tuple(sections.claims_of(case)),
         rules=tuple(sections.rules_of(case)),
         tolerations=tuple(sections.tolerations_of(pod)),
@@ -81,7 +84,7 @@ def explain(cluster: Cluster, pod: Object, events: Sequence[Object] = ()) -> Pod
 def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | None]:
     if (over := _over(case)) is not None:
         return [over], [], None
-    held = [*_our_gate(case), *_foreign_gates(case), *_not_ready(case), *_full(case)]
+    held = [*_our_gate(case), *_other_gates(case), *_not_ready(case), *_full(case)]
     free = ungated(case.cluster, case.pod)
     attempt = case.cluster.scheduler.attempt(free, preempt=True)
     scheduling = sections.scheduling_of(case, free, attempt)
@@ -236,23 +239,44 @@ def _stub(case: Case, missing: Missing) -> Object | None:
     return None
 
 
-def _foreign_gates(case: Case) -> Iterator[Finding]:
+def _other_gates(case: Case) -> Iterator[Finding]:
     for name in pods.gate_names(case.pod):
         if name == wellknown.GATE:
             continue
-        declared = case.declared(name)
-        owners = ", ".join(map(str, spec(declared or {}).get("owners") or ()))
-        limit = spec(declared or {}).get("maxHold")
-        overdue = ""
-        if limit and case.age > durations.parse(str(limit)):
-            overdue = f", for longer than its maxHold {limit}"
-        if said := case.said_by(name):
-            what = f"scheduling gate {name} holds the Pod{overdue}: {said}"
+        event, said = case.said_by(name)
+        if event == PodEvent.RELEASE_REFUSED:
+            who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
+            yield Finding(Cause.RELEASE_REFUSED, f"scheduling gate {name}: {said}", case.created, who, action)
+        elif name in case.told:
+            yield _of_class(case, name, case.told[name][0].answer)
+        elif said:
+            what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}: {said}"
             yield Finding(Cause.GATE_CLASS, what, case.created, "the administrator", f"see what {name} waits for")
-            continue
-        who = owners or f"the controller that the gate is named after ({name.partition('/')[0]})"
-        what = f"scheduling gate {name} holds the Pod{overdue}"
-        yield Finding(Cause.FOREIGN_GATE, what, case.created, who, f"remove the gate {name} when it is due")
+        else:
+            owners = ", ".join(map(str, spec(case.declared(name) or {}).get("owners") or ()))
+            who = owners or f"the controller that the gate is named after ({name.partition('/')[0]})"
+            what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}"
+            yield Finding(Cause.FOREIGN_GATE, what, case.created, who, f"remove the gate {name} when it is due")
+
+
+def _of_class(case: Case, name: str, answer: Answer) -> Finding:
+    if isinstance(answer, Hold):
+        reason, waiting = answer.reason, f"waiting for {answer.subject}"
+        what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}: {reason}: {waiting}"
+        action = reason.meaning if isinstance(reason, Code) else f"see what {name} waits for"
+        return Finding(Cause.GATE_CLASS, what, case.created, "the administrator", action)
+    if case.releases(name) is False:
+        what = f"nothing holds the Pod by scheduling gate {name} any more, and no controller leads that releases it"
+        action = f"start the controllers with the gate class of {name}, or `tollbar drain`"
+        return Finding(Cause.NO_CONTROLLER, what, case.created, "who runs Tollbar", action)
+    what = f"scheduling gate {name} waits for nothing any more: the controllers release the Pod"
+    action = "nothing; if it lasts, see `tollbar status`"
+    return Finding(Cause.RELEASE_DUE, what, case.created, "Tollbar's controllers", action)
+
+
+def _overdue_by(case: Case, gate: str) -> str:
+    limit = spec(case.declared(gate) or {}).get("maxHold")
+    return f", for longer than its maxHold {limit}" if limit and case.age > durations.parse(str(limit)) else ""
 
 
 # Claims.

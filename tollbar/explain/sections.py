@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tollbar import wellknown
+from tollbar.decide.gates.answers import Answer, Hold
 from tollbar.decide.pods import alternatives, tolerations
 from tollbar.decide.rules.rule import Problem, Rule
 from tollbar.explain import devicerules, devices, remedies
@@ -41,8 +42,10 @@ def gates_of(case: Case) -> Iterator[Gate]:
     for name in pods.gate_names(case.pod):
         declared = case.declared(name)
         body = spec(declared or {})
-        waits = ""
-        if name == wellknown.GATE:
+        reason, waits = "", ""
+        if name in case.told:
+            reason, waits = _told(case.told[name][0].answer)
+        elif name == wellknown.GATE:
             plan = case.cluster.gate_plan(case.pod)
             waits = (
                 "the controllers" if plan.released else "; ".join(each.detail for each in plan.because if each.detail)
@@ -54,7 +57,12 @@ def gates_of(case: Case) -> Iterator[Gate]:
             max_hold=str(body.get("maxHold") or ""),
             on_expiry=str(body.get("onExpiry") or ""),
             waits_for=waits,
+            reason=reason,
         )
+
+
+def _told(answer: Answer) -> tuple[str, str]:
+    return (answer.reason, answer.subject) if isinstance(answer, Hold) else ("", "the controllers")
 
 
 def claims_of(case: Case) -> Iterator[Claim]:

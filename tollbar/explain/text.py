@@ -117,7 +117,7 @@ def _scheduling(found: PodExplanation, *, wide: bool) -> Iterator[str]:
 
 
 def tables(found: PodExplanation) -> Iterator[Section]:
-    """Gates, claims, rules and tolerations."""
+    """Gates with what their classes tell, claims, rules and tolerations."""
     yield Section(
         "Gates",
         ("GATE", "DECLARED BY", "OWNERS", "MAX HOLD", "WAITS FOR"),
@@ -127,11 +127,12 @@ def tables(found: PodExplanation) -> Iterator[Section]:
                 each.declared_by or "nobody",
                 ", ".join(each.owners) or "-",
                 each.max_hold or "-",
-                each.waits_for or "-",
+                ": ".join(filter(None, (each.reason, each.waits_for))) or "-",
             )
             for each in found.gates
         ),
     )
+    yield from found.told
     yield Section(
         "Claims",
         ("CLAIM", "FROM", "STATE", "REQUESTS", "DEVICES", "RESERVED FOR"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tollbar.explain.causes import Cause
+from tollbar.gates import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A scheduling gate of the Pod.  `owners` are those of the SchedulingGate that declares it, if one does."""
+    """A scheduling gate of the Pod.  `owners` are those of the SchedulingGate that declares it, if one does.
+
+    `reason` is the code of what a gate class holds the Pod for, `waits_for` what that is.
+    """
 
     name: str
     declared_by: str
@@ -26,6 +30,7 @@ class Gate:
     max_hold: str
     on_expiry: str
     waits_for: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +132,8 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class PodExplanation:
-    """`findings` has the true cause first.  `notes` are about what does not keep the Pod waiting.  `unknown` says what
-    could not be read."""
+    """`findings` has the true cause first.  `told` are tables of gate classes, `notes` are about what does not keep the
+    Pod waiting.  `unknown` says what could not be read."""
 
     namespace: str
     name: str
@@ -137,6 +142,7 @@ class PodExplanation:
     age: float
     findings: tuple[Finding, ...]
     gates: tuple[Gate, ...] = ()
+    told: tuple[Section, ...] = ()
     claims: tuple[Claim, ...] = ()
     rules: tuple[RuleVerdict, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -144,15 +150,6 @@ class PodExplanation:
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table: rows have as many texts as there are heads."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

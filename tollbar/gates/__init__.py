@@ -7,5 +7,21 @@ docs/contributing/write-a-gate-controller.md goes from an empty folder to a gate
 
 from tollbar.decide.gates.answers import Answer, Hold, Mutation, NotMine, Release
 from tollbar.gates.gate import Facts, Gate, Ledger, Reads
+from tollbar.gates.telling import Copy, Section, Told
+from tollbar.model.plan import Code
 
-__all__ = ["Answer", "Facts", "Gate", "Hold", "Ledger", "Mutation", "NotMine", "Reads", "Release"]
+__all__ = [
+    "Answer",
+    "Code",
+    "Copy",
+    "Facts",
+    "Gate",
+    "Hold",
+    "Ledger",
+    "Mutation",
+    "NotMine",
+    "Reads",
+    "Release",
+    "Section",
+    "Told",
+]

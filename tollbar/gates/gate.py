@@ -19,6 +19,7 @@ from typing import ClassVar, Literal
 
 from tollbar.api import durations
 from tollbar.decide.gates.answers import Answer
+from tollbar.gates.telling import Copy, Told
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.manager import Manager
@@ -98,6 +99,9 @@ class Gate(ABC):
     creation fails while no webhook answers, and they wait for a controller.  Whoever writes a Pod can opt out all the
     same, with the label `tollbar.dev/skip`."""
 
+    tells_by: ClassVar[Sequence[Cached]] = ()
+    """Kinds that `tell` looks at beside Namespaces and what `reads` names."""
+
     @property
     def max_hold_seconds(self) -> float | None:
         return None if self.max_hold is None else durations.parse(self.max_hold)
@@ -109,6 +113,13 @@ class Gate(ABC):
 
         Raises nothing; what it raises all the same is reported, and holds the Pod.
         """
+
+    def tell(self, facts: Facts, copy: Copy) -> Told:  # noqa: ARG002
+        """What `tollbar explain` says of a Pod that has the gate, on a copy of the cluster.
+
+        For a class with a ledger: what that would decide.  Otherwise it is what `decide` answers.
+        """
+        return Told(self.decide(facts))
 
     def ledger(self, manager: Manager) -> Ledger | None:  # noqa: ARG002
         """For a class that decides about Pods together: what the leader asks in place of `decide`.

@@ -19,11 +19,14 @@ from functools import partial
 from typing import Final
 
 from tollbar import wellknown
+from tollbar.api.reasons import OrdinalReason
 from tollbar.decide.gates import ordinals
 from tollbar.decide.gates.answers import Answer, Hold, NotMine
 from tollbar.decide.gates.ordinals import Place, Turn
+from tollbar.gates import ordinaltexts
 from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
+from tollbar.gates.telling import Copy, Told
 from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.runtime.caches import Cached, listed
@@ -36,7 +39,7 @@ from tollbar.views import kinds
 NAME: Final = "ordinal"
 """By which the configuration enables the gate."""
 
-_STARTING: Final = Hold("Starting", "the controllers to know all Pods")
+_STARTING: Final = Hold(OrdinalReason.STARTING, "the controllers to know all Pods")
 
 
 def _has_ordinal(pod: Object) -> bool:
@@ -77,14 +80,26 @@ class OrdinalGate(Gate):
     name = wellknown.ORDINAL_GATE
     applies_to = f"has(object.metadata.labels) && '{wellknown.LABEL_ORDINAL}' in object.metadata.labels"
     fails_open = False
+    tells_by = (PODS, SETS)
     rights = ({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["list", "watch"]},)
 
     def decide(self, facts: Facts) -> Answer:
         """At creation: two replicas of the webhook do not know what the other lets go, so every Pod is held."""
         return NotMine() if ordinals.place_of(facts.pod) is None else _STARTING
 
+    def tell(self, facts: Facts, copy: Copy) -> Told:
+        place = ordinals.place_of(facts.pod)
+        if place is None:
+            return Told(NotMine())
+        turn = Turn(place, copy.store(SETS).get, copy.store(PODS).get, _has_gate)
+        return Told(ordinals.decide(place, lambda _: turn), (ordinaltexts.section(turn),))
+
     def ledger(self, manager: Manager) -> "OrdinalLedger":
         return OrdinalLedger(manager)
+
+
+def _has_gate(pod: Object) -> bool:
+    return wellknown.ORDINAL_GATE in pods.gate_names(pod)
 
 
 class OrdinalLedger(Ledger):
@@ -132,7 +147,7 @@ class OrdinalLedger(Ledger):
 
     def _is_held(self, pod: Object) -> bool:
         is_granted = self._granted.get(key_of(pod)) == uid_of(pod)
-        return wellknown.ORDINAL_GATE in pods.gate_names(pod) and not is_granted
+        return _has_gate(pod) and not is_granted
 
     def _on_pod(self, delta: Delta) -> None:
         before, now = delta.old, delta.new

@@ -21,6 +21,7 @@ from tollbar.decide.rules.placements import Placement, compile_placement, narrow
 from tollbar.decide.rules.rule import Problem, compile_selector
 from tollbar.dra.classes import last_created
 from tollbar.gates.gate import Facts, Gate, Reads
+from tollbar.gates.telling import Copy, Section, Told
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.views import kinds
@@ -53,17 +54,21 @@ class PlacementGate(Gate):
 
     def decide(self, facts: Facts) -> Answer:
         placements = self._in_force(facts.of(_RULES))
+        return _answer(placements, self._results(placements, facts)) if placements else NotMine()
+
+    def tell(self, facts: Facts, copy: Copy) -> Told:  # noqa: ARG002
+        placements = self._in_force(facts.of(_RULES))
         if not placements:
-            return NotMine()
+            return Told(NotMine())
+        results = self._results(placements, facts)
+        rows = Section("PlacementRules", ("RULE", "VERDICT", "WHY"), tuple(_verdicts(placements, results)))
+        return Told(_answer(placements, results), (rows,))
+
+    def _results(self, placements: Mapping[str, Placement], facts: Facts) -> Results:
         package = assemble(facts.pod, _Lookup(facts), at_admission=facts.at_admission)
         limits = matching.AT_ADMISSION if facts.at_admission else _LATER
         rules = [each.rule for each in placements.values()]
-        results = matching.evaluate(rules, package, self._engine, self._selectors.get, limits)
-        release = _release([placements[each.name] for each in results.true], results)
-        doubts = "; ".join(_doubts(results))
-        if doubts:
-            return Hold(PodReason.UNDECIDED, doubts, release)
-        return release
+        return matching.evaluate(rules, package, self._engine, self._selectors.get, limits)
 
     def _in_force(self, objects: Iterable[Object]) -> Mapping[str, Placement]:
         """Those that compile, by name; each is compiled again only when its spec is another one."""
@@ -75,6 +80,24 @@ class PlacementGate(Gate):
                 known = obj, compile_placement(obj, self._engine)
             self._compiled[name] = known
         return {name: found for name, (_, found) in self._compiled.items() if isinstance(found, Placement)}
+
+
+def _answer(placements: Mapping[str, Placement], results: Results) -> Answer:
+    release = _release([placements[each.name] for each in results.true], results)
+    doubts = "; ".join(_doubts(results))
+    return Hold(PodReason.UNDECIDED, doubts, release) if doubts else release
+
+
+def _verdicts(placements: Iterable[str], results: Results) -> Iterator[tuple[str, ...]]:
+    """Rows by name of the rule: what it says of the Pod, and why where that is not plain."""
+    said = {
+        **{rule.name: (Truth.TRUE.value, "-") for rule in results.true},
+        **{rule.name: (f"{Truth.TRUE.value} (Audit)", "-") for rule in results.audited},
+        **{rule.name: (Truth.UNKNOWN.value, why) for rule, why in results.undecided},
+        **{rule.name: (Truth.ERROR.value, why) for rule, why in results.failed},
+    }
+    for name in sorted(placements):
+        yield name, *said.get(name, ("false, or out of scope", "-"))
 
 
 def _release(placements: Iterable[Placement], results: Results) -> Release:

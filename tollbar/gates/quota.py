@@ -13,26 +13,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from decimal import Decimal
 from typing import ClassVar, Final
 
 from tollbar import wellknown
-from tollbar.api.quotas import PodQuota, parse_quota
 from tollbar.api.reasons import HoldReason
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
-from tollbar.decide.quotas.admission import PODS, Account, Admission, Charge, Held, Quota, admit
+from tollbar.decide.quotas.admission import Account, Admission, Charge, Held, admit
+from tollbar.gates import quotatexts
+from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled
 from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
-from tollbar.model import podresources, pods, resources, selectors, timestamps
-from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
+from tollbar.gates.telling import Copy, Told
+from tollbar.model import pods, timestamps
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.builder import Builder
-from tollbar.runtime.caches import Cached, listed
+from tollbar.runtime.caches import listed
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.manager import Manager
-from tollbar.runtime.sharing import sharing
 from tollbar.runtime.source import Channel, Delta, spec_changed
-from tollbar.views import kinds
 
 COLLECTING: Final = 0.05
 """Seconds for which changes are collected, so that a burst of Pods is decided at once."""
@@ -45,47 +44,6 @@ UNSEEN_FOR: Final = 1.0
 SETTLED: Final = 30.0
 """Seconds after a Pod's creation until which the cache may not know that its Namespace has the label."""
 
-_IDENTITY: Final = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "labels",
-)
-_SHARED: Final = frozenset({("metadata", "labels"), ("requests",)})
-
-
-def _counted(pod: Object) -> Object:
-    """What a quota reads of a Pod; `requests` are those of the whole Pod, as texts."""
-    meta, body = metadata(pod), spec(pod)
-    requests = podresources.requests(pod, status=podresources.counts_by_status(pod))
-    kept: Object = sharing(
-        {
-            "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
-            "spec": {name: body[name] for name in ("priority", "schedulingGates") if name in body},
-            "requests": {name: str(amount) for name, amount in requests.items() if amount > 0},
-        },
-        _SHARED,
-    )
-    return kept
-
-
-def _lasts(pod: Object) -> bool:
-    return not pods.is_terminal(pod)
-
-
-COUNTED: Final = Cached(
-    "counted pods",
-    resources.PODS,
-    project=_counted,
-    indexers={"namespace": kinds.namespace_of},
-    accepts=_lasts,
-)
-"""Pods that have not ended, with and without a Node; little of each."""
-QUOTAS: Final = Cached("quotas", resources.POD_QUOTAS, optional=True)
-
 
 class PodQuotas(Gate):
     """Pods of namespaces with the label tollbar.dev/quota, and the ledger that lets them go."""
@@ -93,6 +51,7 @@ class PodQuotas(Gate):
     name = wellknown.QUOTA_GATE
     namespaces: ClassVar[Sequence[Object]] = ({"key": wellknown.LABEL_QUOTA, "operator": "Exists"},)
     fails_open = False
+    tells_by = COUNTED_BY
     rights: ClassVar[Sequence[Object]] = (
         {"apiGroups": [wellknown.GROUP], "resources": ["podquotas"], "verbs": ["list", "watch"]},
         {"apiGroups": [wellknown.GROUP], "resources": ["podquotas/status"], "verbs": ["patch"]},
@@ -105,13 +64,21 @@ class PodQuotas(Gate):
         """
         return _unseen()
 
+    def tell(self, facts: Facts, copy: Copy) -> Told:
+        """As the ledger would decide that begins with the copy: who has been served before is not known."""
+        if not is_enrolled(facts.namespace):
+            return Told(NotMine())
+        counts = Counts(copy.store)
+        counts.look()
+        found = admit(counts.in_force(), *counts.sides(), copy.now)
+        why = found.held.get(key_of(facts.pod))
+        answer: Answer = Release() if why is None else Hold(why.reason, why.subject)
+        charges = {key: charge for key, (_, charge) in counts.charges.items()}
+        return Told(answer, tuple(quotatexts.sections(charges[key_of(facts.pod)], found, charges)))
+
     def ledger(self, manager: Manager) -> "QuotaLedger":
         self.kept = QuotaLedger(manager)
         return self.kept
-
-
-def is_enrolled(namespace: Object) -> bool:
-    return wellknown.LABEL_QUOTA in labels_of(namespace)
 
 
 def _unseen() -> Hold:
@@ -124,16 +91,12 @@ class QuotaLedger(Ledger):
     def __init__(self, manager: Manager) -> None:
         super().__init__()
         self._manager = manager
-        store = manager.caches.store
-        self.quotas, self._pods, self._namespaces = store(QUOTAS), store(COUNTED), store(kinds.NAMESPACES)
+        self.counts = Counts(manager.caches.store)
         self._granted: dict[str, Key] = {}
         """Pods by uid that may go and that the cache shows with the gate."""
         self._refused: dict[str, float] = {}
         """Until when the room of a Pod is others', by uid, in epoch seconds."""
         self._served: dict[tuple[str, str], float] = {}
-        self._charges: dict[Key, tuple[Object, Charge]] = {}
-        self._covering: Mapping[str, tuple[PodQuota, ...]] = {}
-        self._parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
         self._held: Mapping[Key, Held] = {}
         self.accounts: Mapping[str, Account] = {}
         self.running: Counter[str] = Counter()
@@ -142,9 +105,9 @@ class QuotaLedger(Ledger):
         """Quotas that were looked at: `accounts`, `running` and `waiting` say what came of it."""
         self.controller = (
             Builder[Key](manager, "quota ledger")
-            .watches(self.quotas, _everything, predicate=spec_changed, delay=COLLECTING)
-            .watches(self._pods, _everything, delay=COLLECTING)
-            .watches(self._namespaces, _everything, predicate=_labels_changed, initial=True, delay=COLLECTING)
+            .watches(self.counts.quotas, _everything, predicate=spec_changed, delay=COLLECTING)
+            .watches(self.counts.pods, _everything, delay=COLLECTING)
+            .watches(self.counts.namespaces, _everything, predicate=_labels_changed, initial=True, delay=COLLECTING)
             .build(self.reconcile, workers=1)
         )
         manager.leads("quota ledger", self._lead)
@@ -180,12 +143,9 @@ class QuotaLedger(Ledger):
         self._granted.clear()
         self._refused.clear()
         self._held = {}
-        await listed((self._namespaces, self._pods))
-        await caught_up(self._manager, self._pods, namespaces=self._enrolled)
+        await listed((self.counts.namespaces, self.counts.pods))
+        await caught_up(self._manager, self.counts.pods, namespaces=self.counts.enrolled)
         await self.controller.run()
-
-    def _enrolled(self) -> Iterable[str]:
-        return [key_of(each).name for each in self._namespaces.values() if is_enrolled(each)]
 
     async def reconcile(self, _: Key) -> Outcome:
         """Decide about all Pods in one go, without awaiting, and wake those that may go."""
@@ -197,7 +157,7 @@ class QuotaLedger(Ledger):
             self.counted.send(name)
         self._held = {**admission.held, **self._held_by_others()}
         for charge in admission.granted:
-            pod = self._pods.get(charge.pod)
+            pod = self.counts.pods.get(charge.pod)
             if pod is None:
                 continue
             self._granted[uid_of(pod)] = charge.pod
@@ -210,75 +170,26 @@ class QuotaLedger(Ledger):
         if not self._refused:
             return {}
         why = Held(HoldReason.REFUSED, "other admission to accept its release")
-        return {key: why for key, (pod, _) in self._charges.items() if uid_of(pod) in self._refused}
+        return {key: why for key, (pod, _) in self.counts.charges.items() if uid_of(pod) in self._refused}
 
     def _admitted(self, now: float) -> Admission:
-        self._cover()
-        charges: dict[Key, tuple[Object, Charge]] = {}
+        self.counts.look()
         charged: list[Charge] = []
         waiting: list[Charge] = []
         granted: dict[str, Key] = {}
-        for namespace, covering in self._covering.items():
-            for key in self._pods.keys_by_index("namespace", namespace):
-                pod = self._pods.get(key)
-                if pod is None:
-                    continue
-                charge = self._charge(key, pod, covering)
-                charges[key] = pod, charge
-                if wellknown.QUOTA_GATE not in pods.gate_names(pod):
-                    charged.append(charge)
-                elif uid_of(pod) in self._granted:
-                    charged.append(charge)
-                    granted[uid_of(pod)] = key
-                elif not pods.is_deleting(pod) and uid_of(pod) not in self._refused:
-                    waiting.append(charge)
-        self._charges, self._granted = charges, granted
-        quotas = {each.metadata.name: each for covering in self._covering.values() for each in covering}
-        found = admit([_quota(each) for each in quotas.values()], charged, waiting, now, self._served)
+        for key, (pod, charge) in self.counts.charges.items():
+            if wellknown.QUOTA_GATE not in pods.gate_names(pod):
+                charged.append(charge)
+            elif uid_of(pod) in self._granted:
+                charged.append(charge)
+                granted[uid_of(pod)] = key
+            elif not pods.is_deleting(pod) and uid_of(pod) not in self._refused:
+                waiting.append(charge)
+        self._granted = granted
+        found = admit(self.counts.in_force(), charged, waiting, now, self._served)
         self.running = Counter(name for charge in (*charged, *found.granted) for name in charge.quotas)
         self.waiting = Counter(name for charge in waiting if charge.pod in found.held for name in charge.quotas)
         return found
-
-    def _cover(self) -> None:
-        """Find the quotas of each namespace; what was known of Pods is of no use any more where they have changed."""
-        parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
-        for obj in self.quotas.values():
-            known = self._parsed.get(key_of(obj))
-            if known is None or spec(known[0]) != spec(obj) or uid_of(known[0]) != uid_of(obj):
-                found = parse_quota(obj)
-                known = obj, found if isinstance(found, PodQuota) else None
-            parsed[key_of(obj)] = known
-        self._parsed = parsed
-        quotas = [quota for _, quota in parsed.values() if quota is not None]
-        covering = {
-            key_of(each).name: tuple(
-                quota
-                for quota in quotas
-                if selectors.matches(quota.spec.namespace_selector.as_object(), labels_of(each))
-            )
-            for each in self._namespaces.values()
-            if is_enrolled(each)
-        }
-        if covering != self._covering:
-            self._covering, self._charges = covering, {}
-
-    def _charge(self, key: Key, pod: Object, covering: Iterable[PodQuota]) -> Charge:
-        known = self._charges.get(key)
-        if known is not None and known[0] is pod:
-            return known[1]
-        labels = labels_of(pod)
-        names = tuple(
-            each.metadata.name for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)
-        )
-        amounts = {PODS: Decimal(1), **{name: Decimal(text) for name, text in pod["requests"].items()}}
-        created = metadata(pod).get("creationTimestamp")
-        return Charge(
-            key,
-            names,
-            amounts,
-            priority=spec(pod).get("priority") or 0,
-            created=timestamps.parse(created) if created else 0.0,
-        )
 
 
 _ALL: Final = Key("", "pods")
@@ -287,11 +198,6 @@ _ALL: Final = Key("", "pods")
 
 def _everything(_: Delta) -> Iterable[Key]:
     return (_ALL,)
-
-
-def _quota(found: PodQuota) -> Quota:
-    wanted = found.spec
-    return Quota(found.metadata.name, wanted.amounts, wanted.sharing == "Fair", wanted.patience_seconds)
 
 
 def _labels_changed(delta: Delta) -> bool:

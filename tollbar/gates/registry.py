@@ -3,6 +3,7 @@
 The name of an entry point is what the configuration enables the class by (`gates: [zone]`).
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -18,6 +19,8 @@ from tollbar.gates.sight import declaration
 from tollbar.model import names
 from tollbar.runtime import config
 from tollbar.runtime.config import ConfigError, Configuration
+
+_log: Final = logging.getLogger(__name__)
 
 GROUP: Final = "tollbar.gates"
 IN_TREE: Final[Mapping[str, type[Gate]]] = {"quota": PodQuotas, "placement": PlacementGate, "ordinal": OrdinalGate}
@@ -40,6 +43,20 @@ def enabled(wanted: Iterable[str]) -> tuple[Gate, ...]:
             raise _error(f"two gate classes have the gate {gate.name}")
         taken.add(gate.name)
     return found
+
+
+def installed(gates: Iterable[str]) -> tuple[Gate, ...]:
+    """The classes of these gates, as Pods name them; those that cannot be used are left out."""
+    wanted, found = set(gates), {}
+    for name in available() if wanted else ():
+        try:
+            gate = _made(name)
+        except ConfigError as error:
+            _log.warning("a gate class cannot be used", extra={"error": str(error)})
+            continue
+        if gate.name in wanted:
+            found.setdefault(gate.name, gate)
+    return tuple(found.values())
 
 
 def available() -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from tollbar.decide.pods.events import GateFailure
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.gates.gate import Facts, Gate, Ledger, Reads
 from tollbar.gates.guarded import guarded
+from tollbar.gates.telling import Copy, Section
 from tollbar.model import pods
 from tollbar.model.fields import printable
 from tollbar.model.objects import Key, Object, key_of
@@ -89,12 +90,26 @@ class Sight:
 
     def ask(self, pod: Object, *, at_admission: bool = False) -> Asked:
         """What the gate says of this Pod.  Raises nothing."""
+        return self._asked(pod, (self.ledger or self.gate).decide, at_admission=at_admission)
+
+    def tell(self, pod: Object, copy: Copy) -> tuple[Asked, Sequence[Section]]:
+        """What it says of this Pod on the copy, and the tables that the class brings with that.  Raises nothing."""
+        sections: list[Section] = []
+
+        def answer(facts: Facts) -> Answer:
+            told = self.gate.tell(facts, copy)
+            sections.extend(told.sections)
+            return told.answer
+
+        return self._asked(pod, answer), sections
+
+    def _asked(self, pod: Object, decide: Callable[[Facts], Answer], *, at_admission: bool = False) -> Asked:
         name = key_of(pod).namespace
         namespace = self.gatherer.lookup.namespace(name)
         if namespace is None:
             return Asked(Hold("NamespaceUnknown", f"Namespace {name}"))
         try:
-            answer = (self.ledger or self.gate).decide(Facts(pod, namespace, at_admission, self._objects(pod)))
+            answer = decide(Facts(pod, namespace, at_admission, self._objects(pod)))
             wrong = _wrong(pod, answer, self.gate.name, gated=at_admission or bool(pods.gate_names(pod)))
         except Exception as error:  # whatever code of others raises
             return self._failed(GateFailure.RAISED, _raised(error))

@@ -13,6 +13,8 @@ from tollbar.decide.pods.gates import GatePlan
 from tollbar.decide.pods.matching import Evaluator, Verdict
 from tollbar.decide.pods.package import Package
 from tollbar.decide.rules.rule import Rule
+from tollbar.gates import Copy, Gate, Section
+from tollbar.gates.sight import Asked, Sight
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource
@@ -21,6 +23,7 @@ from tollbar.runtime import config
 from tollbar.runtime.caches import Cached, Caches
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.config import Configuration
+from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.scheduler.config.types import SchedulerConfiguration
 from tollbar.views import kinds
@@ -51,7 +54,8 @@ class Cluster:
     version that is read: nothing waits for an object of those.  `left_out` has the objects of kinds that nobody here
     reads, or of versions that they are not read in.
 
-    `now` is the time of the copy, in epoch seconds: ages count from it.  `configuration` is that of Tollbar's
+    `now` is the time of the copy, in epoch seconds: ages count from it.  `gates` are the gate classes that are asked
+    about Pods: what they read is kept, too.  `configuration` is that of Tollbar's
     processes, `scheduler_configuration` that of the scheduler: kube-scheduler's defaults unless given.
     """
 
@@ -65,6 +69,7 @@ class Cluster:
         configuration: Configuration | None = None,
         scheduler_configuration: SchedulerConfiguration | None = None,
         engine: CelEngine | None = None,
+        gates: Iterable[Gate] = (),
     ) -> None:
         self.unknown = dict(unknown or {})
         self.read_in: dict[str, str] = {}
@@ -80,7 +85,10 @@ class Cluster:
         election = self.configuration.leader_election
         self.lease = kinds.lease(election.lease_name, self.configuration.system_namespace)
         """The declaration of the controllers' Lease."""
-        for cached in (*_OTHERS, self.lease):
+        metrics = Metrics()
+        self._sights = {each.name: Sight(each, self.store, self.gatherer, metrics) for each in gates}
+        by_gates = (cached for each in self._sights.values() for cached in each.gate.tells_by)
+        for cached in (*_OTHERS, self.lease, *by_gates):
             self.store(cached)
         self._stores: defaultdict[_GroupKind, list[Store]] = defaultdict(list)
         for store in self._caches.stores.values():
@@ -194,6 +202,16 @@ class Cluster:
         """
         mode = self.configuration.admission
         return admission.decide(self.gatherer.admission_facts(pod, mode, releasing=releasing))
+
+    def told_of(self, name: str, pod: Object) -> tuple[Asked, Sequence[Section]] | None:
+        """What the class of this gate says of the Pod; None without the class, or where what it reads is not known."""
+        sight = self._sights.get(name)
+        if sight is None:
+            return None
+        read = [*(each.cached for each in sight.gate.reads), *sight.gate.tells_by]
+        if not self.knows(*(each.resource for each in read)):
+            return None
+        return sight.tell(pod, Copy(self._caches.store, self.now))
 
     def verdicts(self, pod: Object) -> Mapping[str, Verdict]:
         """What every rule in scope says of this Pod, by the rule's name: in force or in Audit.

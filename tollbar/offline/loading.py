@@ -5,8 +5,9 @@ either is `unknown`.  Kinds are listed one after the other, so that a big cluste
 is of no single moment.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from tollbar.gates import Gate
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
 from tollbar.offline.cluster import Cluster
@@ -30,15 +31,19 @@ async def load(
     clock: Clock | None = None,
     configuration: Configuration | None = None,
     scheduler_configuration: SchedulerConfiguration | None = None,
+    gates: Iterable[Gate] = (),
     progress: Callable[[str, int], None] = _silent,
 ) -> Cluster:
     """The cluster that this client talks to.
 
-    `namespace` is where namespaced kinds are read that may not be read everywhere.  `progress` is told each kind and
+    `namespace` is where namespaced kinds are read that may not be read everywhere.  `gates` are gate classes that are
+    asked about Pods.  `progress` is told each kind and
     how many objects of it there are.  Raises ApiError when the API server does not answer.
     """
     now = (clock or SystemClock()).now()
-    cluster = Cluster(configuration=configuration, scheduler_configuration=scheduler_configuration, now=now)
+    cluster = Cluster(
+        configuration=configuration, scheduler_configuration=scheduler_configuration, now=now, gates=gates
+    )
     for resource, declared in cluster.declared.items():
         objects = await _listed(client, resource, declared, namespace, cluster)
         progress(resource.kind, len(objects))

@@ -59,8 +59,9 @@ class Release:
 class Hold:
     """The Pod waits for the `subject` (`ConfigMap ml/zone`), for a `reason` in one CamelCase word (`ZoneMissing`).
 
-    Neither is empty.  `otherwise` is the release at maxHold if nothing has come until then, where the SchedulingGate
-    says Release.  `again` is in how many seconds to ask anew, though nothing has changed but the time.
+    Neither is empty.  Of a reason that is a `Code`, `tollbar explain` shows the meaning as what to do.  `otherwise` is
+    the release at maxHold if nothing has come until then, where the SchedulingGate says Release.  `again` is in how
+    many seconds to ask anew, though nothing has changed but the time.
     """
 
     reason: str

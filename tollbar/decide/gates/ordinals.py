@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tollbar import wellknown
+from tollbar.api.reasons import OrdinalReason
 from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.model import conditions, names, pods
@@ -105,13 +106,13 @@ def waits_for(place: Place) -> Iterator[tuple[str, Key]]:
 def _no_peer(turn: Turn) -> Hold | None:
     if turn.place.peer is not None:
         return None
-    return Hold(
-        "PeerUnknown", f"the annotation {wellknown.ANNOTATION_ORDINAL_PEER}: NAMESPACE/NAME of another StatefulSet"
-    )
+    annotation = f"the annotation {wellknown.ANNOTATION_ORDINAL_PEER}: NAMESPACE/NAME of another StatefulSet"
+    return Hold(OrdinalReason.PEER_UNKNOWN, annotation)
 
 
 def _no_set(turn: Turn) -> Hold | None:
-    return Hold("SetMissing", f"StatefulSet {turn.place.set}") if turn.set(turn.place.set) is None else None
+    own = turn.place.set
+    return Hold(OrdinalReason.SET_MISSING, f"StatefulSet {own}") if turn.set(own) is None else None
 
 
 def _not_agreed(turn: Turn) -> Hold | None:
@@ -121,7 +122,7 @@ def _not_agreed(turn: Turn) -> Hold | None:
     if other is None or peer_of(other) == turn.place.set:
         return None
     annotation = f"{wellknown.ANNOTATION_ORDINAL_PEER}: {turn.place.set}"
-    return Hold("PeerDisagrees", f"the annotation {annotation} on StatefulSet {peer}")
+    return Hold(OrdinalReason.PEER_DISAGREES, f"the annotation {annotation} on StatefulSet {peer}")
 
 
 def _taken(turn: Turn) -> Hold | None:
@@ -130,7 +131,7 @@ def _taken(turn: Turn) -> Hold | None:
     other = turn.pod(key) if key is not None else None
     if other is None or turn.held(other):
         return None
-    return Hold("OrdinalTaken", f"Pod {key} to be gone")
+    return Hold(OrdinalReason.TAKEN, f"Pod {key} to be gone")
 
 
 def _out_of_order(turn: Turn) -> Hold | None:
@@ -141,7 +142,7 @@ def _out_of_order(turn: Turn) -> Hold | None:
     before = turn.pod(key)
     if before is not None and conditions.is_true(before, "Ready") and not pods.is_deleting(before):
         return None
-    return Hold("PredecessorNotReady", f"Pod {key} to be Ready")
+    return Hold(OrdinalReason.PREDECESSOR_NOT_READY, f"Pod {key} to be Ready")
 
 
 CHAIN: Final[Chain[Turn, Hold]] = (  # order is the specification

@@ -69,7 +69,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The Pods that may go, in their order, and why each of the others may not; with what is used then, by quota."""
+    """The Pods that may go, and why each of the others may not, both in their order; what is used then, by quota."""
 
     granted: Sequence[Charge]
     held: Mapping[Key, Held]

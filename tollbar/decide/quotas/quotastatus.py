@@ -26,7 +26,7 @@ class Usage:
 def decide(quota: Object, usage: Usage, written: float | None, now: float) -> StatusPlan:
     """`written` is when this process last wrote the status, None if it did not; both times in epoch seconds."""
     members: Object = {
-        "used": {name: _text(usage.used.get(name, Decimal(0))) for name in sorted(usage.limits)},
+        "used": {name: text(usage.used.get(name, Decimal(0))) for name in sorted(usage.limits)},
         "running": usage.running,
         "waiting": usage.waiting,
     }
@@ -48,7 +48,7 @@ def _ready(usage: Usage) -> Condition:
     return Condition("True", QuotaReason.IN_FORCE)
 
 
-def _text(amount: Decimal) -> str:
+def text(amount: Decimal) -> str:
     """As a quantity: whole numbers as they are, fractions in thousandths, rounded up."""
     if amount == amount.to_integral_value():
         return str(int(amount))
