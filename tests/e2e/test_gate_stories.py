@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from stack import CEILING, Stack, installed
+from stack import Stack, installed
 from transcripts import play
 
 from tollbar.api.webhooks import GATES_NAME, at_url, gates_configuration
@@ -17,17 +17,16 @@ from tollbar.gates.sight import told_of
 pytestmark = pytest.mark.timeout(400)
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
-CLASSES = ("placement", "ordinal")
-STORIES = ("placement", "ordered-migration")
+CLASSES = ("quota", "placement", "ordinal")
+STORIES = ("pod-quota", "placement", "ordered-migration")
 
 
 @pytest.fixture(scope="module")
 def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Installed with these classes, by the manifests that `tollbar gates` writes, and without the ceiling."""
+    """Installed with these classes, by the manifests that `tollbar gates` writes, beside the component ceiling."""
     classes = registry.enabled(CLASSES)
     with installed(plane, tmp_path_factory.mktemp("stories")) as running:
         kubectl = plane.kubectl
-        kubectl("delete", "--ignore-not-found", *(f"--filename={path}" for path in CEILING))
         manifests = list(gates.objects(classes, "tollbar-system"))
         kubectl.apply(*(each for each in manifests if each["kind"] != "MutatingWebhookConfiguration"))
         running.webhook(gates=list(CLASSES))

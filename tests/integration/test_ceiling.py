@@ -11,7 +11,10 @@ from stack import CEILING, eventually
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.api.webhooks import at_service, pods_configuration
+from tollbar.cli import gates
 from tollbar.devplane.kubectl import Kubectl
+from tollbar.gates import registry
+from tollbar.gates.sight import declaration
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
 OURS = "tollbar.dev/tolerations"
@@ -24,6 +27,18 @@ HELD = {
         "containers": [{"name": "main", "image": "none"}],
         "schedulingGates": [{"name": OURS}, {"name": QUOTA}],
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+    },
+}
+CLASSES = registry.enabled(("quota", "placement"))
+QUOTAS, PLACEMENT, ORDINAL = "tollbar.dev/quota", "tollbar.dev/placement", "tollbar.dev/ordinal"
+OF_CLASSES = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "classed", "namespace": "default"},
+    "spec": {
+        "containers": [{"name": "main", "image": "none"}],
+        "schedulingGates": [{"name": gate} for gate in (QUOTAS, PLACEMENT, ORDINAL)],
+        "tolerations": [{"key": "mine", "operator": "Exists"}],
     },
 }
 RELEASE = "tollbar.dev/release"
@@ -110,7 +125,7 @@ def plane(real_plane: Any) -> Any:
 def ceiling(definitions: None, plane: Any) -> Iterator[Ceiling]:
     kubectl: Kubectl = plane.kubectl
     kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", "--timeout=60s")
-    kubectl.apply(*RIGHTS, HELD, USED, UNUSED, CONFIGURATION)
+    kubectl.apply(*RIGHTS, HELD, OF_CLASSES, USED, UNUSED, CONFIGURATION)
     made = Ceiling(kubectl, kubectl("get", "pod/held", "-n", "default", "-o", "jsonpath={.metadata.uid}"))
     in_use = {"status": {"allocation": ALLOCATED, "reservedFor": [BY_POD | {"uid": made.uid}, BY_JOB]}}
     kubectl(*patching("used", in_use, "--subresource=status"))
@@ -129,7 +144,11 @@ def ceiling(definitions: None, plane: Any) -> Iterator[Ceiling]:
     made.until(ATTEMPTS["a label of a Pod"]._replace(want=""))
     kubectl(*patching("used", {"status": {"allocation": None, "reservedFor": None}}, "--subresource=status"))
     kubectl(*patching("used", {"metadata": {"finalizers": None}}))
-    everything = {"apiVersion": "v1", "kind": "List", "items": [HELD, USED, UNUSED, CONFIGURATION, *RIGHTS[2:]]}
+    everything = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [HELD, OF_CLASSES, USED, UNUSED, CONFIGURATION, *RIGHTS[2:]],
+    }
     kubectl("delete", "--ignore-not-found", "--wait", "-f", "-", stdin=json.dumps(everything))
 
 
@@ -199,6 +218,19 @@ def restricted(**fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"}, "spec": spec}
 
 
+def released(gate: str, *more: Any) -> list[str]:
+    """The gate of a class comes off the Pod that has several, with more in the same patch."""
+    left = [{"name": each} for each in (QUOTAS, PLACEMENT, ORDINAL) if each != gate]
+    operations = [{"op": "replace", "path": "/spec/schedulingGates", "value": left}, *more]
+    where = ["pod/classed", "-n", "default", "--dry-run=server", f"--as={CONTROLLERS}", "--type=json"]
+    return ["patch", *where, "-p", json.dumps(operations)]
+
+
+def declared(name: str) -> dict[str, Any]:
+    (gate,) = registry.enabled([name])
+    return dict(declaration(gate, [CONTROLLERS]))
+
+
 IMAGE = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.com/other"}]
 TOLERATE = {"op": "add", "path": "/spec/tolerations/-", "value": {"key": "gpu", "operator": "Exists"}}
 LABEL = {"metadata": {"labels": {"tollbar.dev/gate": "held"}}}
@@ -207,6 +239,17 @@ ELSEWHERE = {"op": "replace", "path": "/webhooks/0/clientConfig/service/name", "
 EVERYTHING = {"op": "replace", "path": "/webhooks/0/rules/0/resources", "value": ["*"]}
 NARROWER = {"op": "remove", "path": "/webhooks/0/matchConditions"}
 LABELLED = {"op": "add", "path": "/metadata/labels/a", "value": "b"}
+POOL = {"key": "example.com/pool", "operator": "In", "values": ["batch"]}
+NODES = {
+    "op": "add",
+    "path": "/spec/affinity",
+    "value": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [POOL]}]}
+        }
+    },
+}
+SELECTED = {"op": "add", "path": "/spec/nodeSelector", "value": {"example.com/pool": "batch"}}
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 MADE = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "held-gpu"}]}}
 
@@ -299,3 +342,61 @@ def test_with_the_rights_of_claims_replace_they_free_what_pods_leave(ceiling: Ce
         everything = {"apiVersion": "v1", "kind": "List", "items": REPLACES}
         ceiling.kubectl("delete", "-f", "-", stdin=json.dumps(everything))
         ceiling.until(ATTEMPTS["the allocation of a claim in use"])
+
+
+KEPT = "no gates but Tollbar's own, and those of gate classes that they may release"
+SAME_NODES = "the Nodes that it may run on only with a gate whose class may narrow them"
+SWITCHED_OFF = {
+    "the gate of a class": Tried(released(QUOTAS), KEPT),
+    "the gate of a class, with other Nodes": Tried(released(PLACEMENT, NODES), SAME_NODES),
+    "the SchedulingGate of a class": creates(declared("quota"), "no gate but tollbar.dev/tolerations"),
+}
+SWITCHED_ON = {
+    "the gate of a class that changes nothing": Tried(released(QUOTAS), ""),
+    "the same, with a toleration": Tried(released(QUOTAS, TOLERATE), ""),
+    "the same, with other Nodes": Tried(released(QUOTAS, NODES), SAME_NODES),
+    "the gate of a class that narrows": Tried(released(PLACEMENT), ""),
+    "the same, with fewer Nodes": Tried(released(PLACEMENT, NODES), ""),
+    "the same, with a node selector": Tried(released(PLACEMENT, SELECTED), ""),
+    "the same, with another image": Tried(released(PLACEMENT, NODES, *IMAGE), "nothing in the spec of a Pod but"),
+    "fewer Nodes, and every gate stays": Tried(released("", NODES), SAME_NODES),
+    "the gate of a class that is switched off": Tried(released(ORDINAL), KEPT),
+    "the same beside one that is on": Tried(
+        released(ORDINAL, {"op": "remove", "path": "/spec/schedulingGates/0"}), KEPT
+    ),
+    "the SchedulingGates of classes": creates(declared("quota"), ""),
+    "the SchedulingGate of a class that is switched off": creates(
+        declared("ordinal"), "no gate but tollbar.dev/tolerations"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def switched_on(ceiling: Ceiling) -> Iterator[Ceiling]:
+    """With what `tollbar gates quota,placement --manifests` grants the controllers."""
+    granted = [
+        each
+        for each in gates.objects(CLASSES, SYSTEM_NAMESPACE)
+        if each["metadata"]["name"] == "tollbar-gates-controllers"
+    ]
+    ceiling.kubectl.apply(*granted)
+    ceiling.until(SWITCHED_ON["the gate of a class that changes nothing"])
+    yield ceiling
+    ceiling.kubectl("delete", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": granted}))
+    ceiling.until(SWITCHED_OFF["the gate of a class"])
+
+
+@pytest.mark.parametrize("tried", SWITCHED_OFF.values(), ids=SWITCHED_OFF)
+def test_without_the_rights_of_a_gate_class_its_gate_stays(ceiling: Ceiling, tried: Tried) -> None:
+    answer = ceiling.said(tried)
+    assert tried.fits(answer), answer
+
+
+@pytest.mark.parametrize("tried", SWITCHED_ON.values(), ids=SWITCHED_ON)
+def test_with_the_rights_of_a_gate_class_they_do_what_it_does_and_no_more(switched_on: Ceiling, tried: Tried) -> None:
+    answer = switched_on.said(tried)
+    assert tried.fits(answer), answer
+
+
+def test_everything_else_stays_as_it_is_with_the_rights_of_gate_classes(switched_on: Ceiling) -> None:
+    assert {name for name, tried in ATTEMPTS.items() if not tried.fits(switched_on.said(tried))} == set()

@@ -15,7 +15,7 @@ from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.cli import console
 from tollbar.gates import Gate, registry
-from tollbar.gates.sight import class_name, told_of
+from tollbar.gates.sight import class_name, declared_as, told_of
 from tollbar.model.objects import Object
 from tollbar.model.resources import LEASES, SECRETS, Resource
 from tollbar.runtime.caches import Cached
@@ -76,8 +76,8 @@ def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
     yield webhooks.gates_configuration(webhooks.at_service(namespace), told, namespace=namespace)
     for within, rules in sorted(_reading(gates).items()):
         yield from _granted(_NAME, rules, namespace, ("tollbar-controllers", "tollbar-webhook"), within=within)
-    if rights := [dict(rule) for gate in gates for rule in gate.rights]:
-        yield from _granted(f"{_NAME}-controllers", rights, namespace, ("tollbar-controllers",))
+    rights = [dict(rule) for gate in gates for rule in (*gate.rights, _release(gate))]
+    yield from _granted(f"{_NAME}-controllers", rights, namespace, ("tollbar-controllers",))
     certificates = {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["mutatingwebhookconfigurations"],
@@ -85,6 +85,13 @@ def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
         "verbs": ["patch"],
     }
     yield from _granted(f"{_NAME}-certificates", [certificates], namespace, ("tollbar-controllers",))
+
+
+def _release(gate: Gate) -> Object:
+    """What the components `ceiling` and `protective-gates` ask for: no request of its own."""
+    verbs = ["release", "narrow"] if gate.narrows else ["release"]
+    names = [declared_as(gate)]
+    return {"apiGroups": [wellknown.GROUP], "resources": ["schedulinggates"], "resourceNames": names, "verbs": verbs}
 
 
 def _granted(

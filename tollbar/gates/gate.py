@@ -94,6 +94,8 @@ class Gate(ABC):
     """LabelSelectorRequirements: in which Namespaces the API server asks the webhook."""
     rights: ClassVar[Sequence[Object]] = ()
     """RBAC PolicyRules that the controllers need beside reading what `reads` names, for a ledger."""
+    narrows: ClassVar[bool] = True
+    """Whether a release may change node selector or node affinity: without, the component `ceiling` refuses that."""
     fails_open: ClassVar[bool] = True
     """Whether Pods are created without the gate while no webhook answers or no controller leads.  With False their
     creation fails while no webhook answers, and they wait for a controller.  Whoever writes a Pod can opt out all the

@@ -79,6 +79,7 @@ _HELD: Final = replace(kinds.PENDING_PODS, indexers={**kinds.PENDING_PODS.indexe
 class OrdinalGate(Gate):
     name = wellknown.ORDINAL_GATE
     applies_to = f"has(object.metadata.labels) && '{wellknown.LABEL_ORDINAL}' in object.metadata.labels"
+    narrows = False
     fails_open = False
     tells_by = (PODS, SETS)
     rights = ({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["list", "watch"]},)

@@ -50,6 +50,7 @@ class PodQuotas(Gate):
 
     name = wellknown.QUOTA_GATE
     namespaces: ClassVar[Sequence[Object]] = ({"key": wellknown.LABEL_QUOTA, "operator": "Exists"},)
+    narrows = False
     fails_open = False
     tells_by = COUNTED_BY
     rights: ClassVar[Sequence[Object]] = (

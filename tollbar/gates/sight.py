@@ -179,9 +179,13 @@ def declaration(gate: Gate, owners: Sequence[str]) -> Object:
     body: Object = {"gateName": gate.name, "owners": list(owners), "onExpiry": gate.on_expiry}
     if gate.max_hold is not None:
         body["maxHold"] = gate.max_hold
-    name = gate.name.replace("/", ".").lower().replace("_", "-")
-    meta = {"name": name, "labels": {"app.kubernetes.io/name": "tollbar"}}
+    meta = {"name": declared_as(gate), "labels": {"app.kubernetes.io/name": "tollbar"}}
     return {**SCHEDULING_GATES.type_meta, "metadata": meta, "spec": body}
+
+
+def declared_as(gate: Gate) -> str:
+    """The name of that SchedulingGate."""
+    return gate.name.replace("/", ".").lower().replace("_", "-")
 
 
 def told_of(gate: Gate) -> GateWebhook:

@@ -61,7 +61,8 @@ def test_both_processes_may_read_what_the_classes_read_and_only_the_controllers_
     assert left_out == [["kube-system", "toll"]] * 2
     assert granted["tollbar-gates"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}]
     assert [rule["verbs"] for rule in granted["tollbar-gates-certificates"]] == [["patch"]]
-    assert bound == {"tollbar-gates": [controllers, webhook], "tollbar-gates-certificates": [controllers]}
+    alone = {name: [controllers] for name in ("tollbar-gates-controllers", "tollbar-gates-certificates")}
+    assert bound == {"tollbar-gates": [controllers, webhook], **alone}
 
 
 def reading(*cached: Cached) -> Gate:
@@ -109,7 +110,25 @@ def test_what_a_ledger_writes_is_granted_to_the_controllers_alone() -> None:
     rule = {"apiGroups": ["example.com"], "resources": ["zones/status"], "verbs": ["patch"]}
     found = list(gates.objects([type("Writing", (Zone,), {"rights": (rule,)})()], "toll"))
     granted = [each for each in found if each["metadata"]["name"] == "tollbar-gates-controllers"]
-    assert [each.get("rules") or [at["name"] for at in each["subjects"]] for each in granted] == [
-        [rule],
+    assert [each["rules"][0] if "rules" in each else [at["name"] for at in each["subjects"]] for each in granted] == [
+        rule,
         ["tollbar-controllers"],
+    ]
+
+
+@pytest.mark.parametrize(("narrows", "verbs"), [(True, ["release", "narrow"]), (False, ["release"])])
+def test_what_the_ceiling_lets_the_controllers_do_with_the_gate(narrows: bool, verbs: list[str]) -> None:
+    made = type("Narrowing", (Zone,), {"narrows": narrows, "name": "tollbar.dev/my_Zone"})()
+    (role,) = [
+        each
+        for each in gates.objects([made], "toll")
+        if each["metadata"]["name"] == "tollbar-gates-controllers" and "rules" in each
+    ]
+    assert role["rules"] == [
+        {
+            "apiGroups": ["tollbar.dev"],
+            "resources": ["schedulinggates"],
+            "resourceNames": ["tollbar.dev.my-zone"],
+            "verbs": verbs,
+        }
     ]
