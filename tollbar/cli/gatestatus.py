@@ -9,6 +9,7 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.api import durations
+from tollbar.api.reasons import GateReason
 from tollbar.model import conditions, pods, timestamps
 from tollbar.model.objects import Object, key_of, metadata, spec
 from tollbar.views.gatherer import policy_of
@@ -29,8 +30,8 @@ class HeldPod:
 class GateStatus:
     """One gate.  `name` is that of its SchedulingGate, empty when none declares Tollbar's own gate.
 
-    `refused` is why the controllers may not act on it, empty when they may.  `held` and `overdue` are None when Pods
-    may not be read; `overdue` has the oldest first.
+    `refused` is why the controllers may not act on it, empty when they may; `owned` whether they are among its
+    owners.  `held` and `overdue` are None when Pods may not be read; `overdue` has the oldest first.
     """
 
     name: str
@@ -40,6 +41,7 @@ class GateStatus:
     refused: str
     held: int | None
     overdue: tuple[HeldPod, ...] | None
+    owned: bool = False
 
     @property
     def limit(self) -> str:
@@ -79,6 +81,7 @@ def _gate(declared: Object, name: str, held: Sequence[Object] | None, now: float
         refused=_refused(declared) if declared else "",
         held=None if held is None else len(ages),
         overdue=None if held is None else tuple(late),
+        owned=conditions.of(declared, wellknown.CONDITION_READY).get("reason") == GateReason.OWNED,
     )
 
 

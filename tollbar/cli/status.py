@@ -6,7 +6,7 @@ the user may not read is shown as unknown, never as 0; the ClusterRole `tollbar-
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -15,10 +15,11 @@ import click
 import tollbar
 from tollbar import wellknown
 from tollbar.api.reasons import ModeReason
-from tollbar.cli import claimstatus, console, gatestatus, webhookstatus
+from tollbar.cli import claimstatus, console, gatestatus, quotastatus, webhookstatus
 from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
 from tollbar.cli.gatestatus import GateStatus
+from tollbar.cli.quotastatus import QuotaStatus
 from tollbar.cli.reading import Reading
 from tollbar.cli.webhookstatus import Admission, Configurations, Webhook
 from tollbar.decide.claims import modes
@@ -27,6 +28,8 @@ from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import (
     DEPLOYMENTS,
     LEASES,
+    PLACEMENT_RULES,
+    POD_QUOTAS,
     PODS,
     RESOURCE_CLAIMS,
     SCHEDULING_GATES,
@@ -67,7 +70,8 @@ class Status:
     `parts` are the Deployments, each as text by name.  `mode` is empty when no Lease names it.  `of_dev`: whether
     `tollbar dev` runs.  `condition` is the leader's condition about the mode.  `generator` is the field manager that
     made the newest claim of a Pod, empty when there is none.  `reservations` counts by reason, `unreserved` names those
-    with a problem; `loops` and `refusals` are from recent Events.  `unread` says what may not be read, a line each.
+    with a problem; `released` are the gates of classes that the leader says it releases, None when it does not say;
+    `loops` and `refusals` are from recent Events.  `unread` says what may not be read, a line each.
     """
 
     now: float
@@ -84,6 +88,9 @@ class Status:
     may_bind: bool | None
     held_pods: int | None
     rules_not_ready: tuple[str, ...] | None
+    placements_not_ready: tuple[str, ...] | None
+    quotas: tuple[QuotaStatus, ...] | None
+    released: frozenset[str] | None
     reservations: dict[str, int] | None
     unreserved: tuple[str, ...]
     loops: tuple[str, ...] | None
@@ -96,7 +103,15 @@ def problems(found: Status) -> list[str]:
     said = list(found.admission.problems(found.now))
     for gate in found.gates or ():
         said += _bounded(list(gate.problems()), f"more Pods that {gate.gate} holds for too long")
+        if found.leader and found.released is not None and gate.owned and gate.held and _is_left(gate, found.released):
+            said.append(
+                f"{gate.held} Pods are held by {gate.gate}, and the controllers that lead run without its gate class"
+            )
     said += [f"rule {rule}" for rule in found.rules_not_ready or ()]
+    said += [f"placement rule {rule}" for rule in found.placements_not_ready or ()]
+    said += _bounded(
+        [f"quota {each.name}: {each.problem}" for each in found.quotas or () if each.problem], "more quotas"
+    )
     said += _bounded([f"reservation {each}" for each in found.unreserved], "more reservations like these")
     said += [
         f"the entries of a finished Pod come and go on ResourceClaim {claim}: delete that Pod, or use claims: Replace"
@@ -115,6 +130,10 @@ def problems(found: Status) -> list[str]:
     if found.mode == "Complement" and (found.generator or "").startswith(wellknown.FIELD_MANAGER_PREFIX):
         said.append("claims: Complement, but the newest claim of a Pod was made by Tollbar")
     return said
+
+
+def _is_left(gate: GateStatus, released: frozenset[str]) -> bool:
+    return gate.gate != wellknown.GATE and gate.gate not in released
 
 
 def exit_code(found: Status) -> int:
@@ -141,6 +160,8 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     controllers = _controllers(gates or ())
     around = await look_around(client, controllers)
     rules = await reading.list(TOLERATION_RULES)
+    placements = await reading.list(PLACEMENT_RULES)
+    quotas = await reading.list(POD_QUOTAS)
     found = await reading.list(RESOURCE_CLAIMS)
     asked = await reading.list(WORKLOAD_CLAIMS)
     reserved = None if found is None or asked is None else claimstatus.reservations(asked, found)
@@ -159,12 +180,20 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         may_bind=around.may_bind if controllers and not of_dev else None,
         held_pods=None if held is None else sum(map(pods.is_gated, held)),
         rules_not_ready=None if rules is None else tuple(filter(None, map(_not_ready, rules))),
+        placements_not_ready=None if placements is None else tuple(filter(None, map(_not_ready, placements))),
+        quotas=None if quotas is None else tuple(map(quotastatus.status_of, quotas)),
+        released=_released(notes),
         reservations=None if reserved is None else dict(sorted(Counter(each.reason for each in reserved).items())),
         unreserved=tuple(str(each) for each in reserved or () if not each.is_fine),
         loops=await claimstatus.loops(reading, now),
         refusals=await claimstatus.refusals(reading, now) if lease else (),
         unread=tuple(dict.fromkeys(reading.unread)),
     )
+
+
+def _released(notes: Mapping[str, str]) -> frozenset[str] | None:
+    said = notes.get(wellknown.ANNOTATION_GATES)
+    return None if said is None else frozenset(said.split(","))
 
 
 def _controllers(gates: Sequence[Object]) -> str:
@@ -221,7 +250,7 @@ def _leader(lease: Object, now: float) -> str | None:
 )
 @console.output_option
 def command(cluster: console.Cluster, namespace: str, output: console.Output) -> None:
-    """Say how Tollbar stands in the cluster: webhook, gates, leader, mode, rules, reservations, problems.
+    """Say how Tollbar stands in the cluster: webhook, gates, quotas, leader, mode, rules, reservations, problems.
 
     It asks the API server and makes a TLS handshake with the webhook where its address can be reached from here; who
     may create TolerationRules also sees, from a dry run, whether the API server gets the webhook's answers.
@@ -259,6 +288,8 @@ def _data(found: Status) -> dict[str, Any]:
         "gates": None if found.gates is None else [asdict(each) for each in found.gates],
         "heldPods": found.held_pods,
         "rulesNotReady": None if found.rules_not_ready is None else list(found.rules_not_ready),
+        "placementRulesNotReady": None if found.placements_not_ready is None else list(found.placements_not_ready),
+        "quotas": None if found.quotas is None else [asdict(each) for each in found.quotas],
         "reservations": found.reservations,
         "loops": None if found.loops is None else list(found.loops),
         "unread": list(found.unread),
@@ -276,7 +307,9 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
         ("leader", _leading(found)),
         *_several("gate", None if found.gates is None else [(each.gate, each) for each in found.gates]),
         ("held Pods", _known(found.held_pods)),
+        *_several("quota", None if found.quotas is None else [(each.name, each) for each in found.quotas]),
         ("rules not ready", _number(found.rules_not_ready)),
+        ("placement rules not ready", _number(found.placements_not_ready)),
         ("claims", found.mode or "unknown: not in the controllers' Lease"),
         ("claims fit", _fit(found.condition)),
         ("claims of Pods made by", "nobody yet" if found.generator == "" else _known(found.generator)),

@@ -1,5 +1,7 @@
 """Gates as `tollbar status` shows them: computed from the Pods, since controllers that are dead write no status."""
 
+from dataclasses import replace
+
 import pytest
 from builders import CREATED, NAMESPACE, pod, scheduling_gate
 
@@ -11,12 +13,13 @@ NOW = CREATED + 1000
 READY = {"type": "Ready", "status": "True", "reason": "Owned"}
 NOT_OWNED = {"type": "Ready", "status": "False", "reason": "NotAnOwner", "message": "so"}
 OURS = scheduling_gate().but("spec.maxHold", "60s").but("spec.onExpiry", "Release").but("status.conditions", [READY])
-THEIRS = scheduling_gate("quota", "example.com/quota").but("spec.maxHold", "1h").but("status.conditions", [READY])
+OBSERVED = {**READY, "reason": "Observed"}
+THEIRS = scheduling_gate("quota", "example.com/quota").but("spec.maxHold", "1h").but("status.conditions", [OBSERVED])
 OLD = pod("old").gated()
 NEW = pod("new").gated().created(NOW - 65)
 LATE = pod("late").gated().created(NOW - 70)
 FOREIGN = pod("foreign").gated("example.com/quota")
-STATUS = GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "", 0, ())
+STATUS = GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "", 0, (), owned=True)
 
 CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
     "nothing is held": ([OURS], [], [STATUS]),
@@ -24,14 +27,10 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
         [OURS],
         [LATE, OLD, NEW],
         [
-            GateStatus(
-                "tolerations",
-                wellknown.GATE,
-                60.0,
-                "Release",
-                "",
-                3,
-                (HeldPod(f"{NAMESPACE}/old", 1000.0), HeldPod(f"{NAMESPACE}/late", 70.0)),
+            replace(
+                STATUS,
+                held=3,
+                overdue=(HeldPod(f"{NAMESPACE}/old", 1000.0), HeldPod(f"{NAMESPACE}/late", 70.0)),
             )
         ],
     ),
@@ -39,7 +38,7 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
         [OURS, THEIRS],
         [FOREIGN, NEW],
         [
-            GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "", 1, ()),
+            replace(STATUS, held=1),
             GateStatus("quota", "example.com/quota", 3600.0, "Report", "", 1, ()),
         ],
     ),
@@ -61,7 +60,7 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
     "Pods may not be read": (
         [OURS],
         None,
-        [GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "", None, None)],
+        [replace(STATUS, held=None, overdue=None)],
     ),
 }
 

@@ -14,6 +14,7 @@ from tollbar.api import webhooks
 from tollbar.api.gates import CONTROLLERS
 from tollbar.cli.claimstatus import Reservation, reservations
 from tollbar.cli.gatestatus import GateStatus, HeldPod
+from tollbar.cli.quotastatus import QuotaStatus, status_of
 from tollbar.cli.status import Status, exit_code, gather, problems
 from tollbar.cli.webhookstatus import Admission, Webhook
 from tollbar.decide.claims.events import ClaimEvent
@@ -36,6 +37,7 @@ FINE_GATE = GateStatus(
     held=2,
     overdue=(),
 )
+FINE_QUOTA = QuotaStatus("research", {"cpu": "400"}, {"cpu": "392"}, 40, 3, "")
 FINE = Status(
     now=NOW,
     server="v1.37.0",
@@ -51,6 +53,9 @@ FINE = Status(
     may_bind=True,
     held_pods=2,
     rules_not_ready=(),
+    placements_not_ready=(),
+    quotas=(),
+    released=frozenset({"tollbar.dev/quota"}),
     reservations={"Held": 3, "NotAllocated": 1, "Released": 1, "WorkloadMissing": 1},
     unreserved=(),
     loops=(),
@@ -69,6 +74,9 @@ ALL_UNKNOWN = replace(
     may_bind=None,
     held_pods=None,
     rules_not_ready=None,
+    placements_not_ready=None,
+    quotas=None,
+    released=None,
     reservations=None,
     loops=None,
     unread=("pods is forbidden",),
@@ -160,6 +168,20 @@ PROBLEMS: dict[str, tuple[Status, list[str]]] = {
         replace(FINE, rules_not_ready=("gpu: InvalidExpression",)),
         ["rule gpu: InvalidExpression"],
     ),
+    "a placement rule that does not compile": (
+        replace(FINE, placements_not_ready=("pool: InvalidSpec",)),
+        ["placement rule pool: InvalidSpec"],
+    ),
+    "a quota of which more is used than it allows": (
+        replace(FINE, quotas=(replace(FINE_QUOTA, problem="Exceeded: so"), FINE_QUOTA)),
+        ["quota research: Exceeded: so"],
+    ),
+    "Pods held by the gate of a class that the leader does not have": (
+        gate(gate="tollbar.dev/ordinal", owned=True),
+        ["2 Pods are held by tollbar.dev/ordinal, and the controllers that lead run without its gate class"],
+    ),
+    "Pods held by the gate of a class that the leader has": (gate(gate="tollbar.dev/quota", owned=True), []),
+    "Pods held by the gate of somebody else": (gate(gate="example.com/other"), []),
     "reservations that cannot be made": (
         replace(FINE, unreserved=("ml/a: Full: so", "ml/b: KindUnknown: so")),
         ["reservation ml/a: Full: so", "reservation ml/b: KindUnknown: so"],
@@ -318,6 +340,7 @@ def lease(renewed: float) -> Object:
             "annotations": {
                 wellknown.ANNOTATION_CLAIMS: "Replace",
                 wellknown.ANNOTATION_CLAIMS_CONDITION: json.dumps(CONDITION),
+                wellknown.ANNOTATION_GATES: "tollbar.dev/quota,tollbar.dev/ordinal",
             }
         },
         "spec": {
@@ -354,6 +377,8 @@ async def test_what_is_read() -> None:
                 toleration_rule("bad").but("status.conditions", [{"type": "Ready", "status": "False", "reason": "X"}]),
                 toleration_rule("new"),
             ],
+            "placementrules": [Built(metadata={"name": "pool"})],
+            "podquotas": [a_quota({"used": {"cpu": "9"}, **said_ready("InForce")}, limits={"cpu": "10"})],
             "resourceclaims": [generated("old", 1), generated("newest", 2), claim()],
             "workloadclaims": [workload_claim("a", "Held"), workload_claim("b", "Full")],
             "mutatingwebhookconfigurations": [UNTRUSTED, Built(metadata={"name": "another"}, webhooks=[{}])],
@@ -403,6 +428,9 @@ async def test_what_is_read() -> None:
         may_bind=False,
         held_pods=1,
         rules_not_ready=("bad: X", "new: not looked at yet"),
+        placements_not_ready=("pool: not looked at yet",),
+        quotas=(QuotaStatus("research", {"cpu": "10"}, {"cpu": "9"}, 0, 0, ""),),
+        released=frozenset({"tollbar.dev/quota", "tollbar.dev/ordinal"}),
         reservations={"Full": 1, "Held": 1},
         unreserved=("ml/b: Full: so",),
         loops=("ml/gpu",),
@@ -464,6 +492,8 @@ KINDS = (
     "deployments",
     "events",
     "mutatingwebhookconfigurations",
+    "placementrules",
+    "podquotas",
     "pods",
     "resourceclaims",
     "schedulinggates",
@@ -479,3 +509,42 @@ async def test_what_may_not_be_read_is_unknown_and_not_0() -> None:
     refused = tuple(f"not {kind}" for kind in KINDS)
     assert found == replace(ALL_UNKNOWN, pod_groups="scheduling.k8s.io/v1beta1", unread=found.unread)
     assert sorted(found.unread) == sorted((*refused, "no"))
+
+
+def a_quota(status: Object | None, **spec: Any) -> Object:
+    body = {"limits": {"cpu": "400", "memory": "2Ti"}, **spec}
+    return {"metadata": {"name": "research"}, "spec": body, **({} if status is None else {"status": status})}
+
+
+def said_ready(reason: str, status: str = "True", message: str = "") -> Object:
+    return {"conditions": [{"type": "Ready", "status": status, "reason": reason, "message": message}]}
+
+
+QUOTAS: Mapping[str, tuple[Object, str, str]] = {
+    "in force": (
+        a_quota({"used": {"cpu": "392", "memory": "5"}, "running": 40, "waiting": 3, **said_ready("InForce")}),
+        "cpu 392/400, memory 5/2199023255552; 40 run, 3 wait",
+        "",
+    ),
+    "exceeded": (
+        a_quota({"used": {"cpu": "500"}, **said_ready("Exceeded", message="so")}),
+        "cpu 500/400, memory ?/2199023255552; 0 run, 0 wait",
+        "Exceeded: so",
+    ),
+    "not valid": (
+        a_quota(said_ready("InvalidSpec", "False", "so"), limits={"cpu": "much"}),
+        "no limits; 0 run, 0 wait",
+        "InvalidSpec: so",
+    ),
+    "not looked at": (
+        a_quota(None),
+        "cpu ?/400, memory ?/2199023255552; 0 run, 0 wait",
+        "not looked at yet: no controller leads with the gate class quota",
+    ),
+}
+
+
+@pytest.mark.parametrize(("quota", "shown", "problem"), QUOTAS.values(), ids=QUOTAS)
+def test_how_a_quota_stands(quota: Object, shown: str, problem: str) -> None:
+    found = status_of(quota)
+    assert (str(found), found.problem) == (shown, problem)
