@@ -12,7 +12,7 @@ from builders import toleration_rule
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from loading import VOLUME, Creations, Service
 from replacing import restarted_with
-from stack import Stack, eventually, installed
+from stack import ELECTION, Stack, eventually, installed
 
 from tollbar.api import webhooks
 from tollbar.api.gates import shipped_gate
@@ -24,13 +24,6 @@ from tollbar.model.objects import Object, spec
 pytestmark = pytest.mark.timeout(300 + 30 * VOLUME)
 
 log = logging.getLogger(__name__)
-
-ELECTION: dict[str, object] = {
-    "leaderElection__enabled": True,
-    "leaderElection__leaseDuration": "6s",
-    "leaderElection__renewDeadline": "4s",
-    "leaderElection__retryPeriod": "1s",
-}
 
 
 @pytest.fixture(scope="module")
