@@ -138,6 +138,37 @@ def test_every_step_is_shown_to_have_happened_and_nothing_is_left(run: Run, plan
     assert pointed["line"][len(pointed["mark"])] == "="
 
 
+OF_GATES = [
+    "in force for the namespaces with label tollbar.dev/quota=example: condition Ready",
+    "train-a fits, and is let go",
+    "train-b fits, and is let go",
+    'train-c is held: "tollbar.dev/quota: waiting for cpu in PodQuota example"',
+    "one ends, and it is let go",
+    "compiled and in force: condition Ready",
+    "created with the node affinity of batch-pool in it:",
+    'train has a claim that nobody knows yet, and is held: "tollbar.dev/placement: waiting for ResourceClaim',
+    "let go and narrowed in one patch:",
+]
+OF_ORDINALS = [
+    "old-1 is Ready, and so is old-0 before it",
+    'new-0 is held: "tollbar.dev/ordinal: waiting for Pod default/old-0 to be gone"',
+    "new-0 was let go when old-0 was gone, and new-1 when new-0 was Ready",
+]
+
+
+@pytest.mark.parametrize("plane", ["embedded", pytest.param("real", marks=REAL)])
+def test_the_gate_classes_have_chapters_of_their_own(run: Run, plane: str) -> None:
+    process = run.start("--gates", "--plane", plane)
+    story, errors = process.communicate()
+
+    proofs = [line.strip().removeprefix("✓ ") for line in story.splitlines() if line.strip().startswith("✓")]
+    wanted = [*OF_GATES, *(OF_ORDINALS if plane == "real" else [])]
+    told = proofs[-len(wanted) :]
+    missing = [want for want, proof in zip(wanted, told, strict=False) if not proof.startswith(want)]
+    assert (process.returncode, missing) == (0, []), story + errors
+    assert run.traces() == ([], [])
+
+
 @pytest.mark.parametrize(
     ("plane", "moment", "number"),
     [

@@ -1,14 +1,15 @@
 """`tollbar demo`: shows what Tollbar does, on a control plane of its own, in less than a minute.
 
-Here are the control plane, two Nodes of a fake kubelet, and Tollbar as real processes; `story` and `claimstory` have
-the chapters.  On the embedded control plane Tollbar makes the claims (`claims: Replace`) and schedules, on the real one
-kube-controller-manager and kube-scheduler do.
+Here are the control plane, two Nodes of a fake kubelet, and Tollbar as real processes; `story`, `claimstory` and
+`gatestory` have the chapters.  On the embedded control plane Tollbar makes the claims (`claims: Replace`) and
+schedules, on the real one kube-controller-manager and kube-scheduler do.
 
 The exit code is 0 only when every step was seen.  No process is left in any case, and no file unless it failed.
 """
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import click
 from rich.console import Console
 
 from tollbar import wellknown
-from tollbar.cli import claimstory, console, locations, processes, story, suite
+from tollbar.cli import claimstory, console, gatestory, locations, processes, story, suite
 from tollbar.cli.narrator import Narrator
 from tollbar.cli.stage import DRIVER, LABEL, NAMESPACE, PLAIN, RESERVED, TAINT, Stage, show_pods
 from tollbar.devplane.binaries import Binaries, BuildError
@@ -28,6 +29,7 @@ from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real.build import locate
 from tollbar.devplane.real.launcher import RealPlane
+from tollbar.gates import Gate, ordinal, registry
 from tollbar.model.objects import Object
 from tollbar.model.resources import NAMESPACES
 from tollbar.runtime.clock import SystemClock
@@ -58,8 +60,11 @@ _PLAIN_WIDTH: Final = 100
     show_default=True,
     help="Which control plane: one in memory, or etcd and the Kubernetes components, built on first use.",
 )
+@click.option(
+    "--gates", is_flag=True, help="Tell also of PodQuotas, PlacementRules and the handing over of StatefulSets."
+)
 @click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
-def command(kind: str, keep: bool) -> None:
+def command(kind: str, gates: bool, keep: bool) -> None:
     """See Tollbar at work: on a control plane of its own, explained step by step.
 
     Starts a control plane, two nodes and Tollbar, applies the quickstart, shows what becomes of it, and ends
@@ -78,7 +83,7 @@ def command(kind: str, keep: bool) -> None:
     )
     try:
         with console.terminable():
-            _on_a_plane(kind, directory, tell, keep)
+            _on_a_plane(kind, directory, tell, gates=gates, keep=keep)
     except (BuildError, PlaneError, click.ClickException) as error:
         tell.failure(error.format_message() if isinstance(error, click.ClickException) else str(error))
         if any(directory.rglob("*.log")):
@@ -96,7 +101,7 @@ def command(kind: str, keep: bool) -> None:
     )
 
 
-def _on_a_plane(kind: str, directory: Path, tell: Narrator, keep: bool) -> None:
+def _on_a_plane(kind: str, directory: Path, tell: Narrator, *, gates: bool, keep: bool) -> None:
     clock = SystemClock()
     tell.heading("The stage")
     binaries = locate(report=console.say) if kind == REAL else None
@@ -105,7 +110,7 @@ def _on_a_plane(kind: str, directory: Path, tell: Narrator, keep: bool) -> None:
         memory = "a control plane in memory, which answers like Kubernetes, with Tollbar's own scheduler"
         what = "a Kubernetes control plane" if binaries else memory
         tell.proof(what, clock.monotonic() - started)
-        console.run(_play(plane, tell, keep))
+        console.run(_play(plane, tell, gates=gates, keep=keep))
 
 
 def _plane(binaries: Binaries | None, directory: Path, tell: Narrator) -> Plane:
@@ -114,7 +119,7 @@ def _plane(binaries: Binaries | None, directory: Path, tell: Narrator) -> Plane:
     return RealPlane(binaries, directory, report=lambda line: tell.line(line.replace(" s)", "s)")))
 
 
-async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
+async def _play(plane: Plane, tell: Narrator, *, gates: bool, keep: bool) -> None:
     """Set up the rest of the stage, tell the story, and say how to look further."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
@@ -140,6 +145,7 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
             kubeconfig,
             admission="Auto",
             claims="Replace" if replacing else "Complement",
+            gates=_classes(replacing) if gates else {},
             report=lambda _line: None,
             sink=partial(_log, plane.layout.root / "logs"),
             draining=False,
@@ -150,16 +156,22 @@ async def _play(plane: Plane, tell: Narrator, keep: bool) -> None:
             raise click.ClickException(f"the API server does not reach the webhook at {running.webhook_url}")
         pids = ", ".join(f"{name} (pid {child.pid})" for name, child in running.processes.items())
         tell.proof(f"Tollbar: {pids}", clock.monotonic() - started)
-        story_ = _tell(Stage(client, tell, clock, partial(_writes, plane), replacing))
+        story_ = _tell(Stage(client, tell, clock, partial(_writes, plane), replacing), gates=gates)
         await processes.unless_died(story_, running.died())
         _look_further(tell, plane, keep)
         if keep:
             await running.until_interrupted()
 
 
-async def _tell(stage: Stage) -> None:
+def _classes(embedded: bool) -> Mapping[str, Gate]:
+    """The gate classes that ship with Tollbar; in memory there are no StatefulSets, without which `ordinal` waits."""
+    names = [name for name in registry.IN_TREE if not (embedded and name == ordinal.NAME)]
+    return dict(zip(names, registry.enabled(names), strict=True))
+
+
+async def _tell(stage: Stage, *, gates: bool) -> None:
     started = stage.clock.monotonic()
-    chapters = (*story.CHAPTERS, *claimstory.CHAPTERS)
+    chapters = (*story.CHAPTERS, *claimstory.CHAPTERS, *(gatestory.CHAPTERS if gates else ()))
     for chapter in chapters:
         await chapter(stage)
     seconds = stage.clock.monotonic() - started
@@ -192,6 +204,7 @@ def _look_further(tell: Narrator, plane: Plane, keep: bool) -> None:
     tell.table(
         [
             (f"{program} demo --keep", "the same, and it stays up for you to look around"),
+            (f"{program} demo --gates", "also Pods that wait for room, pools of nodes by rule, StatefulSets that move"),
             (f"{program} dev --kubeconfig FILE", "Tollbar from here against a cluster of yours"),
             (held, "Pods that are held, in any cluster with Tollbar"),
             *((f"{path}/", what) for path, what in folders if path is not None),

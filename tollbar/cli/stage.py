@@ -39,7 +39,11 @@ _KINDS: Final = {
         resources.DEVICE_CLASSES,
         resources.RESOURCE_CLAIM_TEMPLATES,
         resources.TOLERATION_RULES,
+        resources.RESOURCE_CLAIMS,
         resources.WORKLOAD_CLAIMS,
+        resources.POD_QUOTAS,
+        resources.PLACEMENT_RULES,
+        resources.STATEFUL_SETS,
         resources.CUSTOM_RESOURCE_DEFINITIONS,
         NOTEBOOKS,
     )
