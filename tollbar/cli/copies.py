@@ -1,18 +1,28 @@
 """A copy of a cluster for a command: from a dump, or from the cluster that answers."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tollbar.cli import clusterdump, console, dump
+from tollbar.decide.rules.rule import Rule
+from tollbar.gates import Gate
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, controller_of, key_of
-from tollbar.model.resources import REPLICA_SETS
+from tollbar.model.resources import (
+    DEVICE_CLASSES,
+    NAMESPACES,
+    REPLICA_SETS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Resource,
+)
 from tollbar.offline import Cluster, loading
 
 
-async def of_live(cluster: console.Cluster, command: str) -> Cluster:
-    """Raises ApiError and KubeconfigError."""
+async def of_live(cluster: console.Cluster, command: str, gates: Iterable[Gate] = ()) -> Cluster:
+    """With what these gate classes read.  Raises ApiError and KubeconfigError."""
     async with console.connected(cluster, command) as client:
-        return await loading.load(client)
+        return await loading.load(client, gates=gates)
 
 
 def of_dump(path: Path) -> Cluster:
@@ -26,6 +36,14 @@ def of_dump(path: Path) -> Cluster:
 def say_unknown(cluster: Cluster) -> None:
     for kind, why in cluster.unknown.items():
         console.say(f"not read: {kind}: {why}")
+
+
+def read_by(rule: Rule) -> Iterator[Resource]:
+    """What decides about a Pod beside the rule and the Pod."""
+    if rule.reads_namespace:
+        yield NAMESPACES
+    if rule.reads_package:
+        yield from (DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS)
 
 
 def owner_of(pod: Object, cluster: Cluster) -> str:

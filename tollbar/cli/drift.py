@@ -1,8 +1,8 @@
-"""`tollbar drift`: Pods that have tolerations of Tollbar's which no rule justifies any more.
+"""`tollbar drift`: Pods that have tolerations or node affinity of Tollbar's which no rule justifies any more.
 
-The API never lets a toleration be taken from a Pod, so only another Pod in its place can be without it.  What is
-justified is `tollbar.decide.pods.justification`.  A Pod that waits can be deleted by this command if a controller makes
-another one; Pods that run are for their owners.
+The API never lets either be taken from a Pod, so only another Pod in its place can be without it.  What is justified
+is `tollbar.decide.pods.justification`, and `placementdrift` for node affinity.  A Pod that waits can be deleted by this
+command if a controller makes another one; Pods that run are for their owners.
 
 Hazard: a Pod's record of what was added is as trustworthy as whoever may write the Pod.
 """
@@ -19,19 +19,20 @@ import click
 from tollbar import wellknown
 from tollbar.cli import console, copies
 from tollbar.cli.manifests import Unreadable
+from tollbar.cli.placementdrift import Narrowed, narrowed
 from tollbar.decide.pods import justification
 from tollbar.decide.pods.justification import Given, Standing
-from tollbar.decide.rules.rule import Rule
+from tollbar.gates.placement import PlacementGate
 from tollbar.model import pods, tolerations
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, metadata, uid_of
 from tollbar.model.resources import (
     DEVICE_CLASSES,
     NAMESPACES,
+    PLACEMENT_RULES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     TOLERATION_RULES,
-    Resource,
 )
 from tollbar.model.tolerations import identity
 from tollbar.offline import Cluster, loading
@@ -44,7 +45,14 @@ FOUND: Final = 1
 _UNJUSTIFIED: Final = (Standing.RULE_CHANGED, Standing.UNTRUE)
 _ATTEMPTS: Final = 5
 """For a Pod that changes while it is judged, by the scheduler's condition for instance."""
-_READ: Final = (TOLERATION_RULES, NAMESPACES, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS)
+_READ: Final = (
+    TOLERATION_RULES,
+    PLACEMENT_RULES,
+    NAMESPACES,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+)
 """What decides about a Pod."""
 _REPLACING: Final = frozenset(
     {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("", "ReplicationController")}
@@ -61,6 +69,7 @@ class Drifted:
     given: tuple[Given, ...]
     why: tuple[str, ...]
     """For each of `given`, for a person."""
+    narrowed: tuple[Narrowed, ...] = ()
 
     @property
     def is_pending(self) -> bool:
@@ -97,14 +106,21 @@ def drifted(cluster: Cluster, namespace: str = "") -> Iterator[Drifted]:
 
 def judged(cluster: Cluster, pod: Object) -> Drifted | None:
     """The Pod with what it has without justification; None if it has nothing of the kind, or is ending."""
-    if wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod) or pods.is_terminal(pod) or pods.is_deleting(pod):
+    if pods.is_terminal(pod) or pods.is_deleting(pod):
         return None
+    found, narrow = tuple(_unjustified(cluster, pod)), tuple(narrowed(cluster, pod))
+    if not (found or narrow):
+        return None
+    return Drifted(pod, copies.owner_of(pod, cluster), found, tuple(_why(each, cluster) for each in found), narrow)
+
+
+def _unjustified(cluster: Cluster, pod: Object) -> Iterator[Given]:
+    if wellknown.ANNOTATION_PROVENANCE not in annotations_of(pod):
+        return
     ruleset = cluster.gatherer.ruleset
-    given = justification.judge(cluster.package(pod), ruleset.rules, ruleset.engine, ruleset.selector)
-    found = tuple(each for each in given if each.standing in _UNJUSTIFIED and _is_decided(each, pod, cluster))
-    if not found:
-        return None
-    return Drifted(pod, copies.owner_of(pod, cluster), found, tuple(_why(each, cluster) for each in found))
+    for each in justification.judge(cluster.package(pod), ruleset.rules, ruleset.engine, ruleset.selector):
+        if each.standing in _UNJUSTIFIED and _is_decided(each, pod, cluster):
+            yield each
 
 
 def _is_decided(given: Given, pod: Object, cluster: Cluster) -> bool:
@@ -117,7 +133,7 @@ def _is_decided(given: Given, pod: Object, cluster: Cluster) -> bool:
         return False
     this = identity(given.toleration)
     in_force = (each for each in cluster.rules.values() if each.mode == "Enforce")
-    return all(cluster.knows(*_read_by(each)) for each in in_force if this in map(identity, each.tolerations))
+    return all(cluster.knows(*copies.read_by(each)) for each in in_force if this in map(identity, each.tolerations))
 
 
 def _generation(obj: Object) -> int:
@@ -126,13 +142,6 @@ def _generation(obj: Object) -> int:
 
 def _created(obj: Object) -> str:
     return str(metadata(obj).get("creationTimestamp") or "")
-
-
-def _read_by(rule: Rule) -> Iterator[Resource]:
-    if rule.reads_namespace:
-        yield NAMESPACES
-    if rule.reads_package:
-        yield from (DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS)
 
 
 def _why(given: Given, cluster: Cluster) -> str:
@@ -178,12 +187,14 @@ async def _evicted(client: Client, cluster: Cluster, pod: Object) -> Literal["ev
     """By the eviction API, which honours PodDisruptionBudgets; uid and version of what was judged are preconditions."""
     key = key_of(pod)
     now: Object = await READ(client.get, PODS, key.name, key.namespace)
-    rules = {key_of(each): each async for each in pager.every(client, TOLERATION_RULES)}
-    for known in cluster.objects(TOLERATION_RULES):
-        if key_of(known) not in rules:
-            cluster.remove(known)
-    for rule in rules.values():
-        cluster.put({**TOLERATION_RULES.type_meta, **rule})
+    for kind in (TOLERATION_RULES, PLACEMENT_RULES):
+        if kind in cluster.declared:
+            rules = {key_of(each): each async for each in pager.every(client, kind)}
+            for known in cluster.objects(kind):
+                if key_of(known) not in rules:
+                    cluster.remove(known)
+            for rule in rules.values():
+                cluster.put({**kind.type_meta, **rule})
     again = judged(cluster, cluster.put({**PODS.type_meta, **now}))
     if uid_of(now) != uid_of(pod) or again is None:
         return "meanwhile"
@@ -214,10 +225,10 @@ def command(
     yes: bool,
     output: console.Output,
 ) -> None:
-    """Find Pods whose tolerations their rules no longer justify, with owner and what to do.
+    """Find Pods whose tolerations or node affinity their rules no longer justify, with owner and what to do.
 
-    Tollbar never takes a toleration away: the API forbids it. So Pods keep what a rule gave them that is gone, was
-    changed, or is not true for them any more. Looks at the cluster, or at a dump of it.
+    Tollbar never takes either away: the API forbids it. So Pods keep what a rule gave them that is gone, was changed,
+    or is not true for them any more. Looks at the cluster, or at a dump of it, which has no PlacementRules.
 
     With --delete-pending --no-dry-run those that have no Node are evicted, if they are of a ReplicaSet, StatefulSet,
     DaemonSet or ReplicationController, which makes others in their place; it asks before. Pods that run are left alone,
@@ -228,7 +239,11 @@ def command(
     if delete_pending and base is not None:
         raise click.UsageError("--delete-pending needs the cluster itself, not a dump")
     try:
-        found = copies.of_dump(base) if base is not None else console.run(copies.of_live(cluster, "drift"))
+        found = (
+            copies.of_dump(base)
+            if base is not None
+            else console.run(copies.of_live(cluster, "drift", [PlacementGate()]))
+        )
     except Unreadable as error:
         console.say(f"Error: {error}")
         raise click.exceptions.Exit(2) from None
@@ -271,7 +286,7 @@ def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: boo
 async def _delete_all(cluster: console.Cluster, found: Sequence[Drifted]) -> list[Deleted]:
     async with console.connected(cluster, "drift") as client:
         console.say(f"cluster {client.cluster}")
-        copy = await loading.load(client)
+        copy = await loading.load(client, gates=[PlacementGate()])
         if unknown := _unknown(copy):
             raise click.ClickException(f"nothing is deleted: {unknown} cannot be read any more")
         return await delete(client, copy, found)
@@ -288,6 +303,16 @@ def _rows(found: Drifted) -> Iterator[dict[str, str]]:
             "owner": found.owner or "-",
             "action": found.action,
         }
+    for each in found.narrowed:
+        yield {
+            "pod": str(key_of(found.pod)),
+            "state": "pending" if found.is_pending else "running",
+            "toleration": "- (its node affinity)",
+            "rule": each.rule,
+            "why": each.why,
+            "owner": found.owner or "-",
+            "action": found.action,
+        }
 
 
 def _data(found: Drifted) -> dict[str, Any]:
@@ -300,4 +325,5 @@ def _data(found: Drifted) -> dict[str, Any]:
             {"toleration": given.toleration, "rule": given.rule, "generation": given.generation, "why": why}
             for given, why in zip(found.given, found.why, strict=True)
         ],
+        "narrowed": [{"rule": each.rule, "why": each.why} for each in found.narrowed],
     }

@@ -13,6 +13,7 @@ from tollbar import wellknown
 from tollbar.cli import clusterdump, copies, main
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.drift import Deleted, Drifted, delete, drifted
+from tollbar.gates.placement import PlacementGate
 from tollbar.model.objects import Object
 from tollbar.offline import Cluster
 from tollbar.runtime.errors import Conflict, NotFound, TooManyRequests
@@ -70,6 +71,67 @@ def test_a_pod_has_drifted_when_no_rule_justifies_what_it_was_given(
         for each in drifted(Cluster([*BASE, *objects]))
         for given, why in zip(each.given, each.why, strict=True)
     ] == found
+
+
+POOL = {"key": "example.com/pool", "operator": "In", "values": ["batch"]}
+
+
+def placement(expression: str = "true", **spec: Any) -> Object:
+    match = {"type": "CEL", "cel": {"expression": expression}}
+    meta = {"name": "pool", "uid": "uid-of-pool"}
+    body = {"match": match, "required": [POOL], **spec}
+    return {"apiVersion": wellknown.API_VERSION, "kind": "PlacementRule", "metadata": meta, "spec": body}
+
+
+NARROWED = (
+    pod()
+    .annotated({wellknown.ANNOTATION_PLACEMENT: "pool"})
+    .but(
+        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+        [{"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "Exists"}, POOL]}],
+    )
+)
+OF_PLACEMENTS: dict[str, tuple[list[Object], str]] = {
+    "its rule is as it was": ([placement(), NARROWED], ""),
+    "its rule is gone": ([NARROWED], "the rule is gone"),
+    "its rule is switched off": ([placement(mode="Audit"), NARROWED], "the rule is not in force any more"),
+    "its rule does not compile any more": ([placement("("), NARROWED], "the rule is not in force any more"),
+    "its rule asks for another pool": (
+        [placement(required=[{**POOL, "values": ["other"]}]), NARROWED],
+        "the rule has changed",
+    ),
+    "its rule is not true any more": ([placement("false"), NARROWED], "the rule is not true for it any more"),
+    "its rule fails for it": ([placement("pod.metadata.labels['a'] == ''"), NARROWED], ""),
+    "its rule is about other namespaces": (
+        [placement(namespaceSelector={"matchLabels": {"a": "b"}}), NARROWED],
+        "the rule is not about its namespace any more",
+    ),
+    "its rule prefers alone": ([placement(required=None, preferred=[]), NARROWED], "the rule is not in force any more"),
+    "it is still held": ([NARROWED.gated(wellknown.PLACEMENT_GATE)], ""),
+    "it is ending": ([NARROWED.deleting()], ""),
+    "it has no such annotation": ([pod()], ""),
+}
+
+
+@pytest.mark.parametrize(("objects", "why"), OF_PLACEMENTS.values(), ids=OF_PLACEMENTS)
+def test_a_pod_has_drifted_when_no_placement_rule_asks_for_its_nodes(objects: list[Object], why: str) -> None:
+    found = list(drifted(Cluster([*BASE, *objects], gates=[PlacementGate()])))
+    assert [each.why for pod_ in found for each in pod_.narrowed] == ([why] if why else [])
+
+
+def test_without_placement_rules_nothing_is_said_of_node_affinity() -> None:
+    unread = Cluster([*BASE, NARROWED], gates=[PlacementGate()], unknown={"PlacementRule": "forbidden"})
+    assert [list(drifted(each)) for each in (unread, Cluster([*BASE, NARROWED]))] == [[], []]
+
+
+async def test_a_pod_that_waits_in_the_wrong_pool_is_evicted_unless_its_rule_is_there_again() -> None:
+    held = NARROWED.owned_by("ReplicaSet", "web-1", api_version="apps/v1").but("metadata.resourceVersion", "7")
+    results = []
+    for rules in ((), (placement(),)):
+        api: Any = Api(held, *rules)
+        copy = Cluster([*BASE, held], gates=[PlacementGate()])
+        results += await delete(api, copy, list(drifted(copy)))
+    assert [each.result for each in results] == ["evicted", "meanwhile"]
 
 
 UNKNOWN: dict[str, tuple[list[Object], str, bool]] = {
