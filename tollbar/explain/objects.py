@@ -12,7 +12,8 @@ from tollbar.explain import devicerules
 from tollbar.explain import pods as pod_explanations
 from tollbar.explain.changes import named
 from tollbar.explain.devices import nodes_of
-from tollbar.explain.values import Explanation, Section
+from tollbar.explain.values import Explanation
+from tollbar.gates import Section
 from tollbar.model import claims, conditions, pods, workloads
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, TOLERATION_RULES

@@ -5,7 +5,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from tollbar.api import durations
-from tollbar.explain.values import Explanation, Finding, PodExplanation, Remedy, Scheduling, Section
+from tollbar.explain.values import Explanation, Finding, PodExplanation, Remedy, Scheduling
+from tollbar.gates import Section
 
 _HELPFUL: Final = 6
 """Remedies that help and are shown."""

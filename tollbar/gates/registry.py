@@ -47,7 +47,7 @@ def enabled(wanted: Iterable[str]) -> tuple[Gate, ...]:
 
 def installed(gates: Iterable[str]) -> tuple[Gate, ...]:
     """The classes of these gates, as Pods name them; those that cannot be used are left out."""
-    wanted, found = set(gates), {}
+    wanted, found = set(gates), dict[str, Gate]()
     for name in available() if wanted else ():
         try:
             gate = _made(name)

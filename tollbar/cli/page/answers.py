@@ -6,7 +6,8 @@ from typing import Final
 
 from tollbar.cli.page.values import Answer, Table, left_out
 from tollbar.explain import text
-from tollbar.explain.values import PodExplanation, Section
+from tollbar.explain.values import PodExplanation
+from tollbar.gates import Section
 
 FINDINGS: Final = 20
 REMEDIES: Final = 20
