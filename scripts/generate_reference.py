@@ -83,7 +83,7 @@ def reasons() -> Iterator[str]:
     yield "The words that `kubectl describe` and the log show, and that alerts may match on."
     yield "[Troubleshooting](../operations/troubleshooting.md) begins with what you see."
     for codes in CODES:
-        heading, _, more = f"{_one_line(codes.__doc__)} ".partition(". ")
+        heading, _, more = _one_line(codes.__doc__).partition(".")
         yield ""
         yield f"## {heading}"
         yield ""

@@ -53,7 +53,7 @@ class QuotaReason(Code):
 
 
 class HoldReason(Code):
-    """Why a Pod is held by quota: the gate `tollbar.dev/quota`."""
+    """Why the gate of PodQuotas holds a Pod."""
 
     UNCOUNTED = "QuotaUncounted", "The leader of the controllers has not looked at the Pod yet, which takes a moment."
     EXCEEDED = "QuotaExceeded", "The quota has no room for the Pod: others have to end, or the limit to be raised."
@@ -74,7 +74,7 @@ class HoldReason(Code):
 
 
 class OrdinalReason(Code):
-    """Why a Pod is held by order: the gate `tollbar.dev/ordinal`."""
+    """Why the gate of StatefulSets that hand over holds a Pod."""
 
     STARTING = "Starting", "The controllers do not know all Pods yet, which takes a moment after one begins to lead."
     PEER_UNKNOWN = (

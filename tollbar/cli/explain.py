@@ -167,7 +167,8 @@ async def explained(client: Client, namespace: str, name: str) -> Explained:
     reading = Reading(client)
     selector = f"regarding.kind={PODS.kind},regarding.name={name}"
     about = await reading.list(EVENTS, namespace, field_selector=selector, keep=partial(_regards, found))
-    copy = await loading.load(client, namespace=namespace, gates=registry.installed(gate_names(found)))
+    classes = await asyncio.to_thread(registry.installed, gate_names(found))
+    copy = await loading.load(client, namespace=namespace, gates=classes)
     if about is None:
         copy.unknown["Event"] = reading.unread[0]
     kept = copy.put({**PODS.type_meta, **found})
