@@ -8,7 +8,7 @@ from tollbar.decide.claims import devicetolerations
 from tollbar.decide.pods import tolerations
 from tollbar.decide.rules.rule import Rule
 from tollbar.dra.exclusions import taint_text
-from tollbar.explain.values import Section
+from tollbar.gates import Section
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.resources import DEVICE_TAINT_RULES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tollbar.model.tolerations import text, tolerates
