@@ -298,6 +298,14 @@ async def scheduling(*objects: Object, **given: Any) -> AsyncIterator[World]:
         await world.stop()
 
 
+async def settled(world: World) -> None:
+    """Everything is shown, until nothing comes of it any more."""
+    stored = -1
+    while stored != (stored := sum(map(len, world.api.changes.values()))):
+        world.watch()
+        await asyncio.sleep(60)
+
+
 def in_fake_time(main: Coroutine[Any, Any, T]) -> T:
     """Run it on a loop in which time passes at once when nobody has anything to do."""
     with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, noop_cycles=1)) as runner:

@@ -77,7 +77,7 @@ def network(count: int) -> Object:
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[str, Any]:
     kind = draw(
-        st.sampled_from(["take", "take", "take", "share", "free", "publish", "net", "parts", "taint", "labels"])
+        st.sampled_from(["take", "take", "take", "share", "free", "publish", "gone", "net", "parts", "taint", "labels"])
     )
     match kind:
         case "take":
@@ -88,6 +88,8 @@ def changes(draw: st.DrawFn) -> tuple[str, Any]:
             return kind, draw(st.integers(0, 5))
         case "publish":
             return kind, (draw(st.sampled_from(NODES)), draw(st.lists(st.booleans(), min_size=0, max_size=3)))
+        case "gone":
+            return kind, draw(st.sampled_from(NODES))
         case "taint":
             return kind, draw(st.booleans())
     return kind, draw(st.integers(0, 3))
@@ -137,6 +139,8 @@ class World:
                 claims.remove(self.held.pop(place % len(self.held)))
             case "publish", (node, fast):
                 slices.apply(Built(local(node, self.version, fast)).but("metadata.resourceVersion", str(self.version)))
+            case "gone", node:
+                slices.remove(local(node, 1, []))
             case "net", count:
                 slices.apply(Built(network(count)).but("metadata.resourceVersion", str(self.version)))
             case "parts", count:

@@ -82,8 +82,10 @@ class Inventory:
         """Pools with a slice for just this Node, by its name."""
         self._shared: dict[PoolId, None] = {}
         """Pools with a slice for several Nodes."""
-        self._versions: defaultdict[str, int] = defaultdict(int)
-        """How often pools with a slice for just this Node have changed, by its name."""
+        self._versions: dict[str, int] = {}
+        """Of each Node with slices for just this Node, by its name: another number whenever one of their pools changes.
+        No number comes back, so that Nodes without such slices need not be remembered."""
+        self._changes = 0
         self._shared_version = 0
         self._wide_rules_version = 0
         """How often DeviceTaintRules have changed that do not select a single pool."""
@@ -134,8 +136,9 @@ class Inventory:
         """Give the Nodes that use this pool a new version, because something about its devices is different."""
         slices = self._pools.get(pool)
         if slices is not None:
+            self._changes += 1
             for name in slices.local_nodes:
-                self._versions[name] += 1
+                self._versions[name] = self._changes
             self._shared_version += slices.has_shared
         self.note(pool)
 
@@ -187,6 +190,7 @@ class Inventory:
                 of_node.pop(pool_id, None)
             if not of_node:
                 del self._local[node]
+                self._versions.pop(node, None)
         elif slices.has_shared:
             self._shared[pool_id] = None
         else:

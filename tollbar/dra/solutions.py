@@ -4,7 +4,7 @@ While devices are only taken, a Node without a solution has none, and the first 
 as its devices are free.  So most of the claims of a template need no search of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -42,6 +42,15 @@ class NodeSolutions:
         self._inventory = inventory
         self._state = state
         self._by_node: dict[str, _Solution] = {}
+
+    @property
+    def size(self) -> int:
+        """Of how many Nodes there are solutions, also of some that are gone."""
+        return len(self._by_node)
+
+    def forget(self, is_gone: Callable[[str], bool]) -> None:
+        """Forget the solutions of Nodes that are gone, by their names."""
+        self._by_node = {name: kept for name, kept in self._by_node.items() if not is_gone(name)}
 
     def get(self, node_name: str, labels: Mapping[str, str]) -> Allocations | None:
         """The allocations on the Node of this name and these labels; None if they have to be searched."""

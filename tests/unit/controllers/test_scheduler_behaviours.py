@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from builders import Built, Pod, claim, device_class, pod
 from devices import device, published
-from schedulerworld import CONFIGURATION, ApiServer, World, node, scheduling
+from schedulerworld import CONFIGURATION, ApiServer, World, node, scheduling, settled
 
 from controllers.scheduler.cycle import Attempt
 from tollbar import cel
@@ -33,14 +33,6 @@ def _compiler() -> None:
 
 def wanting(name: str, cpu: str = "1") -> Pod:
     return pod(name).but("spec.containers", []).wants({"cpu": cpu})
-
-
-async def settled(world: World) -> None:
-    """Everything is shown, until nothing comes of it any more."""
-    stored = -1
-    while stored != (stored := sum(map(len, world.api.changes.values()))):
-        world.watch()
-        await asyncio.sleep(60)
 
 
 def devices(found: Object) -> list[str]:

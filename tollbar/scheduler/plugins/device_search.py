@@ -78,7 +78,10 @@ class DeviceSearch:
         if found.extended is not None and names:
             extended = extended_resources.claim_for(found.claims[found.extended], pod.object, names, found.classes)
             wanted[found.extended] = extended.claim
-        plan = Plan(wanted, extended, self._solutions.of(list(wanted.values()), self._manager.classes))
+        solutions, nodes = self._solutions.of(list(wanted.values()), self._manager.classes), self._handle.snapshot
+        if solutions.size > 2 * len(nodes):
+            solutions.forget(lambda name: nodes.get(name) is None)
+        plan = Plan(wanted, extended, solutions)
         found.plans[names] = plan
         return plan
 
