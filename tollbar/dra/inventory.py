@@ -4,7 +4,6 @@ Source: GatherPools in k8s.io/dynamic-resource-allocation/structured.  What it w
 until a slice of the pool changes.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -203,8 +202,8 @@ class _Slices:
     """The slices of one pool, and the pools that Nodes have seen in them since the last change."""
 
     __slots__ = (
-        "_all", "_by_id", "_counts", "_everywhere", "_features", "_generations", "_local", "_partitioned", "_seen",
-        "_selective", "_taint_rules", "_wide_rules_version", "id",
+        "_all", "_by_id", "_everywhere", "_features", "_generation", "_local", "_partitioned", "_seen", "_selective",
+        "_taint_rules", "_wide_rules_version", "id",
     )  # fmt: skip
 
     def __init__(self, pool_id: PoolId, features: Features, taint_rules: TaintRules) -> None:
@@ -219,10 +218,8 @@ class _Slices:
         """Slices that must be asked for each Node."""
         self._partitioned: dict[str, Slice] = {}
         """Slices with counters, or with devices that consume them."""
-        self._counts: defaultdict[int, int] = defaultdict(int)
-        """How many slices each generation has that are understood."""
-        self._generations: defaultdict[int, int] = defaultdict(int)
-        """How many slices each generation has."""
+        self._generation: tuple[int, int] | None = None
+        """The newest one, and how many slices it has that are understood; None until it is asked for."""
         self._seen: dict[tuple[str, ...], Pool | None] = {}
         """By the Node, if it has slices of its own (else empty), and the slices that select it."""
         self._wide_rules_version = 0
@@ -247,27 +244,24 @@ class _Slices:
     def put(self, new: Slice) -> None:
         """Add a slice; one of the same name must have been dropped before."""
         self._all[new.name] = new
-        self._generations[new.generation] += 1
-        self._counts[new.generation] += not new.has_compatibility_groups
         if (group := self._group(new)) is not None:
             group[new.name] = new
         if new.counters or any(device.consumes for device in new.devices):
             self._partitioned[new.name] = new
-        self._seen, self._by_id = {}, None
+        self._changed()
 
     def drop(self, name: str) -> Slice:
         old = self._all.pop(name)
-        self._counts[old.generation] -= not old.has_compatibility_groups
-        self._generations[old.generation] -= 1
-        if not self._generations[old.generation]:
-            del self._generations[old.generation], self._counts[old.generation]
         if (group := self._group(old)) is not None:
             del group[name]
             if not group and old.reach.node:
                 del self._local[old.reach.node]
         self._partitioned.pop(name, None)
-        self._seen, self._by_id = {}, None
+        self._changed()
         return old
+
+    def _changed(self) -> None:
+        self._seen, self._by_id, self._generation = {}, None, None
 
     def forget_seen(self) -> None:
         """Make the pools anew when they are asked for."""
@@ -275,11 +269,18 @@ class _Slices:
 
     def device(self, wanted: DeviceId) -> Device | None:
         if self._by_id is None:
-            newest = max(self._generations)
+            newest, _ = self._newest()
             self._by_id = {
                 device.id: device for each in self._all.values() if each.generation == newest for device in each.devices
             }
         return self._by_id.get(wanted)
+
+    def _newest(self) -> tuple[int, int]:
+        if self._generation is None:
+            newest = max(each.generation for each in self._all.values())
+            understood = [each for each in self._all.values() if not each.has_compatibility_groups]
+            self._generation = newest, sum(each.generation == newest for each in understood)
+        return self._generation
 
     def _group(self, given: Slice) -> dict[str, Slice] | None:
         """Where the slice is kept by its Nodes; nowhere, if it uses what is not understood."""
@@ -312,9 +313,10 @@ class _Slices:
         count = relevant[0].slice_count
         others: list[Slice] = []
         if len(relevant) != count:
-            if max(self._generations) > newest:
+            generation, understood = self._newest()
+            if generation > newest:
                 return None
-            if self._counts.get(newest, 0) != count:
+            if understood != count:
                 return Pool(self.id, PoolState.INCOMPLETE)
             known = {each.name for each in relevant}
             others = [
