@@ -3,6 +3,7 @@
 They raise nothing on well-formed metadata: absent optional fields read as empty.
 """
 
+from sys import intern
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Object: TypeAlias = dict[str, Any]
@@ -18,6 +19,9 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+
+_last = Key("", "")
+"""What `key_of` has returned last."""
 
 STUB: Final = "stub"
 """A member that only objects of a cache have, of which parts are left out because they are too large."""
@@ -37,8 +41,13 @@ def spec(obj: Object) -> Object:
 
 
 def key_of(obj: Object) -> Key:
-    meta = metadata(obj)
-    return Key(meta.get("namespace") or "", meta.get("name") or "")
+    """Its key; one object where it is asked for again at once, since several caches keep an object when it comes."""
+    global _last
+    meta, last = metadata(obj), _last
+    namespace, name = meta.get("namespace") or "", meta.get("name") or ""
+    if name != last.name or namespace != last.namespace:
+        last = _last = Key(intern(namespace) if type(namespace) is str else namespace, name)
+    return last
 
 
 def uid_of(obj: Object) -> str:

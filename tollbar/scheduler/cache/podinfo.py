@@ -159,7 +159,7 @@ class Shapes:
         shape = self._shape(pod)
         meta, status = metadata(pod), pod.get("status") or {}
         return PodInfo(
-            key=Key(shape.namespace, meta.get("name") or ""),
+            key=key_of(pod),
             uid=uid_of(pod),
             shape=shape,
             requests=_requests(pod, shape),
