@@ -261,6 +261,7 @@ class _Connection(asyncio.Protocol):
         asked = self._headers.get(b"retry-after")
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._waiting.set_result(Answer(self._status, None if asked is None else asked.decode("latin-1"), body))
+        self.on_message_begin()  # a connection that rests would keep the last page of a list in memory
 
     def _lasts_until_end(self) -> bool:
         """Whether the answer that has begun is one whose length only the end of the connection tells."""

@@ -123,6 +123,14 @@ async def test_an_answer_and_whether_its_connection_is_used_again(
     assert (got, server.connections) == ([want, GOOD], connections_in_all)
 
 
+async def test_a_connection_that_rests_keeps_nothing_of_its_answer(server: Server, connections: Connections) -> None:
+    page = b"x" * 2**20
+    server.script.append((b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(page), page))
+    assert (await send(connections)).body == page
+    (resting,) = connections._resting
+    assert (resting._body, resting._headers) == ([], {})
+
+
 async def test_a_request_is_one_write(server: Server, connections: Connections) -> None:
     server.script.append((OK,))
     await send(connections)
