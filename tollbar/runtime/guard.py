@@ -20,7 +20,6 @@ from typing import Any, Final, Protocol
 
 from tollbar.model.objects import Object
 from tollbar.model.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
-from tollbar.runtime import certs
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError
 
@@ -123,6 +122,8 @@ def _review(resource: Resource, spec: dict[str, Any]) -> Object:
 
 
 def _context(now: float) -> ssl.SSLContext:
+    from tollbar.runtime import certs  # it loads cryptography, 8 MB, for TLS alone
+
     pair = certs.issue(certs.new_authority(now, _LIFETIME), ["localhost"], now, _LIFETIME)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     with certs.file_of(pair) as path:

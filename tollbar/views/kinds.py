@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.pods.package import is_too_large
+from tollbar.decide.pods.size import is_too_large
 from tollbar.model import claims, conditions, pods, resources, workloads
 from tollbar.model.flat import flat
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec

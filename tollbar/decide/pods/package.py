@@ -4,7 +4,7 @@ A claim that is yet to be generated has a stand-in with its template's spec, whi
 the real claim has count as unknown.
 
 Hazard: nothing but its size limits what a Pod refers to, and everything here shares the event loop: a package of more
-than `MAX_PARTS` is not gathered, nor is one with a claim or a template of which the caches have only a stub.
+than `size.MAX_PARTS` is not gathered, nor is one with a claim or a template of which the caches have only a stub.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,11 @@ from typing import Any, Final, Protocol
 
 from tollbar import wellknown
 from tollbar.decide.pods import alternatives
+from tollbar.decide.pods.size import MAX_PARTS, is_too_large
 from tollbar.decide.rules.rule import UNKNOWN_OF_A_NEW_CLAIM
 from tollbar.model import claims as claim_model
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, is_stub, key_of, labels_of, metadata, spec
-
-MAX_PARTS: Final = 1024
-"""Of the Pod, references to claims and resources of its containers; of the package, claims and what their requests
-may turn into.  Some milliseconds."""
 
 _UNKNOWN_AT_ADMISSION: Final = frozenset(
     {
@@ -74,17 +71,6 @@ class Package:
     pending: tuple[Missing, ...] = ()
     unknown: frozenset[str] = frozenset()
     too_large: bool = False
-
-
-def is_too_large(pod: Object) -> bool:
-    """Whether the Pod alone says that its package is; cheap, whatever the Pod."""
-    body = spec(pod)
-    parts = len(pods.claim_references(pod))
-    for kind in ("initContainers", "containers"):
-        for container in body.get(kind) or ():
-            if resources := container.get("resources"):
-                parts += max(len(resources.get("limits") or ()), len(resources.get("requests") or ()))
-    return parts > MAX_PARTS
 
 
 def assemble(pod: Object, lookup: Lookup, *, at_admission: bool = False) -> Package:
