@@ -9,6 +9,7 @@ from devices import a_claim, allocation, published, resource_slice, share, share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tollbar.dra import solutions
 from tollbar.dra.allocator import Allocator
 from tollbar.dra.manager import DraManager
 from tollbar.dra.solutions import NodeSolutions, Solutions
@@ -193,6 +194,20 @@ def test_equal_claims_share_a_solution_until_its_device_is_taken() -> None:
     before = second.get("n1", world.labels["n1"])
     world.apply(("take", ("g0", "n1", False)))
     assert (before, second.get("n1", world.labels["n1"])) == ((allocation(whole("g0", "n1")),), None)
+
+
+def test_the_kinds_that_were_asked_for_longest_ago_go_when_there_are_too_many_solutions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(solutions, "_SOLUTIONS_MAX", 4)
+    world = World()
+    kept = Solutions(world.manager.inventory, world.manager.claims.state)
+    kinds = [[asking("a", {"count": count})] for count in (1, 2, 3)]
+    for claims in kinds:
+        for node in NODES:
+            kept.of(claims, world.manager.classes).put(node, world.labels[node], ())
+    known = [kept.of(claims, world.manager.classes).get("n1", world.labels["n1"]) for claims in (*kinds[1:], kinds[0])]
+    assert known == [(), (), None]
 
 
 FIRST, THIRD = ("labels", 1), "n3"

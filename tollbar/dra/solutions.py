@@ -17,6 +17,8 @@ from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object, spec
 
 _KINDS_MAX: Final = 64
+_SOLUTIONS_MAX: Final = 50_000
+"""For all kinds together, each of which takes about 2 KB: 5,000 Nodes and ten templates of claims."""
 
 Allocations: TypeAlias = tuple[Object, ...]
 """One `status.allocation` for each of the claims; empty if they do not fit on the Node."""
@@ -91,6 +93,7 @@ class Solutions:
         key = orjson.dumps((asked, [spec(classes.get(name) or {}) for name in named]), option=orjson.OPT_SORT_KEYS)
         found = self._kinds.pop(key, None) or NodeSolutions(self._inventory, self._state)
         self._kinds[key] = found
-        if len(self._kinds) > _KINDS_MAX:
-            del self._kinds[next(iter(self._kinds))]
+        solutions = sum(each.size for each in self._kinds.values())
+        while len(self._kinds) > 1 and (len(self._kinds) > _KINDS_MAX or solutions > _SOLUTIONS_MAX):
+            solutions -= self._kinds.pop(next(iter(self._kinds))).size
         return found
