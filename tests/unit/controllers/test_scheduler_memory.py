@@ -1,4 +1,4 @@
-"""What comes and goes leaves nothing behind in the scheduler: Nodes, slices, claims and Pods, always under new names."""
+"""What comes and goes leaves nothing behind in the scheduler: Nodes, slices, claims and Pods, all with new names."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ WARM_UP: Final = 15
 ROUNDS: Final = 20
 """So many after the warm-up."""
 _OTHERS: Final = (ApiServer, Told, ChangeLog, MetricWrapperBase, ModuleType, type, asyncio.AbstractEventLoop, Context)
-"""What does not belong to the scheduler, and what is bounded: logs of changes, and metrics by the number of attempts."""
+"""What does not belong to the scheduler, and what is bounded: logs of changes, metrics by attempts."""
 FAST: Final = selecting(f'device.attributes["{DRIVER}"].fast')
 
 
@@ -71,8 +71,10 @@ def passing(number: int) -> Iterator[Built]:
     yield apart.but("spec.affinity", {"podAntiAffinity": required})
     spread = {"maxSkew": 1, "topologyKey": "site", "whenUnsatisfiable": "DoNotSchedule"}
     selector = {"matchLabels": {"app": "a"}}
-    yield apart.but("metadata.name", f"spread-{number}").but("metadata.uid", f"spread-{number}").but(
-        "spec.topologySpreadConstraints", [{**spread, "labelSelector": selector}]
+    yield (
+        apart.but("metadata.name", f"spread-{number}")
+        .but("metadata.uid", f"spread-{number}")
+        .but("spec.topologySpreadConstraints", [{**spread, "labelSelector": selector}])
     )
     yield pod(f"large-{number}").wants({"cpu": "100"})
     yield pod(f"urgent-{number}").but("spec.priority", 10).wants({"cpu": "3900m"})

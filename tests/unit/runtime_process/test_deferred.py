@@ -22,13 +22,13 @@ def test_the_scheduler_loads_no_more_than_it_needs() -> None:
 
 def test_the_library_is_complete_for_others() -> None:
     program = """
-import tollbar.runtime.access, kubernetes
+import sys, tollbar.runtime.access, kubernetes
 from kubernetes import watch
 from kubernetes.aio import dynamic
-print(kubernetes.client.V1Pod.__name__, kubernetes.config.load_kube_config.__name__, kubernetes.aio.watch.Watch.__name__)
-print(kubernetes.aio.config.kube_config is __import__("sys").modules["kubernetes.aio.config.kube_config"])
+print(kubernetes.client.V1Pod.__name__, kubernetes.config.load_kube_config.__name__, watch.Watch.__name__)
+print(dynamic.__name__, kubernetes.aio.config.kube_config is sys.modules["kubernetes.aio.config.kube_config"])
 """
-    assert said(program) == ["V1Pod", "load_kube_config", "Watch", "True"]
+    assert said(program) == ["V1Pod", "load_kube_config", "Watch", "kubernetes.aio.dynamic", "True"]
 
 
 @pytest.fixture
