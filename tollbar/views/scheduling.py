@@ -18,9 +18,19 @@ _NODE_PARTS: Final = frozenset(
 )
 
 
+_CONTAINERS: Final = (("spec", "containers"), ("spec", "initContainers"))
+_WAITING: Final = podinfo.SHARED.difference(_CONTAINERS) | {
+    (*containers, "*", name)
+    for containers in _CONTAINERS
+    for name in ("args", "command", "env", "envFrom", "livenessProbe", "ports", "readinessProbe", "resources")
+}
+"""What Pods of one template have in common that wait for a Node, of which all is kept: not the mounts of containers, in
+which the volume of the token has a name of its own."""
+
+
 def _for_scheduling(pod: Object) -> Object:
     """What the scheduler reads of a Pod; what Pods of one template have in common is kept once."""
-    kept: Object = sharing(podinfo.projected(pod), podinfo.SHARED)
+    kept: Object = sharing(podinfo.projected(pod), podinfo.SHARED if pods.is_bound(pod) else _WAITING)
     return kept
 
 

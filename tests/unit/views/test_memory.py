@@ -11,8 +11,8 @@ from builders import CREATED, Pod, pod
 from devices import device, published
 from fakes import has_label, rule
 
-from tollbar.model.objects import Object, key_of
-from tollbar.runtime import packed
+from tollbar.model.objects import Object, key_of, spec
+from tollbar.runtime import packed, sharing
 from tollbar.runtime.caches import Caches
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.views import kinds, scheduling
@@ -86,6 +86,23 @@ def test_a_bound_pod_takes_little_more_than_its_names_in_the_scheduler() -> None
         return made.but("status.startTime", f"2026-01-01T00:00:{number % 60:02}Z")
 
     assert traced(bound, store.apply) < 900
+
+
+def test_of_pods_that_wait_for_a_node_only_what_they_have_in_common_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known: dict[bytes, Object] = {}
+    monkeypatch.setattr(sharing, "known", known)
+    store = Caches().store(scheduling.SCHEDULABLE_PODS)
+    env = [{"name": "LEVEL", "value": "debug"}]
+    for number in range(COUNT):
+        mount = {"name": f"kube-api-access-{number}", "mountPath": "/var/run/secrets", "readOnly": True}
+        container = {"name": "main", "image": "example.com/web", "env": list(env), "volumeMounts": [mount]}
+        store.apply(pod(f"web-{number}").labelled(app="web").but("spec.containers", [container]))
+    kept = [spec(each)["containers"][0] for each in store.values()]
+    assert len(known) < 10
+    assert {id(each["env"]) for each in kept} == {id(kept[0]["env"])}
+    assert len({each["volumeMounts"][0]["name"] for each in kept}) == COUNT
 
 
 def test_a_device_with_an_attribute_of_its_own_takes_little_more_than_that_in_the_scheduler() -> None:
