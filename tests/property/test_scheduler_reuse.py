@@ -22,6 +22,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
+from tollbar.scheduler.framework.interface import DependsOn, Mask
 from tollbar.scheduler.framework.points import INTERFACES, Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, unschedulable
@@ -40,6 +41,27 @@ class Spare:
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return unschedulable("crowded") if len(node.pods) > 4 else None
+
+
+class Nowhere:
+    """Lets no Pod go anywhere, so that each Node is explained."""
+
+    name = "Nowhere"
+
+    def __init__(self, on: DependsOn | None) -> None:
+        self._on = on
+
+    def depends_on(self, pod: PodInfo) -> DependsOn | None:
+        return self._on
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return unschedulable(f"{len(node.pods)} Pods are there" if self._on is DependsOn.NODE_AND_PODS else "nowhere")
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
+        return np.zeros(len(nodes), np.bool_)
+
+
+CLOSED = [[], *([Nowhere(on)] for on in (*DependsOn, None))]
 
 
 def one_by_one(plugins: Plugins) -> Plugins:
@@ -87,12 +109,14 @@ def attempt(simulation: Simulation, plugins: Framework, pod: PodInfo, start: int
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(ABOUT), st.integers(0, 10**6))
-def test_the_same_decision_however_it_is_worked_out(family: str, seed: int) -> None:
+@given(st.sampled_from(ABOUT), st.integers(0, 10**6), st.sampled_from(CLOSED))
+def test_the_same_decision_however_it_is_worked_out(family: str, seed: int, nowhere: list[Nowhere]) -> None:
     rng, generated = Random(seed), cluster(family, seed)
     simulation = Simulation(generated)
     plugins, handle = simulation.framework.plugins, simulation.framework.handle
-    plugins = replace(plugins, filter=(*plugins.filter, Spare()))
+    filters = [*plugins.filter, Spare()]
+    place = rng.randrange(len(filters) + 1)
+    plugins = replace(plugins, filter=(*filters[:place], *nowhere, *filters[place:]))
     lasting = Framework("lasting", plugins, handle)
     plain = Framework("plain", one_by_one(plugins), handle)
     for _ in range(STEPS):

@@ -208,8 +208,12 @@ def _by_masks(
     if not len(places) and failure is None and known:
         # Who is known to reject a Node has to say why, and devices may have been released since the cycle began.
         rejected = reduce(np.logical_or, (each.rejected for each in known.values()))
-        again = map(int, _places([*masks.values(), rejected], start))
-        passed, failure, at = yield from _walk(again, check, nodes.nodes, wanted, diagnosis)
+        again = _places([*masks.values(), rejected], start)
+        if (certain := _certain(framework, state, pod, nodes, others, nominated)) is not None:
+            why, at_once = certain
+            _reject_all(diagnosis, {nodes.nodes[place].name: why for place in again[at_once[again]].tolist()})
+            again = again[~at_once[again]]
+        passed, failure, at = yield from _walk(map(int, again), check, nodes.nodes, wanted, diagnosis)
         places = np.array(passed, np.intp)
     if not len(places) and failure is None:
         failure, at = yield from _explain(framework, state, pod, nodes, start, masks, diagnosis)
@@ -226,11 +230,32 @@ def _sure(nodes: Snapshot, plugins: Iterable[Filter], known: Mapping[str, Known]
     sure: Mask = np.ones(len(nodes), np.bool_)
     for each in plugins:
         sure &= each.name in known and known[each.name].fits
-    for name in nominated:
+    _leave_out(sure, nodes, nominated)
+    return sure
+
+
+def _certain(
+    framework: Framework,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: Snapshot,
+    plugins: Sequence[Filter],
+    nominated: Iterable[str],
+) -> tuple[Status, Mask] | None:
+    """The Nodes that the first of these plugins is known to reject at this moment, and what it says of them."""
+    known = framework.filter_known(state, pod, nodes).get(plugins[0].name) if plugins else None
+    if known is None or known.why is None:
+        return None
+    rejected = known.rejected.copy()
+    _leave_out(rejected, nodes, nominated)
+    return known.why.of(plugins[0].name), rejected
+
+
+def _leave_out(mask: Mask, nodes: Snapshot, names: Iterable[str]) -> None:
+    for name in names:
         place = nodes.place(name)
         if place is not None:
-            sure[place] = False
-    return sure
+            mask[place] = False
 
 
 def _places(masks: Iterable[Mask], start: int) -> Rows:
@@ -285,27 +310,44 @@ def _explain(
 ) -> Steps[tuple[Status | None, int | None]]:
     """Which plugin rejects which Node, where none fits; an Error, and the place of its Node."""
     nominated = framework.handle.nominator.nominated_nodes()
-    for place in _from(start, len(nodes)):
+    kept = framework.rejections(state, pod, nodes)
+    told = {node.name: status for node, status in zip(nodes, kept.by_place, strict=True) if status is not None}
+    for name in nominated:
+        told.pop(name, None)
+    _reject_all(diagnosis, told)
+    same: dict[Status, Status] = {}
+    left = [place for place in _from(start, len(nodes)) if nodes.nodes[place].name not in diagnosis.statuses.by_node]
+    for number, place in enumerate(left):
         node = nodes.nodes[place]
-        if node.name in diagnosis.statuses.by_node:
-            continue
-        if node.name in nominated:
+        is_nominated = node.name in nominated
+        if is_nominated:
             status = yield from framework.filter_with_nominated_pods(state, pod, node)
         else:
             passed = [plugin for plugin, mask in masks.items() if mask[place]]
             status = yield from framework.filter(state, pod, node, _without(framework, state, passed))
-        yield
+        if number % PIECE == 0:
+            yield
         if status is None:
             return failed(f'filter_nodes of a plugin leaves out node "{node.name}", its filter does not'), place
         if not status.is_rejected:
             return status, place
+        status = same.setdefault(status, status)
         _reject(diagnosis, node, status)
+        if not is_nominated:
+            kept.put(place, status)
     return None, None
 
 
 def _reject(diagnosis: Diagnosis, node: NodeInfo, status: Status) -> None:
     diagnosis.statuses.by_node[node.name] = status
     diagnosis.add_plugin(status)
+
+
+def _reject_all(diagnosis: Diagnosis, told: Mapping[str, Status]) -> None:
+    """The same of many Nodes, by name, most of which have the same Status; what was said before stands."""
+    diagnosis.statuses.by_node = {**told, **diagnosis.statuses.by_node}
+    for status in {id(each): each for each in told.values()}.values():
+        diagnosis.add_plugin(status)
 
 
 def _best(

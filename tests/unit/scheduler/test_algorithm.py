@@ -233,19 +233,24 @@ def test_plugins_without_masks_are_asked_about_the_nodes_that_masks_leave() -> N
 
 
 class Knowing(FilterToy):
-    """Knows of these Nodes what it would say; of a rejected one it may think better of it by then."""
+    """Knows of these Nodes what it would say; of a rejected one it may think better of it by then.
 
-    def __init__(self, fits: str = "", rejected: str = "", given: Any = None) -> None:
+    The Nodes of `frees` are rejected only until it is asked about something.
+    """
+
+    def __init__(self, fits: str = "", rejected: str = "", given: Any = None, why: Any = None, frees: str = "") -> None:
         super().__init__("knowing", given)
         self.fits = fits
         self.rejected = rejected
+        self.why = why
+        self.frees = frees
 
     def filter_known(self, state: Any, pod: Any, nodes: Any) -> Any:
         if self.fits == "boom":
             raise ValueError
-        return Known(
-            *(np.array([each.name in names for each in nodes], np.bool_) for names in (self.fits, self.rejected))
-        )
+        rejected = self.rejected if self.asked else self.rejected + self.frees
+        masks = (np.array([each.name in names for each in nodes], np.bool_) for names in (self.fits, rejected))
+        return Known(*masks, self.why)
 
 
 KNOWN: dict[str, tuple[Knowing, dict[str, Any], Any, list[str]]] = {
@@ -270,6 +275,30 @@ KNOWN: dict[str, tuple[Knowing, dict[str, Any], Any, list[str]]] = {
         ("b", 3, 1, 0),
         ["a", "b", "c"],
     ),
+    "what it says of rejected ones is known": (
+        Knowing("", "ab", {"c": WRONG}, FULL),
+        {},
+        ("0/3 nodes are available: 1 wrong, 2 full.", {"knowing"}, 0),
+        ["c"],
+    ),
+    "what it says of all Nodes is known": (
+        Knowing("", "abc", why=FULL),
+        {},
+        ("0/3 nodes are available: 3 full.", {"knowing"}, 0),
+        [],
+    ),
+    "of one that was rejected it is not known any more": (
+        Knowing("", "b", {"c": WRONG}, FULL, frees="a"),
+        {},
+        ("a", 3, 1, 0),
+        ["c", "a"],
+    ),
+    "what it says of a Node that is promised to another Pod is not known": (
+        Knowing("", "abc", {"b": WRONG}, FULL),
+        {"nominated": {"b": [pod_info("promised", priority=1)]}},
+        ("0/3 nodes are available: 1 wrong, 2 full.", {"knowing"}, 0),
+        ["b"],
+    ),
     "it raises": (Knowing("boom"), {}, ("c", 3, 3, 0), ["a", "b", "c"]),
 }
 
@@ -282,6 +311,17 @@ def test_plugins_are_not_asked_about_nodes_of_which_they_know_the_answer(name: s
     found = attempt(framework(MaskToy("mask"), plugin, scores(c=5), **more))
 
     assert (shown(found), plugin.asked) == (expected, asked)
+
+
+def test_a_plugin_before_the_one_that_knows_is_asked_first() -> None:
+    first, plugin = FilterToy("first", {"a": WRONG}), Knowing("", "abc", dict.fromkeys("abc", FULL), FULL)
+
+    found = attempt(framework(MaskToy("mask"), first, plugin))
+
+    assert (shown(found), plugin.asked) == (
+        ("0/3 nodes are available: 1 wrong, 2 full.", {"first", "knowing"}, 0),
+        ["b", "c"],
+    )
 
 
 def test_if_no_node_fits_each_node_is_asked_about_once_more_by_who_rejects_it() -> None:

@@ -70,10 +70,14 @@ Scores: TypeAlias = NDArray[np.int64]
 
 
 class Known(NamedTuple):
-    """The Nodes of a snapshot that Filter is known to let pass, and to reject; it is asked about all others."""
+    """The Nodes of a snapshot that Filter is known to let pass, and to reject; it is asked about all others.
+
+    `why` is what it says of all that it rejects, None if that has to be asked for.
+    """
 
     fits: Mask
     rejected: Mask
+    why: Status | None = None
 
 
 @runtime_checkable

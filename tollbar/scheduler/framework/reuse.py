@@ -2,7 +2,8 @@
 
 Pods of a workload come one after the other, and between two of them few Nodes change.  A plugin whose answers depend on
 nothing but the Pod's spec and the Node says so (`tollbar.scheduler.framework.interface.Reusable`).  Its mask and its
-scores are kept, and it is asked again only about Nodes that have changed since, one by one.
+scores are kept, and it is asked again only about Nodes that have changed since, one by one.  Where no Node fits, so are
+the rejections of such plugins.
 
 Nothing is kept of a spec that comes once.
 """
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.framework.interface import DependsOn
+from tollbar.scheduler.framework.interface import DependsOn, Filter
 from tollbar.scheduler.framework.status import Status
 
 A = TypeVar("A", bound=np.generic)
@@ -77,12 +78,43 @@ class Answers(Generic[A]):
         return kept.values
 
 
+class Rejections:
+    """Who rejects a Node first, and why, where no Node fits; `by_place` in the snapshot, None if that is not known.
+
+    Only rejections are kept that depend, as do the successes of all plugins before, on the Pod's spec and the Node.
+    """
+
+    def __init__(self) -> None:
+        self.by_place: list[Status | None] = []
+        self._plugins: tuple[Filter, ...] = ()
+        self._version = -1
+
+    def update(self, plugins: tuple[Filter, ...], nodes: Snapshot) -> None:
+        """Forget Nodes that have changed since the last time, and all of them if the plugins were others.
+
+        `plugins` are the first ones whose Filter is called, all of them Reusable for this Pod.
+        """
+        changed = nodes.changed.since(self._version) if plugins == self._plugins else None
+        if changed is None:
+            self.by_place = [None] * len(nodes)
+        else:
+            for place in changed:
+                self.by_place[place] = None
+        self._plugins, self._version = plugins, nodes.changed.version
+
+    def put(self, place: int, status: Status) -> None:
+        """Keep a rejection, if it is one of these plugins'."""
+        if any(status.plugin == each.name for each in self._plugins):
+            self.by_place[place] = status
+
+
 @dataclass(frozen=True, slots=True)
 class Reused:
     """What is kept of one spec."""
 
     masks: Answers[np.bool_] = field(default_factory=Answers)
     scores: Answers[np.int64] = field(default_factory=Answers)
+    rejections: Rejections = field(default_factory=Rejections)
 
 
 class Reuse:

@@ -8,6 +8,7 @@ Source: pkg/scheduler/framework/runtime/framework.go.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import takewhile
 from types import GeneratorType
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
@@ -34,7 +35,7 @@ from tollbar.scheduler.framework.interface import (
     Wait,
 )
 from tollbar.scheduler.framework.points import Metrics, NoMetrics, Plugins, Point
-from tollbar.scheduler.framework.reuse import Reuse, Reused
+from tollbar.scheduler.framework.reuse import Rejections, Reuse, Reused
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Code, Status, Steps, failed, unresolvable
 from tollbar.scheduler.framework.waiting import MAX_WAIT, InBinding, PermitWait, PreBinding, Waits
 
@@ -293,6 +294,14 @@ class Framework:
                 if isinstance(known, Known):
                     found[plugin.name] = known
         return found
+
+    def rejections(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
+        """What is kept of rejections of Pods with this spec; no nominated Pods are counted."""
+        reused = state.read(_REUSED, Reused)
+        kept = Rejections() if reused is None else reused.rejections
+        first = takewhile(lambda each: self._reused(each, state, pod)[1] is not None, self.filters(state))
+        kept.update(tuple(first), nodes)
+        return kept
 
     def _mask(self, plugin: interface.FilterNodes, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask | Status:
         def about_all() -> Mask | Status:

@@ -95,7 +95,7 @@ class DeviceSearch:
         known = self._known.get(solutions)
         if known is None or known.nodes is not nodes:
             known = self._known[solutions] = KnownNodes(self._manager.inventory, nodes)
-        return known.update(solutions)
+        return known.update(solutions)._replace(why=self._no_solution)
 
     def try_node(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Status | Steps[Status | None] | None:
         """What the claims of the plan get on this Node, kept for Reserve; the rejection if they do not fit there."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toyplugins import Named, done, framework
+from toyplugins import FilterToy, Named, PreFilterToy, done, framework, handle, pod_info
 
 from tollbar.model import changelog
 from tollbar.model.objects import Object
@@ -16,8 +16,9 @@ from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework import reuse
 from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.interface import DependsOn
-from tollbar.scheduler.framework.status import Status, unschedulable
+from tollbar.scheduler.framework.status import SKIP, Status, unschedulable
 
 ALL = "all"
 
@@ -211,3 +212,92 @@ def test_another_snapshot_is_asked_about_anew(world: World) -> None:
     world.snapshot = Snapshot()
 
     assert world.cycle() == ("a", [ALL], [ALL])
+
+
+class Closed(World):
+    """Every Node is closed to every Pod."""
+
+    def __init__(self, on: Any = DependsOn.NODE_AND_PODS, before: Any = None, **given: Any) -> None:
+        super().__init__(Asked(on))
+        self.framework = framework(*filter(None, (before, self.plugin)), **given)
+        for name in "abc":
+            self.cache.set_node(node(name, closed=""))
+
+    def asked(self) -> list[str]:
+        """About which Nodes the plugin is asked why it rejects them, besides for its mask."""
+        self.plugin.filtered = []
+        result = self.attempt()
+        assert isinstance(result, FitError)
+        assert str(result) == "0/3 nodes are available: 3 closed."
+        assert result.diagnosis.unschedulable_plugins == {"asked"}
+        return sorted(each for each in self.plugin.filtered if each != ALL)
+
+
+REJECTED: dict[str, tuple[Callable[[], Closed], Callable[[Closed], object], list[str]]] = {
+    "nothing changes": (Closed, Closed.pod, []),
+    "a Node changes: for the mask and for the reason": (
+        Closed,
+        lambda world: world.cache.set_node(node("b", closed="", rank="1")),
+        ["b", "b"],
+    ),
+    "a Node is another": (
+        Closed,
+        lambda world: (world.cache.remove_node("b"), world.cache.set_node(node("d", closed=""))),
+        ["a", "c", "d"],
+    ),
+    "it looks at more than the Node": (lambda: Closed(None), Closed.pod, ["a", "b", "c"]),
+    "one before it looks at more than the Node": (lambda: Closed(before=FilterToy("f")), Closed.pod, ["a", "b", "c"]),
+    "a Node is promised to another Pod": (
+        lambda: Closed(nominated={"b": [pod_info("promised", priority=1)]}),
+        Closed.pod,
+        ["b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_who_is_asked_again_why_a_node_is_rejected(name: str) -> None:
+    made, change, expected = REJECTED[name]
+    world = made()
+    assert [set(world.asked()), set(world.asked())] == [set("abc")] * 2
+    change(world)
+
+    assert world.asked() == expected
+
+
+def test_other_plugins_are_asked_anew_why_they_reject_a_node() -> None:
+    class Sometimes(PreFilterToy, Asked):
+        """Its PreFilter is `given`; it is as closed as the other one."""
+
+        def __init__(self) -> None:
+            Asked.__init__(self)
+            self.name, self.given = "sometimes", SKIP
+
+    first = Sometimes()
+    world = Closed(before=first)
+    for _ in range(3):
+        assert str(world.attempt()) == "0/3 nodes are available: 3 closed."
+    first.given = None
+
+    found = world.attempt()
+
+    assert {status.plugin for _, status in found.diagnosis.statuses} == {"sometimes"}
+
+
+def test_what_is_said_of_a_node_with_promised_room_holds_as_long_as_the_promise() -> None:
+    class Crowded(Asked):
+        def filter(self, state: Any, pod: Any, node: Any) -> Status | None:
+            return unschedulable("crowded") if node.pods else super().filter(state, pod, node)
+
+    room = {"b": [pod_info("promised", priority=1)]}
+    promised: dict[str, Any] = dict(room)
+    world = Closed()
+    world.framework = framework(Crowded(), handle=handle(promised))
+    found = []
+    for now in (room, room, room, {}, {}, room):
+        promised.clear()
+        promised.update(now)
+        found.append(str(world.attempt()).partition(": ")[2])
+
+    full, crowded = "3 closed.", "1 crowded, 2 closed."
+    assert found == [crowded, crowded, crowded, full, full, crowded]
