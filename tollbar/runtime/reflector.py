@@ -272,9 +272,9 @@ class Reflector:
         if self.served:
             _log.warning("the API is not served", extra={"kind": self._resource.kind})
         self._heard = self._clock.monotonic()
+        self._sync(served=False)  # before what follows from each deletion is decided
         for store in self._stores:
             await self._drop(store, list(store.keys()))
-        self._sync(served=False)
 
     def _advance(self, version: str) -> None:
         self._version = version

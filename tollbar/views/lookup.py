@@ -86,5 +86,8 @@ class ClaimLookup:
     def pod_group(self, key: Key) -> Object | None:
         return self.pod_groups.get(key)
 
+    def serves_pod_groups(self) -> bool:
+        return self.pod_groups.served
+
     def is_gone(self, uid: str) -> bool:
         return uid in self.deleted

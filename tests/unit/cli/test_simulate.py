@@ -322,6 +322,22 @@ def test_a_pod_waits_for_its_pod_group_where_these_are_served(
     assert (done.exit_code, found["node"]) == (exit_code, "gpu-1" if unserved else None)
 
 
+@pytest.mark.parametrize(("unserved", "exit_code"), [(("PodGroup",), 0), ((), 1)], ids=["1.36", "1.37"])
+def test_a_claim_from_a_template_waits_for_the_pod_group_where_these_are_served(
+    tmp_path: Path, unserved: tuple[str, ...], exit_code: int
+) -> None:
+    file = tmp_path / "dump.json"
+    clusterdump.write(ClusterDump("", clusterdump.in_order([*DRA, *GPU_NODE]), {}, unserved), file)
+    given = written(in_file().templates("gpu").but("spec.schedulingGroup", {"podGroupName": "team"}))
+    done = simulate("-f", "-", "--cluster", str(file), "-o", "json", stdin=given)
+    (found,) = json.loads(done.stdout)["pods"]
+    assert (done.exit_code, found["node"], len(found["claims"])) == (
+        exit_code,
+        "gpu-1" if unserved else None,
+        1 - exit_code,
+    )
+
+
 def test_a_pod_group_that_the_files_bring_is_served(tmp_path: Path) -> None:
     file = tmp_path / "dump.json"
     clusterdump.write(ClusterDump("", [], {}, ("PodGroup", "DeviceTaintRule")), file)

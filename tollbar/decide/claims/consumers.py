@@ -86,7 +86,7 @@ def decide(facts: ConsumerFacts) -> ConsumerPlan | Ask:
     if not consumer or metadata(consumer).get("deletionTimestamp") or pods.is_terminal(consumer):
         return NOTHING
     group = _group_of(consumer, facts.lookup)
-    if group is None and pods.scheduling_group(consumer):
+    if group is None and pods.scheduling_group(consumer) and facts.lookup.serves_pod_groups():
         return NOTHING  # the claims may be its PodGroup's, and the Pod is decided again when that appears
     made = _Made(facts.lookup)
     cases = [_Case(facts, group, made, reference, resolved) for reference, resolved in claims.resolved(consumer)]
@@ -162,7 +162,7 @@ class _Made:
 class _Case:
     """One entry of `spec.resourceClaims`, and the claim that the consumer names there, or that its status does.
 
-    `group` is the Pod's PodGroup, if it has one.
+    `group` is the Pod's PodGroup, if it has one and PodGroups are served.
     """
 
     def __init__(
@@ -191,11 +191,12 @@ class _Case:
             return False
         if owner.get("kind") == consumer["kind"] and owner.get("uid") == uid_of(consumer):
             return True
+        group = pods.scheduling_group(consumer)
         return (
-            self.group is not None
+            group is not None
             and owner.get("kind") == "PodGroup"
             and str(owner.get("apiVersion")).startswith(f"{claims.POD_GROUP_API}/")
-            and owner.get("name") == key_of(self.group).name
+            and owner.get("name") == group
         )
 
     def failed(self, why: str) -> ConsumerPlan:

@@ -71,6 +71,9 @@ class ClaimController:
     def pod_group(self, _key: Key) -> Object | None:
         return None
 
+    def serves_pod_groups(self) -> bool:
+        return False
+
     def is_gone(self, _uid: str) -> bool:
         return False
 

@@ -284,6 +284,35 @@ def test_pod_groups(given: Any, there: list[Object], want: ConsumerPlan) -> None
     assert decide(ConsumerFacts(given, view_of(*there))) == want
 
 
+UNSERVED: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
+    "a claim is created for a Pod of a group": (MEMBER, [GPU], creating("gpu", consumer=MEMBER)),
+    "a recorded claim that was made for the group stays": (
+        MEMBER.generated("gpu", "gang-gpu-x"),
+        [GPU, OF_GANG],
+        NOTHING,
+    ),
+    "a recorded claim that was made for another group does not": (
+        WEB.in_group("other").generated("gpu", "gang-gpu-x"),
+        [GPU, OF_GANG],
+        creating("gpu", consumer=WEB.in_group("other")),
+    ),
+    "a bound Pod reserves its claim for itself": (
+        MEMBER.generated("gpu", "web-gpu-x").bound(),
+        [MADE.allocated()],
+        ConsumerPlan(reservations=(Reservation(cached(MADE.allocated()), pod_entry(MEMBER)),)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "there", "want"), UNSERVED.values(), ids=UNSERVED)
+def test_where_pod_groups_are_not_served_no_pod_waits_for_one(
+    given: Any, there: list[Object], want: ConsumerPlan
+) -> None:
+    view = view_of(*there)
+    view.pod_groups.served = False
+    assert decide(ConsumerFacts(given, view)) == want
+
+
 def test_the_claims_of_a_consumer_are_read_once_for_all_its_references(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"c{i}" for i in range(9)]
     given = pod().templates(*names)
