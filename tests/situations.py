@@ -223,8 +223,54 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     "there are fewer devices than asked for": lambda: Situation(
         [node("n1"), device_class("gpu"), wanting(exactly("r0", 2)), published("s", "d1")],
         claiming(),
-        Cause.NO_DEVICES,
+        Cause.TOO_FEW_DEVICES,
         "claim ml/c, request r0 asks for 1 instead of 2",
+    ),
+    "there are fewer devices than asked for, and another Pod has one": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0", 3)), published("s", "d1", "d2"), HELD],
+        claiming(),
+        Cause.TOO_FEW_DEVICES,
+        "claim ml/c, request r0 asks for 1 instead of 3",
+    ),
+    "there are fewer devices than asked for, and another Pod has all": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0", 2)), published("s", "d1"), HELD],
+        claiming(),
+        Cause.TOO_FEW_DEVICES,
+        "claim ml/c, request r0 asks for 1 instead of 2, and ResourceClaim ml/other gives up its devices",
+        (Cause.DEVICE_TAKEN,),
+    ),
+    "there are fewer devices than two requests ask for": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0"), exactly("r1")), published("s", "d1")],
+        claiming(),
+        Cause.TOO_FEW_DEVICES,
+    ),
+    "there are fewer devices than two requests ask for, and another Pod has all": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0"), exactly("r1")), published("s", "d1"), HELD],
+        claiming(),
+        Cause.TOO_FEW_DEVICES,
+    ),
+    "another Pod has a device, and the constraint could not be met without it": lambda: Situation(
+        [
+            node("n1"),
+            device_class("gpu"),
+            wanting(exactly("r0", 2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
+            published("s", device("d1", numa=1), device("d2", numa=2)),
+            HELD,
+        ],
+        claiming(),
+        Cause.CONSTRAINT,
+    ),
+    "of two devices that are needed one is free, one is taken, and one is tainted": lambda: Situation(
+        [
+            node("n1"),
+            device_class("gpu"),
+            wanting(exactly("r0", 2)),
+            published("s", "d1", "d2", {"name": "d3", "taints": [TAINT]}),
+            HELD,
+        ],
+        claiming(),
+        Cause.DEVICE_TAKEN,
+        "ResourceClaim ml/other gives up its devices",
     ),
     "the device is taken": lambda: Situation(
         [node("n1"), *GPU, published("s", "d1"), HELD],

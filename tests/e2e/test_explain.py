@@ -130,6 +130,17 @@ def applying(*objects: Any) -> Callable[[Kubectl], object]:
     return lambda kubectl: kubectl.apply(*map(as_written, objects))
 
 
+def remaking(*objects: Any) -> Callable[[Kubectl], object]:
+    """What cannot be changed is deleted, and made in another form."""
+
+    def remake(kubectl: Kubectl) -> None:
+        for obj in objects:
+            kubectl("delete", obj["kind"].lower(), obj["metadata"]["name"], "-n", NS, "--now")
+        kubectl.apply(*map(as_written, objects))
+
+    return remake
+
+
 def tolerating(name: str) -> Callable[[Kubectl], object]:
     added = {"key": TAINT["key"], "operator": "Exists", "effect": TAINT["effect"]}
     return patching(name, [{"op": "add", "path": "/spec/tolerations/-", "value": added}])
@@ -303,7 +314,18 @@ def of_devices() -> Iterator[Planted]:
         a_claim(s, of_model),
         a_slice(s, device("d1", model="a100")),
         then=f"claim {NS}/{s}, request r0 has no selectors of its own",
-        does=applying(a_slice(s, device("d1", model="h100"))),
+        does=remaking(a_claim(s)),
+    )
+    s = "too-few-devices"
+    yield unallocated(
+        s,
+        Cause.TOO_FEW_DEVICES,
+        a_claim(s, exactly("r0", 3, cls=s)),
+        a_claim(s, suffix="-holder"),
+        a_slice(s, "d1", "d2"),
+        before=[claiming(s, "-holder")],
+        then=f"claim {NS}/{s}, request r0 asks for 1 instead of 3",
+        does=remaking(a_claim(s)),
     )
     s = "selector-fails"
     of_model = exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))

@@ -119,6 +119,10 @@ class Cause(Code):
         "A taint of Nodes keeps the Pod away, and no rule gives it the toleration.",
     )
     NODE_TOO_SMALL = "NodeTooSmall", "Even an empty Node has less than the Pod requests."
+    TOO_FEW_DEVICES = (
+        "TooFewDevices",
+        "The claims ask for more devices that match than any of these Nodes has, whoever holds them.",
+    )
     NO_DEVICE_MATCHES = "NoDeviceMatches", "No device meets the selectors, or the capacity, that are asked for."
     NO_DEVICES = "NoDevices", "The Nodes have no devices for the claim: no ResourceSlice offers any there."
     NODE_CORDONED = "NodeCordoned", "Nodes are unschedulable (cordoned)."

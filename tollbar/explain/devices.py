@@ -1,15 +1,17 @@
 """Nodes that have no devices for the claims of a Pod: which devices each request cannot get, and why."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tollbar.decide.claims import devicetolerations
-from tollbar.dra.allocator import Allocator
+from tollbar.dra.allocator import Allocator, Failed
 from tollbar.dra.exclusions import Excluded, Exclusion, exclusions, parsed, unusable_pools
 from tollbar.dra.inventory import PoolState
 from tollbar.dra.requests import Request
+from tollbar.dra.state import AllocatedState
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, Change, Group, Rejection, named
 from tollbar.explain.values import DeviceGroup
@@ -23,19 +25,21 @@ from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
 
 _NODES: Final = 50
 """Of so many Nodes the devices are looked at."""
-_STAGES: Final = (
+_STAGES: Final[tuple[Exclusion | Cause, ...]] = (
     Exclusion.SELECTOR_FAILED,
     Exclusion.NOT_SUPPORTED,
     Exclusion.OTHER_NODE,
     Exclusion.SELECTOR,
     Exclusion.CAPACITY,
+    Cause.TOO_FEW_DEVICES,
     Exclusion.TAINT,
     Exclusion.TAKEN,
     Exclusion.COUNTERS,
     Exclusion.CAPACITY_TAKEN,
     Exclusion.FREE,
 )
-"""The later, the less is missing."""
+"""The later, the less is missing.  From a taint on, the device is one that the request could have."""
+_TOO_FEW: Final = _STAGES.index(Cause.TOO_FEW_DEVICES)
 _CAUSES: Final = {
     Exclusion.SELECTOR_FAILED: Cause.SELECTOR_FAILED,
     Exclusion.NOT_SUPPORTED: Cause.NO_DEVICE_MATCHES,
@@ -47,6 +51,10 @@ _CAUSES: Final = {
     Exclusion.COUNTERS: Cause.COUNTERS_EXHAUSTED,
     Exclusion.CAPACITY_TAKEN: Cause.CAPACITY_EXHAUSTED,
 }
+_HELD: Final = (Cause.DEVICE_TAKEN, Cause.COUNTERS_EXHAUSTED, Cause.CAPACITY_EXHAUSTED)
+"""Other claims are in the way."""
+_SEARCH: Final = 2.0
+"""Seconds in which it is tried whether claims would fit if nobody else had devices."""
 _WORDS: Final = {
     Exclusion.FREE: "free",
     Exclusion.SELECTOR: "not selected",
@@ -62,6 +70,7 @@ _WORDS: Final = {
 _ACTIONS: Final = {
     Cause.SELECTOR_FAILED: ("the author of the class or the claim", "guard the field in the selector with has()"),
     Cause.NO_DEVICE_MATCHES: ("the author of the claim", "ask for what the devices have: see the devices below"),
+    Cause.TOO_FEW_DEVICES: ("the author of the claim", "ask for fewer devices, or add a Node that has as many"),
     Cause.NO_DEVICES: (
         "who runs the Nodes and the drivers",
         "see whether the driver runs on the Nodes that have devices",
@@ -122,11 +131,12 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
     if not asked:
         yield Rejection(Cause.OTHER_PLUGIN, f"{group.on}: {group.plugin}: {group.reason}", "", "see the text")
     elif best and not best[0].short:
-        yield _rejection(
-            Cause.CONSTRAINT, f"{_on(best, group)}: {_wanted(asked)}: enough devices are free, but not together"
-        )
-    elif best and not (nearest < 0 and (incomplete or invalid)):
-        yield _short(cluster, best, group)
+        yield _together(cluster, asked, best, group, "enough devices are free, but not together")
+    elif best and not (nearest in (-1, _TOO_FEW) and (incomplete or invalid)):
+        short = _short(cluster, best, group)
+        if short.cause in _HELD and not _fits_alone(cluster, pod, best):
+            short = _together(cluster, asked, best, group, "not together, even if no other claim had any")
+        yield short
 
 
 def groups(cluster: Cluster, pod: Object, nodes: Sequence[str]) -> tuple[DeviceGroup, ...]:
@@ -185,14 +195,25 @@ def _look(allocator: Allocator, asked: Sequence[Request], node: Object) -> _OnNo
 
 
 def _stage(request: Request, devices: Sequence[Excluded]) -> int:
-    """The number of stages if enough devices are free, -1 if there are not enough whatever becomes of them."""
-    free = sum(each.why is Exclusion.FREE for each in devices)
+    """What is in the way at the last of the devices that are needed, the nearest ones first.
+
+    The number of stages if enough devices are free, -1 if there are none.
+    """
     if request.count is None:
         others = [_STAGES.index(each.why) for each in devices if each.why in (Exclusion.TAINT, Exclusion.TAKEN)]
-        return max(others, default=len(_STAGES) if free else -1)
-    if free >= request.count:
-        return len(_STAGES)
-    return max((_STAGES.index(each.why) for each in devices if each.why is not Exclusion.FREE), default=-1)
+        is_free = any(each.why is Exclusion.FREE for each in devices)
+        return max(others, default=len(_STAGES) if is_free else -1)
+    stages = sorted((_STAGES.index(each.why) for each in devices), reverse=True)
+    matching = len(_matching(devices))
+    if matching < request.count:
+        return _TOO_FEW if matching else max(stages, default=-1)
+    last = stages[request.count - 1]
+    return len(_STAGES) if _STAGES[last] is Exclusion.FREE else last
+
+
+def _matching(devices: Iterable[Excluded]) -> set[DeviceId]:
+    """Those that the request could have if nobody else had them, and without taints."""
+    return {each.device for each in devices if _STAGES.index(each.why) > _TOO_FEW}
 
 
 def _short(cluster: Cluster, nodes: Sequence[_OnNode], group: Group) -> Rejection:
@@ -200,9 +221,15 @@ def _short(cluster: Cluster, nodes: Sequence[_OnNode], group: Group) -> Rejectio
     request, _ = min(nodes[0].short, key=lambda pair: _stage(*pair))
     devices = {each.device: each for node in nodes for asked, found in node.short for each in found if asked is request}
     counts = Counter(each.why for each in devices.values())
-    words = ", ".join(f"{counts[why]} {_WORDS[why]}" for why in reversed(_STAGES) if counts[why])
+    words = ", ".join(
+        f"{counts[why]} {_WORDS[why]}" for why in reversed(_STAGES) if isinstance(why, Exclusion) and counts[why]
+    )
     what = f"{_on(nodes, group)}: {_asks(request)}; {words or 'there are none'}"
-    cause = _CAUSES[_STAGES[stage]] if stage >= 0 else Cause.NO_DEVICES
+    reached = _STAGES[stage] if stage >= 0 else Cause.NO_DEVICES
+    cause = _CAUSES[reached] if isinstance(reached, Exclusion) else reached
+    most = max(len(_matching(found)) for node in nodes for asked, found in node.short if asked is request)
+    if cause is Cause.TOO_FEW_DEVICES:
+        what += f"; one Node has {'at most ' if len(nodes) > 1 else ''}{most} that match"
     details = [each for each in devices.values() if each.why is _STAGES[stage]] if stage >= 0 else []
     if cause in (Cause.NO_DEVICE_MATCHES, Cause.DEVICE_TAINTED, Cause.COUNTERS_EXHAUSTED, Cause.CAPACITY_EXHAUSTED):
         texts = list(dict.fromkeys(each.detail for each in details if each.detail))
@@ -210,7 +237,37 @@ def _short(cluster: Cluster, nodes: Sequence[_OnNode], group: Group) -> Rejectio
     if cause in (Cause.DEVICE_TAKEN, Cause.CAPACITY_EXHAUSTED):
         holders = list(dict.fromkeys(str(key) for key in _holders(cluster, [each.device for each in details])))
         what += f", held by {named('ResourceClaim', holders)}" if holders else ""
-    return _rejection(cause, what, tuple(_changes(cluster, cause, request, details, counts)))
+    changes = [*_changes(cluster, cause, request, details), *_fewer(cluster, cause, request, counts, most)]
+    return _rejection(cause, what, tuple(changes))
+
+
+def _fits_alone(cluster: Cluster, pod: Object, nodes: Sequence[_OnNode]) -> bool:
+    """Whether the claims of the Pod would get their devices on one of these Nodes if no other claim had any."""
+    dra, wanted = cluster.scheduler.dra, _to_allocate(cluster, pod)
+    allocator = Allocator(dra.inventory, AllocatedState(), dra.classes, deadline=time.monotonic() + _SEARCH)
+    found = (allocator.allocate(cluster.get(NODES, each.name) or {}, wanted) for each in nodes)
+    return any(each.timed_out if isinstance(each, Failed) else each is not None for each in found)
+
+
+def _together(
+    cluster: Cluster, asked: Sequence[Request], nodes: Sequence[_OnNode], group: Group, why: str
+) -> Rejection:
+    """Requests that can be met each by itself: there are too few devices for all of them, or something else forbids it.
+
+    Of alternatives the first one counts.
+    """
+    allocator = cluster.scheduler.allocator()
+    first = list({(each.claim, each.index): each for each in reversed(asked)}.values())
+    most = max(
+        len(set[DeviceId]().union(*(_matching(exclusions(allocator, request, node)) for request in first)))
+        for node in (cluster.get(NODES, each.name) or {} for each in nodes)
+    )
+    wanted = sum(each.count or 0 for each in first)
+    what = f"{_on(nodes, group)}: {_wanted(asked)}"
+    if wanted > most:
+        at_most = "at most " if len(nodes) > 1 else ""
+        return _rejection(Cause.TOO_FEW_DEVICES, f"{what}: {wanted} in all; one Node has {at_most}{most} that match")
+    return _rejection(Cause.CONSTRAINT, f"{what}: {why}")
 
 
 def _rejection(cause: Cause, what: str, changes: tuple[Change, ...] = ()) -> Rejection:
@@ -242,9 +299,7 @@ def _holders(cluster: Cluster, devices: Iterable[DeviceId]) -> Iterator[Key]:
 # What may help.
 
 
-def _changes(
-    cluster: Cluster, cause: Cause, request: Request, details: Sequence[Excluded], counts: Counter[Exclusion]
-) -> Iterator[Change]:
+def _changes(cluster: Cluster, cause: Cause, request: Request, details: Sequence[Excluded]) -> Iterator[Change]:
     match cause:
         case Cause.DEVICE_TAKEN | Cause.CAPACITY_EXHAUSTED:
             yield from _given_up(cluster, cause, _holders(cluster, (each.device for each in details)))
@@ -254,10 +309,14 @@ def _changes(
             yield from _untainted(cluster, request, details)
         case Cause.NO_DEVICE_MATCHES:
             yield from _unselective(cluster, request)
-    free = counts[Exclusion.FREE]
-    if request.count is not None and 0 < free < request.count:
-        text = f"{request.label} asks for {free} instead of {request.count}"
-        yield Change(cause, text, put=_with_request(cluster, request, count=free))
+
+
+def _fewer(cluster: Cluster, cause: Cause, request: Request, counts: Counter[Exclusion], most: int) -> Iterator[Change]:
+    """As many as are free, and as many as match on one Node."""
+    for count in dict.fromkeys((counts[Exclusion.FREE], most)):
+        if request.count is not None and 0 < count < request.count:
+            text = f"{request.label} asks for {count} instead of {request.count}"
+            yield Change(cause, text, put=_with_request(cluster, request, count=count))
 
 
 def _given_up(cluster: Cluster, cause: Cause, holders: Iterable[Key]) -> Iterator[Change]:
