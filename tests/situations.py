@@ -21,6 +21,7 @@ from tollbar.explain.causes import Cause
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
 
+DATA: Object = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
 WANTS_GPU = 'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "gpu"))'
 TAINT: Object = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
 TOLERATION = toleration("example.com/gpu")
@@ -129,7 +130,10 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         ),
     ),
     "our gate is due, and no controller runs": lambda: Situation(
-        [node("n1"), *GPU, rule(), lease(NOW - 300), published("s", "d1")], claiming().gated(), Cause.NO_CONTROLLER
+        [node("n1"), *GPU, rule(), lease(NOW - 300), published("s", "d1")],
+        claiming().gated(),
+        Cause.NO_CONTROLLER,
+        "a controller runs",
     ),
     "our gate is due, and a controller runs": lambda: Situation(
         [node("n1"), *GPU, rule(), lease(NOW), published("s", "d1")], claiming().gated(), Cause.RELEASE_DUE
@@ -218,6 +222,18 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         ],
         claiming(),
         Cause.SELECTOR_FAILED,
+        "claim ml/c, request r0 has no selectors of its own",
+    ),
+    "a selector of the class fails": lambda: Situation(
+        [
+            node("n1"),
+            device_class("gpu").selecting(f'{MODEL} == "h100"'),
+            wanting(exactly("r0")),
+            published("s", "d1"),
+        ],
+        claiming(),
+        Cause.SELECTOR_FAILED,
+        "DeviceClass gpu selects every device",
     ),
     "there are no devices": lambda: Situation([node("n1"), *GPU], claiming(), Cause.NO_DEVICES),
     "there are fewer devices than asked for": lambda: Situation(
@@ -439,8 +455,21 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     ),
     "a volume claim is missing": lambda: Situation(
         [node("n1")],
-        pod().but("spec.volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+        pod().but("spec.volumes", [DATA]),
         Cause.VOLUMES,
+        "PersistentVolumeClaim data exists, bound to a volume",
+    ),
+    "a volume claim has no volume": lambda: Situation(
+        [node("n1"), _volume_claim("data")],
+        pod().but("spec.volumes", [DATA]),
+        Cause.VOLUMES,
+        "PersistentVolumeClaim data is bound to a volume",
+    ),
+    "one volume claim is missing, and one has no volume": lambda: Situation(
+        [node("n1"), _volume_claim("data")],
+        pod().but("spec.volumes", [DATA, {"name": "w", "persistentVolumeClaim": {"claimName": "more"}}]),
+        Cause.VOLUMES,
+        "PersistentVolumeClaim data is bound to a volume, and PersistentVolumeClaim more exists, bound to a volume",
     ),
     "two causes at once: a taint, and the device behind it is taken": lambda: Situation(
         [TAINTED, node("n2"), *GPU, published("s", "d1"), HELD],
@@ -458,8 +487,9 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     ),
     "there are no Nodes": lambda: Situation([], pod(), Cause.NO_NODES),
     "nobody serves the scheduler's name": lambda: Situation(
-        [node("n1")], pod().but("spec.schedulerName", "mine"), Cause.NO_SCHEDULER
+        [node("n1")], pod().but("spec.schedulerName", "mine"), Cause.NO_SCHEDULER, "the Pod names default-scheduler"
     ),
+    "the scheduler does not look at the Pod": lambda: Situation([node("n1")], pod(), Cause.NO_SCHEDULER),
     "it fits by now": lambda: Situation(
         [node("n1")],
         pod().but(
@@ -471,6 +501,11 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
     "it has a Node": lambda: Situation([node("n1")], pod().but("spec.nodeName", "n1"), Cause.RUNNING),
     "it is being deleted": lambda: Situation([node("n1")], pod().deleting(), Cause.ENDED),
 }
+
+
+def _volume_claim(name: str) -> Object:
+    meta = {"name": name, "namespace": "ml"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {"storageClassName": ""}}
 
 
 def _share(name: str, **consumed: str) -> Object:

@@ -19,7 +19,7 @@ import pytest
 from builders import claim, device_class, scheduling_gate, template, toleration_rule
 from cluster import a_pod, as_written
 from devices import consuming, device, exactly, published, selecting, shared
-from stack import eventually
+from stack import eventually, installed
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries
@@ -45,6 +45,7 @@ BASE: Final = Path(__file__).parents[2] / "manifests" / "base"
 TAINT: Final = {"key": "example.com/reserved", "value": "true", "effect": "NoSchedule"}
 BROKEN: Final = {"key": "example.com/broken", "effect": "NoSchedule"}
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
+RELEASES: Final = "Tollbar releases the Pod"
 MODEL: Final = f'device.attributes["{DRIVER}"].model'
 
 
@@ -52,7 +53,8 @@ MODEL: Final = f'device.attributes["{DRIVER}"].model'
 class Planted:
     """The Pod of the situation `name`, by default a plain one, on the Node of the same name, with what has to be there.
 
-    `before` are Pods that run first.  `then` is what the remedy that helps says, and `does` carries it out.
+    `before` are Pods that run first.  `then` is what the remedy that helps says, `promise` what comes of it, with the
+    Node in the place of {}, and `does` carries it out, besides that a controller runs from then on.
     `said` is a part of what kube-scheduler says; empty where it does not try the Pod.  The explanation is made
     `later`, in seconds after the copy.  `prepares` is done before the Pods are made, `spoils` afterwards.
     """
@@ -65,6 +67,7 @@ class Planted:
     before: Sequence[Any] = ()
     nodes: Sequence[NodeSpec] = ()
     then: str = ""
+    promise: str = "the Pod fits on node {}"
     does: Callable[[Kubectl], object] | None = None
     later: float = 0.0
     prepares: Callable[[Kubectl], object] | None = None
@@ -139,6 +142,26 @@ def remaking(*objects: Any) -> Callable[[Kubectl], object]:
         kubectl.apply(*map(as_written, objects))
 
     return remake
+
+
+def by_controllers(_kubectl: Kubectl) -> None:
+    """There is nothing else to do."""
+
+
+def enforcing(name: str) -> Callable[[Kubectl], object]:
+    patch = ("--type=merge", "-p", '{"spec": {"mode": "Enforce"}}')
+    return lambda kubectl: kubectl("patch", "tolerationrule", name, *patch)
+
+
+def binding(name: str) -> Callable[[Kubectl], object]:
+    """A PersistentVolumeClaim with a volume that every Node can use."""
+    common = {"storageClassName": "", "accessModes": ["ReadWriteOnce"]}
+    volume = {**common, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}}
+    claim = {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
+    there = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume}
+    meta = {"name": name, "namespace": NS}
+    wanted = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim}
+    return lambda kubectl: kubectl.apply(there, wanted)
 
 
 def tolerating(name: str) -> Callable[[Kubectl], object]:
@@ -232,10 +255,22 @@ def missing(name: str, cause: Cause, pod: Any, thing: Any, *objects: Any, said: 
     return Planted(name, cause, pod, said, [a_slice(name, "d1"), *objects], does=applying(thing), **more)
 
 
+def ruled(name: str, cause: Cause, rule: Any, then: str, does: Callable[[Kubectl], object]) -> Planted:
+    """A Pod that lacks the toleration which this rule would give it, if it were different."""
+    there, nodes = [*with_devices(name, "d1"), rule], [node(name, TAINT)]
+    return Planted(name, cause, claiming(name), "untolerated taint", there, nodes=nodes, then=then, does=does)
+
+
 def of_claims() -> Iterator[Planted]:
     s = "class-missing"
     yield Planted(
-        s, Cause.CLASS_MISSING, claiming(s).gated(), objects=[a_claim(s), a_rule(s)], then=f"DeviceClass {s} exists"
+        s,
+        Cause.CLASS_MISSING,
+        claiming(s).gated(),
+        objects=[a_claim(s), a_rule(s), a_slice(s, "d1")],
+        then=f"DeviceClass {s} exists",
+        promise=RELEASES,
+        does=applying(a_class(s)),
     )
     s = "class-missing-ungated"
     absent = f"device class {s} does not exist"
@@ -264,9 +299,18 @@ def of_gates() -> Iterator[Planted]:
     declared = scheduling_gate(s, gate).but("spec.owners", ["quota"])
     yield Planted(s, Cause.FOREIGN_GATE, on(s).gated(gate), objects=[declared], does=ungating(s))
     s = "gate-due-without-controller"
-    yield Planted(s, Cause.NO_CONTROLLER, on(s).gated(), does=ungating(s))
+    starts: Any = {"then": "a controller runs", "promise": RELEASES}
+    yield Planted(s, Cause.NO_CONTROLLER, on(s).gated(), does=by_controllers, **starts)
     s = "gate-overdue"
-    yield Planted(s, Cause.NO_CONTROLLER, claiming(s).gated(), objects=[a_claim(s), a_rule(s)], later=90.0)
+    yield Planted(
+        s,
+        Cause.NO_CONTROLLER,
+        claiming(s).gated(),
+        objects=[a_claim(s), a_rule(s), a_slice(s, "d1")],
+        later=90.0,
+        does=applying(a_class(s)),
+        **starts,
+    )
 
 
 def of_rules() -> Iterator[Planted]:
@@ -275,22 +319,19 @@ def of_rules() -> Iterator[Planted]:
     yield Planted(
         s, Cause.UNTOLERATED_TAINT, said="untolerated taint", nodes=[node(s, TAINT)], then=helps, does=tolerating(s)
     )
-    for s, cause, change in (
-        ("rule-in-audit", Cause.RULE_IN_AUDIT, lambda rule: rule.mode("Audit")),
-        ("rule-disabled", Cause.RULE_NOT_IN_FORCE, lambda rule: rule.mode("Disabled")),
-        ("rule-out-of-scope", Cause.RULE_OUT_OF_SCOPE, lambda rule: rule.in_namespaces(team="a")),
-        ("rule-fails", Cause.RULE_FAILED, lambda rule: rule.cel(f'{wants(rule)} && pod.metadata.labels["a"] == "b"')),
-        ("webhook-down", Cause.RULE_NOT_APPLIED, lambda rule: rule),
-    ):
-        yield Planted(
-            s,
-            cause,
-            claiming(s),
-            "untolerated taint",
-            [*with_devices(s, "d1"), change(a_rule(s))],
-            nodes=[node(s, TAINT)],
-            does=tolerating(s),
-        )
+    s = "rule-in-audit"
+    yield ruled(s, Cause.RULE_IN_AUDIT, a_rule(s).mode("Audit"), f"rule {s} has mode Enforce", enforcing(s))
+    s = "rule-disabled"
+    yield ruled(s, Cause.RULE_NOT_IN_FORCE, a_rule(s).mode("Disabled"), f"rule {s} has mode Enforce", enforcing(s))
+    s = "rule-out-of-scope"
+    label = f"namespace {NS} has the label team=a"
+    labelling = lambda kubectl: kubectl("label", "namespace", NS, "team=a")  # noqa: E731
+    yield ruled(s, Cause.RULE_OUT_OF_SCOPE, a_rule(s).in_namespaces(team="a"), label, labelling)
+    s = "rule-fails"
+    failing = a_rule(s).cel(f'{wants(a_rule(s))} && pod.metadata.labels["a"] == "b"')
+    yield ruled(s, Cause.RULE_FAILED, failing, f"rule {s} gives its tolerations", applying(a_rule(s)))
+    s = "webhook-down"
+    yield ruled(s, Cause.RULE_NOT_APPLIED, a_rule(s), f"the toleration of rule {s} is added", by_controllers)
     s = "two-causes"
     yield Planted(
         s,
@@ -329,7 +370,15 @@ def of_devices() -> Iterator[Planted]:
     )
     s = "selector-fails"
     of_model = exactly("r0", cls=s, selectors=selecting(f'{MODEL} == "h100"'))
-    yield unallocated(s, Cause.SELECTOR_FAILED, a_claim(s, of_model), a_slice(s, "d1"), said="CEL runtime error")
+    yield unallocated(
+        s,
+        Cause.SELECTOR_FAILED,
+        a_claim(s, of_model),
+        a_slice(s, "d1"),
+        said="CEL runtime error",
+        then=f"claim {NS}/{s}, request r0 has no selectors of its own",
+        does=remaking(a_claim(s)),
+    )
     s = "no-devices"
     yield unallocated(s, Cause.NO_DEVICES, a_claim(s), does=applying(a_slice(s, "d1")))
     s = "device-taken"
@@ -421,7 +470,14 @@ def of_devices() -> Iterator[Planted]:
 
 def of_nodes() -> Iterator[Planted]:
     s = "too-small"
-    yield Planted(s, Cause.NODE_TOO_SMALL, asking(s, "8"), "Insufficient cpu", then="the Pod asks for 4 cpu")
+    yield Planted(
+        s,
+        Cause.NODE_TOO_SMALL,
+        asking(s, "8"),
+        "Insufficient cpu",
+        then="the Pod asks for 4 cpu",
+        does=remaking(asking(s, "4")),
+    )
     s = "full"
     yield occupied(s, Cause.NODE_FULL, asking(s, "2"), "Insufficient cpu", asking(s, "3", "-there"))
     s = "cordoned"
@@ -457,9 +513,23 @@ def of_nodes() -> Iterator[Planted]:
     )
     s = "volume-missing"
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": s}}
-    yield Planted(s, Cause.VOLUMES, on(s).but("spec.volumes", [volume]), "not found")
+    yield Planted(
+        s,
+        Cause.VOLUMES,
+        on(s).but("spec.volumes", [volume]),
+        "not found",
+        then=f"PersistentVolumeClaim {s} exists, bound to a volume",
+        does=binding(s),
+    )
     s = "no-scheduler"
-    yield Planted(s, Cause.NO_SCHEDULER, on(s).but("spec.schedulerName", "mine"), later=60.0)
+    yield Planted(
+        s,
+        Cause.NO_SCHEDULER,
+        on(s).but("spec.schedulerName", "mine"),
+        later=60.0,
+        then="the Pod names default-scheduler",
+        does=remaking(on(s)),
+    )
 
 
 _ALL: Final = chain(of_claims(), of_gates(), of_rules(), of_devices(), of_nodes())
@@ -602,19 +672,31 @@ def test_a_quota_that_keeps_pods_from_being_made(plane: RealPlane, planted: Kube
     assert answer[3].startswith("  NotCreated: ReplicaSet web-")
 
 
+def test_every_situation_has_something_that_ends_it() -> None:
+    assert [name for name, each in PLANTED.items() if each.does is None] == []
+
+
 def test_what_would_change_it_is_done_and_then_true(
-    plane: RealPlane, planted: Kubectl, explanations: dict[str, PodExplanation]
+    plane: RealPlane, planted: Kubectl, explanations: dict[str, PodExplanation], tmp_path: Path
 ) -> None:
-    """The last one: it ends the situations."""
+    """The last one: it ends the situations, the controllers run."""
     command = [sys.executable, "-m", "tollbar.cli", "explain", "pod", "full", "-n", NS, "--watch"]
     watching = subprocess.Popen([*command, "--kubeconfig", str(plane.kubeconfig)], stdout=subprocess.PIPE, text=True)
     assert watching.stdout is not None
     assert watching.stdout.readline().startswith(f"Pod {NS}/full: Pending")
-    done = {name: each for name, each in PLANTED.items() if each.does is not None}
-    for each in done.values():
-        assert each.does is not None
-        each.does(planted)
-    waiting = dict(done)
+    with installed(plane, tmp_path) as stack:
+        stack.controllers()
+        for each in PLANTED.values():
+            assert each.does is not None
+            each.does(planted)
+        _all_have_what_was_promised(planted, explanations)
+    answers, _ = watching.communicate(timeout=60)
+    last = f"Pod {NS}/full: "
+    assert (watching.returncode, " on node full, " in answers.rpartition(last)[2].partition("\n")[0]) == (0, True)
+
+
+def _all_have_what_was_promised(planted: Kubectl, explanations: dict[str, PodExplanation]) -> None:
+    waiting = dict(PLANTED)
 
     def all_have_nodes() -> bool:
         for name in [name for name, pod in _pods(planted).items() if pod["spec"].get("nodeName")]:
@@ -622,14 +704,11 @@ def test_what_would_change_it_is_done_and_then_true(
         return not waiting
 
     eventually(all_have_nodes, what="the Pods have Nodes")
-    bound = {name: pod["spec"]["nodeName"] for name, pod in _pods(planted).items() if name in done}
+    bound = {name: pod["spec"]["nodeName"] for name, pod in _pods(planted).items() if name in PLANTED}
     promised = {
-        name: f"the Pod fits on node {bound[name]}"
-        in [each.result for each in explanations[name].remedies if each.helps]
-        for name, each in done.items()
+        name: (each.then, each.promise.format(bound[name]))
+        in [(found.change, found.result) for found in explanations[name].remedies if found.helps]
+        for name, each in PLANTED.items()
         if each.then
     }
     assert all(promised.values()), promised
-    answers, _ = watching.communicate(timeout=60)
-    last = f"Pod {NS}/full: "
-    assert (watching.returncode, " on node full, " in answers.rpartition(last)[2].partition("\n")[0]) == (0, True)

@@ -308,7 +308,7 @@ def _changes(cluster: Cluster, cause: Cause, request: Request, details: Sequence
         case Cause.DEVICE_TAINTED:
             yield from _untainted(cluster, request, details)
         case Cause.NO_DEVICE_MATCHES:
-            yield from _unselective(cluster, request)
+            yield from _unselective(cluster, cause, request)
 
 
 def _fewer(cluster: Cluster, cause: Cause, request: Request, counts: Counter[Exclusion], most: int) -> Iterator[Change]:
@@ -398,20 +398,26 @@ def _with_rules(cluster: Cluster, request: Request) -> Iterator[Change]:
         yield Change(Cause.DEVICE_TAINTED, text, put=(plan.obj,))
 
 
-def _unselective(cluster: Cluster, request: Request) -> Iterator[Change]:
-    """A request without its own selectors, and without those of its class."""
+def without_selectors(cluster: Cluster, pod: Object) -> tuple[Change, ...]:
+    """What may help where a selector fails, whichever it is: the requests with selectors, each without."""
+    selective = [each for each in requests(cluster, pod) if each.selectors]
+    return tuple(change for each in selective[:MOST] for change in _unselective(cluster, Cause.SELECTOR_FAILED, each))
+
+
+def _unselective(cluster: Cluster, cause: Cause, request: Request) -> Iterator[Change]:
+    """A request without its own selectors, without those of its class, and without capacity."""
     own = [each for each in request.selectors if each.origin.startswith("claim ")]
     if own:
         text = f"{request.label} has no selectors of its own"
-        yield Change(Cause.NO_DEVICE_MATCHES, text, put=_with_request(cluster, request, selectors=[]))
+        yield Change(cause, text, put=_with_request(cluster, request, selectors=[]))
     if len(own) < len(request.selectors):
         name = key_of(request.device_class).name
         from_class = {**request.device_class, "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
         put = {**from_class, "spec": {**spec(request.device_class), "selectors": []}}
-        yield Change(Cause.NO_DEVICE_MATCHES, f"DeviceClass {name} selects every device", put=(put,))
+        yield Change(cause, f"DeviceClass {name} selects every device", put=(put,))
     if request.capacity:
         text = f"{request.label} asks for no capacity"
-        yield Change(Cause.NO_DEVICE_MATCHES, text, put=_with_request(cluster, request, capacity=None))
+        yield Change(cause, text, put=_with_request(cluster, request, capacity=None))
 
 
 def _with_request(cluster: Cluster, request: Request, **fields: object) -> tuple[Object, ...]:

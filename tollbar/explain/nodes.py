@@ -7,7 +7,7 @@ from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, Change, Edit, Group, Rejection, named, with_spec
 from tollbar.model import nodeaffinity
 from tollbar.model.objects import Object, key_of, labels_of, metadata, spec
-from tollbar.model.resources import NODES, PODS
+from tollbar.model.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from tollbar.offline import Cluster
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
@@ -255,10 +255,31 @@ def _each_ends(cluster: Cluster, cause: Cause, node: str, infos: Sequence[PodInf
             yield Change(cause, f"Pod {each.key} on node {node} ends", without=(found,))
 
 
-def volumes(_cluster: Cluster, _pod: Object, group: Group) -> Iterator[Rejection]:
+def volumes(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
     what = f"{group.on}: {group.reason.removeprefix('node(s) ')}"
     who, action = "the author of the Pod, or who runs the storage", "look at the Pod's PersistentVolumeClaims"
-    yield Rejection(Cause.VOLUMES, what, who, action)
+    yield Rejection(Cause.VOLUMES, what, who, action, tuple(_volumes_there(cluster, pod)))
+
+
+def _volumes_there(cluster: Cluster, pod: Object) -> Iterator[Change]:
+    """Each claim that the Pod names and that has no volume, with one that every Node can use."""
+    namespace = key_of(pod).namespace
+    for volume in spec(pod).get("volumes") or ():
+        name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        known = cluster.get(PERSISTENT_VOLUME_CLAIMS, name, namespace) if name else None
+        if not name or spec(known or {}).get("volumeName"):
+            continue
+        meta = metadata(known or {"metadata": {"name": name, "namespace": namespace}})
+        bound = {**(meta.get("annotations") or {}), "pv.kubernetes.io/bind-completed": "yes"}
+        claim = {
+            **PERSISTENT_VOLUME_CLAIMS.type_meta,
+            "metadata": {**meta, "annotations": bound},
+            "spec": {**spec(known or {}), "volumeName": f"for-{namespace}-{name}"},
+            "status": {"phase": "Bound"},
+        }
+        there = {**PERSISTENT_VOLUMES.type_meta, "metadata": {"name": f"for-{namespace}-{name}"}, "spec": {}}
+        text = f"PersistentVolumeClaim {name} {'is' if known else 'exists,'} bound to a volume"
+        yield Change(Cause.VOLUMES, text, put=(claim, there))
 
 
 def other(_cluster: Cluster, _pod: Object, group: Group) -> Iterator[Rejection]:

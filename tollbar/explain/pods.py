@@ -35,6 +35,7 @@ from tollbar.model.resources import (
     TOLERATION_RULES,
 )
 from tollbar.offline import Attempt, Cluster
+from tollbar.offline.scheduling import DEFAULT_PROFILE
 
 _SETTLED: Final = 10.0
 """Seconds after its creation in which a Pod may wait for nothing but that it is somebody's turn."""
@@ -44,6 +45,7 @@ _MISSING: Final = {
     "DeviceClass": Cause.CLASS_MISSING,
     "Namespace": Cause.NAMESPACE_UNKNOWN,
 }
+_RELEASES: Final = "Tollbar releases the Pod"
 _KINDS: Final = {each.kind: each for each in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, NAMESPACES)}
 _MAKERS: Final = (
     "kube-controller-manager, or Tollbar with `claims: Replace`",
@@ -94,7 +96,9 @@ def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | Non
     if any(each.cause in _UNREADY for each in held):
         return held, released, scheduling  # the scheduler says the same of each Node
     if attempt.node_name:
-        return held or [_fits(case, attempt)], released, scheduling
+        first = held or [_fits(case, attempt)]
+        served = _served(case, free) if first[0].cause is Cause.NO_SCHEDULER else ()
+        return first, [*released, *served], scheduling
     found, tried = remedies.tried(case.cluster, free, remedies.rejections(case.cluster, free, attempt))
     since = _since(case)
     rejected = [Finding(each.cause, each.what, since, each.who, each.action) for each in found]
@@ -204,9 +208,13 @@ def _is_overdue(case: Case) -> bool:
 
 
 def _released(case: Case) -> Iterator[Remedy]:
-    """What would release a Pod that our gate holds: what is missing is there, empty as it may be."""
+    """What would release a Pod that our gate holds: what is missing is there, empty as it may be; or a controller."""
     cluster = case.cluster
-    if not pods.is_gated(case.pod) or cluster.gate_plan(case.pod).released:
+    if not pods.is_gated(case.pod):
+        return
+    if cluster.gate_plan(case.pod).released:
+        if case.controllers is False:
+            yield Remedy(Cause.NO_CONTROLLER, "a controller runs", _RELEASES, helps=True)
         return
     missing = cluster.package(case.pod).missing
     if not all(cluster.knows(_KINDS[each.kind], namespace=case.key.namespace) for each in missing):
@@ -217,7 +225,7 @@ def _released(case: Case) -> Iterator[Remedy]:
     with cluster.changed(put=put):
         released = cluster.gate_plan(case.pod).released
     names = ", ".join(map(str, missing))
-    result = "Tollbar releases the Pod" if released else "still held"
+    result = _RELEASES if released else "still held"
     yield Remedy(_MISSING[missing[0].kind], f"{names} exist{'s' if len(missing) == 1 else ''}", result, released)
 
 
@@ -386,7 +394,7 @@ def _since(case: Case) -> str:
 
 def _fits(case: Case, attempt: Attempt) -> Finding:
     condition = conditions.of(case.pod, "PodScheduled")
-    name = str(spec(case.pod).get("schedulerName") or "default-scheduler")
+    name = str(spec(case.pod).get("schedulerName") or DEFAULT_PROFILE)
     if condition.get("reason") == "Unschedulable" or case.age < _SETTLED:
         said = f"; {name} said before: {condition.get('message')}" if condition.get("message") else ""
         what = f"node {attempt.node_name} fits now{said}"
@@ -395,3 +403,13 @@ def _fits(case: Case, attempt: Attempt) -> Finding:
     what = f"node {attempt.node_name} fits, and no scheduler named {name} has looked at the Pod"
     action = f"see whether {name} runs, or correct spec.schedulerName"
     return Finding(Cause.NO_SCHEDULER, what, case.created, "who runs the schedulers", action)
+
+
+def _served(case: Case, free: Object) -> Iterator[Remedy]:
+    """Another scheduler than the one that the Pod names."""
+    if spec(case.pod).get("schedulerName", DEFAULT_PROFILE) == DEFAULT_PROFILE:
+        return
+    attempt = case.cluster.scheduler.attempt(with_spec(free, schedulerName=DEFAULT_PROFILE))
+    if attempt.node_name:
+        result = f"the Pod fits on node {attempt.node_name}"
+        yield Remedy(Cause.NO_SCHEDULER, f"the Pod names {DEFAULT_PROFILE}", result, helps=True)

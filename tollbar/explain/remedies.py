@@ -56,7 +56,7 @@ def groups(cluster: Cluster, attempt: Attempt) -> list[Group]:
 def rejections(cluster: Cluster, pod: Object, attempt: Attempt) -> list[Rejection]:
     """What stands in the way on the Nodes, and what might help."""
     if isinstance(attempt.result, Status):
-        return [_failure(cluster, attempt.result)]
+        return [_failure(cluster, pod, attempt.result)]
     found = [each for group in _asked_for(cluster, pod, groups(cluster, attempt)) for each in _of(cluster, pod, group)]
     choices = [each for each in found if each.is_choice]
     return [*(each for each in found if not each.is_choice), *choices]
@@ -88,7 +88,7 @@ def _of(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
         yield from nodes.BY_PLUGIN.get(group.plugin, nodes.other)(cluster, pod, group)
 
 
-def _failure(cluster: Cluster, status: Status) -> Rejection:
+def _failure(cluster: Cluster, pod: Object, status: Status) -> Rejection:
     """The attempt ended before Nodes were told apart."""
     if not len(cluster.scheduler.snapshot):
         return Rejection(Cause.NO_NODES, "the cluster has no Node", "who runs the cluster", "add a Node")
@@ -97,7 +97,7 @@ def _failure(cluster: Cluster, status: Status) -> Rejection:
     if "being updated" in status.message:
         return Rejection(Cause.POOL_INCOMPLETE, status.message, "the driver of the devices", "publish the whole pool")
     who, action = "the author of the class or the claim", "guard the field in the selector with has()"
-    return Rejection(Cause.SELECTOR_FAILED, status.message, who, action)
+    return Rejection(Cause.SELECTOR_FAILED, status.message, who, action, devices.without_selectors(cluster, pod))
 
 
 def tried(cluster: Cluster, pod: Object, found: Sequence[Rejection]) -> tuple[list[Rejection], list[Remedy]]:
@@ -134,7 +134,10 @@ def _helpful(
     for pair in pairs:
         if (chain := _combined(cluster, pod, [pair], attempts)) is not None:
             remedy, _ = _try(cluster, pod, [change for _, change in chain])
-            return [rejection for rejection, _ in chain], [remedy, *remedies]
+            stages: dict[tuple[Cause, str], Rejection] = {}
+            for each, _ in chain:
+                stages.setdefault((each.cause, each.what), each)
+            return list(stages.values()), [remedy, *remedies]
     return [], remedies
 
 
