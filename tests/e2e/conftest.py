@@ -1,8 +1,11 @@
 """One installation for each file, beside kube-scheduler, and two nodes of which one is reserved."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+import sampleplugins
+import yaml
 from cluster import Cluster
 from replacing import replacing
 from stack import Stack, installed
@@ -59,3 +62,15 @@ def cluster(stack: Stack, nodes: BackgroundKubelet, namespace: str) -> Iterator[
     found = Cluster(stack.plane.kubectl, namespace)
     yield found
     found.clear()
+
+
+@pytest.fixture
+def sample_scheduler(
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """What the reader of scheduler-plugins has started: a scheduler with these plugins, in the example's profile."""
+    installed = sampleplugins.install(tmp_path_factory.mktemp("plugins"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, installed)))
+    process = stack.scheduler("samples", **yaml.safe_load((sampleplugins.EXAMPLE / "scheduler.yaml").read_text()))
+    yield
+    process.stop()

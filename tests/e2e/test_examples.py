@@ -1,15 +1,11 @@
 """The examples as their READMEs tell them: every command is run, and every output shown is what comes out."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sampleplugins
-import yaml
 from cluster import Cluster
 from planes import since
-from stack import Stack
 from transcripts import play, steps
 
 pytestmark = pytest.mark.timeout(400)
@@ -33,24 +29,12 @@ NAMES = [
 ]
 
 
-@pytest.fixture
-def scheduler(
-    stack: Stack, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """What the reader of scheduler-plugins has started: a scheduler with these plugins, in the example's profile."""
-    installed = sampleplugins.install(tmp_path_factory.mktemp("plugins"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, installed)))
-    process = stack.scheduler("samples", **yaml.safe_load((sampleplugins.EXAMPLE / "scheduler.yaml").read_text()))
-    yield
-    process.stop()
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_readme_says_is_what_happens(
     cluster: Cluster, tmp_path: Path, name: str, request: pytest.FixtureRequest
 ) -> None:
     if name == sampleplugins.EXAMPLE.name:
-        request.getfixturevalue("scheduler")
+        request.getfixturevalue("sample_scheduler")
     play(EXAMPLES / name, cluster.kubectl, cluster.namespace, tmp_path)
 
 

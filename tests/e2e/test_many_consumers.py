@@ -16,6 +16,7 @@ from cluster import Cluster, as_written
 from grouping import FLAGS, NONE_BEFORE, serving_pod_groups
 from planes import since
 from replacing import OFF, RIGHTS, namespace_of, restarted_with, start
+from simulated import is_simulated_as_it_becomes
 from stack import ROOT, Stack, eventually, installed
 from transcripts import play
 from workloads import Shared, deployment, for_web
@@ -201,3 +202,9 @@ def test_what_the_readme_of_the_example_says_is_what_happens(grouped: Stack, tmp
     namespace = namespace_of(grouped, "example")
     with claims(grouped, "Complement"):
         play(ROOT / "manifests/examples/pod-group", grouped.plane.kubectl, namespace, tmp_path)
+
+
+def test_the_simulation_of_the_example_is_what_becomes_of_it(grouped: Stack, tmp_path: Path) -> None:
+    cluster = Cluster(grouped.plane.kubectl, namespace_of(grouped, "simulated"))
+    with claims(grouped, "Complement"):
+        is_simulated_as_it_becomes(cluster, "pod-group", tmp_path)

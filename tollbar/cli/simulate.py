@@ -7,6 +7,7 @@ no cluster.
 import asyncio
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -141,6 +142,9 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
             made.new.append((title, obj))
         else:
             known[obj["kind"], key_of(obj)] = {**obj, "metadata": {"generation": 1, **metadata(obj)}}
+    for kind, count in Counter(kind for kind, _ in known if kind in inputs.OF_GATE_CLASSES).items():
+        of_kind = f"{count} {kind}{'' if count == 1 else 's'}"
+        made.notes.append(f"{of_kind} passed over: no gate class decides in a simulation")
     gone = _without(known, without)
     made.objects = list(known.values())
     made.unserved = frozenset(base.unserved if base is not None else ()) - {obj["kind"] for obj in made.objects}

@@ -363,7 +363,27 @@ def test_a_rule_is_tried_before_it_is_real(tmp_path: Path) -> None:
     assert simulate("-f", "-", "--with-rule", str(file), stdin=given).exit_code == 0
 
 
-SAMPLE = Path(__file__).parents[3] / "manifests" / "examples" / "scheduler-plugins" / "scheduler.yaml"
+EXAMPLES = Path(__file__).parents[3] / "manifests" / "examples"
+
+
+def test_what_gate_classes_decide_by_is_passed_over_and_said() -> None:
+    files = sorted((EXAMPLES / "placement").glob("[!b]*.yaml"))
+    names = [argument for file in (*files, EXAMPLES / "pod-quota") for argument in ("-f", str(file))]
+    assert simulate(*names).stderr.splitlines()[:2] == [
+        "2 PlacementRules passed over: no gate class decides in a simulation",
+        "1 PodQuota passed over: no gate class decides in a simulation",
+    ]
+
+
+def test_the_pod_group_of_a_workload_claim_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    given = written(node("gpu-1"), devices("gpu-1", 2))
+    done = simulate("-f", str(EXAMPLES / "pod-group"), "-f", "-", "-o", "json", stdin=given)
+    found = json.loads(done.stdout)["pods"]
+    assert [(each["node"], [d["device"] for d in each["devices"]]) for each in found] == [("gpu-1", ["gpu-0"])] * 3
+    assert caplog.records == []
+
+
+SAMPLE = EXAMPLES / "scheduler-plugins" / "scheduler.yaml"
 WRONG: dict[str, tuple[list[str], str, str]] = {
     "broken YAML": (["-f", "-"], "a: [", "Error: stdin:1:5: "),
     "no Pod": (["-f", "-"], written(node("plain")), "Error: -: no Pod, and no workload, which would make one"),
@@ -399,7 +419,8 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
 def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], stdin: str, line: str) -> None:
     done = simulate(*arguments, stdin=stdin)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].startswith(line)
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(line)
 
 
 # The loop.

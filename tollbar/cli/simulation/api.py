@@ -9,7 +9,7 @@ Invariant: objects are replaced, never changed.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -154,8 +154,14 @@ class SimulatedApi:
         _check(obj, {"uid": uid} if uid else {})
         self._delete(obj)
 
-    async def raw(self, _method: str, path: str, body: bytes) -> bytes:
-        """A Binding."""
+    async def served(self, group_version: str) -> set[str]:
+        stores = (store for of_kind in self._stores.values() for store in of_kind)
+        return {each.resource.plural for each in stores if each.served and each.resource.api_version == group_version}
+
+    async def raw(self, _method: str, path: str, body: bytes, *, query: Mapping[str, str] | None = None) -> bytes:
+        """A Binding; or what comes of a creation without effect: the object as it is."""
+        if query is not None and query.get("dryRun"):
+            return body
         *_, namespace, _, name, _ = path.split("/")
         pod, binding = self._existing(PODS, Key(namespace, name)), orjson.loads(body)
         if problem := bindings.refusal(pod, name, uid_of(binding)):
