@@ -618,13 +618,37 @@ def test_the_copy_finds_what_kube_scheduler_says(name: str, explanations: dict[s
     assert seen.said.startswith(seen.message.rstrip(".")), "but for preemption, which kube-scheduler adds"
 
 
-def test_an_account_with_the_shipped_role_reads_all(plane: RealPlane, planted: Kubectl) -> None:
+OBJECTS: Final = (
+    (
+        "claim",
+        "device-taken",
+        f"ResourceClaim {NS}/device-taken: pending: it is allocated with the first Pod that gets a Node",
+    ),
+    ("rule", "rule-in-audit", "TolerationRule rule-in-audit: in Audit: it is looked at, and adds nothing"),
+    ("node", "cordoned", "Node cordoned: unschedulable: it is cordoned"),
+)
+
+
+def test_an_account_with_the_shipped_role_reads_all(plane: RealPlane, planted: Kubectl, tmp_path: Path) -> None:
     planted("create", "serviceaccount", "reader", "-n", NS)
     account = f"--serviceaccount={NS}:reader"
     planted("create", "clusterrolebinding", "reader", "--clusterrole=tollbar-explain", account)
-    said = eventually(lambda: _complete(_tollbar(plane, "reader", "pod", "full")), what="RBAC is in force")
+    said = eventually(lambda: _complete(_explain(plane, "reader", "pod", "full")), what="RBAC is in force")
     first = ["Why", "  NodeFull: node full: the Pod asks for 2 cpu, at most 1 of 4 is free"]
     assert said.splitlines()[2:4] == first, said
+    for kind, name, summary in OBJECTS:
+        assert _explain(plane, "reader", kind, name).stdout.splitlines()[0] == summary
+
+    dump, file = str(tmp_path / "dump.json"), tmp_path / "pod.yaml"
+    file.write_text(json.dumps(as_written(on("full", "-more"))))
+    for code, arguments in (
+        (0, ("dump", "-o", dump)),
+        (0, ("simulate", "-f", str(file), "--live")),
+        (0, ("drift",)),
+    ):
+        done = _tollbar(plane, "reader", *arguments)
+        assert (done.returncode, "not read" in done.stderr) == (code, False), done.stderr
+    assert json.loads(Path(dump).read_text())["unread"] == {}
 
 
 def test_what_an_account_may_not_read_is_said(plane: RealPlane, planted: Kubectl) -> None:
@@ -632,10 +656,10 @@ def test_what_an_account_may_not_read_is_said(plane: RealPlane, planted: Kubectl
     readable = "--resource=pods,resourceclaims.resource.k8s.io,resourceclaimtemplates.resource.k8s.io"
     planted("create", "role", "tenant", "-n", NS, "--verb=get,list", readable)
     planted("create", "rolebinding", "tenant", "-n", NS, "--role=tenant", f"--serviceaccount={NS}:tenant")
-    said = eventually(lambda: _read(_tollbar(plane, "tenant", "pod", "claim-missing")), what="RBAC is in force")
+    said = eventually(lambda: _read(_explain(plane, "tenant", "pod", "claim-missing")), what="RBAC is in force")
     assert "  ClaimMissing: ResourceClaim claim-missing does not exist" in said
     assert re.search(r"^  Node: .*nodes is forbidden", said, re.MULTILINE)
-    said = _tollbar(plane, "tenant", "pod", "full").stdout
+    said = _explain(plane, "tenant", "pod", "full").stdout
     assert "  Unknown: Node, Pod may not be read everywhere, so that what a scheduler finds is not known" in said
 
 
@@ -648,9 +672,14 @@ def _read(done: "subprocess.CompletedProcess[str]") -> str:
     return "" if done.returncode else done.stdout
 
 
+def _explain(plane: RealPlane, account: str, kind: str, name: str) -> "subprocess.CompletedProcess[str]":
+    namespaced = ("-n", NS) if kind in ("pod", "claim") else ()
+    return _tollbar(plane, account, "explain", kind, name, *namespaced)
+
+
 def _tollbar(plane: RealPlane, account: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     kubeconfig = plane.service_account_kubeconfig(NS, account)
-    command = [sys.executable, "-m", "tollbar.cli", "explain", *arguments, "-n", NS, "--kubeconfig", str(kubeconfig)]
+    command = [sys.executable, "-m", "tollbar.cli", *arguments, "--kubeconfig", str(kubeconfig)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

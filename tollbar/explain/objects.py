@@ -208,7 +208,7 @@ def node(cluster: Cluster, obj: Object) -> Explanation:
         if not pods.is_bound(each) and not pods.is_terminal(each) and not pods.is_deleting(each)
     ]
     for pod in waiting:
-        status = cluster.scheduler.survey(pod).get(name)
+        status = cluster.scheduler.survey(pod, {name})[name]
         key = ("-", "it fits") if status is None else (status.plugin, status.message)
         rejected[key] += 1
         examples.setdefault(key, []).append(str(key_of(pod)))

@@ -4,7 +4,7 @@ Cache, snapshot and the state of devices follow the stores event by event, as th
 is no queue, and no API to call.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NoReturn
@@ -147,16 +147,20 @@ class OfflineScheduler:
         """For the devices and claims as they are at this moment."""
         return Allocator(self.dra.inventory, self.dra.claims.state, self.dra.classes)
 
-    def survey(self, pod: Object) -> dict[str, Status | None]:
-        """What Filter says of every Node, also where others fit: None for one that fits, else the first rejection."""
+    def survey(self, pod: Object, names: Collection[str] | None = None) -> dict[str, Status | None]:
+        """What Filter says of these Nodes, by default of all, also where others fit.
+
+        None for one that fits, else the first rejection.
+        """
         info, framework = self.info(pod), self._frameworks[self.profile_of(pod)]
         self.snapshot.update(self._cache)
         state = CycleState()
         before = finished(framework.pre_filter(state, info, self.snapshot))
+        nodes = [node for node in self.snapshot if names is None or node.name in names]
         if before.status is not None:
-            return {node.name: before.status for node in self.snapshot}
+            return {node.name: before.status for node in nodes}
         found: dict[str, Status | None] = {}
-        for node in self.snapshot:
+        for node in nodes:
             if before.node_names is not None and node.name not in before.node_names:
                 plugins = " ".join(sorted(before.plugins))
                 found[node.name] = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]").of(plugins)

@@ -222,6 +222,7 @@ WRONG: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
-def test_wrong_usage_is_exit_code_2(arguments: list[str], tmp_path: Path) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], tmp_path: Path) -> None:
     file = written(tmp_path / "rule.yaml", ALL)
-    assert diff(*(argument.replace("FILE", file) for argument in arguments)).exit_code == 2
+    done = diff(*(argument.replace("FILE", file) for argument in arguments))
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)

@@ -4,7 +4,9 @@ That a real cluster comes to the same is tried in tests/e2e/test_simulate.py.
 """
 
 import asyncio
+import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,12 @@ from builders import (
     toleration_rule,
 )
 from click.testing import CliRunner, Result
+from rich.console import Console
 from simulating import configuration, in_file, new, node, outcome, planned, written
 
 from tollbar import wellknown
 from tollbar.api import webhooks
-from tollbar.cli import clusterdump, main
+from tollbar.cli import clusterdump, console, main
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.manifests import Located
 from tollbar.cli.simulate import Outcome, plan, play
@@ -271,6 +274,20 @@ def test_the_command_prints_a_table_and_says_the_sum() -> None:
     assert done.stderr.splitlines() == ["1 Pod, 1 with a Node, 0 without; settled after 0s"]
 
 
+def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=80)
+    monkeypatch.setattr(console, "stderr", lambda: terminal)
+    outcome([*DRA, *GPU_NODE], *(new(name).templates("gpu") for name in "abc"))
+    bars = re.findall(r"Pods with a Node .*?(\d+/\d+)", shown.getvalue())
+    assert bars[-1] == "2/3"
+
+
+def test_without_a_terminal_no_progress_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    outcome([*DRA, *GPU_NODE], new().templates("gpu"))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_many_pods_of_one_kind_share_a_row() -> None:
     done = simulate("-f", "-", "--replicas", "30", stdin=FILES)
     assert done.exit_code == 1
@@ -353,6 +370,14 @@ def test_an_earlier_moment_is_looked_at() -> None:
         "time is over",
         "held by tollbar.dev/tolerations: waits for ResourceClaim mine",
     )
+
+
+def test_until_it_is_settled_is_the_default() -> None:
+    given = written(namespace(), RULE, node("plain"), in_file().claims("mine"))
+    explicit, default = (
+        simulate("-f", "-", *until, "-o", "json", stdin=given).stdout for until in (("--until", "settled"), ())
+    )
+    assert (explicit, json.loads(explicit)["end"]) == (default, "settled")
 
 
 def test_a_rule_is_tried_before_it_is_real(tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ def test_every_node_is_surveyed_even_where_one_fits() -> None:
         "n2": "TaintToleration",
         "n3": "NodeUnschedulable",
     }
+    assert given.scheduler.survey(pod(), {"n2"}) == {"n2": survey["n2"]}
 
 
 TRIALS: Mapping[str, tuple[list[Object], list[Object]]] = {
