@@ -34,6 +34,7 @@ def main() -> None:
             _take(browser, report, "timeline", "#timeline", scheme="dark")
             _take(browser, report, "matrix", "#matrix")
             _take(browser, report, "devices", "#devices", view="1")
+            _take(browser, report, "tolerations", "#tolerations")
             _take(browser, report, "explanation", "#why-2", scheme="dark")
             _take(browser, report, "phone", None, size=PHONE, scheme="dark")
             _take(browser, why, "pod", None, size=TALL)

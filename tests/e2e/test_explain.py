@@ -67,11 +67,11 @@ class Planted:
     before: Sequence[Any] = ()
     nodes: Sequence[NodeSpec] = ()
     then: str = ""
-    promise: str = "the Pod fits on node {}"
     does: Callable[[Kubectl], object] | None = None
     later: float = 0.0
     prepares: Callable[[Kubectl], object] | None = None
     spoils: Callable[[Kubectl], object] | None = None
+    promise: str = "the Pod fits on node {}"
 
     def __post_init__(self) -> None:
         self.pod = self.pod or on(self.name)
