@@ -37,9 +37,11 @@ PLAYED = {
 NOT_PLAYED = {
     "device-tolerations": ("it has no Pod", 2, "no Pod, and no workload"),
     "gate-controller": ("it is a package, without manifests", 2, "no manifest"),
+    "kueue": ("Kueue decides, by kinds of its own", 2, 'no kind "ResourceFlavor" of kueue.x-k8s.io/v1beta2 is known'),
     "ordered-migration": ("the gate class ordinal decides, by annotations", 1, "no nodes available"),
     "placement": ("the gate class placement decides", 1, "PlacementRules passed over: no gate class decides"),
     "pod-quota": ("the gate class quota decides", 1, "1 PodQuota passed over: no gate class decides"),
+    "reserved-device-keys": ("it has no Pod", 2, "no Pod, and no workload"),
 }
 """Why a simulation cannot play an example; its exit code and a part of what it says without a cluster."""
 ELSEWHERE = {"pod-group"}
