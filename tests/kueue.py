@@ -15,9 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from contract.api import Answer, Api, until
+from builders import Pod
+from contract.api import Access, Answer, Api, settings, until
 from contract.hooks import CREATE_PODS, PROBE, Hooks, configuration, installed, patching, webhook
 
+from tollbar.devplane.kubectl import Kubectl
+from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model import conditions, nodeaffinity, pods, tolerations
 from tollbar.model.objects import Object, annotations_of, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import (
@@ -70,6 +73,41 @@ def definition(kind: Resource) -> Object:
             "versions": [version],
         },
     }
+
+
+POOL: Final[Object] = {"nodeLabels": {"kubernetes.io/hostname": "gpu-1"}}
+"""The spec of a flavor: the node `gpu-1`."""
+HARMFUL: Final = frozenset({"Stopped", "DeletedWorkload", "ExcessPodDeleted", "PodSetNotFound", "FailedToStart"})
+"""Events of Kueue when something is lost."""
+
+
+def define(kubectl: Kubectl) -> None:
+    """Serve Kueue's kinds."""
+    definitions = [definition(each) for each in KINDS]
+    kubectl.apply(*definitions)
+    names = [each["metadata"]["name"] for each in definitions]
+    kubectl("wait", "--for=condition=Established", "crd", *names, "--timeout=60s")
+
+
+def a_queue(kubectl: Kubectl, namespace: str, flavor: Object = POOL) -> None:
+    """The LocalQueue `team`, with one flavor."""
+    name = f"team.{namespace}"
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": name, "resources": []}]}]
+    kubectl.apply(
+        {**FLAVORS.type_meta, "metadata": {"name": name}, "spec": flavor},
+        {**CLUSTER_QUEUES.type_meta, "metadata": {"name": name}, "spec": {"resourceGroups": groups}},
+        {
+            **LOCAL_QUEUES.type_meta,
+            "metadata": {"name": "team", "namespace": namespace},
+            "spec": {"clusterQueue": name},
+        },
+    )
+
+
+def queued(pod: Pod, group: str = "", total: int = 2, **annotations: str) -> Pod:
+    pod = pod.labelled({QUEUE: "team", **({GROUP_NAME: group} if group else {})})
+    notes = {**({TOTAL: str(total)} if group else {}), **annotations}
+    return pod.annotated(notes) if notes else pod
 
 
 # The webhook.
@@ -513,6 +551,18 @@ def _to_be_kept(pod: Object) -> tuple[bool, bool, str, str]:
     unfinalized = MANAGED not in (metadata(pod).get("finalizers") or ())
     is_gated = GATE in pods.gate_names(pod)
     return unfinalized, is_gated, metadata(pod)["creationTimestamp"], key_of(pod).name
+
+
+@contextmanager
+def beside(plane: RealPlane, namespace: str) -> Iterator[Kueue]:
+    """Kueue, which leaves none of its finalizers behind."""
+    api = Api(Access.of(settings(plane)), namespace)
+    found = Kueue(api)
+    try:
+        yield found
+    finally:
+        found.leave()
+        api.close()
 
 
 @contextmanager

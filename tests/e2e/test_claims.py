@@ -7,13 +7,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import kueue
 import pytest
-from cluster import Cluster
+from cluster import RESERVED, Cluster, gpu_rule, is_compiled
+from contract.hooks import serving
 from replacing import namespace_of, start
 from stack import CONTROLLERS, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.devplane.background import BackgroundKubelet
+from tollbar.model import pods
 from tollbar.model.objects import Key, Object, key_of
 
 pytestmark = pytest.mark.timeout(300)
@@ -206,3 +209,31 @@ def test_beside_another_generator_it_refuses_until_that_one_is_gone(replaced: St
     finally:
         second.stop()
         start(replaced)
+
+
+def test_claims_are_generated_while_kueue_holds_the_pods(cluster: Cluster, replaced: Stack) -> None:
+    """That is no change to what Kueue compares; nor are, without Tollbar's webhook, late tolerations."""
+    kueue.define(cluster.kubectl)
+    gpu = cluster.class_()
+    cluster.create(gpu_rule(gpu), cluster.template("gpu", gpu))
+    is_compiled(cluster, gpu_rule(gpu))
+    kueue.a_queue(cluster.kubectl, cluster.namespace)
+    with serving() as hooks, kueue.beside(replaced.plane, cluster.namespace) as queue:
+        with kueue.webhooks(hooks, queue.api):
+            cluster.create(kueue.queued(cluster.pod("one")).templates("gpu"))
+            cluster.create(*(kueue.queued(cluster.pod(f"all-{at}"), "all").templates("gpu") for at in range(2)))
+        queue.look()
+        names = ("one", "all-0", "all-1")
+
+        def is_generated(name: str) -> bool:
+            found = cluster.get(name)["status"].get("resourceClaimStatuses")
+            return bool(found) and cluster.tolerations(name) == [RESERVED]
+
+        eventually(lambda: all(map(is_generated, names)), what="claims are generated and tolerations added")
+        assert all(pods.gate_names(each) == [kueue.GATE] for each in cluster.pods())
+        queue.look()
+        queue.run(kueue.workload_of(cluster.get("one")))
+        queue.run("all")
+        assert [cluster.bound_to(each) for each in names] == ["gpu-1"] * 3
+        queue.look()
+        assert not kueue.HARMFUL & set(queue.reasons()), queue.told

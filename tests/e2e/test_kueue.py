@@ -5,40 +5,35 @@ lost both gates, and has the tolerations of the one and the node selector of the
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from builders import Pod
 from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
-from contract.api import Access, Api, settings
 from contract.hooks import Hooks, serving
 from kueue import (
-    CLUSTER_QUEUES,
     CONFIGURATION,
-    FLAVORS,
     GATE,
-    GROUP_NAME,
+    HARMFUL,
     KINDS,
-    LOCAL_QUEUES,
-    QUEUE,
+    POOL,
     ROLE_HASH,
-    TOTAL,
     Kueue,
+    a_queue,
     at_work,
+    beside,
+    define,
     definition,
+    queued,
     role_of,
     webhooks,
     workload_of,
 )
-from replacing import namespace_of
-from stack import Stack, eventually
+from stack import eventually
 from transcripts import play
 
 from tollbar import wellknown
 from tollbar.api.gates import shipped_gate
-from tollbar.devplane.background import BackgroundKubelet
-from tollbar.devplane.kubectl import Kubectl
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model import pods
 from tollbar.model.objects import Object, spec, uid_of
@@ -50,14 +45,8 @@ pytestmark = pytest.mark.timeout(300)
 EXAMPLE = Path(__file__).parents[2] / "manifests" / "examples" / "kueue"
 LAST = "zzz-kueue"
 """A name that sorts after Tollbar's."""
-ORDERS = {
-    "Kueue first": (CONFIGURATION, "Never"),
-    "Kueue first and again": (CONFIGURATION, "IfNeeded"),
-    "Tollbar first": (LAST, "Never"),
-    "Tollbar first and Kueue may be asked again": (LAST, "IfNeeded"),
-}
-HARMFUL = {"Stopped", "DeletedWorkload", "ExcessPodDeleted", "PodSetNotFound"}
-POOL: Object = {"nodeLabels": {"kubernetes.io/hostname": "gpu-1"}}
+ORDERS = {"Kueue first and again": (CONFIGURATION, "IfNeeded"), "Tollbar first": (LAST, "Never")}
+"""In the other tests Kueue is called first, and once."""
 TAINTED: Object = {**POOL, "nodeTaints": [{"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}]}
 
 
@@ -74,26 +63,6 @@ def _served(plane: RealPlane) -> Iterator[None]:
     plane.kubectl("delete", "crd", *(each["metadata"]["name"] for each in map(definition, KINDS)))
 
 
-def define(kubectl: Kubectl) -> None:
-    """Serve Kueue's kinds."""
-    definitions = [definition(each) for each in KINDS]
-    kubectl.apply(*definitions)
-    names = [each["metadata"]["name"] for each in definitions]
-    kubectl("wait", "--for=condition=Established", "crd", *names, "--timeout=60s")
-
-
-@contextmanager
-def beside(plane: RealPlane, namespace: str) -> Iterator[Kueue]:
-    """Kueue, which leaves none of its finalizers behind."""
-    api = Api(Access.of(settings(plane)), namespace)
-    found = Kueue(api)
-    try:
-        yield found
-    finally:
-        found.leave()
-        api.close()
-
-
 @pytest.fixture
 def kueue(cluster: Cluster, plane: RealPlane, _served: None) -> Iterator[Kueue]:
     """Kueue in the test's namespace; Pods may be held for as long as a busy machine takes."""
@@ -101,27 +70,6 @@ def kueue(cluster: Cluster, plane: RealPlane, _served: None) -> Iterator[Kueue]:
     cluster.kubectl.apply({**shipped, "spec": {**spec(shipped), "maxHold": "1h"}})
     with beside(plane, cluster.namespace) as found:
         yield found
-
-
-def a_queue(kubectl: Kubectl, namespace: str, flavor: Object = POOL) -> None:
-    """The LocalQueue `team`, with one flavor."""
-    name = f"team.{namespace}"
-    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": name, "resources": []}]}]
-    kubectl.apply(
-        {**FLAVORS.type_meta, "metadata": {"name": name}, "spec": flavor},
-        {**CLUSTER_QUEUES.type_meta, "metadata": {"name": name}, "spec": {"resourceGroups": groups}},
-        {
-            **LOCAL_QUEUES.type_meta,
-            "metadata": {"name": "team", "namespace": namespace},
-            "spec": {"clusterQueue": name},
-        },
-    )
-
-
-def queued(pod: Pod, group: str = "", total: int = 2, **annotations: str) -> Pod:
-    pod = pod.labelled({QUEUE: "team", **({GROUP_NAME: group} if group else {})})
-    notes = {**({TOTAL: str(total)} if group else {}), **annotations}
-    return pod.annotated(notes) if notes else pod
 
 
 def gates(cluster: Cluster, name: str) -> list[str]:
@@ -318,39 +266,6 @@ def test_a_pod_that_kueue_ends_while_tollbar_holds_it(cluster: Cluster, kueue: K
     kueue.look()
     eventually(lambda: not cluster.pods(), what="both are gone")
     assert not {reason for name in ("one", "two") for reason, _ in cluster.events(name)} & {"ReleaseRefused"}
-
-
-def test_claims_that_tollbar_generates_are_no_change_of_a_workload(
-    replaced: Stack, node: BackgroundKubelet, hooks: Hooks
-) -> None:
-    """With `claims: Replace`, while Kueue holds the Pods."""
-    plane, namespace = replaced.plane, namespace_of(replaced, "kueue")
-    define(plane.kubectl)
-    replaced.webhook()
-    replaced.register()
-    cluster = Cluster(plane.kubectl, namespace)
-    gpu = a_rule(cluster)
-    a_queue(cluster.kubectl, namespace)
-    cluster.create(cluster.template("gpu", gpu))
-    with beside(plane, namespace) as kueue:
-        with webhooks(hooks, kueue.api):
-            cluster.create_known(queued(cluster.pod("one")).templates("gpu"))
-            cluster.create(*(queued(cluster.pod(f"worker-{at}"), "workers").templates("gpu") for at in range(2)))
-        kueue.look()
-
-        def generated() -> bool:
-            return all((each["status"].get("resourceClaimStatuses") or ()) for each in cluster.pods())
-
-        eventually(generated, what="the claims are generated")
-        assert all(GATE in pods.gate_names(each) for each in cluster.pods())
-        kueue.look()
-        kueue.run(workload_of(cluster.get("one")))
-        kueue.run("workers")
-        for name in ("one", "worker-0", "worker-1"):
-            assert (cluster.bound_to(name), cluster.tolerations(name)) == ("gpu-1", [RESERVED])
-        kueue.look()
-        assert set(kueue.reasons()) == {"CreatedWorkload", "Started"}
-    cluster.clear()
 
 
 def test_what_the_readme_says_is_what_happens(cluster: Cluster, kueue: Kueue, hooks: Hooks, tmp_path: Path) -> None:
