@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 MAX_LOG: Final = 1024
-"""How many changes are remembered."""
+"""How many changes are remembered at most, at least half of them."""
 
 
 class ChangeLog(Generic[K]):
@@ -27,7 +27,8 @@ class ChangeLog(Generic[K]):
     def note(self, changed: K) -> None:
         """This has changed."""
         if len(self._changes) >= MAX_LOG:
-            self.note_all()
+            self._start += MAX_LOG // 2
+            del self._changes[: MAX_LOG // 2]
         self._changes.append(changed)
 
     def note_all(self) -> None:

@@ -201,8 +201,7 @@ def _by_masks(
     places = _places([*masks.values(), *(~each.rejected for each in known.values())], start)
     sure = _sure(nodes, others, known, nominated) if others or nominated else None
     if sure is not None and not sure[places[: wanted + 1]].all():
-        passed, failure, at = yield from _walk(map(int, places), check, nodes.nodes, wanted, diagnosis, sure)
-        places = np.array(passed, np.intp)
+        places, failure, at = yield from _check_doubtful(places, sure, check, nodes.nodes, wanted, diagnosis)
     elif len(places) > wanted:
         places, at = places[:wanted], int(places[wanted])
     if not len(places) and failure is None and known:
@@ -277,15 +276,11 @@ def _walk(
     candidates: Sequence[NodeInfo],
     wanted: int,
     diagnosis: Diagnosis,
-    sure: Mask | None = None,
 ) -> Steps[tuple[list[int], Status | None, int | None]]:
-    """The places that pass, an Error, and where it ended early: at an Error, or where one more than wanted passes.
-
-    Places that are `sure` to pass are not checked.
-    """
+    """The places that pass, an Error, and where it ended early: at an Error, or where one more than wanted passes."""
     passed: list[int] = []
     for number, place in enumerate(places):
-        status = None if sure is not None and sure[place] else (yield from check(place))
+        status = yield from check(place)
         if number % PIECE == 0:
             yield
         if status is None:
@@ -297,6 +292,33 @@ def _walk(
         else:
             return passed, status, place
     return passed, None, None
+
+
+def _check_doubtful(
+    places: Rows,
+    sure: Mask,
+    check: Callable[[int], Steps[Status | None]],
+    candidates: Sequence[NodeInfo],
+    wanted: int,
+    diagnosis: Diagnosis,
+) -> Steps[tuple[Rows, Status | None, int | None]]:
+    """As `_walk` answers, where only the places that are not `sure` to pass have to be checked."""
+    rejected: list[int] = []
+    for number, turn in enumerate((~sure[places]).nonzero()[0].tolist()):
+        if turn - len(rejected) > wanted:
+            break
+        place = int(places[turn])
+        status = yield from check(place)
+        if number % PIECE == 0:
+            yield
+        if status is None:
+            continue
+        if not status.is_rejected:
+            return np.delete(places[:turn], rejected), status, place
+        _reject(diagnosis, candidates[place], status)
+        rejected.append(turn)
+    passed = np.delete(places, rejected) if rejected else places
+    return passed[:wanted], None, int(passed[wanted]) if len(passed) > wanted else None
 
 
 def _explain(

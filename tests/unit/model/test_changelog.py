@@ -25,13 +25,12 @@ def test_when_places_change_all_have_changed() -> None:
     assert (log.since(start), log.since(log.version)) == (None, set())
 
 
-def test_changes_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changelog, "MAX_LOG", 2)
+def test_the_latest_changes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog, "MAX_LOG", 4)
     log = ChangeLog()
-    start = log.version
-    for place in (1, 2):
+    versions = [log.version]
+    for place in range(5):
         log.note(place)
-    both, middle = log.since(start), log.version
-    log.note(3)
+        versions.append(log.version)
 
-    assert (both, log.since(middle), log.since(log.version)) == ({1, 2}, None, set())
+    assert [log.since(each) for each in versions] == [None, None, {2, 3, 4}, {3, 4}, {4}, set()]
