@@ -15,6 +15,8 @@ _generations: Final = count(1)
 _METADATA: Final = ("name", "uid", "resourceVersion", "labels", "annotations")
 _SPEC: Final = ("taints", "unschedulable", "podPreemptionPolicy")
 _STATUS: Final = ("allocatable", "images", "declaredFeatures")
+_FEW: Final = 8
+"""So many changes are remembered of a Node without Pods."""
 
 
 @dataclass(eq=False, slots=True)
@@ -22,7 +24,8 @@ class NodeInfo:
     """`node` is the API object; of one that is gone while Pods are still on it, it is None.
 
     `generation` grows with every change, and no two states of any two nodes share one.  `came` and `gone` are the Pods
-    that were added and removed since it was made as a copy of the one with the generation `since`, 0 for none.
+    that were added and removed since it was a copy of the one with the generation `since`; where that is 0 they are
+    empty, because it was no copy or because more has changed than it has Pods.
     """
 
     name: str
@@ -74,13 +77,13 @@ class NodeInfo:
     def add_pod(self, pod: PodInfo) -> None:
         """Count a Pod that is not there yet."""
         self.pods[pod.uid] = pod
-        self.came.append(pod)
+        self._note(self.came, pod)
         self._count(pod, 1)
 
     def remove_pod(self, uid: str) -> PodInfo:
         """Take back a Pod, and return it.  KeyError if it is not there."""
         pod = self.pods.pop(uid)
-        self.gone.append(pod)
+        self._note(self.gone, pod)
         self._count(pod, -1)
         return pod
 
@@ -103,6 +106,14 @@ class NodeInfo:
             generation=self.generation,
             since=self.generation,
         )
+
+    def _note(self, changes: list[PodInfo], pod: PodInfo) -> None:
+        """Remember a change for as long as that is less than all Pods: no cycle may ask for it, while Pods go on to
+        come and go."""
+        if self.since:
+            changes.append(pod)
+            if len(self.came) + len(self.gone) > len(self.pods) + _FEW:
+                self.since, self.came, self.gone = 0, [], []
 
     def _count(self, pod: PodInfo, sign: int) -> None:
         self.requested.add(pod.requests.resources, sign)

@@ -145,7 +145,8 @@ class Snapshot:
     def _replace(self, row: int, before: NodeInfo | None, after: NodeInfo | None) -> None:
         """Keep everything that is counted over all Nodes."""
         old, new = before or _NOWHERE, after or _NOWHERE
-        came, gone = (new.came, new.gone) if new.since == old.generation else (new.pods.values(), old.pods.values())
+        follows = new.since and new.since == old.generation
+        came, gone = (new.came, new.gone) if follows else (new.pods.values(), old.pods.values())
         for pod in came:  # before others go: one may have come and gone
             self._count_pod(row, pod, 1)
         for pod in gone:

@@ -1,5 +1,6 @@
 """What the cache refuses, and the order in which it gives the Nodes."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -275,6 +276,26 @@ def test_of_a_node_with_many_pods_those_alone_are_counted_that_have_come_or_gone
     snapshot.update(cache)
 
     assert counted == [("new", 1), ("u3", -1)]
+
+
+def test_pods_that_come_and_go_while_nothing_is_scheduled_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, snapshot = Cache(), Snapshot()
+    counted: Counter[str] = Counter()
+    monkeypatch.setattr(snapshot.groups, "count", lambda row, pod, sign: counted.update({pod.uid: sign}))
+    cache.set_node(node("n1"))
+    cache.add_pod(pod(uid="stays"))
+    snapshot.update(cache)
+
+    for number in range(100):
+        cache.add_pod(pod(uid=f"u{number}"))
+        cache.remove_pod(pod(uid=f"u{number}"))
+    cache.add_pod(pod(uid="last"))
+    remembered = cache.node("n1")
+    snapshot.update(cache)
+
+    assert remembered is not None
+    assert len(remembered.came) + len(remembered.gone) < 100
+    assert +counted == Counter(("stays", "last"))
 
 
 CONFIRMED: dict[str, tuple[Object, bool]] = {
