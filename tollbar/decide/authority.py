@@ -52,11 +52,14 @@ class AuthorityPlan:
 
 
 def decide(facts: AuthorityFacts, now: float) -> AuthorityPlan:
-    """The plan.  Where no webhook is to be looked after there is nothing to do, and no authority is made."""
-    if not facts.bundles:
-        return AuthorityPlan()
+    """The plan.  Where no webhook is to be looked after no authority is made: what there is may be of no use.
+
+    One that was to be the next is then used at once if there is no other, since replicas wait for it.
+    """
     current = facts.current if facts.current and facts.current.is_valid(now) else None
     successor = facts.next if facts.next and facts.next.is_fresh(now) else None
+    if not facts.bundles:
+        return AuthorityPlan(Step.PROMOTE if successor is not None and current is None else Step.KEEP)
     trusted = [each for each in (current, successor) if each is not None]
     bundles = tuple(_with(trusted, bundle) for bundle in facts.bundles)
     if successor is None:

@@ -51,6 +51,11 @@ CASES = {
     ),
     "no webhook is ours to look after: nothing is made": Case(None, None, [], (Step.KEEP, [], None)),
     "no webhook is ours to look after: nothing is renewed": Case(OLD, None, [], (Step.KEEP, [], None)),
+    "the configurations were deleted before the first authority signs: it signs at once": Case(
+        None, JUST, [], (Step.PROMOTE, [], None)
+    ),
+    "or before it takes over from an expired one": Case(EXPIRED, JUST, [], (Step.PROMOTE, [], None)),
+    "but not while another one signs": Case(OLD, SETTLED, [], (Step.KEEP, [], None)),
     "a young authority is kept until two thirds of its life are over": Case(
         YOUNG, None, [[YOUNG]], (Step.KEEP, [["young"]], YEAR * 2 / 3 - 10 * DAY)
     ),
