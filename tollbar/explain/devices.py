@@ -341,10 +341,9 @@ def deallocated(claim: Object) -> Object:
 def _of_pools(cluster: Cluster, details: Sequence[Excluded]) -> Iterator[Key]:
     """The claims that hold devices of these pools."""
     pools = {(each.device.driver, each.device.pool) for each in details}
-    for claim in cluster.objects(RESOURCE_CLAIMS):
-        results = claims.results(claims.allocation(claim))
-        if any((each.get("driver"), each.get("pool")) in pools for each in results):
-            yield key_of(claim)
+    state = cluster.scheduler.dra.claims.state
+    held = sorted(each for each in (*state.devices, *state.shares) if (each.driver, each.pool) in pools)
+    return _holders(cluster, held)
 
 
 def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) -> Iterator[Change]:

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from builders import namespace, pod, toleration, toleration_rule
+from devices import a_claim, whole
 from situations import GPU, NOW, SITUATIONS, TOLERATION, WANTS_GPU, Situation, claiming
 
 from tollbar import wellknown
@@ -53,6 +55,13 @@ def test_of_many_rules_that_wait_some_are_named() -> None:
     (found,) = pods.explain(Cluster([namespace(), *rules, held], now=NOW), held).findings
     assert found.what.endswith(" and 96 more")
     assert found.what.count("waits for") == 4
+
+
+def test_a_claim_that_looks_at_a_device_with_admin_access_holds_no_counters() -> None:
+    given = SITUATIONS["counters are exhausted"]()
+    looking = a_claim("looking", whole("d1", adminAccess=True))
+    found = explained(replace(given, objects=[*given.objects, looking]))
+    assert [each.change for each in found.remedies if "gives up" in each.change] == [given.helps]
 
 
 UNREAD: Mapping[str, tuple[str, tuple[str, ...], str]] = {
