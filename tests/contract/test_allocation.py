@@ -188,6 +188,26 @@ def written(api: Api) -> Any:
     return found["metadata"]["finalizers"], users, sorted(found["status"]), sorted(found["status"]["allocation"])
 
 
+def of_two_classes(api: Api) -> Any:
+    """The devices that a Pod gets for an extended resource which two classes stand for.
+
+    The class created last is also the first by name, because the API server counts seconds.
+    """
+    trial = Trial(api, [{"devices": [device("a"), device("b", model="y"), device("c", model="y")]}])
+    resource, later = f"{trial.driver}/card", f"a-{trial.driver}"
+    for name, model in ((f"z-{trial.driver}", "x"), (later, "y")):
+        expression = f"device.driver == '{trial.driver}' && device.attributes['{DOMAIN}'].model == '{model}'"
+        spec = {"selectors": selecting(expression), "extendedResourceName": resource}
+        api.create(made(DEVICE_CLASSES, name, spec=spec)).accepted()
+    taken = trial.given(claim(request(deviceClassName=later)))
+    container = {"name": "main", "image": "none", "resources": {"limits": {resource: "1"}}}
+    name = f"{trial.name}-extended"
+    api.create(pod(name=name, schedulerName="default-scheduler", containers=[container])).accepted()
+    until(lambda: api.get(PODS, name)["spec.nodeName"], f"{name} is bound")
+    made_for_it = api.get(PODS, name)["status.extendedResourceClaimStatus.resourceClaimName"]
+    return [given for _, given in (*taken, *trial.devices(made_for_it))]
+
+
 def opaque(owner: str) -> Object:
     return {"opaque": {"driver": "any.example.com", "parameters": {"of": owner}}}
 
@@ -288,6 +308,9 @@ DEVICES: Rows = {
         "partitionable devices are off",
         invalid,
         "0/1 nodes are available: 1 invalid resource pools were encountered",
+    ),
+    "an extended resource that two classes stand for is of the one created last": newer(
+        "1.36", "extended resources are off", of_two_classes, ["b", "c"]
     ),
     "a class that does not exist": (
         outcomes(PAIR, claim(), claim(request(deviceClassName="none"))),

@@ -6,7 +6,7 @@ from typing import Any
 from contract.api import Answer, Api, told
 from contract.claims import ALLOCATION, RESULT, claim
 from contract.objects import add, made, put
-from contract.tables import Rows, invalid, last, rows, wrong
+from contract.tables import Rows, invalid, last, newer, rows, wrong
 
 from tollbar.model.objects import Object
 from tollbar.model.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -18,6 +18,13 @@ SPEC: Object = {
     "nodeName": "node",
     "pool": {"name": "node", "generation": 1, "resourceSliceCount": 1},
     "devices": [{"name": "gpu-0"}],
+}
+
+
+SHARE: Object = {
+    **RESULT,
+    "shareID": "4cf8db2d-06c0-4d70-9a51-000000000001",
+    "consumedCapacity": {"memory": "10Gi", "slices": "1500m"},
 }
 
 
@@ -111,6 +118,9 @@ def uids(api: Api) -> bool:
 
 ALLOCATIONS: Rows = {
     "an allocation is read as it was written": (lambda api: read_back(api, RESULT), [RESULT]),
+    "so is what it takes of a shared device": newer(
+        "1.36", "consumable capacity is off", lambda api: read_back(api, SHARE), [SHARE]
+    ),
     "the same allocation may be written again, which changes nothing": (
         lambda api: (
             api.create(claim()).accepted(),
