@@ -337,7 +337,7 @@ class _Slices:
             return None
         per_device = any(each.per_device for each in offering)
         local = all(each.reach.node for each in offering)
-        if not partitioned:
+        if not partitioned or not self._partitioned:
             return Pool(self.id, devices=devices, is_per_device=per_device, is_local=local)
         sets = [counter_set for each in (*relevant, *others) for counter_set in each.counters]
         elsewhere = (device for each in others if not each.counters for device in each.devices)

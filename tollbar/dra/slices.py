@@ -158,6 +158,8 @@ class Parser:
 
     def __init__(self) -> None:
         self._contents: dict[bytes, Content] = {}
+        self._last: tuple[tuple[str, Object, Object, bool], Content] | None = None
+        """What the last device had, and its content."""
 
     def parse(self, obj: Object) -> Slice:
         """The slice.  ValueError or KeyError for an object that the API server would refuse."""
@@ -188,14 +190,13 @@ class Parser:
         )
 
     def _contents_of(self, devices: Sequence[Object], driver: str) -> Iterator[Content]:
-        """The content of each device; neighbours of the same content are mostly told by comparing them."""
-        before, last = None, None
+        """The content of each device; neighbours, also of two slices, are told to be equal by comparing them."""
         for each in devices:
             attributes, capacity = each.get("attributes") or {}, each.get("capacity") or {}
-            offered = (attributes, capacity, bool(each.get("allowMultipleAllocations")))
-            if last is None or before != offered:
-                before, last = offered, self._content(driver, *offered)
-            yield last
+            offered = (driver, attributes, capacity, bool(each.get("allowMultipleAllocations")))
+            if self._last is None or self._last[0] != offered:
+                self._last = offered, self._content(*offered)
+            yield self._last[1]
 
     def _content(self, driver: str, attributes: Object, capacity: Object, shared: bool) -> Content:
         written = orjson.dumps((driver, attributes, capacity, shared), option=orjson.OPT_SORT_KEYS)

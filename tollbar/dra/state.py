@@ -34,12 +34,14 @@ def _holding(result: Object) -> Holding:
         raise ValueError("a name is no text")
     if not result.get("shareID"):
         return Holding(device)
-    given = (result.get("consumedCapacity") or {}).items()
+    consumed = {}
     try:
-        consumed = {name: value for name, text in given if (value := nanos(str(text)))}
+        for capacity, text in (result.get("consumedCapacity") or {}).items():
+            if value := nanos(str(text)):
+                consumed[capacity] = value
     except ValueError:
         return Holding(device)
-    return Holding(device, is_share=True, consumed=consumed or _NOTHING)
+    return Holding(device, True, consumed or _NOTHING)
 
 
 class AllocatedState:
