@@ -64,8 +64,8 @@ class Allocation:
     def run(self, seconds: float = float("inf")) -> bool:
         """Go on for about so many seconds; true at the end.
 
-        A piece takes longer by what is done at a time: to compile a selector, to evaluate those of one device, to parse
-        a claim, to make a pool anew whose slices have changed.
+        A piece takes longer by what is done at a time: to compile a selector, to evaluate it for a device, to parse a
+        claim, to make a pool anew whose slices have changed.
         """
         clock, deadline = self._allocator.clock, self._allocator.deadline
         until = min(clock() + seconds, deadline)

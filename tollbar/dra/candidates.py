@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tollbar import cel
 from tollbar.cel import CelError
@@ -34,6 +35,15 @@ class Candidate(NamedTuple):
     consumed: Consumption
     is_share: bool
     error: str = ""
+
+
+class Examination(Enum):
+    UNFINISHED = auto()
+    """A selector was evaluated, which takes up to some milliseconds; there may be others."""
+
+
+Examined: TypeAlias = Candidate | Examination | None
+"""None for a device that is not what the request asks for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,22 +89,34 @@ class Examiner:
         )
 
     def candidate(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
-        """The device, if it is what the request asks for.  Answers are kept, but for errors, which name the device."""
+        """The device, if it is what the request asks for."""
+        while (found := self.examined(request, pool, device, node)) is Examination.UNFINISHED:
+            pass
+        return found
+
+    def examined(self, request: Request, pool: Pool, device: Device, node: Object) -> Examined:
+        """The same with one evaluation of a selector at most: ask again until it is finished.
+
+        Answers are kept, but for errors, which name the device.
+        """
         if device.binding_conditions and not self._features.binding_conditions:
             return None
         content = device.content
         known = content.memo.get(request.question)
         if known is None:
-            return self._examined(request, pool, device, node)
+            return self._examine(request, pool, device, node)
         if known is _NO_MATCH or (pool.is_per_device and not device.reach.includes(node)):
             return None
         return Candidate(device, pool, known, content.shared and self._features.consumable_capacity)
 
-    def _examined(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
+    def _examine(self, request: Request, pool: Pool, device: Device, node: Object) -> Examined:
         content = device.content
         is_share = content.shared and self._features.consumable_capacity
         for selector in request.selectors:
-            verdict = self._selectors.verdict(selector.expression, content)
+            verdict = self._selectors.known(selector.expression, content)
+            if verdict is None:
+                self._selectors.verdict(selector.expression, content)
+                return Examination.UNFINISHED
             if isinstance(verdict, CelError):
                 on_device = "" if verdict.kind == cel.COMPILE else f" on device {device.id}"
                 return Candidate(device, pool, NOTHING, is_share, f"{selector.origin}{on_device}: {explained(verdict)}")
@@ -128,11 +150,11 @@ class Examiner:
     def matching(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
         """The devices that are what the request asks for, free or not; None is a pause."""
         for number, device in enumerate(pool.devices, 1):
-            evaluations = self._selectors.evaluations
-            candidate = self.candidate(request, pool, device, node)
+            while (candidate := self.examined(request, pool, device, node)) is Examination.UNFINISHED:
+                yield None
             if candidate is not None:
                 yield candidate
-            if self._selectors.evaluations > evaluations or not number % PAUSE:
+            if not number % PAUSE:
                 yield None
 
     def is_free(self, request: Request, device: Device) -> bool:
@@ -170,11 +192,11 @@ class Examiner:
         for number, device in enumerate(pool.devices, 1):
             if device.id in held:
                 continue
-            evaluations = self._selectors.evaluations
-            candidate = self.candidate(request, pool, device, node)
+            while (candidate := self.examined(request, pool, device, node)) is Examination.UNFINISHED:
+                yield None
             if candidate is not None and (
                 candidate.error or not (device.taints or device.consumes) or self.is_allowed(request, device)
             ):
                 yield candidate
-            if self._selectors.evaluations > evaluations or not number % PAUSE:
+            if not number % PAUSE:
                 yield None

@@ -28,8 +28,6 @@ class Selectors:
         self._engine = engine or cel.engine()
         self._programs = cel.ProgramCache(self._compile)
         self._inputs = lru_cache(maxsize=_RECENT)(_inputs)
-        self.evaluations = 0
-        """Evaluations so far, each of which may take milliseconds."""
 
     def compile(self, expression: str) -> bool:
         """Whether the expression had to be compiled, which takes up to some tenths of a second."""
@@ -38,12 +36,16 @@ class Selectors:
         self._programs.get(expression)
         return True
 
+    def known(self, expression: str, content: Content) -> bool | CelError | None:
+        """The verdict, None if it has not been asked for yet."""
+        found: bool | CelError | None = content.memo.get(expression)
+        return found
+
     def verdict(self, expression: str, content: Content) -> bool | CelError:
-        """Whether the selector is true of the device, or why it has no answer."""
+        """Whether the selector is true of the device, or why it has no answer; the first time may take milliseconds."""
         found: bool | CelError | None = content.memo.get(expression)
         if found is None:
             found = self._evaluate(expression, content)
-            self.evaluations += 1
             content.remember(expression, found)
         return found
 

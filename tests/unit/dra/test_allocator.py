@@ -1,7 +1,7 @@
 """The allocator: which devices the claims of a Pod get on a Node, or why they get none."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import pytest
@@ -20,6 +20,7 @@ from devices import (
     selecting,
 )
 
+from tollbar.cel import CelEngine, Env, engine
 from tollbar.cel.syntax import parser
 from tollbar.dra import AllocatedState, Allocator, Failed, Features, Inventory, Selectors, selectors
 from tollbar.dra.candidates import PAUSE
@@ -577,6 +578,79 @@ def test_each_selector_is_compiled_in_a_piece_of_its_own() -> None:
         pieces += 1
     assert pieces > len(written)
     assert isinstance(allocation.result, list)
+
+
+def test_each_selector_is_evaluated_in_a_piece_of_its_own() -> None:
+    """Also those of one device: a claim may bring 32 of them, and each may take some milliseconds."""
+    times = iter(range(10**9))
+    compiled = Selectors()
+    written = [each for number in range(20) for each in selecting(f"device.driver != '{number}'")]
+    for each in written:
+        compiled.compile(each["cel"]["expression"])
+    for how in (exactly(selectors=written), exactly(count=None, selectors=written)):
+        allocator = Allocator(
+            Inventory([resource_slice("a", devices("d1"))]),
+            AllocatedState(),
+            {"gpu": device_class()},
+            selectors=compiled,
+            clock=lambda: float(next(times)),
+        )
+        allocation = allocator.begin(node(), [claiming(how)])
+        pieces = 0
+        while not allocation.run(0):
+            pieces += 1
+        assert pieces > len(written)
+        assert isinstance(allocation.result, list)
+
+
+class Counting:
+    """An engine with what it has compiled and the models of the devices that it has evaluated something for."""
+
+    def __init__(self) -> None:
+        self.compiled: list[str] = []
+        self.asked: list[str] = []
+
+    def compile(self, source: str, env: Env) -> Any:
+        self.compiled.append(source)
+        program = engine().compile(source, env)
+
+        class Counted:
+            def evaluate(_, inputs: Any) -> Any:  # noqa: N805
+                self.asked.append(inputs["device"]["attributes"][DRIVER]["model"])
+                return program.evaluate(inputs)
+
+        return Counted()
+
+
+def test_a_selector_is_compiled_once_and_asked_once_of_devices_that_are_equal_until_they_change() -> None:
+    def models(*names: str) -> Object:
+        return resource_slice("a", [device(f"d{number}", model=each) for number, each in enumerate(names)])
+
+    counting, inventory = Counting(), Inventory([models("h100", "h200", "h100")])
+    kept = Selectors(cast("CelEngine", counting))
+    asking = exactly("r1", selectors=A100), exactly("r2", selectors=A100)
+
+    def pod() -> None:
+        allocator = Allocator(inventory, AllocatedState(), {"gpu": device_class()}, selectors=kept)
+        for name in ("n1", "n2"):
+            assert allocator.allocate(node(name), [claiming(*asking)]) is None
+
+    pod()
+    pod()
+    assert (counting.compiled, counting.asked) == ([A100[0]["cel"]["expression"]], ["h100", "h200"])
+    inventory.apply(models("h100", "b200"))
+    pod()
+    assert (len(counting.compiled), counting.asked) == (1, ["h100", "h200", "b200"])
+
+
+def test_devices_of_two_drivers_are_told_apart_that_offer_the_same() -> None:
+    slices = [
+        resource_slice("a", devices("d1"), pool="a", driver="nic.example.com"),
+        resource_slice("b", devices("d1"), pool="b"),
+    ]
+    found = allocate(slices, [claiming(exactly(selectors=selecting(f'device.driver == "{DRIVER}"')))])
+    assert isinstance(found, list)
+    assert found[0]["devices"]["results"][0]["pool"] == "b"
 
 
 def test_the_first_selectors_load_the_compiler_and_not_the_first_claim() -> None:
