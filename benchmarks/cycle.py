@@ -38,15 +38,6 @@ _WORKLOADS: Final = 200
 """So many kinds of Pods run on the Nodes."""
 _WARM: Final = 20
 _CYCLES: Final = 200
-_CONFIGURATION: Final = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  pluginConfig:
-  - name: DynamicResources
-    args: {exclusive: all}
-"""
 
 
 def _spread(key: str, most: int, otherwise: str = "DoNotSchedule") -> Object:
@@ -198,7 +189,7 @@ class Cluster:
         nobody: Any = None
         told: Any = _Untold()
         self.scheduler = assemble(
-            profiles_of(registry.configuration(_CONFIGURATION), registry.registry()),
+            profiles_of(registry.configuration(registry.ALONE), registry.registry()),
             Settings(),
             self.caches.store,
             nobody,

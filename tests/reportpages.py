@@ -13,7 +13,6 @@ from tollbar.explain import pods
 from tollbar.model import conditions, timestamps
 from tollbar.model.objects import key_of
 from tollbar.model.resources import EVENTS, PODS
-from tollbar.offline.scheduling import CONFIGURATION
 from tollbar.scheduler.plugins import registry
 
 FILES: Final = tuple(sorted((Path(__file__).parents[1] / "docs" / "pictures" / "report").glob("*.yaml")))
@@ -29,7 +28,7 @@ def simulation(target: Path, more: Iterable[Path] = ()) -> None:
 
 def explanation(target: Path, name: str = "large-model-") -> None:
     """The page of `tollbar explain pod` about the Pod whose name begins so."""
-    scheduler = registry.configuration(CONFIGURATION)
+    scheduler = registry.configuration(registry.ALONE)
     wanted = plan(inputs.read(list(map(str, FILES)), None, "default"), None, [], timestamps.parse(_START))
     copy = copy_of(play(wanted, scheduler, for_page=True), wanted, scheduler)
     pod = next(each for each in copy.objects(PODS) if key_of(each).name.startswith(name))

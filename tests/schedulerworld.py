@@ -27,15 +27,6 @@ from tollbar.scheduler.queue import SchedulingQueue, Settings
 
 T = TypeVar("T")
 
-CONFIGURATION: Final = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  pluginConfig:
-  - name: DynamicResources
-    args: {exclusive: all}
-"""
 SLOW: Final = 30.0
 """Seconds after which a client gives up to wait for an answer."""
 BEFORE: Final[Mapping[str, Callable[[], ApiError]]] = {
@@ -54,6 +45,12 @@ AFTER: Final[Mapping[str, Callable[[], ApiError]]] = {
 REPEATED: Final = "repeated"
 """A fault of PUT and DELETE: the call takes effect, its answer is lost, and a proxy sends it again."""
 FAULTS: Final = (*BEFORE, *AFTER, REPEATED)
+
+
+def enabling(plugin: str) -> Object:
+    """The configuration of a cluster's only scheduler that has this plugin as well."""
+    (profile,) = registry.ALONE["profiles"]
+    return {**registry.ALONE, "profiles": [{**profile, "plugins": {"multiPoint": {"enabled": [{"name": plugin}]}}}]}
 
 
 def node(name: str, *, cpu: str = "4", **spec: Any) -> Built:
@@ -228,7 +225,7 @@ class World:
         *,
         plugins: registry.Registry | None = None,
         settings: Settings | None = None,
-        configuration: str = CONFIGURATION,
+        configuration: Object = registry.ALONE,
         clock: Clock | None = None,
     ) -> None:
         self.api = api
@@ -276,14 +273,14 @@ class World:
         cache = self.scheduler._cache
         return cache.sizes()["assumed_pods"]
 
-    def _profiles(self, text: str, plugins: registry.Registry) -> Iterator[Any]:
+    def _profiles(self, configuration: Object, plugins: registry.Registry) -> Iterator[Any]:
         def made(profile: Any, handle: Handle) -> Any:
             self.handle = handle
             return registry.plugins(profile, {**registry.IN_TREE, **plugins}, handle)
 
         return [
             SchedulerProfile(each.scheduler_name, partial(made, each), each.percentage_of_nodes_to_score)
-            for each in registry.configuration(text).profiles
+            for each in registry.configuration(configuration).profiles
         ]
 
 

@@ -9,7 +9,6 @@ from builders import Built, pod
 
 from tollbar.cli.simulate import Outcome, Plan, play
 from tollbar.model.objects import Object, key_of
-from tollbar.offline.scheduling import CONFIGURATION
 from tollbar.scheduler.config.types import SchedulerConfiguration
 from tollbar.scheduler.plugins import registry
 
@@ -38,7 +37,7 @@ def node(name: str, *taints: Object, cpu: str = "4") -> Built:
 
 
 def configuration() -> SchedulerConfiguration:
-    return registry.configuration(CONFIGURATION)
+    return registry.configuration(registry.ALONE)
 
 
 def planned(objects: Iterable[Object], *pods: Object) -> Plan:

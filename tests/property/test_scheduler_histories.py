@@ -19,7 +19,7 @@ from devices import published
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from placements import leftovers, wrongs
-from schedulerworld import CONFIGURATION, FAULTS, ApiServer, World, in_fake_time, node
+from schedulerworld import FAULTS, ApiServer, World, enabling, in_fake_time, node
 
 from tollbar.model.objects import Object, metadata, spec, uid_of
 from tollbar.scheduler.framework.interface import Wait
@@ -32,9 +32,7 @@ FEW, MANY = 2, 12
 """Devices of a Node while things happen, and in the end."""
 STORM = 500
 """More equal calls than back-off allows, which is at least a second at first and ten in the end."""
-WITH_PERMIT = CONFIGURATION.replace(
-    "  pluginConfig:", "  plugins: {multiPoint: {enabled: [{name: Turnstile}]}}\n  pluginConfig:"
-)
+WITH_PERMIT = enabling("Turnstile")
 
 
 class Turnstile:

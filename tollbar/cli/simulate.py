@@ -40,7 +40,6 @@ from tollbar.model import pods, timestamps
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, labels_of, metadata, spec
 from tollbar.model.resources import LEASES, NAMESPACES, NODES, PODS, RESOURCE_SLICES
 from tollbar.offline import Cluster
-from tollbar.offline.scheduling import CONFIGURATION
 from tollbar.runtime.clock import SystemClock
 from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.config.document import ConfigError
@@ -391,7 +390,7 @@ async def _live(cluster: console.Cluster) -> ClusterDump:
 
 def _configured(path: Path | None) -> SchedulerConfiguration:
     try:
-        return registry.configuration(CONFIGURATION if path is None else path.read_text(encoding="utf-8"))
+        return registry.configuration(registry.ALONE if path is None else path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         console.say(f"Error: {path}: {getattr(error, 'strerror', None) or 'not text in UTF-8'}")
     except ConfigError as error:

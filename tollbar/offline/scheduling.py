@@ -20,7 +20,6 @@ from tollbar.scheduler.cache.cache import Cache
 from tollbar.scheduler.cache.nodeinfo import name_of
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes, projected
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.config.load import API_VERSION, KIND
 from tollbar.scheduler.config.types import Profile, SchedulerConfiguration
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
@@ -37,17 +36,6 @@ from tollbar.views import scheduling
 from tollbar.views.devices import dra_manager
 
 DEFAULT_PROFILE: Final = "default-scheduler"
-CONFIGURATION: Final[Object] = {
-    "apiVersion": API_VERSION,
-    "kind": KIND,
-    "profiles": [
-        {
-            "schedulerName": DEFAULT_PROFILE,
-            "pluginConfig": [{"name": "DynamicResources", "args": {"exclusive": "all"}}],
-        }
-    ],
-}
-"""kube-scheduler's defaults; all devices are its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +94,7 @@ class OfflineScheduler:
         now: Callable[[], float],
         configuration: SchedulerConfiguration | None = None,
     ) -> None:
-        given = configuration or registry.configuration(CONFIGURATION)
+        given = configuration or registry.configuration(registry.ALONE)
         self.dra = dra_manager(store)
         self.snapshot = Snapshot()
         self._listers = scheduling.listers(store)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from builders import Built, Pod, claim, device_class, pod
 from devices import device, published
-from schedulerworld import CONFIGURATION, ApiServer, World, node, scheduling, settled
+from schedulerworld import ApiServer, World, enabling, node, scheduling, settled
 
 from controllers.scheduler.cycle import Attempt
 from tollbar import cel
@@ -102,9 +102,7 @@ class Watcher:
 async def test_cycles_come_one_after_the_other_and_bindings_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controllers.scheduler.cycle._TURN", -1.0)  # a turn for others at every step
     watcher = Watcher()
-    configuration = CONFIGURATION.replace(
-        "  pluginConfig:", "  plugins: {multiPoint: {enabled: [{name: Watcher}]}}\n  pluginConfig:"
-    )
+    configuration = enabling("Watcher")
     given = [N1, *map(wanting, "abc")]
     async with scheduling(*given, plugins={"Watcher": lambda *_: watcher}, configuration=configuration) as world:
         await settled(world)

@@ -6,7 +6,7 @@ import pytest
 from builders import claim, device_class, pod
 from devices import published, taint_rule
 from managing import Managed, turns
-from schedulerworld import CONFIGURATION, ApiServer, World, node, scheduling
+from schedulerworld import ApiServer, World, enabling, node, scheduling
 
 from tollbar.scheduler.framework.status import Status, unresolvable
 from tollbar.scheduler.queue import Settings
@@ -54,9 +54,7 @@ class Doorkeeper:
         return unresolvable("not yet")
 
 
-KEPT = CONFIGURATION.replace(
-    "  pluginConfig:", "  plugins: {multiPoint: {enabled: [{name: Doorkeeper}]}}\n  pluginConfig:"
-)
+KEPT = enabling("Doorkeeper")
 
 
 async def test_a_pod_is_asked_about_once_when_scheduling_begins_and_not_for_everything_that_is_listed() -> None:

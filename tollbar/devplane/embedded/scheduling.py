@@ -28,21 +28,9 @@ from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.podinfo import PodInfo
-from tollbar.scheduler.config.load import API_VERSION, KIND
 from tollbar.scheduler.plugins import registry as plugins
 from tollbar.scheduler.queue import Settings
 
-_CONFIGURATION: Final[Object] = {
-    "apiVersion": API_VERSION,
-    "kind": KIND,
-    "profiles": [
-        {
-            "schedulerName": "default-scheduler",
-            "pluginConfig": [{"name": "DynamicResources", "args": {"exclusive": "all"}}],
-        }
-    ],
-}
-"""It is the only one that allocates devices, unless somebody starts another."""
 _OPTIONS: Final = WriteOptions("tollbar-scheduler")
 _RESOURCES: Final = {each.kind: each for each in (PODS, RESOURCE_CLAIMS, EVENTS)}
 
@@ -54,7 +42,7 @@ class SchedulerController:
             EventApi(api), controller="scheduler", instance="embedded", clock=registry.clock, metrics=metrics
         )
         self._scheduler = assemble(
-            profiles_of(plugins.configuration(_CONFIGURATION), plugins.IN_TREE),
+            profiles_of(plugins.configuration(plugins.ALONE), plugins.IN_TREE),
             Settings(),
             caches.store,
             api,

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from tollbar.model.objects import Object
 from tollbar.scheduler.config import profiles
 from tollbar.scheduler.config.document import ConfigError
-from tollbar.scheduler.config.load import load
+from tollbar.scheduler.config.load import API_VERSION, KIND, load
 from tollbar.scheduler.config.types import Profile, SchedulerConfiguration
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, Plugin
@@ -65,6 +65,17 @@ IN_TREE: Final[Registry] = {
 }
 MISSING: Final = profiles.IN_TREE - IN_TREE.keys()
 """The plugins of kube-scheduler that are not there."""
+ALONE: Final[Object] = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "pluginConfig": [{"name": DynamicResources.name, "args": {"exclusive": "all"}}],
+        }
+    ],
+}
+"""The configuration of a cluster's only scheduler: kube-scheduler's defaults, and all devices are its own."""
 
 
 def registry() -> Registry:
