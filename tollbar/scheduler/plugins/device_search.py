@@ -29,7 +29,7 @@ _PIECE: Final = 0.002
 
 
 class DeviceSearch:
-    """`timeout` is in seconds for each Node; 0 for none."""
+    """`timeout` is in seconds for all Nodes of a cycle together, since no other Pod is tried meanwhile; 0 for none."""
 
     def __init__(self, handle: Handle, manager: DraManager, ownership: Ownership, timeout: float) -> None:
         self._handle = handle
@@ -50,6 +50,8 @@ class DeviceSearch:
         What was found for other Nodes stays: Reserve looks whether the devices are still free.
         """
         manager = self._manager
+        if found.deadline is None:
+            found.deadline = self._handle.monotonic() + self._timeout if self._timeout else float("inf")
         found.revision = (_COPY if copied else manager.claims.revision, manager.inventory.revision)
         found.allocator = Allocator(
             manager.inventory,
@@ -57,6 +59,7 @@ class DeviceSearch:
             manager.classes,
             selectors=self._selectors,
             clock=self._handle.monotonic,
+            deadline=found.deadline,
             may_use=self._ownership.has,
         )
         return found.allocator
@@ -134,12 +137,10 @@ class DeviceSearch:
         self, node: NodeInfo, found: PodClaims, wanted: Mapping[int, Object]
     ) -> Steps[list[Object] | Failed | None]:
         """Search piece by piece.  Where others run in between and claims change, go on with a copy of them."""
-        deadline = self._handle.monotonic() + self._timeout if self._timeout else float("inf")
         allocator = found.allocator
         while True:
             if allocator is None or self._is_outdated(found):
                 allocator = self.begin(found)
-            allocator.deadline = deadline
             allocation = allocator.begin(node.node or {}, list(wanted.values()))
             while not allocation.run(_PIECE):
                 yield

@@ -109,6 +109,8 @@ class PodClaims:
     """By the extended resources that devices have to provide."""
     allocator: Allocator | None = None
     """None if everything is allocated."""
+    deadline: float | None = None
+    """Of the searches on all Nodes together, on the clock of the Handle; None before the first one."""
     revision: tuple[int, int] = (0, 0)
     """Of the claims and the inventory that the allocator was made for; that of the claims is -1 for a copy of them."""
     unavailable: set[int] = field(default_factory=set)

@@ -227,6 +227,17 @@ def test_filter_ends_when_its_time_is_over() -> None:
     assert world.filter(WEB) == {"n1": "Error: node n1: timed out trying to allocate devices"}
 
 
+def test_the_time_of_filter_is_for_all_nodes_together() -> None:
+    names = [f"n{number}" for number in range(1, 10)]
+    slices = [published(f"s-{name}", "g0", node=name) for name in names]
+    world = World(CLAIM, *slices, nodes=[node(name) for name in names], args={"filterTimeout": 1.0})
+    ticks = itertools.count()
+    world.handle.monotonic = lambda: next(ticks) * 0.06
+    found = world.filter(WEB)
+    assert found["n1"] == "Success"
+    assert found["n9"] == "Error: node n9: timed out trying to allocate devices"
+
+
 OURS = f"{UU}: cannot allocate all claims with devices that are exclusive to this scheduler"
 LABELLED = [node("n1", labels={"pool": "ours"}), node("n2")]
 EVERYWHERE = {**Built(published("s3", "g3", pool="net", allNodes=True)).but("spec.nodeName", None)}
