@@ -24,10 +24,10 @@ from cel.slow_search import ELEMENTS, OPERATIONS, Slow
 from tollbar.cel import BUDGET, CelEngine, CelError, Env
 from tollbar.devplane.real.oracle import Oracle
 
-COUNT: Final = int(os.environ.get("TOLLBAR_CEL_LOOPS", "60"))
-REFUSED_OF: Final = {60: 4, 200: 10}
+COUNT: Final = int(os.environ.get("TOLLBAR_CEL_LOOPS", "20"))
+REFUSED_OF: Final = {20: 1, 200: 10}
 """How many of so many loops are refused; the page has the last of these figures."""
-BATCH: Final = 60
+BATCH: Final = 40
 LARGEST: Final = 32 * 1024
 """Bytes of an input as JSON."""
 UNLIMITED: Final = 1_000_000_000
