@@ -1,7 +1,8 @@
 """A search for expressions and inputs that take long, guided by time.
 
 It begins with operations on elements of lists and mutates the slowest that it has found: their operations are put into
-each other and into loops, their inputs replaced.  What it finds depends on the machine, so it asserts nothing itself.
+each other and into loops, their inputs replaced.  Operations are those of OPERATIONS, made to be slow, and small random
+expressions, which have all functions.  What it finds depends on the machine, so it asserts nothing itself.
 What takes too long is measured again before it counts, so that noise of the machine does not guide the search.
 """
 
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from cel.adversaries import ENV
+from cel.generator import RESULTS, Weights, Writer
 
 from tollbar.cel import CelEngine, CelError, CostBudget
 
@@ -44,6 +46,8 @@ ELEMENTS: Final[tuple[Any, ...]] = (
     *("http://u:p@a.b:1/%41%42?a=%41&b=c", "/?" + "a=%41&" * 200, [1, "a", 1.5], [[1.5] * 50], [["a"] * 50] * 50),
     *({"a": {"b": 1}}, {"a": [{"b": [1, 2.0]}] * 20}, ["a", 1] * 500, [1.1e300] * 500),
 )
+
+_TYPES: Final = {int: "int", float: "double", str: "string", bool: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +89,14 @@ def search(engine: CelEngine, seed: int, seconds: float, kept: int = 40) -> Iter
     engine.compile("x", ENV)  # which makes the parser
     rng = Random(seed)
     slowest = [Slow("i", tuple(rng.choices(range(len(ELEMENTS)), k=2)), 2) for _ in range(kept)]
+    tried: set[Slow] = set()
     end = time.process_time() + seconds
     while time.process_time() < end:
-        found = measured(engine, _mutated(rng, rng.choice(slowest)))
+        mutated = _mutated(rng, rng.choice(slowest))
+        if mutated in tried:
+            continue
+        tried.add(mutated)
+        found = measured(engine, mutated)
         if found is not None:
             found = confirmed(engine, found)
             yield found
@@ -102,11 +111,21 @@ def _mutated(rng: Random, slow: Slow) -> Slow:
         body = rng.choice(OPERATIONS).format(*operands)
     if rng.random() < 0.2:
         body = rng.choice(OPERATIONS).format("i", "i")
+    elif rng.random() < 0.3:
+        return _written(rng)
     if rng.random() < 0.4:
         picks = tuple(rng.choices(range(len(ELEMENTS)), k=rng.choice((1, 1, 2, 3))))
     if rng.random() < 0.5:
         length = rng.choice((len(picks), 10, 100, 1_000, 9_000))
     return Slow(body, picks, length)
+
+
+def _written(rng: Random) -> Slow:
+    """A small one of the random expressions that are compared with Kubernetes', over an element of ELEMENTS."""
+    pick = rng.randrange(len(ELEMENTS))
+    variables = {"i": _TYPES.get(type(ELEMENTS[pick]), "dyn")}
+    body = Writer(rng, variables=variables, weights=Weights(leaves=0.6)).write(rng.choice(RESULTS), 2)
+    return Slow(body, (pick,), 9_000)
 
 
 def confirmed(engine: CelEngine, found: Slow) -> Slow:

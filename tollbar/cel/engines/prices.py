@@ -118,8 +118,9 @@ class Prices:
                 return 0
             case Select(optional=True):
                 return 100
-            case Select():
-                return 14 if self.optionals else 2
+            case Select(operand=operand, test=test):
+                # A value that has no fields is found out by a failure.
+                return (14 if self.optionals else 2) + 16 * (test and self.types[id(operand)] == "dyn")
             case Index(index=key, optional=optional):
                 return 100 if optional else 4 if isinstance(key, Literal) and not self.optionals else 28
             case Conditional(condition=condition):
@@ -128,8 +129,9 @@ class Prices:
                 return len(terms) + sum(map(self._looks_at, terms))
             case Bind(lazy=lazy):
                 return 15 if lazy else 1
-            case Comprehension(macro=macro, second=second):
-                return 5 + 20 * (second is not None) + 40 * (macro in _MAKE_MAPS) + 5 * (macro in operations.SIZED)
+            case Comprehension(macro=macro, range=range_, second=second):
+                own = 5 if self.types[id(range_)].startswith("list") else 9
+                return own + 30 * (second is not None) + 40 * (macro in _MAKE_MAPS) + 5 * (macro in operations.SIZED)
             case Call(function=name):
                 if name in RELATIONS:
                     return self._relation(node)
@@ -140,8 +142,8 @@ class Prices:
                 return LIBRARY.steps(name, node.method)
             case ListLiteral():
                 return 14
-            case MapLiteral(entries=entries):
-                return 100 + 30 * len(entries)
+            case MapLiteral(entries=entries, optional=optional):
+                return 100 + 30 * len(entries) + 20 * len(optional)
         raise TypeError(node)
 
     def _looks_at(self, node: Expr) -> int:
@@ -153,7 +155,7 @@ class Prices:
         if name == "_in_":
             return 3 if operations.constant_strings(b) is not None or isinstance(a, Literal) else 14
         if name in ORDER:
-            return 2 if isinstance(b, Literal) and type(b.value) is int else 9
+            return 2 if isinstance(b, Literal) and type(b.value) is int else 14
         if operations.plain_literal(a) or operations.plain_literal(b):
             return 10 if name == "_==_" and "dyn" in self._types(node) else 2
         return 24

@@ -229,7 +229,7 @@ OVERLOADS: Final = (
     overload("int(uint) -> int", lambda _, value: to_int(int(value))),
     overload("int(double) -> int", _to_int),
     overload("int(string) -> int", lambda _, text: read_int(text, signed=True), 70),
-    overload("uint(uint) -> uint", same),
+    overload("uint(uint) -> uint", same, 30),
     overload("uint(int) -> uint", lambda _, value: to_uint(value)),
     overload("uint(double) -> uint", _to_uint),
     overload("uint(string) -> uint", lambda _, text: Uint(read_int(text, signed=False)), 90),

@@ -28,7 +28,7 @@ from tollbar.cel.library.functions import library, overload
 _ADD: Final = library((*basics.OVERLOADS, *times.OVERLOADS)).exact["_+_", False]
 _ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 _COMPARABLE: Final = tuple(sorted(NUMERIC | ORDERED))
-_SUM_STEPS: Final = 14
+_SUM_STEPS: Final = 22
 """For an element that sum() adds."""
 _EXTREME_STEPS: Final = 75
 """For an element that min(), max() or isSorted() compares."""
@@ -216,22 +216,22 @@ def set_intersects(cost: CostTracker, a: list[Any], b: list[Any]) -> bool:
 OVERLOADS: Final = (
     *(overload(f"size({kind}) -> int", size) for kind in ("string", "bytes", "list<A>", "map<A>")),
     *(overload(f"{kind}.size() -> int", size) for kind in ("string", "bytes", "list<A>", "map<A>")),
-    overload("list<A>.indexOf(A) -> int", index_of),
-    overload("list<A>.lastIndexOf(A) -> int", last_index_of),
+    overload("list<A>.indexOf(A) -> int", index_of, 40),
+    overload("list<A>.lastIndexOf(A) -> int", last_index_of, 40),
     overload("any.includes(any) -> bool", includes, 20),
     *(overload(f"list<{kind}>.sum() -> {kind}", partial(total, zero=zero), 60) for kind, zero in _ZEROS.items()),
     *(overload(f"list<{kind}>.min() -> {kind}", partial(_extreme, "min", 1)) for kind in _COMPARABLE),
     *(overload(f"list<{kind}>.max() -> {kind}", partial(_extreme, "max", -1)) for kind in _COMPARABLE),
-    *(overload(f"list<{kind}>.isSorted() -> bool", is_sorted) for kind in _COMPARABLE),
-    *(overload(f"list<{kind}>.sort() -> list<{kind}>", sort, 145) for kind in _COMPARABLE),
-    *(overload(f"list<A>.@sortByAssociatedKeys(list<{kind}>) -> list<A>", sort_by, 145) for kind in _COMPARABLE),
+    *(overload(f"list<{kind}>.isSorted() -> bool", is_sorted, 60) for kind in _COMPARABLE),
+    *(overload(f"list<{kind}>.sort() -> list<{kind}>", sort, 225) for kind in _COMPARABLE),
+    *(overload(f"list<A>.@sortByAssociatedKeys(list<{kind}>) -> list<A>", sort_by, 225) for kind in _COMPARABLE),
     overload("list<A>.slice(int, int) -> list<A>", cut),
-    overload("list<list<A>>.flatten() -> list<A>", flatten, 40),
-    overload("list<A>.flatten(int) -> list<dyn>", flatten, 40),
-    overload("list<A>.distinct() -> list<A>", distinct, 62),
+    overload("list<list<A>>.flatten() -> list<A>", flatten, 55),
+    overload("list<A>.flatten(int) -> list<dyn>", flatten, 55),
+    overload("list<A>.distinct() -> list<A>", distinct, 80),
     overload("list<A>.reverse() -> list<A>", reverse),
     overload(".lists.range(int) -> list<int>", numbers_to),
-    overload(".sets.contains(list<A>, list<A>) -> bool", set_contains, 85),
-    overload(".sets.equivalent(list<A>, list<A>) -> bool", set_equivalent, 85),
-    overload(".sets.intersects(list<A>, list<A>) -> bool", set_intersects, 85),
+    overload(".sets.contains(list<A>, list<A>) -> bool", set_contains, 160),
+    overload(".sets.equivalent(list<A>, list<A>) -> bool", set_equivalent, 225),
+    overload(".sets.intersects(list<A>, list<A>) -> bool", set_intersects, 110),
 )

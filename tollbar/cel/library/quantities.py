@@ -14,7 +14,7 @@ from tollbar.model.semver import Version
 _SHORT: Final = 64
 """Characters of a text whose value is cached: data has few different quantities and versions."""
 _QUANTITY_STEPS: Final = 210
-_SUM_STEPS: Final = 250
+_SUM_STEPS: Final = 290
 _VERSION_STEPS: Final = 330
 _VERSION_STEPS_PER_CHARACTER: Final = 13
 read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)
@@ -75,7 +75,7 @@ def _comparisons(kind: str, attribute: str) -> tuple[Overload, ...]:
         return 0 if first == second else 1 if first > second else -1
 
     return (
-        overload(f"{kind}.compareTo({kind}) -> int", compare),
+        overload(f"{kind}.compareTo({kind}) -> int", compare, 24),
         overload(f"{kind}.isGreaterThan({kind}) -> bool", lambda _, a, b: rank(a) > rank(b)),
         overload(f"{kind}.isLessThan({kind}) -> bool", lambda _, a, b: rank(a) < rank(b)),
     )
@@ -86,7 +86,7 @@ OVERLOADS: Final = (
     overload("isQuantity(string) -> bool", parses(to_quantity)),
     overload("quantity.isInteger() -> bool", lambda _, value: value.as_int64() is not None, 22),
     overload("quantity.asInteger() -> int", _as_integer, 22),
-    overload("quantity.asApproximateFloat() -> double", _as_float, 50),
+    overload("quantity.asApproximateFloat() -> double", _as_float, 80),
     overload("quantity.add(quantity) -> quantity", _sum(1)),
     overload("quantity.add(int) -> quantity", _sum(1)),
     overload("quantity.sub(quantity) -> quantity", _sum(-1)),

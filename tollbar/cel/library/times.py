@@ -30,7 +30,7 @@ _VALUE_STEPS: Final = 45
 """For making a timestamp or a duration."""
 _SUM_STEPS: Final = 65
 _FIELD_STEPS: Final = 110
-TEXT_STEPS: Final = 220
+TEXT_STEPS: Final = 250
 """For the text of a timestamp or a duration."""
 _OFFSET_STEPS: Final = 60
 _ZONE_STEPS: Final = 230

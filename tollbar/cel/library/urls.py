@@ -35,7 +35,7 @@ _CHARACTERS_PER_STEP: Final = 1
 _ESCAPED_STEPS: Final = 60
 """For a character that is, or has to be, escaped."""
 _PARAMETER_STEPS: Final = 170
-_PART_STEPS: Final = 38
+_PART_STEPS: Final = 66
 
 
 class NotUrl(Exception):
