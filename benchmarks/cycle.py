@@ -21,7 +21,7 @@ from controllers.scheduler.cycle import Attempt
 from tollbar.model.objects import Object
 from tollbar.runtime import collector
 from tollbar.runtime.caches import Cached, Caches
-from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.clock import LoopClock
 from tollbar.runtime.metrics import Metrics
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.plugins import registry
@@ -194,7 +194,7 @@ class Cluster:
             self.caches.store,
             nobody,
             told,
-            clock=SystemClock(),
+            clock=LoopClock(asyncio.get_running_loop()),
             rng=Random(1),
             metrics=Metrics(),
         )

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import tollbar
 from tollbar.runtime import chassis, collector, log
 from tollbar.runtime.client import Client
-from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.clock import LoopClock
 from tollbar.runtime.config import Configuration
 from tollbar.runtime.errors import ApiError, KubeconfigError
 from tollbar.runtime.manager import Manager
@@ -47,7 +47,8 @@ async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig
     metrics = Metrics()
     metrics.gauge("tollbar_build_info").labels(tollbar.__version__).set(1)
     limits = configuration.client_connection
-    outage = Outage(SystemClock())
+    clock = LoopClock(asyncio.get_running_loop())
+    outage = Outage(clock)
     async with AsyncExitStack() as clients:
 
         async def connect() -> Client:
@@ -58,11 +59,12 @@ async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig
                 in_flight=limits.in_flight,
                 metrics=metrics,
                 user_agent=f"tollbar-{name}/{tollbar.__version__}",
+                clock=clock,
                 outage=outage,
             )
             clients.push_async_callback(client.close)
             return client
 
-        manager = Manager(configuration, await connect(), metrics)
+        manager = Manager(configuration, await connect(), metrics, clock=clock)
         await setup(manager)
         return await chassis.run(manager.phases(await connect() if manager.elects else None))

@@ -10,7 +10,7 @@ import pytest
 
 from tollbar.model import resources
 from tollbar.runtime import retry
-from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.clock import LoopClock, SystemClock
 from tollbar.runtime.errors import (
     ApiError,
     Conflict,
@@ -342,3 +342,13 @@ def test_a_rule_takes_its_series_along(metrics: Metrics) -> None:
 
 def test_a_process_exposes_only_what_it_measures(metrics: Metrics) -> None:
     assert metrics.render() == b""
+
+
+@pytest.mark.looptime
+async def test_monotonic_time_is_that_of_the_event_loop() -> None:
+    loop = asyncio.get_running_loop()
+    clocks = SystemClock(), LoopClock(loop)
+    began = [each.monotonic() for each in clocks]
+    await clocks[1].sleep(1000)
+    assert [each.monotonic() for each in clocks] == [loop.time()] * 2
+    assert [loop.time() - each for each in began] == [1000] * 2
