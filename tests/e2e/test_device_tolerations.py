@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from builders import Claim, Pod, Template, device_class, toleration_rule
+from builders import Claim, Pod, Template, TolerationRule, device_class, toleration_rule
 from cluster import Cluster, a_ready_rule, as_written, provenance
 from planes import since
 from policies import said, until_said
@@ -50,14 +50,16 @@ class Cards:
         self.class_ = cluster.unique(f"cards-{scheduler.partition('-')[0]}")
         cluster.create(device_class(self.class_).selecting(f'device.driver == "{self.driver}"'))
 
-    def rule(self) -> None:
-        """In force, and known to the webhook."""
+    def opening(self) -> TolerationRule:
+        """The rule that gives requests of this class the toleration."""
         expression = (
             f'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "{self.class_}"))'
         )
-        a_ready_rule(
-            self.cluster, toleration_rule(self.cluster.unique("cards")).cel(expression).giving_devices(TOLERATION)
-        )
+        return toleration_rule(self.cluster.unique("cards")).cel(expression).giving_devices(TOLERATION)
+
+    def rule(self) -> None:
+        """In force, and known to the webhook."""
+        a_ready_rule(self.cluster, self.opening())
         eventually(
             lambda: provenance(self.tried(self.claim("tried", self.exactly("one")))), what="known to the webhook"
         )
@@ -115,6 +117,19 @@ def test_every_form_of_request_gets_a_tainted_device(cluster: Cluster, cards: No
         "all": [("r", "card-2"), ("r", "card-3")],
         "admin": [("r", "card-0")],
     }
+
+
+def test_in_audit_whoever_creates_a_claim_is_warned_and_nothing_is_added(cluster: Cluster, cards: None) -> None:
+    given = Cards(cluster, "default-scheduler")
+    rule = given.opening().mode("Audit")
+    a_ready_rule(cluster, rule)
+    name, claim = rule["metadata"]["name"], given.claim("tried", given.exactly("one"))
+    warning = f"Warning: tollbar: rule {name} (Audit) would add 1 device toleration to request r"
+    eventually(lambda: warning in cluster.warned(claim, "--dry-run=server"), what="known to the webhook")
+    tried = given.tried(claim)
+    assert (provenance(tried), "tolerations" in tried["spec"]["devices"]["requests"][0]["exactly"]) == ([], False)
+    status = cluster.kubectl.json("get", "tolerationrule", name)["status"]
+    assert "pendingMatches" not in status, "it is for claims alone"
 
 
 @pytest.mark.parametrize("scheduler", DRIVERS)
