@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -172,7 +173,7 @@ class Seen(Recorder):
         self._states: list[tuple[int, str, Sized, bool, bool, float]] = []
 
     async def _note(self, kind: str, type_: str, obj: Object) -> None:
-        if kind == "Pod":
+        if kind == "Pod" and key_of(obj).namespace in NAMESPACES:
             uid, pod, out, deleted = uid_of(obj), sized(obj), is_out(obj), type_ == "DELETED"
             self.held.pop(uid, None)
             self.out.pop(uid, None)
@@ -269,12 +270,16 @@ class Load:
         await asyncio.to_thread(replica, self.stack, self.service, name)
 
     async def kill_the_leader(self) -> None:
-        began = asyncio.get_running_loop().time()
-        name = await asyncio.to_thread(leader, self.stack)
+        """And there is room meanwhile, until another one leads."""
+        before = await asyncio.to_thread(leader, self.stack)
+        name, began = before.split("-")[0], asyncio.get_running_loop().time()
         await asyncio.to_thread(self.stack.running[name].kill)
         self.stack.controllers(name, ready=False, gates=["quota"], **ELECTION)
-        await self.full(LIMIT)
+        await self.end(max(1, LIMIT // 8))
+        another = partial(eventually, lambda: leader(self.stack) not in ("", before), seconds=60)
+        await asyncio.to_thread(another)
         self.without_leader.append((began, asyncio.get_running_loop().time()))
+        await self.full(LIMIT)
 
     def had_a_leader(self, release: Release) -> bool:
         return all(release.seen < began or release.fitted > ended for began, ended in self.without_leader)
@@ -346,13 +351,14 @@ async def loading(stack: Stack, service: Service) -> AsyncIterator[Load]:
     await seen.begun()
     yield Load(stack, service, client, seen)
     task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    with suppress(asyncio.CancelledError):
+        await task
     await client.close()
 
 
 def leader(stack: Stack) -> str:
     lease = stack.plane.kubectl.json("get", "lease", "tollbar-controllers", "-n", wellknown.SYSTEM_NAMESPACE)
-    return str(lease["spec"].get("holderIdentity", "")).split("-")[0]
+    return str(lease["spec"].get("holderIdentity", ""))
 
 
 def told(what: str, found: Sequence[float]) -> None:
