@@ -146,7 +146,7 @@ OF_GATES = [
     "one ends, and it is let go",
     "compiled and in force: condition Ready",
     "created with the node affinity of batch-pool in it:",
-    'train has a claim that nobody knows yet, and is held: "tollbar.dev/placement: waiting for ResourceClaim',
+    'train has a claim that nobody knows yet, and is held: "tollbar.dev/placement: waiting for',
     "let go and narrowed in one patch:",
 ]
 OF_ORDINALS = [
