@@ -1,10 +1,8 @@
 """What schedulers hold in memory of a large cluster, and how soon they are ready."""
 
 import asyncio
-import gc
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +18,9 @@ from stack import eventually
 
 from benchmarks import apiserver
 from benchmarks.devices import resource_slice
+from benchmarks.pauses import FILE
 from benchmarks.stage import Stage, cpu_seconds
 from benchmarks.workload import Row, Sample, Workload
-from controllers.scheduler.__main__ import command
 from tollbar.devplane import kubeconfig
 from tollbar.devplane.layout import SCHEDULER
 from tollbar.model.objects import Object
@@ -46,8 +44,6 @@ _IMAGES: Final = 30
 _ALL_IMAGES: Final = 300
 _RESTING_SECONDS: Final = 10.0
 _START_SECONDS: Final = 180.0
-_PAUSE_FILE: Final = "TOLLBAR_BENCHMARK_PAUSE"
-"""The environment variable that names the file for the longest garbage collection."""
 
 
 def _word(*parts: object) -> str:
@@ -230,8 +226,8 @@ async def _measure(stage: Stage, start: Callable[[Stage, Path], _Started], pods:
 
 def _tollbar(stage: Stage, file: Path) -> _Started:
     pause = stage.stack.directory / "pause"
-    os.environ[_PAUSE_FILE] = str(pause)
-    process = stage.stack.scheduler(module="benchmarks.footprint", verbosity=0, kubeconfig=file, ready=False)
+    os.environ[FILE] = str(pause)
+    process = stage.stack.scheduler(module="benchmarks.pauses", verbosity=0, kubeconfig=file, ready=False)
     eventually(process.is_ready, seconds=_START_SECONDS, what="the scheduler ready")
     return _Started(process.child.pid, process.stop, lambda: {COLLECTION: float(pause.read_text())})
 
@@ -246,22 +242,6 @@ def _kube_scheduler(stage: Stage, file: Path) -> _Started:
     plane.options = replace(plane.options, flags={**plane.options.flags, SCHEDULER: (f"--config={configuration}",)})
     plane.start_component(SCHEDULER)
     return _Started(plane.pids[SCHEDULER], partial(plane.stop_component, SCHEDULER))
-
-
-def _watch_collections(file: Path) -> None:
-    """Write down how long the longest garbage collection has taken, in milliseconds."""
-    began, longest = 0.0, 0.0
-    file.write_text("0")
-
-    def note(phase: str, _info: object) -> None:
-        nonlocal began, longest
-        if phase == "start":
-            began = time.perf_counter()
-        elif (took := (time.perf_counter() - began) * 1000) > longest:
-            longest = took
-            file.write_text(str(longest))
-
-    gc.callbacks.append(note)
 
 
 WORKLOAD: Final = Workload(
@@ -279,7 +259,3 @@ limits is in [memory](operations/memory.md).""",
     things="Pods",
     measure=measure,
 )
-
-if __name__ == "__main__":
-    _watch_collections(Path(os.environ[_PAUSE_FILE]))
-    sys.exit(command())
