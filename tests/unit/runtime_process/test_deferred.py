@@ -20,6 +20,14 @@ def test_the_scheduler_loads_no_more_than_it_needs() -> None:
     assert unwanted.intersection(loaded) == set()
 
 
+def test_compiling_an_expression_loads_the_grammar_of_cel_python_and_nothing_else_of_it() -> None:
+    program = (
+        "from tollbar import cel; cel.engine().compile('1 + 1 == 2', cel.RULE_ENV); import sys; print(*sys.modules)"
+    )
+    loaded = said(program)
+    assert ("lark" in loaded, {"celpy", "pendulum"}.intersection(loaded)) == (True, set())
+
+
 def test_the_library_is_complete_for_others() -> None:
     program = """
 import sys, tollbar.runtime.access, kubernetes

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import replace
 from functools import cache
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NoReturn, cast
 
@@ -121,7 +122,7 @@ def parse(source: str, namespaced: Container[str]) -> Expr:
 def _grammar() -> lark.Lark:
     """cel-python's grammar with its own options, except that the tokens `true` and `false` keep their positions."""
     return lark.Lark(
-        patched(resources.files("celpy").joinpath("cel.lark").read_text(encoding="utf-8")),
+        patched(_path_of_the_library().joinpath("cel.lark").read_text(encoding="utf-8")),
         parser="lalr",
         start="expr",
         g_regex_flags=re.MULTILINE,
@@ -145,6 +146,14 @@ def _replaced(line: str, by: str, grammar: str) -> str:
     if count != 1:
         raise ValueError(f"cel-python's grammar has {count} lines like {line}")
     return grammar
+
+
+def _path_of_the_library() -> Path:
+    """Where cel-python is: to import it would load its evaluator and what that needs, 2.5 MB."""
+    spec = find_spec("celpy")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("cel-python is not installed")
+    return Path(spec.origin).parent
 
 
 def _keyword(token: lark.Token) -> lark.Token:
