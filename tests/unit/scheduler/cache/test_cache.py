@@ -281,7 +281,7 @@ def test_of_a_node_with_many_pods_those_alone_are_counted_that_have_come_or_gone
 def test_pods_that_come_and_go_while_nothing_is_scheduled_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     cache, snapshot = Cache(), Snapshot()
     counted: Counter[str] = Counter()
-    monkeypatch.setattr(snapshot.groups, "count", lambda row, pod, sign: counted.update({pod.uid: sign}))
+    monkeypatch.setattr(snapshot.groups, "count", lambda _, pod, sign: counted.update({pod.uid: sign}))
     cache.set_node(node("n1"))
     cache.add_pod(pod(uid="stays"))
     snapshot.update(cache)
