@@ -119,7 +119,7 @@ class World:
 
     def told(self, solutions: NodeSolutions) -> dict[str, bool]:
         """Whether the claims fit, by the Nodes of which that is known of all at once."""
-        fits, rejected = self.known_of(solutions).update(solutions)
+        fits, rejected, _ = self.known_of(solutions).update(solutions)
         assert not (fits & rejected).any()
         told = zip(self.nodes, fits.tolist(), rejected.tolist(), strict=True)
         return {node.name: fit for node, fit, rejection in told if fit or rejection}
