@@ -42,6 +42,11 @@ def memory(pid: int) -> int:
     return _status(pid, "VmRSS")
 
 
+def open_files(pid: int) -> int:
+    """Files that a process has open, its connections among them (proc_pid_fd(5))."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def _status(pid: int, field: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return 1024 * int(next(line for line in status.splitlines() if line.startswith(field)).split()[1])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from lifecycles import SERVICE_ACCOUNTS
-from measuring import memory
+from measuring import memory, open_files
 from stack import Process, Stack, eventually, installed
 
 from tollbar.devplane.kubelet import FakeKubelet
@@ -170,10 +170,11 @@ def slope(taken: list[tuple[float, float]]) -> float:
 
 
 def test_a_long_churn_takes_no_more_memory_and_no_pod_is_forgotten(stack: Stack) -> None:
-    async def watch(process: Process, taken: list[tuple[float, float]]) -> None:
+    async def watch(process: Process, taken: list[tuple[float, float]], files: list[int]) -> None:
         began = time.monotonic()
         while True:
             taken.append((time.monotonic() - began, memory(process.child.pid) / 1024))
+            files.append(open_files(process.child.pid))
             await asyncio.sleep(min(1.0, SECONDS / 30))
 
     async def run() -> None:
@@ -188,11 +189,12 @@ def test_a_long_churn_takes_no_more_memory_and_no_pod_is_forgotten(stack: Stack)
             )
         )
         taken: list[tuple[float, float]] = []
+        files: list[int] = []
         try:
             async with FakeKubelet(client) as kubelet:
                 churn = Churn(client, kubelet, random.Random(13))
                 await churn.begin()
-                watching = asyncio.create_task(watch(process, taken))
+                watching = asyncio.create_task(watch(process, taken, files))
                 await churn.go_on(SECONDS)
                 watching.cancel()
                 with suppress(asyncio.CancelledError):
@@ -206,7 +208,11 @@ def test_a_long_churn_takes_no_more_memory_and_no_pod_is_forgotten(stack: Stack)
         bound = metrics["scheduler_schedule_attempts_total"][f'profile="{OURS}",result="scheduled"']
         parked = metrics["scheduler_schedule_attempts_total"].get(f'profile="{OURS}",result="unschedulable"', 0)
         growth = slope(taken)
-        shown = ", ".join(f"{kib / 1024:.1f} ({at:.0f} s)" for at, kib in [*taken[:: -(-len(taken) // 10)], taken[-1]])
+        readings = list(zip(taken, files, strict=True))
+        shown = ", ".join(
+            f"{kib / 1024:.1f} ({at:.0f} s, {count} open files)"
+            for (at, kib), count in [*readings[:: -(-len(readings) // 10)], readings[-1]]
+        )
         _log.info(
             "soak: %.0f Pods bound, %.0f attempts without a Node; MiB: %s; %+.0f KiB a minute over the second half",
             bound, parked, shown, growth,
