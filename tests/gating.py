@@ -30,6 +30,8 @@ class Judge:
     reserved: str
     releases: Counter[str] = field(default_factory=Counter)
     """How often a Pod of this name was released."""
+    ended: set[str] = field(default_factory=set)
+    """Names of Pods that went in the gate."""
     _pods: dict[str, Object] = field(default_factory=dict)
     """By uid."""
     _claims: dict[str, Object] = field(default_factory=dict)
@@ -48,6 +50,8 @@ class Judge:
                 self._claims[metadata(obj)["name"]] = obj
             return
         before = self._pods.pop(uid_of(obj), None)
+        if change.deleted and before is not None and is_held(before):
+            self.ended.add(metadata(obj)["name"])
         if not change.deleted:
             self._pods[uid_of(obj)] = obj
             yield from (f"{metadata(obj)['name']}: {wrong}" for wrong in self._stored(before, obj))

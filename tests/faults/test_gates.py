@@ -239,7 +239,12 @@ def test_many_gates_with_every_fault_and_sigkill(
         print(f"\n{GATES} Pods, {released} released, {kills} kills, {hits.total()} faults")  # noqa: T201
     assert wrongs == []
     assert stack.tracebacks() == ""
-    assert accepted(stack, cluster.namespace, since) == judge.releases
+    taken = accepted(stack, cluster.namespace, since)
+    # The API server first marks a Pod without a Node as deleted, then deletes it.  A patch in between is answered with
+    # 200, and has deleted the Pod: it is in the audit log, and no release was stored.
+    unseen = taken - judge.releases
+    assert judge.releases - taken == Counter()
+    assert (unseen.keys() - judge.ended, set(unseen.values()) <= {1}) == (set(), True)
     assert {rule.name for rule in EVERYTHING} == set(hits), "a fault was not met: nothing was tested"
 
 

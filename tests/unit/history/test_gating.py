@@ -144,3 +144,11 @@ def test_releases_are_counted_by_name_over_several_readings() -> None:
     judge.wrongs([pod(1, HELD), claim(2), pod(3, FREE, RESERVED), pod(4, FREE, RESERVED, gone=True)])
     wrongs = judge.wrongs([pod(5, HELD, uid="p2"), pod(6, FREE, RESERVED, uid="p2")])
     assert (wrongs, judge.releases) == ([], {"web": 2})
+
+
+def test_what_went_in_the_gate_is_told_by_name() -> None:
+    judge = Judge("reserved")
+    judge.wrongs([pod(1, HELD), claim(2), pod(3, FREE, RESERVED), pod(4, FREE, RESERVED, gone=True)])
+    assert judge.ended == set()
+    judge.wrongs([pod(5, HELD, uid="p2"), pod(6, HELD, uid="p2", gone=True)])
+    assert (judge.ended, judge.releases) == ({"web"}, {"web": 1})
