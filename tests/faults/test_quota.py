@@ -11,7 +11,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -194,7 +194,7 @@ class Seen(Recorder):
 
 
 class Release(NamedTuple):
-    """When it was seen, and since when the Pod had fitted, as far as the limit alone goes."""
+    """When it was seen, since when the Pod could have gone, and for how long it was held."""
 
     fitted: float
     seen: float
@@ -205,16 +205,47 @@ class Release(NamedTuple):
         return max(0.0, self.seen - self.fitted)
 
 
-def releases(states: Sequence[State]) -> Iterator[Release]:
-    began: dict[str, int] = {}
-    for place, state in enumerate(states):
-        if not state.out:
-            began.setdefault(state.uid, place)
-        elif (first := began.pop(state.uid, None)) is not None and not state.deleted:
-            fits = place
-            while fits - 1 > first and states[fits - 1].used + state.pod.cores <= LIMIT:
-                fits -= 1
-            yield Release(states[fits].seen, state.seen, state.seen - states[first].seen)
+def may_go(held: Mapping[str, Sized], used: Counter[str], limit: int) -> set[str]:
+    """Those that fit, and bring their namespace no larger share than one that does not fit would bring its own."""
+    room = limit - used.total()
+    reach = {uid: used[pod.key.namespace] + pod.cores for uid, pod in held.items()}
+    least = min((reach[uid] for uid, pod in held.items() if pod.cores > room), default=math.inf)
+    return {uid for uid, pod in held.items() if pod.cores <= room and reach[uid] <= least}
+
+
+def releases(states: Iterable[State], limits: Sequence[tuple[float, int]]) -> Iterator[Release]:
+    """`limits` are the limit of the quota by when it was written."""
+    held: dict[str, Sized] = {}
+    created: dict[str, float] = {}
+    out: dict[str, Sized] = {}
+    since: dict[str, float] = {}
+    used: Counter[str] = Counter()
+    changes, limit = list(limits), 0
+
+    def look(now: float) -> None:
+        able = may_go(held, used, limit)
+        for uid in since.keys() - able:
+            del since[uid]
+        for uid in able - since.keys():
+            since[uid] = now
+
+    for state in states:
+        while changes and changes[0][0] <= state.seen:
+            moment, limit = changes.pop(0)
+            look(moment)
+        if (before := out.pop(state.uid, None)) is not None:
+            used[before.key.namespace] -= before.cores
+        if held.pop(state.uid, None) is not None and state.out and not state.deleted:
+            yield Release(since.pop(state.uid, state.seen), state.seen, state.seen - created[state.uid])
+        if state.deleted:
+            since.pop(state.uid, None)
+        elif state.out:
+            out[state.uid] = state.pod
+            used[state.pod.key.namespace] += state.pod.cores
+        else:
+            held[state.uid] = state.pod
+            created.setdefault(state.uid, state.seen)
+        look(state.seen)
 
 
 class Load:
@@ -225,6 +256,7 @@ class Load:
         self.refused = 0
         """Creations that failed because no webhook answered."""
         self.without_leader: list[tuple[float, float]] = []
+        self.limits: list[tuple[float, int]] = []
 
     def used(self) -> Counter[str]:
         """By namespace."""
@@ -232,6 +264,10 @@ class Load:
         for pod in self.seen.out.values():
             found[pod.key.namespace] += pod.cores
         return found
+
+    async def allow(self, cores: int) -> None:
+        await asyncio.to_thread(self.stack.plane.kubectl.apply, a_quota(cores))
+        self.limits.append((asyncio.get_running_loop().time(), cores))
 
     async def create(self) -> None:
         """All of them, and meanwhile replicas of the webhook are killed."""
@@ -299,24 +335,17 @@ class Load:
         """Wait until none of those that wait fits, nor could by its namespace's share."""
 
         def nothing_goes() -> bool:
-            used = self.used()
-            room = limit - used.total()
-            waiting = self.seen.held.values()
-            least = min(
-                (used[each.key.namespace] + each.cores for each in waiting if each.cores > room), default=math.inf
-            )
-            return not any(each.cores <= room and used[each.key.namespace] + each.cores <= least for each in waiting)
+            return not may_go(self.seen.held, self.used(), limit)
 
         assert await self.seen.until(nothing_goes, seconds), f"{self.used().total()} of {limit} are used"
 
     async def fill_again(self) -> None:
         """All that are out end, and only when the leader has counted that there is room anew."""
-        kubectl = self.stack.plane.kubectl
-        await asyncio.to_thread(kubectl.apply, a_quota(0))
+        await self.allow(0)
         await self.end(SIZE)
         idle = ("wait", "--for=jsonpath={.status.running}=0", "podquota/cores", "--timeout=60s")
-        await asyncio.to_thread(kubectl, *idle)
-        await asyncio.to_thread(kubectl.apply, a_quota(LIMIT))
+        await asyncio.to_thread(self.stack.plane.kubectl, *idle)
+        await self.allow(LIMIT)
         await self.full(LIMIT)
 
     def apart(self) -> int | None:
@@ -369,14 +398,13 @@ def told(what: str, found: Sequence[float]) -> None:
 
 
 async def test_the_limit_holds_at_every_point_of_the_history(running: Stack, service: Service) -> None:
-    kubectl = running.plane.kubectl
     apart: list[int | None] = []
     async with loading(running, service) as load:
         seen = load.seen
-        kubectl.apply(a_quota(0))
+        await load.allow(0)
         await load.create()
         assert seen.out == {}
-        kubectl.apply(a_quota(LIMIT))
+        await load.allow(LIMIT)
         await load.full(LIMIT)
         apart.append(load.apart())
         killed = rounds = 0
@@ -400,7 +428,7 @@ async def test_the_limit_holds_at_every_point_of_the_history(running: Stack, ser
         "%d Pods, %d creations refused, %d leaders killed, at most %d of %d", SIZE, load.refused, killed, used, LIMIT
     )
     log.info("cores between namespaces, each time all was free: %s", apart)
-    found = list(releases(states))
+    found = list(releases(states, load.limits))
     told("released after they fitted, with a leader", [each.late for each in found if load.had_a_leader(each)])
     told("released after they fitted, fail-over", [each.late for each in found if not load.had_a_leader(each)])
     told("held", [each.waited for each in found])
