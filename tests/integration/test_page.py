@@ -192,7 +192,7 @@ def page_of_two() -> Any:
 def test_an_explanation_shows_its_cause_and_moments(browser: Browser, why: Path) -> None:
     opened = Opened(browser, why)
     assert opened.page.locator("h1").inner_text() == "Why this Pod waits"
-    assert opened.page.locator("article.answer .cause").first.inner_text() == "DeviceTaken"
+    assert opened.page.locator("article.answer .cause").first.inner_text() == "PoolIncomplete"
     assert "FailedScheduling: " in opened.page.locator(".moments").inner_text()
     assert [each.partition("-")[0] for each in opened.shown()] == ["ml/large"]
     opened.context.close()
