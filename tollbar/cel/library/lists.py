@@ -216,8 +216,8 @@ def set_intersects(cost: CostTracker, a: list[Any], b: list[Any]) -> bool:
 OVERLOADS: Final = (
     *(overload(f"size({kind}) -> int", size) for kind in ("string", "bytes", "list<A>", "map<A>")),
     *(overload(f"{kind}.size() -> int", size) for kind in ("string", "bytes", "list<A>", "map<A>")),
-    overload("list<A>.indexOf(A) -> int", index_of, 40),
-    overload("list<A>.lastIndexOf(A) -> int", last_index_of, 40),
+    overload("list<A>.indexOf(A) -> int", index_of, 50),
+    overload("list<A>.lastIndexOf(A) -> int", last_index_of, 50),
     overload("any.includes(any) -> bool", includes, 20),
     *(overload(f"list<{kind}>.sum() -> {kind}", partial(total, zero=zero), 60) for kind, zero in _ZEROS.items()),
     *(overload(f"list<{kind}>.min() -> {kind}", partial(_extreme, "min", 1)) for kind in _COMPARABLE),

@@ -14,7 +14,7 @@ from tollbar.model.semver import Version
 _SHORT: Final = 64
 """Characters of a text whose value is cached: data has few different quantities and versions."""
 _QUANTITY_STEPS: Final = 210
-_SUM_STEPS: Final = 290
+_SUM_STEPS: Final = 310
 _VERSION_STEPS: Final = 330
 _VERSION_STEPS_PER_CHARACTER: Final = 13
 read_quantity: Final = lru_cache(maxsize=4096)(quantity.read)

@@ -28,7 +28,7 @@ _TERM_STEPS: Final = 70
 """For each number with its unit in a duration."""
 _VALUE_STEPS: Final = 45
 """For making a timestamp or a duration."""
-_SUM_STEPS: Final = 65
+_SUM_STEPS: Final = 90
 _FIELD_STEPS: Final = 110
 TEXT_STEPS: Final = 250
 """For the text of a timestamp or a duration."""
