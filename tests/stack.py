@@ -228,6 +228,11 @@ class Stack:
     def controllers(self, name: str = "controllers", **overrides: object) -> Process:
         return self.start(name, "controllers", **overrides)
 
+    def leader(self) -> str:
+        """Who holds the controllers' Lease, empty for nobody: the name of the process, a dash, and what is its own."""
+        lease = self.plane.kubectl.json("get", "lease", "tollbar-controllers", "-n", SYSTEM_NAMESPACE)
+        return str(lease["spec"].get("holderIdentity", ""))
+
     def scheduler(
         self,
         name: str = "scheduler",

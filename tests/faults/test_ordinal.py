@@ -156,7 +156,7 @@ async def test_hand_overs_while_the_leader_is_killed(stack: Stack) -> None:
         for _ in range(HAND_OVERS):
             kubectl("scale", "statefulset/db", "-n", target, f"--replicas={REPLICAS}")
             assert await recorder.until(lambda to=target: len(gated(to)) == REPLICAS, 60)
-            name = await asyncio.to_thread(leader, stack)
+            name = (await asyncio.to_thread(stack.leader)).split("-")[0]
             kubectl("scale", "statefulset/db", "-n", source, "--replicas=0")
             reached = rng.randint(0, REPLICAS - 1)
             assert await recorder.until(lambda to=target, at=reached: len(ready(to)) >= at, 90)
@@ -169,8 +169,3 @@ async def test_hand_overs_while_the_leader_is_killed(stack: Stack) -> None:
     log.info("%d hand-overs of %d Pods; leaders were killed when so many were Ready: %s", HAND_OVERS, REPLICAS, killed)
     assert (wrong, len(killed)) == ([], HAND_OVERS)
     assert stack.tracebacks() == ""
-
-
-def leader(stack: Stack) -> str:
-    lease = stack.plane.kubectl.json("get", "lease", "tollbar-controllers", "-n", wellknown.SYSTEM_NAMESPACE)
-    return str(lease["spec"].get("holderIdentity", "")).split("-")[0]

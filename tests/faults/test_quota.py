@@ -307,12 +307,12 @@ class Load:
 
     async def kill_the_leader(self) -> None:
         """And there is room meanwhile, until another one leads."""
-        before = await asyncio.to_thread(leader, self.stack)
+        before = await asyncio.to_thread(self.stack.leader)
         name, began = before.split("-")[0], asyncio.get_running_loop().time()
         await asyncio.to_thread(self.stack.running[name].kill)
         self.stack.controllers(name, ready=False, gates=["quota"], **ELECTION)
         await self.end(max(1, LIMIT // 8))
-        another = partial(eventually, lambda: leader(self.stack) not in ("", before), seconds=60)
+        another = partial(eventually, lambda: self.stack.leader() not in ("", before), seconds=60)
         await asyncio.to_thread(another)
         self.without_leader.append((began, asyncio.get_running_loop().time()))
         await self.full(LIMIT)
@@ -383,11 +383,6 @@ async def loading(stack: Stack, service: Service) -> AsyncIterator[Load]:
     with suppress(asyncio.CancelledError):
         await task
     await client.close()
-
-
-def leader(stack: Stack) -> str:
-    lease = stack.plane.kubectl.json("get", "lease", "tollbar-controllers", "-n", wellknown.SYSTEM_NAMESPACE)
-    return str(lease["spec"].get("holderIdentity", ""))
 
 
 def told(what: str, found: Sequence[float]) -> None:
