@@ -17,8 +17,7 @@ COPY tollbar tollbar
 COPY controllers controllers
 COPY webhooks webhooks
 # The package holds what the demonstration plays through links to it.
-COPY manifests/examples/notebook manifests/examples/notebook
-COPY manifests/examples/quickstart manifests/examples/quickstart
+COPY manifests/examples manifests/examples
 RUN /build/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-dir /dist . \
  && /build/bin/pip --python /venv install --no-compile --no-index --no-deps /dist/*.whl \
  && /venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /venv/lib
