@@ -164,13 +164,15 @@ DEPLOYMENTS = of_kind("base", "Deployment")
 
 @pytest.mark.parametrize("name", ["tollbar-controllers", "tollbar-webhook"])
 def test_pods_of_ours(name: str) -> None:
-    """Two of each, restricted, probed, bounded, and never gated by ourselves."""
+    """Two of each, apart from one another, restricted, probed, bounded, and never gated by ourselves."""
     spec = DEPLOYMENTS[name]["spec"]
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
     pod_security = {key: pod["securityContext"][key] for key in ("runAsNonRoot", "runAsUser", "seccompProfile")}
     assert {
         "replicas": spec["replicas"],
+        "priority": pod["priorityClassName"],
+        "apart": [(each["topologyKey"], each["labelSelector"]) for each in pod["topologySpreadConstraints"]],
         "account": pod["serviceAccountName"],
         "skipped": spec["template"]["metadata"]["labels"]["tollbar.dev/skip"],
         "selector": spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items(),
@@ -182,6 +184,8 @@ def test_pods_of_ours(name: str) -> None:
         "longer than the shutdown": pod["terminationGracePeriodSeconds"] > 30,
     } == {
         "replicas": 2,
+        "priority": "system-cluster-critical",
+        "apart": [(key, spec["selector"]) for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")],
         "account": name,
         "skipped": "true",
         "selector": True,
