@@ -47,8 +47,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in source.split():
             to = root / "src" / (name if target == "./" else target)
             to.parent.mkdir(parents=True, exist_ok=True)
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, to)
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, to, symlinks=True)  # as COPY keeps them
+            else:
+                shutil.copy(ROOT / name, to)
     cache = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     cache["PATH"] = f"{Path(sys.executable).parent}:{cache['PATH']}"
     for command in re.findall(r"^RUN (.+)$", stage, re.MULTILINE):
