@@ -21,6 +21,9 @@ from tollbar.model.tolerations import untolerated
 PAUSE: Final = 64
 """A search can pause after so many devices at the latest."""
 _NO_MATCH: Final = object()
+_SELECTORS: Final = 64
+"""As many selectors as the API server accepts of a class and a request together.  Verdicts on more would push one
+another out of what is kept of a device."""
 
 
 class Candidate(NamedTuple):
@@ -115,8 +118,9 @@ class Examiner:
         for selector in request.selectors:
             verdict = self._selectors.known(selector.expression, content)
             if verdict is None:
-                self._selectors.verdict(selector.expression, content)
-                return Examination.UNFINISHED
+                verdict = self._selectors.verdict(selector.expression, content)
+                if len(request.selectors) <= _SELECTORS:
+                    return Examination.UNFINISHED
             if isinstance(verdict, CelError):
                 on_device = "" if verdict.kind == cel.COMPILE else f" on device {device.id}"
                 return Candidate(device, pool, NOTHING, is_share, f"{selector.origin}{on_device}: {explained(verdict)}")

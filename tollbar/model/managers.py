@@ -52,7 +52,7 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 def _last_applied(obj: Object) -> Any:
     try:
         return json.loads(annotations_of(obj).get(wellknown.LAST_APPLIED_ANNOTATION) or "null")
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 

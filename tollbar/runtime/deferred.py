@@ -2,6 +2,7 @@
 
 import sys
 from importlib.util import find_spec, module_from_spec
+from threading import RLock
 from typing import Any
 
 
@@ -14,11 +15,24 @@ def defer(name: str) -> None:
     if name in sys.modules or (spec := find_spec(name)) is None or (loader := spec.loader) is None:
         return
     module = module_from_spec(spec)
+    lock, begun = RLock(), False
 
     def complete(attribute: str) -> Any:
-        del module.__dict__["__getattr__"]
-        loader.exec_module(module)
-        return getattr(module, attribute)
+        nonlocal begun
+        with lock:
+            if not begun:
+                begun = True
+                try:
+                    loader.exec_module(module)
+                except BaseException:
+                    begun = False
+                    raise
+                if module.__dict__.get("__getattr__") is complete:
+                    del module.__dict__["__getattr__"]
+            try:
+                return module.__dict__[attribute]
+            except KeyError:
+                raise AttributeError(f"module {name!r} has no attribute {attribute!r}") from None
 
     module.__dict__["__getattr__"] = complete
     sys.modules[name] = module

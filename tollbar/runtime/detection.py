@@ -160,6 +160,7 @@ class KeptTolerations:
         self._clock = clock
         self._namespace = namespace
         self._known: bool | None = None
+        self._is_failing = False
         self.changes: Channel[bool] = Channel("kept tolerations")
 
     def kept(self) -> bool:
@@ -180,11 +181,13 @@ class KeptTolerations:
         """None without an answer."""
         path, body = RESOURCE_CLAIMS.path(self._namespace), orjson.dumps(_TOLERATING)
         try:
-            return _tolerates(await READ(self._client.raw, "POST", path, body, query={"dryRun": "All"}))
+            found = _tolerates(await READ(self._client.raw, "POST", path, body, query={"dryRun": "All"}))
         except ApiError as error:
-            level = error.level(logging.WARNING)
+            level = logging.DEBUG if self._is_failing else error.level(logging.WARNING)
             _log.log(level, "cannot find out whether tolerations of devices are kept", extra={"error": str(error)})
-            return None
+            found = None
+        self._is_failing = found is None
+        return found
 
 
 def _tolerates(answer: bytes) -> bool | None:
@@ -195,7 +198,8 @@ def _tolerates(answer: bytes) -> bool | None:
         return None
     if not isinstance(claim, dict):
         return None
-    return any((each.get("exactly") or {}).get("tolerations") for each in requests_of(claim))
+    exactly = [each.get("exactly") for each in requests_of(claim) if isinstance(each, dict)]
+    return any(each.get("tolerations") for each in exactly if isinstance(each, dict))
 
 
 async def _newest(client: ListerWatcher, resource: Resource, versions: Iterable[str]) -> Resource | None:

@@ -622,6 +622,13 @@ class Counting:
         return Counted()
 
 
+def test_a_search_ends_with_more_selectors_than_verdicts_are_kept() -> None:
+    """The API server accepts 64 of a class and a request together; files that it has not seen may have more."""
+    written = [each for number in range(300) for each in selecting(f"device.driver != '{number}'")]
+    found = allocate([resource_slice("a", devices("d1"))], [claiming(exactly(selectors=written))])
+    assert isinstance(found, list)
+
+
 def test_a_selector_is_compiled_once_and_asked_once_of_devices_that_are_equal_until_they_change() -> None:
     def models(*names: str) -> Object:
         return resource_slice("a", [device(f"d{number}", model=each) for number, each in enumerate(names)])

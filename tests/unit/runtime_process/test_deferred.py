@@ -64,6 +64,15 @@ def test_the_init_runs_once_when_it_is_needed(package: str) -> None:
         _ = module.missing
 
 
+def test_an_init_that_fails_fails_for_all_who_ask(package: str, tmp_path: Path) -> None:
+    (tmp_path / package / "__init__.py").write_text("rest = 'rest'\nraise ImportError('something is missing')\n")
+    defer(package)
+    module = __import__(f"{package}.part")
+    for _ in range(2):
+        with pytest.raises(ImportError, match="something is missing"):
+            _ = module.other
+
+
 def test_what_is_imported_already_or_not_installed_stays_as_it_is(package: str) -> None:
     whole = __import__(package)
     defer(package)

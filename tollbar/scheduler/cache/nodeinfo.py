@@ -16,7 +16,7 @@ _METADATA: Final = ("name", "uid", "resourceVersion", "labels", "annotations")
 _SPEC: Final = ("taints", "unschedulable", "podPreemptionPolicy")
 _STATUS: Final = ("allocatable", "images", "declaredFeatures")
 _FEW: Final = 8
-"""So many changes are remembered of a Node without Pods."""
+"""So many more changes than Pods are remembered of a Node."""
 
 
 @dataclass(eq=False, slots=True)
@@ -25,7 +25,7 @@ class NodeInfo:
 
     `generation` grows with every change, and no two states of any two nodes share one.  `came` and `gone` are the Pods
     that were added and removed since it was a copy of the one with the generation `since`; where that is 0 they are
-    empty, because it was no copy or because more has changed than it has Pods.
+    empty, because it was no copy or because more has changed than it has Pods, and a few.
     """
 
     name: str

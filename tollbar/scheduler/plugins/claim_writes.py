@@ -1,13 +1,15 @@
 """The API calls of DynamicResources: what becomes of the claims of one Pod once its Node is decided.
 
-Each write is fenced by the resourceVersion of the claim that was decided about, and shown to the cache at once.  Writes
-of one claim take turns: Pods that share it would only be refused by each other's.
+Each write is fenced by the resourceVersion of the claim as it was read for that write, and shown to the cache at once.
+Writes of one claim take turns: Pods that share it would only be refused by each other's.  Where one gets no answer,
+those that wait for their turn fail with it, and do not wait for the API server one after the other.
 Source: bindClaim, deleteClaim and Unreserve in pkg/scheduler/framework/plugins/dynamicresources.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -39,12 +41,19 @@ class ClaimError(Exception):
         self.unanswered = unanswered
 
 
+@dataclass(eq=False)
+class _Turns:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unanswered: str = ""
+    """The error of a write without an answer, for those that were waiting then."""
+
+
 class ClaimWrites:
     def __init__(self, handle: Handle, manager: DraManager) -> None:
         self._handle = handle
         self._calls = handle.calls
         self._manager = manager
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, _Turns] = WeakValueDictionary()
         """By the uid of a claim that is being written, or for which writes wait."""
 
     async def create(self, claim: Object) -> Object:
@@ -218,17 +227,31 @@ class ClaimWrites:
 
     async def _retried(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
         """Write to the claim as it is when its turn comes, and on a conflict to the newer one, some times."""
-        async with self._turns.setdefault(uid_of(claim), asyncio.Lock()):
-            latest = self._manager.claims.get(key_of(claim))
-            if latest is not None and uid_of(latest) == uid_of(claim):
-                claim = latest
-            for _ in range(_TRIES - 1):
-                try:
-                    return self._shown(await write(claim))
-                except _Outdated:
-                    await self._handle.sleep(_PAUSE)
-                    claim = await self._newer(claim)
-            return self._shown(await write(claim))
+        turns = self._turns.setdefault(uid_of(claim), _Turns())
+        async with turns.lock:
+            if turns.unanswered:
+                raise ClaimError(turns.unanswered)
+            try:
+                return await self._tried(claim, write)
+            except _Outdated:
+                raise
+            except ClaimError as error:
+                if error.unanswered:
+                    turns.unanswered = str(error)
+                    self._turns.pop(uid_of(claim), None)  # who comes from now on tries it again
+                raise
+
+    async def _tried(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
+        latest = self._manager.claims.get(key_of(claim))
+        if latest is not None and uid_of(latest) == uid_of(claim):
+            claim = latest
+        for _ in range(_TRIES - 1):
+            try:
+                return self._shown(await write(claim))
+            except _Outdated:
+                await self._handle.sleep(_PAUSE)
+                claim = await self._newer(claim)
+        return self._shown(await write(claim))
 
     def _shown(self, claim: Object) -> Object:
         self._manager.claims.assume(claim)

@@ -15,7 +15,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Known
-from tollbar.scheduler.framework.status import Status, Steps, failed, unresolvable
+from tollbar.scheduler.framework.status import Status, Steps, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins import extended_resources
 from tollbar.scheduler.plugins.known_nodes import KnownNodes
 from tollbar.scheduler.plugins.ownership import Ownership
@@ -115,7 +115,8 @@ class DeviceSearch:
         result = yield from self._run(node, found, plan.wanted)
         match result:
             case Failed(timed_out=True):
-                return failed(f"node {node.name}: timed out trying to allocate devices")
+                text = f"node {node.name}: timed out trying to allocate devices"
+                return unschedulable(text) if found.on_nodes else failed(text)  # the Nodes that fit are enough
             case Failed(message=message, node_only=True):
                 return unresolvable(message)
             case Failed(message=message):

@@ -110,7 +110,8 @@ class PodClaims:
     allocator: Allocator | None = None
     """None if everything is allocated."""
     deadline: float | None = None
-    """Of the searches on all Nodes together, on the clock of the Handle; None before the first one."""
+    """Of the searches on all Nodes together, and what runs in between, on the clock of the Handle; None before
+    PreFilter has begun the first one."""
     revision: tuple[int, int] = (0, 0)
     """Of the claims and the inventory that the allocator was made for; that of the claims is -1 for a copy of them."""
     unavailable: set[int] = field(default_factory=set)

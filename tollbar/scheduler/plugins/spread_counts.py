@@ -27,7 +27,8 @@ class Counted:
     """The Pods that one constraint counts on the `eligible` Nodes (a mask by row), by domain.
 
     `sums` and `exists` (which domains have an eligible Node) are by number of the domain in `column`, with one place
-    more, always 0, for no domain.  `on_node` has the Pods by row, of all Nodes.
+    more for Nodes without the label, which count where no constraint of the Pod's own asks for it.  `on_node` has the
+    Pods by row, of all Nodes.
     """
 
     def __init__(self, constraint: Constraint, pod: PodInfo, nodes: Snapshot, eligible: Mask) -> None:

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from builders import Built, Pod, claim, device_class, pod_group
 from builders import pod as a_pod
-from devices import DRIVER, a_claim, allocation, published, share, whole
+from devices import DRIVER, a_claim, allocation, published, share, shared, whole
 from deviceworld import Api, World, info, node, said
 from oneplugin import Listing
-from toyplugins import done
+from toyplugins import MaskToy, ScoreToy, done, framework
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import POD_GROUPS
 from tollbar.runtime.errors import ApiError, Conflict, NotFound, Unreachable
 from tollbar.runtime.store import Store
+from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import QueueingHint
@@ -235,7 +236,20 @@ def test_the_time_of_filter_is_for_all_nodes_together() -> None:
     world.handle.monotonic = lambda: next(ticks) * 0.06
     found = world.filter(WEB)
     assert found["n1"] == "Success"
-    assert found["n9"] == "Error: node n9: timed out trying to allocate devices"
+    assert found["n9"] == "Unschedulable: node n9: timed out trying to allocate devices"
+
+
+@pytest.mark.parametrize("device", ["g0", shared("g0")], ids=["whole", "shared"])
+def test_when_the_time_of_filter_is_over_the_nodes_that_fit_are_enough(device: str | Object) -> None:
+    names = [f"n{number}" for number in range(20)]
+    slices = [published(f"s-{name}", device, node=name) for name in names]
+    world = World(CLAIM, *slices, nodes=[node(name) for name in names], args={"filterTimeout": 1.0})
+    ticks = itertools.count()
+    world.handle.monotonic = lambda: next(ticks) * 0.06
+    profile = framework(world.plugin, ScoreToy("score"), MaskToy("mask"), handle=world.handle)
+    outcome = done(schedule_pod(profile, CycleState(), info(WEB), world.handle.snapshot, 0))
+    assert isinstance(outcome.result, Scheduled)
+    assert 0 < outcome.result.feasible_nodes < len(names)
 
 
 OURS = f"{UU}: cannot allocate all claims with devices that are exclusive to this scheduler"
@@ -435,6 +449,22 @@ async def test_pods_that_share_a_claim_are_written_into_it_one_after_the_other()
     assert {said(each) for each in answers} == {"Success"}
     assert [each["uid"] for each in world.claim()["status"]["reservedFor"]] == [each.uid for each in sharing]
     assert world.api.made == ["update/status gpu"] * 6
+
+
+async def test_where_the_api_server_does_not_answer_those_that_wait_for_their_turn_fail_together() -> None:
+    hangs = Unreachable("no answer", method="PUT", sent=True)
+    world = World(ALLOCATED, N1, api=_Slow, problems={"update/status": [hangs]})
+    sharing = [info(a_pod(f"web-{number}").claims("gpu")) for number in range(3)]
+    states = []
+    for pod in sharing:
+        world.state = CycleState()
+        world.reserve(pod.object)
+        states.append(world.state)
+    bound = zip(states, sharing, strict=True)
+    answers = await asyncio.gather(*(world.plugin.pre_bind(state, pod, "n1") for state, pod in bound))
+    assert [said(each) for each in answers] == ["Error: add reservation to claim ml/gpu: no answer"] * 3
+    assert world.api.made == ["update/status gpu"]
+    assert said(await world.plugin.pre_bind(states[0], sharing[0], "n1")) == "Success"
 
 
 CHANGES: dict[str, tuple[Built, Built | None, str]] = {
