@@ -231,9 +231,9 @@ as the first one of a process. Its garbage is collected as in its processes.
 Where little is searched, nothing stands out that could be left out. Of the cycles with shares, by a profile, half
 of the time goes into two moves of the search, an eighth into the results with their ids, a fourteenth into reading
 the claim once, a twentieth into the pools of the Node, and the rest into beginning, pausing and ending; where four
-devices have to be of one root, two thirds go into the search, an eighth into the constraints. Cold, a quarter goes
-into the slices, and a sixth each into compiling the one selector, into what is allocated already and into the
-search.""",
+devices have to be of one root, two thirds go into the search, an eighth into the constraints. Cold, a fifth goes
+into the slices, a sixth each into compiling the one selector and into the search, and a tenth into what is
+allocated already.""",
     columns=COLUMNS,
     rows=tuple(row for rows in _ROWS.values() for row in rows),
     size=100,
