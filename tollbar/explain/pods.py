@@ -252,11 +252,12 @@ def _other_gates(case: Case) -> Iterator[Finding]:
         if name == wellknown.GATE:
             continue
         event, said = case.said_by(name)
-        if event == PodEvent.RELEASE_REFUSED:
+        answer = case.told[name][0].answer if name in case.told else None
+        if event == PodEvent.RELEASE_REFUSED and not isinstance(answer, Hold):
             who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
             yield Finding(Cause.RELEASE_REFUSED, f"scheduling gate {name}: {said}", case.created, who, action)
-        elif name in case.told:
-            yield _of_class(case, name, case.told[name][0].answer)
+        elif answer is not None:
+            yield _of_class(case, name, answer)
         elif said:
             what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}: {said}"
             yield Finding(Cause.GATE_CLASS, what, case.created, "the administrator", f"see what {name} waits for")
