@@ -209,7 +209,7 @@ class Cluster:
         if sight is None:
             return None
         read = [*(each.cached for each in sight.gate.reads), *sight.gate.tells_by]
-        if not self.knows(*(each.resource for each in read)):
+        if not self.knows(resources.NAMESPACES, *(each.resource for each in read)):
             return None
         return sight.tell(pod, Copy(self._caches.store, self.now))
 
