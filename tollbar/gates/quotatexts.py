@@ -22,7 +22,7 @@ def sections(charge: Charge, found: Admission, charges: Mapping[Key, Charge]) ->
         for resource, amount, limit in account.taken(charge)
     ]
     yield Section("PodQuotas", ("QUOTA", "RESOURCE", "USED", "LIMIT", "THE POD", "ITS NAMESPACE"), tuple(rows))
-    earlier = takewhile(lambda key: key != charge.pod, found.held)
+    earlier = takewhile(lambda key: key != charge.pod, found.held if charge.pod in found.held else ())
     before = [each for key in earlier if not set((each := charges[key]).quotas).isdisjoint(charge.quotas)]
     title = "Pods before it" if len(before) <= _NAMED else f"Pods before it, the first {_NAMED} of {len(before)}"
     yield Section(

@@ -212,6 +212,23 @@ def test_what_other_admission_refuses_is_known_from_events() -> None:
     )
 
 
+def test_an_earlier_refusal_does_not_hide_what_holds_the_pod_now() -> None:
+    objects = (ENROLLED, quota(), LED, asking("runs", "3"))
+    refused = said("ReleaseRefused", "the API server refused the patch: no")
+    found = explained(Held(objects, waiting(), PodQuotas(), Cause.GATE_CLASS, ""), refused).findings[0]
+    assert (found.cause, found.what) == (
+        Cause.GATE_CLASS,
+        "scheduling gate tollbar.dev/quota holds the Pod: QuotaExceeded: waiting for cpu in PodQuota q",
+    )
+
+
+def test_without_the_right_to_list_namespaces_nobody_says_that_the_pod_waits_for_its_own() -> None:
+    held = said("SchedulingHeld", "waiting for cpu in PodQuota q")
+    given = Held((quota(), LED), waiting(), PodQuotas(), Cause.GATE_CLASS, "")
+    found = explained(given, held, unknown={"Namespace": "forbidden"}).findings[0]
+    assert found.what == "scheduling gate tollbar.dev/quota holds the Pod: waiting for cpu in PodQuota q"
+
+
 def test_where_what_the_class_reads_may_not_be_read_its_events_are_what_is_known() -> None:
     given = Held((ENROLLED, LED), waiting(), PodQuotas(), Cause.GATE_CLASS, "")
     held = said("SchedulingHeld", "waiting for cpu in PodQuota q")
@@ -234,4 +251,11 @@ def test_pods_of_which_the_quota_is_another_are_not_before_it() -> None:
     objects = (ENROLLED, quota(limits={"cpu": "1"}, podSelector={"matchLabels": {"team": "red"}}), blue)
     other = waiting("other", age=100).labelled(team="blue")
     found = explained(Held((*objects, other), waiting().labelled(team="red"), PodQuotas(), Cause.GATE_CLASS, ""))
+    assert [each.rows for each in found.told if each.title == "Pods before it"] == [()]
+
+
+def test_no_pod_is_before_one_that_is_not_held() -> None:
+    found = explained(
+        Held((ENROLLED, quota(), LED, waiting("large", "9", age=1)), waiting(), PodQuotas(), Cause.RELEASE_DUE, "")
+    )
     assert [each.rows for each in found.told if each.title == "Pods before it"] == [()]
