@@ -46,8 +46,11 @@ def enabled(wanted: Iterable[str]) -> tuple[Gate, ...]:
 
 
 def installed(gates: Iterable[str]) -> tuple[Gate, ...]:
-    """The classes of these gates, as Pods name them; those that cannot be used are left out."""
-    wanted, found = set(gates), dict[str, Gate]()
+    """The classes of these gates, as Pods name them; those that cannot be used are left out.
+
+    The toleration gate is none of a class: for it alone no package is loaded.
+    """
+    wanted, found = set(gates) - {wellknown.GATE}, dict[str, Gate]()
     for name in available() if wanted else ():
         try:
             gate = _made(name)

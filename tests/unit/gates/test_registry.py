@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from unit.gates.zones import MAPS, Reporting, Zone
 
+from tollbar import wellknown
 from tollbar.gates import Reads, registry
 from tollbar.gates.sight import declaration
 from tollbar.runtime.config import ConfigError
@@ -146,6 +147,10 @@ def test_a_class_that_cannot_be_used(wanted: list[str], text: str) -> None:
 def test_those_that_are_enabled_are_made() -> None:
     wanted = registry.load(None, {"gates": "zone, reporting"}).gates
     assert [type(each) for each in registry.enabled(wanted)] == [Zone, Reporting]
+
+
+def test_no_class_is_looked_for_that_has_tollbars_own_gate(caplog: pytest.LogCaptureFixture) -> None:
+    assert ([*registry.installed([wellknown.GATE])], caplog.messages) == ([], [])
 
 
 DECLARED: dict[str, tuple[Any, Any]] = {
