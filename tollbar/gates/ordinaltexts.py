@@ -10,7 +10,7 @@ from tollbar.model.objects import Key
 
 
 def section(turn: Turn) -> Section:
-    return Section("Its turn", ("POD", "IS", "AND IT IS"), tuple(_rows(turn.place, turn)))
+    return Section("Its turn", ("POD", "WHAT IT IS", "STATE"), tuple(_rows(turn.place, turn)))
 
 
 def _rows(place: Place, turn: Turn) -> Iterator[tuple[str, ...]]:
