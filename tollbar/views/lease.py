@@ -58,8 +58,8 @@ class ControllersLease:
         return self.is_renewed() and (self._gates is None or gate in self._gates)
 
     def keeps_tolerations(self) -> bool:
-        """Whether the API server keeps tolerations of devices in claims, as far as a controller has said."""
-        return not self._drops
+        """Whether the API server keeps tolerations of devices in claims, as far as a controller says that is there."""
+        return not (self._drops and self.is_renewed())
 
     def _on_delta(self, delta: Delta) -> None:
         notes = annotations_of(delta.new or {})

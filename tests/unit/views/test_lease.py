@@ -160,3 +160,14 @@ def test_the_holder_says_what_the_api_server_does_with_tolerations_of_devices(
     world.version += 1
     world.shows({**lease, "metadata": {**lease["metadata"], "annotations": annotations}})
     assert world.lease.keeps_tolerations() is kept
+
+
+def test_what_is_said_of_tolerations_of_devices_counts_while_the_lease_is_renewed() -> None:
+    world = World()
+    world.renewed()
+    (lease,) = world.manager.caches.stores["lease"].values()
+    world.version += 1
+    said = {"tollbar.dev/device-tolerations": "Dropped"}
+    world.shows({**lease, "metadata": {**lease["metadata"], "annotations": said}})
+    assert [world.after(30), world.lease.keeps_tolerations()] == [True, False]
+    assert [world.after(0.1), world.lease.keeps_tolerations()] == [False, True]
