@@ -147,6 +147,13 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         Cause.RELEASE_REFUSED,
         events=({"reason": "ReleaseRefused", "note": "policy says no", "metadata": {}},),
     ),
+    "a policy refused the release before, and a class is missing now": lambda: Situation(
+        [node("n1"), wanting(exactly("r0")), rule(), lease(NOW), published("s", "d1")],
+        claiming().gated(),
+        Cause.CLASS_MISSING,
+        "DeviceClass gpu exists",
+        events=({"reason": "ReleaseRefused", "note": "policy says no", "metadata": {}},),
+    ),
     "a taint that no rule is about": lambda: Situation(
         [TAINTED, node("n2", cpu="1")],
         pod().wants({"cpu": "2"}),

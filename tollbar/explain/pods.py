@@ -165,7 +165,7 @@ def _our_gate(case: Case) -> Iterator[Finding]:
         told = f"; its Event says: {held.get('note')}" if held is not None else ""
         what = f"Tollbar's gate holds the Pod, and TolerationRules may not be read{told}"
         yield Finding(Cause.UNKNOWN, what, since, "you", "ask for the ClusterRole tollbar-explain")
-    elif refused is not None:
+    elif refused is not None and plan.released:
         who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
         yield Finding(Cause.RELEASE_REFUSED, str(refused.get("note")), since, who, action)
     elif not plan.released:
