@@ -228,7 +228,8 @@ def command(
     """Find Pods whose tolerations or node affinity their rules no longer justify, with owner and what to do.
 
     Tollbar never takes either away: the API forbids it. So Pods keep what a rule gave them that is gone, was changed,
-    or is not true for them any more. Looks at the cluster, or at a dump of it, which has no PlacementRules.
+    or is not true for them any more. Of a PlacementRule that was changed, Pods are found that have not got all that it
+    requires now. Looks at the cluster, or at a dump of it, which has no PlacementRules.
 
     With --delete-pending --no-dry-run those that have no Node are evicted, if they are of a ReplicaSet, StatefulSet,
     DaemonSet or ReplicationController, which makes others in their place; it asks before. Pods that run are left alone,

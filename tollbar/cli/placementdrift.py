@@ -1,4 +1,7 @@
-"""Pods whose node affinity a PlacementRule has narrowed that does not ask for that any more.
+"""Pods whose node affinity a PlacementRule has narrowed that is not for them any more, or requires something else now.
+
+A rule that has changed is found by what it requires and the Pod has not got.  One that requires less than before is
+not: a Pod's node affinity does not tell what of it is the rule's.
 
 The API lets nothing be taken from a Pod's node affinity, so only another Pod in its place can be without it.  Which
 rules narrowed a Pod is read from its annotation, which whoever may write the Pod may write as well.
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 from tollbar import wellknown
 from tollbar.cli import copies
 from tollbar.decide.pods import matching
-from tollbar.decide.pods.matching import Evaluator
+from tollbar.decide.pods.matching import Evaluator, Truth
 from tollbar.decide.rules.placements import Placement, compile_placement
 from tollbar.model import pods
 from tollbar.model.objects import Object, annotations_of, spec
@@ -53,8 +56,8 @@ def _why(cluster: Cluster, pod: Object, name: str) -> str:
     package = cluster.package(pod)
     if not placement.rule.in_scope(package.namespace):
         return "the rule is not about its namespace any more"
-    verdict = Evaluator(package, engine, selector, matching.IN_THE_CONTROLLER).verdict(placement.rule)
-    return "the rule is not true for it any more" if verdict == matching.FALSE else ""
+    verdict = Evaluator(package, engine, selector, matching.OR_UNKNOWN).verdict(placement.rule)
+    return "the rule is not true for it any more" if verdict.truth is Truth.FALSE else ""
 
 
 def _asks_for_this(placement: Placement, pod: Object) -> bool:

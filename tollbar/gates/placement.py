@@ -30,8 +30,6 @@ _EVERY: Final = ("",)
 """The one value of an index that finds all objects of a kind."""
 _CLASSES: Final = replace(kinds.CLASSES, indexers={**kinds.CLASSES.indexers, "every": lambda _: _EVERY})
 _RULES: Final = replace(kinds.PLACEMENT_RULES, indexers={"every": lambda _: _EVERY})
-_LATER: Final = replace(matching.IN_THE_CONTROLLER, beyond=Truth.UNKNOWN)
-"""Of a Pod that has more to look at than the limits permit, a rule is unknown here, where a TolerationRule is false."""
 
 
 class PlacementGate(Gate):
@@ -66,7 +64,7 @@ class PlacementGate(Gate):
 
     def _results(self, placements: Mapping[str, Placement], facts: Facts) -> Results:
         package = assemble(facts.pod, _Lookup(facts), at_admission=facts.at_admission)
-        limits = matching.AT_ADMISSION if facts.at_admission else _LATER
+        limits = matching.AT_ADMISSION if facts.at_admission else matching.OR_UNKNOWN
         rules = [each.rule for each in placements.values()]
         return matching.evaluate(rules, package, self._engine, self._selectors.get, limits)
 

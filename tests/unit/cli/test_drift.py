@@ -74,6 +74,12 @@ def test_a_pod_has_drifted_when_no_rule_justifies_what_it_was_given(
 
 
 POOL = {"key": "example.com/pool", "operator": "In", "values": ["batch"]}
+PREFERRED = {"weight": 10, "preference": {"matchExpressions": [{"key": "example.com/fast", "operator": "Exists"}]}}
+WANTS_OTHER = "claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == 'other'))"
+CHOICES = [
+    {"name": f"r{each}", "firstAvailable": [{"name": name, "deviceClassName": "gpu"} for name in "ab"]}
+    for each in range(9)
+]
 
 
 def placement(expression: str = "true", **spec: Any) -> Object:
@@ -106,7 +112,13 @@ OF_PLACEMENTS: dict[str, tuple[list[Object], str]] = {
         [placement(namespaceSelector={"matchLabels": {"a": "b"}}), NARROWED],
         "the rule is not about its namespace any more",
     ),
-    "its rule prefers alone": ([placement(required=None, preferred=[]), NARROWED], "the rule is not in force any more"),
+    "its rule prefers alone": ([placement(required=[], preferred=[PREFERRED]), NARROWED], ""),
+    "its rule prefers what the Pod has not got": ([placement(preferred=[PREFERRED]), NARROWED], ""),
+    "it has no node affinity": ([placement(), NARROWED.but("spec.affinity", {})], "the rule has changed"),
+    "its claims have more alternatives than the gate looks at": (
+        [placement(WANTS_OTHER), claim().but("spec.devices.requests", CHOICES), NARROWED.claims("gpu")],
+        "",
+    ),
     "it is still held": ([NARROWED.gated(wellknown.PLACEMENT_GATE)], ""),
     "it is ending": ([NARROWED.deleting()], ""),
     "it has no such annotation": ([pod()], ""),

@@ -11,7 +11,7 @@ from typing import Final
 
 from tollbar.cel import CelEngine
 from tollbar.decide.pods import matching
-from tollbar.decide.pods.matching import Results, SelectorCompiler, Truth
+from tollbar.decide.pods.matching import Results, SelectorCompiler
 from tollbar.decide.pods.package import Package
 from tollbar.decide.pods.tolerations import provenance_of, without_recorded
 from tollbar.decide.rules.rule import Rule
@@ -42,7 +42,6 @@ class Given:
 
 
 _NOTHING: Final = Results()
-_LIMITS: Final = replace(matching.IN_THE_CONTROLLER, beyond=Truth.UNKNOWN)
 
 
 def given(pod: Object) -> tuple[Given, ...]:
@@ -67,14 +66,14 @@ def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: 
     giving = [rule for rule in rules if rule.mode == "Enforce" and not wanted.isdisjoint(_gives(rule))]
     results = _NOTHING
     if giving:
-        results = matching.evaluate(giving, package, engine, selector, _LIMITS)
+        results = matching.evaluate(giving, package, engine, selector, matching.OR_UNKNOWN)
     true, undecided = list(results.true), [rule for rule, _ in results.undecided]
     failed = {rule.name for rule, _ in results.failed}
     names = {rule.name for rule in true}
     if doubtful := [rule for rule in giving if rule.reads_tolerations and rule.name not in names]:
         # It may have been true before these tolerations were there.
         before = replace(package, pod=without_recorded(package.pod, [each.toleration for each in recorded]))
-        results = matching.evaluate(doubtful, before, engine, selector, _LIMITS)
+        results = matching.evaluate(doubtful, before, engine, selector, matching.OR_UNKNOWN)
         true += results.true
         undecided += [rule for rule, _ in results.undecided]
         failed |= {rule.name for rule, _ in results.failed}

@@ -7,7 +7,7 @@ unknown, then error.  A rule that reads claims or classes is unknown while anyth
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import chain
@@ -71,6 +71,8 @@ class CostLimits:
 
 IN_THE_CONTROLLER: Final = CostLimits(alternatives=256, steps=20_000_000, beyond=Truth.FALSE)
 """About 200 ms.  Everything shares the event loop: no Pod, however large, may keep a leader from renewing its lease."""
+OR_UNKNOWN: Final = replace(IN_THE_CONTROLLER, beyond=Truth.UNKNOWN)
+"""The same where a rule that is not evaluated must not count as false."""
 AT_ADMISSION: Final = CostLimits(alternatives=16, steps=2_000_000, beyond=Truth.UNKNOWN)
 """About 20 ms, where an ordinary rule takes 100 steps: a Pod for which the rules take longer is gated."""
 
