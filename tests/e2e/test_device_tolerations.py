@@ -178,9 +178,11 @@ def test_a_reserved_key_comes_by_a_rule_and_no_other_way(cluster: Cluster, cards
         forged = as_written(given.claim("forges", given.exactly("one", tolerations=[TOLERATION])), annotations=record)
         assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
         stack.running["webhook"].stop()
-        assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
-        assert said(cluster.kubectl, *tenant, stdin=json.dumps(as_written(asks))) == ""
-        stack.webhook()
+        try:
+            assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
+            assert said(cluster.kubectl, *tenant, stdin=json.dumps(as_written(asks))) == ""
+        finally:
+            stack.webhook()
 
 
 @contextmanager
