@@ -58,7 +58,7 @@ class ControllersLease:
         return self.is_renewed() and (self._gates is None or gate in self._gates)
 
     def keeps_tolerations(self) -> bool:
-        """Whether the API server keeps tolerations of devices in claims, as far as a controller says that is there."""
+        """Whether the API server keeps tolerations of devices in claims, by what a controller says while it renews."""
         return not (self._drops and self.is_renewed())
 
     def _on_delta(self, delta: Delta) -> None:
