@@ -75,7 +75,7 @@ class Managed(Manager):
 
     def device_tolerations(self, engine: Any = None) -> DeviceTolerations:
         """Those that new claims get by the rules in the caches."""
-        return DeviceTolerations(self.gatherer(engine), self.metrics)
+        return DeviceTolerations(self.gatherer(engine), self.metrics, kept=lambda: True)
 
     def fill(self, objects: Iterable[Object]) -> None:
         """Into every store of the kind that has been declared; all of them count as listed from here on."""

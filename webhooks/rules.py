@@ -23,7 +23,7 @@ from webhooks.review import ALLOWED, Answer
 
 
 class RulesHandler:
-    def __init__(self, gatherer: Gatherer, kept: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, gatherer: Gatherer, kept: Callable[[], bool]) -> None:
         """`kept` says whether the API server keeps tolerations of devices in claims."""
         self._kept = kept
         self._engine = gatherer.ruleset.engine

@@ -17,7 +17,7 @@ class DeviceTolerations:
     is recorded or counted that the claim does not have.
     """
 
-    def __init__(self, gatherer: Gatherer, metrics: Metrics, kept: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, gatherer: Gatherer, metrics: Metrics, kept: Callable[[], bool]) -> None:
         self._gatherer = gatherer
         self._kept = kept
         self._given = metrics.counter("tollbar_device_tolerations_total")

@@ -30,7 +30,7 @@ def about_claim(obj: Object, operation: str = "CREATE", **members: Any) -> Objec
 @pytest.fixture
 def handler(gatherer: Gatherer, metrics: Metrics) -> ClaimHandler:
     gatherer.rules.replace([RULE])
-    return ClaimHandler(DeviceTolerations(gatherer, metrics))
+    return ClaimHandler(DeviceTolerations(gatherer, metrics, kept=lambda: True))
 
 
 def counted(metrics: Metrics, mode: str = "Enforce") -> float:
@@ -69,7 +69,7 @@ def test_audit_changes_nothing_and_tells(handler: ClaimHandler, gatherer: Gather
 
 def test_where_they_are_dropped_nothing_is_added_recorded_or_counted(gatherer: Gatherer, metrics: Metrics) -> None:
     gatherer.rules.replace([RULE])
-    kept = ClaimHandler(DeviceTolerations(gatherer, metrics))(about_claim(CLAIM))
+    kept = ClaimHandler(DeviceTolerations(gatherer, metrics, kept=lambda: True))(about_claim(CLAIM))
     forged = CLAIM.annotated({"tollbar.dev/tolerations": RECORD})
     handler = ClaimHandler(DeviceTolerations(gatherer, metrics, kept=lambda: False))
     before = counted(metrics)
@@ -102,4 +102,4 @@ def test_what_is_not_the_creation_of_a_claim_is_allowed_as_it_is(handler: ClaimH
 def test_no_claim_is_changed_before_the_caches_are_filled(gatherer: Gatherer, metrics: Metrics) -> None:
     gatherer.rules.replace([RULE])
     gatherer.lookup.classes.synced.clear()
-    assert ClaimHandler(DeviceTolerations(gatherer, metrics))(about_claim(CLAIM)) == ALLOWED
+    assert ClaimHandler(DeviceTolerations(gatherer, metrics, kept=lambda: True))(about_claim(CLAIM)) == ALLOWED

@@ -19,7 +19,7 @@ OTHER = scheduling_gate("other", "example.com/other")
 @pytest.fixture
 def handler(gatherer: Gatherer) -> RulesHandler:
     gatherer.gates.replace([GATE])
-    return RulesHandler(gatherer)
+    return RulesHandler(gatherer, kept=lambda: True)
 
 
 ALLOWED_REQUESTS = {

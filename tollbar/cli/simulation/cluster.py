@@ -118,7 +118,7 @@ class SimulatedCluster:
         self._pending = manager.caches.store(kinds.PENDING_PODS)
         self._gates = gates.setup(manager, self.gatherer, Matches(self._pending))
         takeover = Takeover()
-        tolerations = DeviceTolerations(self.gatherer, manager.metrics)
+        tolerations = DeviceTolerations(self.gatherer, manager.metrics, kept=lambda: True)
         self._claims = claims.setup(manager, takeover, tolerations)
         takeover.found(None)
         oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), self._clock)

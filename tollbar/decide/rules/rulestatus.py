@@ -50,7 +50,7 @@ class RuleStatusFacts:
     last: LastMatch | None
     prefiltered: bool
     written: float | None
-    kept: bool = True
+    kept: bool
 
 
 def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:

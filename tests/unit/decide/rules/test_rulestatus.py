@@ -20,7 +20,9 @@ CLAIMS = replace(GPU, tolerations=(), device_tolerations=GPU.tolerations)
 
 
 def facts(**changes: Any) -> RuleStatusFacts:
-    given = RuleStatusFacts(rule=toleration_rule(), compiled=GPU, pending=0, last=None, prefiltered=True, written=None)
+    given = RuleStatusFacts(
+        rule=toleration_rule(), compiled=GPU, pending=0, last=None, prefiltered=True, written=None, kept=True
+    )
     return replace(given, **changes)
 
 
