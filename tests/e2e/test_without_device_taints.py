@@ -24,7 +24,12 @@ from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object, annotations_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        is_before("1.35"), reason="Kubernetes before 1.35 keeps tolerations of requests, gate or no gate"
+    ),
+]
 
 OFF = "--feature-gates=DRADeviceTaints=false,DRADeviceTaintRules=false"
 FLAGS = {} if is_before("1.36") else dict.fromkeys((API_SERVER, CONTROLLER_MANAGER, SCHEDULER), (OFF,))
