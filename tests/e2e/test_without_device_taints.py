@@ -11,7 +11,7 @@ import pytest
 import scheduling
 from builders import device_class, toleration_rule
 from cluster import Cluster, provenance
-from planes import is_before
+from planes import is_before, since
 from stack import Stack, eventually, installed
 from workloads import Shared, deployment, for_web
 
@@ -26,9 +26,7 @@ from tollbar.model.objects import Object, annotations_of
 
 pytestmark = [
     pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        is_before("1.35"), reason="Kubernetes before 1.35 keeps tolerations of requests, gate or no gate"
-    ),
+    since("1.35", "tolerations of requests are kept, gate or no gate"),
 ]
 
 OFF = "--feature-gates=DRADeviceTaints=false,DRADeviceTaintRules=false"

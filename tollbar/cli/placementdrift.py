@@ -41,7 +41,7 @@ def narrowed(cluster: Cluster, pod: Object) -> Iterator[Narrowed]:
 
 
 def _why(cluster: Cluster, pod: Object, name: str) -> str:
-    """Empty while the rule is as it was, or nothing can be said."""
+    """Empty while the Pod has what the rule requires, or where that cannot be told."""
     found = cluster.get(PLACEMENT_RULES, name)
     if found is None:
         return "the rule is gone"
