@@ -1,10 +1,11 @@
 """The component `reserved-device-keys` on a real API server: who may create claims that carry a reserved toleration.
 
-What Tollbar's webhook records there is seen in tests/e2e/test_device_tolerations.py.
+What Tollbar's webhook records there is seen in tests/e2e/test_device_tolerations.py.  Here a record that comes with the
+request stands for it, in a namespace in which nothing takes it off.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,24 +16,35 @@ from policies import binding, role, said, until_said
 from stack import ROOT, eventually
 
 from tollbar.api.gates import CONTROLLERS
+from tollbar.decide.claims.devicetolerations import DeviceAddition
+from tollbar.decide.pods.tolerations import record
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.model.objects import Object
+from tollbar.wellknown import ANNOTATION_PROVENANCE
 
 pytestmark = since("1.36", "no MutatingAdmissionPolicy")
 
 FOLDER = ROOT / "manifests/components/reserved-device-keys"
 FILES = [f"--filename={FOLDER}/{name}.yaml" for name in ("claims", "record")]
 RIGHTS = f"--filename={FOLDER}/rights.yaml"
+RECORD_BINDING = "mutatingadmissionpolicybinding/tollbar-reserved-device-keys-record"
 KEY = "example.com/card"
 CARD = {"key": KEY, "operator": "Exists", "effect": "NoSchedule"}
-FOR_A_MINUTE = {"key": KEY, "value": "a", "effect": "NoExecute", "tolerationSeconds": 60}
+FOR_A_MINUTE = {"key": KEY, "operator": "Equal", "value": "a", "effect": "NoExecute", "tolerationSeconds": 60}
+MANY = [{"key": KEY, "operator": "Equal", "value": str(number)} for number in range(16)]
 OTHER = {"key": "example.com/other", "operator": "Exists"}
 EVERYTHING = {"operator": "Exists"}
-RECORD = [{"rule": "cards", "generation": 1, "request": "r", "added": [CARD], "via": "creation"}]
-RECORDED = {"tollbar.dev/tolerations": json.dumps(RECORD, separators=(",", ":"))}
+RECORDING = "tried-reserved-device-keys"
+"""The namespace in which a record stays that comes with the request."""
+ELSEWHERE = {
+    "namespaceSelector": {
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [RECORDING]}]
+    }
+}
 CLAIM_CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
 MANAGER = "system:kube-controller-manager"
 SUPPORT = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RECORDING}},
     role(
         "tried-reserved-device-keys",
         {
@@ -63,13 +75,23 @@ def first(*alternatives: list[Object], name: str = "r") -> Object:
     return {"name": name, "firstAvailable": listed}
 
 
-def asking(*requests: Object, annotations: Any = None) -> str:
-    built = claim("tried", "default").but("spec.devices.requests", list(requests)).annotated(annotations or {})
+def asking(*requests: Object, annotations: Any = None, namespace: str = "default") -> str:
+    built = claim("tried", namespace).but("spec.devices.requests", list(requests)).annotated(annotations or {})
     return json.dumps(as_written(built))
 
 
 def of_template(*requests: Object) -> str:
     return json.dumps(as_written(template("tried", "default").but("spec.spec.devices.requests", list(requests))))
+
+
+def recorded(*rules: Mapping[str, Sequence[Object]]) -> dict[str, str]:
+    """The record of what each of these rules gave, by the names of requests."""
+    additions = (
+        DeviceAddition(f"rule-{number}", 1, request, tuple(tolerations))
+        for number, rule in enumerate(rules)
+        for request, tolerations in rule.items()
+    )
+    return {ANNOTATION_PROVENANCE: record([each.entry for each in additions])}
 
 
 def create(user: str) -> tuple[str, ...]:
@@ -85,13 +107,21 @@ def reserving(plane: Any) -> Iterator[Kubectl]:
     kubectl("apply", "--warnings-as-errors", *FILES)
     until_said(kubectl, "reserved key", *create("alice"), stdin=asking(exactly(CARD)))
     until_said(kubectl, "", *create(CONTROLLERS), stdin=asking(exactly(CARD)))
-    dry = (*create("alice"), "-o", "yaml")
-    eventually(lambda: "tollbar.dev" not in kubectl(*dry, stdin=asking(exactly(), annotations=RECORDED)))
+    kubectl("patch", RECORD_BINDING, "--type=merge", "-p", json.dumps({"spec": {"matchResources": ELSEWHERE}}))
+
+    def stays(namespace: str) -> bool:
+        tried = asking(exactly(), annotations=RECORDED, namespace=namespace)
+        return ANNOTATION_PROVENANCE in kubectl(*create("alice"), "-o", "yaml", stdin=tried)
+
+    eventually(lambda: stays(RECORDING) and not stays("default"))
     yield kubectl
     kubectl("delete", *FILES, RIGHTS)
     until_said(kubectl, "", *create("alice"), stdin=asking(exactly(CARD)))
     everything = {"apiVersion": "v1", "kind": "List", "items": SUPPORT}
     kubectl("delete", "--ignore-not-found", "--wait", "-f", "-", stdin=json.dumps(everything))
+
+
+RECORDED = recorded({"r": [CARD]})
 
 
 def refusal(*which: str) -> str:
@@ -143,7 +173,72 @@ def test_the_largest_claim_is_refused_like_any_other(reserving: Kubectl) -> None
     assert answer.endswith(refusal(*(f"{THE_KEY} r0/a0",) * 8, "others"))
 
 
-@pytest.mark.parametrize(("user", "recorded"), [("alice", False), (CONTROLLERS, True)])
-def test_whose_record_stays(reserving: Kubectl, user: str, recorded: bool) -> None:
+@pytest.mark.parametrize(("user", "stays"), [("alice", False), (CONTROLLERS, True)])
+def test_whose_record_stays(reserving: Kubectl, user: str, stays: bool) -> None:
     shown = reserving(*create(user), "-o", "yaml", stdin=asking(exactly(), annotations=RECORDED))
-    assert ("tollbar.dev/tolerations" in shown) is recorded
+    assert (ANNOTATION_PROVENANCE in shown) is stays
+
+
+def given(*requests: Object, by: Sequence[Mapping[str, Sequence[Object]]]) -> str:
+    """A claim that has, from whomever, what its requests tolerate, and from these rules what the record says."""
+    return asking(*requests, annotations=recorded(*by), namespace=RECORDING)
+
+
+OF_REQUESTS: dict[str, tuple[str, str]] = {
+    "what a rule gave": (given(exactly(CARD), by=[{"r": [CARD]}]), ""),
+    "what it gave an entry of a list": (given(first([OTHER], [CARD, OTHER]), by=[{"r/a1": [CARD]}]), ""),
+    "what two rules gave": (given(exactly(*MANY), by=[{"r": MANY[:7]}, {"r": MANY[7:]}]), ""),
+    "every member": (given(exactly(FOR_A_MINUTE), by=[{"r": [FOR_A_MINUTE]}]), ""),
+    "another toleration of the key": (given(exactly(CARD, FOR_A_MINUTE), by=[{"r": [CARD]}]), refusal(f"{THE_KEY} r")),
+    "another request": (
+        given(exactly(CARD, name="r1"), exactly(CARD, name="r2"), by=[{"r1": [CARD]}]),
+        refusal(f"{THE_KEY} r2"),
+    ),
+    "a request before it": (
+        given(exactly(CARD, name="r1"), exactly(CARD, name="r2"), by=[{"r2": [CARD]}]),
+        refusal(f"{THE_KEY} r1"),
+    ),
+    "a request with a longer name": (
+        given(exactly(CARD, name="r"), exactly(CARD, name="r1"), by=[{"r": [CARD]}]),
+        refusal(f"{THE_KEY} r1"),
+    ),
+    "a request with a shorter name": (
+        given(exactly(CARD, name="r"), exactly(CARD, name="r1"), by=[{"r1": [CARD]}]),
+        refusal(f"{THE_KEY} r"),
+    ),
+    "another entry of the list": (given(first([CARD], [CARD]), by=[{"r/a0": [CARD]}]), refusal(f"{THE_KEY} r/a1")),
+    "a request that is named like an entry": (
+        given(first([CARD]), exactly(CARD, name="a0"), by=[{"r/a0": [CARD]}]),
+        refusal(f"{THE_KEY} a0"),
+    ),
+    "an entry of another request": (
+        given(first([CARD], name="r"), first([CARD], name="r1"), by=[{"r1/a0": [CARD]}]),
+        refusal(f"{THE_KEY} r/a0"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("obj", "want"), OF_REQUESTS.values(), ids=OF_REQUESTS)
+def test_what_a_rule_gave_one_request_counts_for_that_request_alone(reserving: Kubectl, obj: str, want: str) -> None:
+    answer = said(reserving, *create("alice"), stdin=obj)
+    assert answer.endswith(want) if want else answer == ""
+
+
+PLACES = [f"r{number}/a{alternative}" for number in range(32) for alternative in range(8)]
+LARGEST = {
+    "most entries": [{place: [toleration] for place in PLACES} for toleration in MANY[:7]],
+    "most tolerations": [dict.fromkeys(PLACES, MANY)],
+}
+"""Records of about the 256 KiB that all annotations of an object may have, of the claim with the most requests."""
+
+
+@pytest.mark.parametrize("rules", LARGEST.values(), ids=LARGEST)
+def test_the_largest_record_is_read_to_its_end(reserving: Kubectl, rules: list[dict[str, list[Object]]]) -> None:
+    """What is evaluated for it stays within the API server's limits."""
+    has = [each for rule in rules for each in rule[PLACES[0]]]
+    requests = [first(*([has] * 8), name=f"r{number}") for number in range(32)]
+    assert said(reserving, *create("alice"), stdin=given(*requests, by=rules)) == ""
+    *whole, last = rules
+    without = {place: tolerations for place, tolerations in last.items() if place != PLACES[-1]}
+    answer = said(reserving, *create("alice"), stdin=given(*requests, by=[*whole, without]))
+    assert f"{THE_KEY} {PLACES[-1]}" in answer
