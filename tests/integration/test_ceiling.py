@@ -31,13 +31,16 @@ HELD = {
 }
 CLASSES = registry.enabled(("quota", "placement"))
 QUOTAS, PLACEMENT, ORDINAL = "tollbar.dev/quota", "tollbar.dev/placement", "tollbar.dev/ordinal"
+ALIKE = ("tollbar.dev/Quota", "tollbar/dev.quota")
+"""Gates of others, whose names differ from that of the class in what object names cannot tell apart."""
+GATES = (QUOTAS, PLACEMENT, ORDINAL, *ALIKE)
 OF_CLASSES = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "classed", "namespace": "default"},
     "spec": {
         "containers": [{"name": "main", "image": "none"}],
-        "schedulingGates": [{"name": gate} for gate in (QUOTAS, PLACEMENT, ORDINAL)],
+        "schedulingGates": [{"name": gate} for gate in GATES],
         "tolerations": [{"key": "mine", "operator": "Exists"}],
     },
 }
@@ -220,7 +223,7 @@ def restricted(**fields: Any) -> dict[str, Any]:
 
 def released(gate: str, *more: Any) -> list[str]:
     """The gate of a class comes off the Pod that has several, with more in the same patch."""
-    left = [{"name": each} for each in (QUOTAS, PLACEMENT, ORDINAL) if each != gate]
+    left = [{"name": each} for each in GATES if each != gate]
     operations = [{"op": "replace", "path": "/spec/schedulingGates", "value": left}, *more]
     where = ["pod/classed", "-n", "default", "--dry-run=server", f"--as={CONTROLLERS}", "--type=json"]
     return ["patch", *where, "-p", json.dumps(operations)]
@@ -364,10 +367,17 @@ SWITCHED_ON = {
     "the same beside one that is on": Tried(
         released(ORDINAL, {"op": "remove", "path": "/spec/schedulingGates/0"}), KEPT
     ),
+    **{f"another gate, {gate}": Tried(released(gate), KEPT) for gate in ALIKE},
     "the SchedulingGates of classes": creates(declared("quota"), ""),
     "the SchedulingGate of a class that is switched off": creates(
         declared("ordinal"), "no gate but tollbar.dev/tolerations"
     ),
+    **{
+        f"the SchedulingGate of {gate}": creates(
+            {**ANOTHERS, "spec": {"gateName": gate}}, "no gate but tollbar.dev/tolerations"
+        )
+        for gate in ALIKE
+    },
 }
 
 

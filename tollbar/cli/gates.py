@@ -88,9 +88,10 @@ def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
 
 
 def _release(gate: Gate) -> Object:
-    """What the components `ceiling` and `protective-gates` ask for: no request of its own."""
+    """What the components `ceiling`, by the name of the gate, and `protective-gates`, by that of its SchedulingGate,
+    ask for: no request of its own."""
     verbs = ["release", "narrow"] if gate.narrows else ["release"]
-    names = [declared_as(gate)]
+    names = [gate.name, declared_as(gate)]
     return {"apiGroups": [wellknown.GROUP], "resources": ["schedulinggates"], "resourceNames": names, "verbs": verbs}
 
 

@@ -15,7 +15,7 @@ from tollbar.gates.gate import Gate, Reads
 from tollbar.gates.ordinal import OrdinalGate
 from tollbar.gates.placement import PlacementGate
 from tollbar.gates.quota import PodQuotas
-from tollbar.gates.sight import declaration
+from tollbar.gates.sight import declaration, declared_as
 from tollbar.model import names
 from tollbar.runtime import config
 from tollbar.runtime.config import ConfigError, Configuration
@@ -37,11 +37,14 @@ def load(path: Path | str | None, overrides: Mapping[str, object]) -> Configurat
 def enabled(wanted: Iterable[str]) -> tuple[Gate, ...]:
     """The gates of these entry points.  Raises ConfigError for one that is not there or cannot be used."""
     found = tuple(_made(name) for name in wanted)
-    taken = {wellknown.GATE}
+    taken, declared = {wellknown.GATE}, set[str]()
     for gate in found:
         if gate.name in taken:
             raise _error(f"two gate classes have the gate {gate.name}")
+        if declared_as(gate) in declared:
+            raise _error(f"two gate classes declare a SchedulingGate {declared_as(gate)}")
         taken.add(gate.name)
+        declared.add(declared_as(gate))
     return found
 
 

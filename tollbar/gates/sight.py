@@ -185,7 +185,7 @@ def declaration(gate: Gate, owners: Sequence[str]) -> Object:
 
 def declared_as(gate: Gate) -> str:
     """The name of that SchedulingGate."""
-    return gate.name.replace("/", ".").lower().replace("_", "-")
+    return gate.name.replace("/", ".")
 
 
 def told_of(gate: Gate) -> GateWebhook:

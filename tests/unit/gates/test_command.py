@@ -118,7 +118,7 @@ def test_what_a_ledger_writes_is_granted_to_the_controllers_alone() -> None:
 
 @pytest.mark.parametrize(("narrows", "verbs"), [(True, ["release", "narrow"]), (False, ["release"])])
 def test_what_the_ceiling_lets_the_controllers_do_with_the_gate(narrows: bool, verbs: list[str]) -> None:
-    made = type("Narrowing", (Zone,), {"narrows": narrows, "name": "tollbar.dev/my_Zone"})()
+    made = type("Narrowing", (Zone,), {"narrows": narrows, "name": "tollbar.dev/my-zone"})()
     (role,) = [
         each
         for each in gates.objects([made], "toll")
@@ -128,7 +128,7 @@ def test_what_the_ceiling_lets_the_controllers_do_with_the_gate(narrows: bool, v
         {
             "apiGroups": ["tollbar.dev"],
             "resources": ["schedulinggates"],
-            "resourceNames": ["tollbar.dev.my-zone"],
+            "resourceNames": ["tollbar.dev/my-zone", "tollbar.dev.my-zone"],
             "verbs": verbs,
         }
     ]

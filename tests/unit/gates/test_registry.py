@@ -64,6 +64,15 @@ class Again(Zone):
     pass
 
 
+class Alike(Zone):
+    name = "example.com.zone/a"
+    on_expiry = "Report"
+
+
+class Suffixed(Alike):
+    name = "example.com/zone.a"
+
+
 class Breaking(Zone):
     def __init__(self) -> None:
         raise OSError("no disk")
@@ -85,6 +94,8 @@ INSTALLED = [
     Unread,
     Illiterate,
     Again,
+    Alike,
+    Suffixed,
     Breaking,
     dict,
 ]
@@ -133,6 +144,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no Reads": (["unread"], "gate unread: reads must hold Reads, not Cached"),
     "what it reads is no list": (["illiterate"], "cannot load gate illiterate: TypeError: 'NoneType' object is not"),
     "two of one gate": (["zone", "again"], "two gate classes have the gate tollbar.dev/zone"),
+    "two whose SchedulingGates have one name": (
+        ["alike", "suffixed"],
+        "two gate classes declare a SchedulingGate example.com.zone.a",
+    ),
 }
 
 
