@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from builders import device_class
+from builders import Built, device_class, pod, pod_group
+from devices import DRIVER, a_claim, published, whole
 from toyplugins import Nominations, done
 
-from tollbar.model.objects import Key, Object, key_of, metadata
-from tollbar.runtime.errors import Conflict, NotFound
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
@@ -199,3 +200,55 @@ def said(status: Status | None) -> str:
     if status is None:
         return "Success"
     return ": ".join((status.code.value, *status.reasons))
+
+
+# What most tests of the plugin begin with.
+
+STAMP = "2026-01-01T00:00:00Z"
+"""NOW."""
+UU = "UnschedulableAndUnresolvable"
+CANNOT = "cannot allocate all claims"
+CONFLICT = Conflict(409, "Conflict", "modified")
+DOWN = ApiError(500, "InternalError", "etcd is down")
+WEB = pod().claims("gpu")
+BOUND = WEB.but("spec.nodeName", "n1")
+GROUP = pod_group("gang").claims("gpu")
+MEMBER = WEB.in_group("gang")
+N1, N2 = published("s1", "g0", "g1", node="n1"), published("s2", "g2", node="n2")
+"""Two devices of a Node, and one of another."""
+
+
+def on_node(made: Built, name: str) -> Built:
+    """The allocated claim, for this Node alone."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+    return made.but("status.allocation.nodeSelector", {"nodeSelectorTerms": [{"matchFields": fields}]})
+
+
+def reserved(made: Built, *pods: Object) -> Built:
+    entries = [{"resource": "pods", "name": key_of(each).name, "uid": uid_of(each)} for each in pods]
+    return made.but("status.reservedFor", entries)
+
+
+def wanting(name: str, count: int = 1, **more: Any) -> Built:
+    """A claim for so many devices."""
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, **more}
+    return a_claim(name).but("spec.devices.requests", [{"name": "r0", "exactly": exactly}])
+
+
+def requesting(**body: Any) -> Built:
+    """The claim of WEB, with this in its only request."""
+    return a_claim("gpu").but("spec.devices.requests", [{"name": "r0", **body}])
+
+
+CLAIM = requesting(exactly={"deviceClassName": "gpu"})
+ALTERNATIVES = {"firstAvailable": [{"name": "a", "deviceClassName": "gpu"}, {"name": "b", "deviceClassName": "tpu"}]}
+DELETING = CLAIM.but("metadata.deletionTimestamp", STAMP)
+ALLOCATED = on_node(a_claim("gpu", "g0"), "n1")
+WITH_CONDITIONS = a_claim("gpu", whole("g0", bindingConditions=["ready"], bindingFailureConditions=["broken"]))
+
+
+def conditions(*names: str, claim: Built = WITH_CONDITIONS, at: str = STAMP) -> Built:
+    """The claim with these conditions true of its device."""
+    found = [{"type": name, "status": "True", "reason": "Why", "message": "so"} for name in names]
+    device = {"driver": DRIVER, "pool": "n1", "device": "g0", "conditions": found}
+    return claim.but("status.devices", [device]).but("status.allocation.allocationTimestamp", at)
