@@ -41,6 +41,7 @@ from unit.decide.pods.admissionplans import (
     recorded,
     tolerated,
 )
+from unit.decide.pods.tables import table
 
 from tollbar import wellknown
 from tollbar.decide.pods import admission
@@ -306,9 +307,8 @@ AUDIT_MODE = {
     ),
 }
 
-TABLE = {
-    f"{title}: {row}": case
-    for title, rows in {
+TABLE = table(
+    {
         "excluded": EXCLUDED,
         "already gated": ALREADY_GATED,
         "mode": MODES,
@@ -316,9 +316,8 @@ TABLE = {
         "tolerated": TOLERATED,
         "otherwise": OTHERWISE,
         "audit": AUDIT_MODE,
-    }.items()
-    for row, case in rows.items()
-}
+    }
+)
 
 
 @pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)

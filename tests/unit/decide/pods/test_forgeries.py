@@ -29,6 +29,7 @@ from unit.decide.pods.admissionplans import (
     recorded,
     tolerated,
 )
+from unit.decide.pods.tables import table
 
 from tollbar.decide.pods.admission import AdmissionPlan
 
@@ -157,11 +158,7 @@ RECORDS = {
     ),
 }
 
-TABLE = {
-    f"{title}: {row}": case
-    for title, rows in {"label": LABELS, "record": RECORDS}.items()
-    for row, case in rows.items()
-}
+TABLE = table({"label": LABELS, "record": RECORDS})
 
 
 @pytest.mark.parametrize(("given", "want"), TABLE.values(), ids=TABLE)

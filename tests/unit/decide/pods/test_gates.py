@@ -43,6 +43,7 @@ from unit.decide.pods.gateplans import (
     released,
     waiting,
 )
+from unit.decide.pods.tables import table
 
 from tollbar import wellknown
 from tollbar.decide.gates import release
@@ -307,11 +308,7 @@ RELEASE = {
     ),
 }
 
-TABLE = {
-    f"{title}: {row}": case
-    for title, rows in {"excluded": EXCLUDED, "hold": HOLD, "expiry": EXPIRY, "release": RELEASE}.items()
-    for row, case in rows.items()
-}
+TABLE = table({"excluded": EXCLUDED, "hold": HOLD, "expiry": EXPIRY, "release": RELEASE})
 
 
 @pytest.mark.behaviour(6, case="one event for all rules")
