@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cluster import Cluster, a_ready_rule, gpu_rule
+from faultproxy import FaultProxy, Hang, Rule
 from stack import Process, Stack, eventually, installed
 
-from tollbar.api import webhooks
+import tollbar
+from tollbar.api import crds, webhooks
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
@@ -131,6 +134,23 @@ def test_the_configurations_are_gone(stack: Stack) -> None:
         )
 
 
+def test_a_crd_is_older_than_the_command(stack: Stack) -> None:
+    (crd,) = (each for each in crds.all_crds() if each["spec"]["names"]["plural"] == "tolerationrules")
+    field = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/lastMatch"
+    patch = ("patch", f"crd/{crd['metadata']['name']}", "--type=json", "-p")
+    lacks = (
+        f"CRD tolerationrules.tollbar.dev is older than this tollbar ({tollbar.__version__}), it lacks"
+        " status.lastMatch: apply the manifests of this version"
+    )
+    stack.plane.kubectl(*patch, json.dumps([{"op": "remove", "path": field}]))
+    try:
+        eventually(lambda: status(stack) == (1, [lacks]), what=lacks)
+        assert table(stack)["CRDs older than this command"] == "1"
+    finally:
+        stack.plane.kubectl.apply(crd)
+    eventually(lambda: status(stack) == (0, []), what="all is well again")
+
+
 def test_the_controllers_do_not_own_the_gate(stack: Stack) -> None:
     with gate(stack, owners=["somebody"]):
         why = "is not among spec.owners and may not release Pods"
@@ -194,7 +214,7 @@ def test_who_may_read_nothing_is_told_so_and_the_role_grants_all_that_is_read(st
     reader = plane.service_account_kubeconfig(namespace, "reader")
     said = stack.tollbar("status", "-o", "json", kubeconfig=reader)
     found = json.loads(said.stdout)
-    known = {"version", "server", "claims", "leader", "problems", "unread"}
+    known = {"version", "server", "crds", "claims", "leader", "problems", "unread"}
     assert (said.returncode, found["problems"]) == (3, []), said.stderr
     assert {name for name, value in found.items() if value is not None} == known
     assert table(stack, reader)["held Pods"] == "unknown"
@@ -212,3 +232,35 @@ def test_who_may_read_nothing_is_told_so_and_the_role_grants_all_that_is_read(st
 def test_no_cluster(stack: Stack, tmp_path: Path) -> None:
     said = stack.tollbar("status", kubeconfig=tmp_path / "none")
     assert (said.returncode, said.stdout, said.stderr) == (4, "", f"Error: no kubeconfig at {tmp_path}/none\n")
+
+
+def test_who_cannot_ask_is_told_in_one_line(stack: Stack, tmp_path: Path) -> None:
+    own = yaml.safe_load(stack.plane.kubeconfig.read_text())
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}
+    empty, lacking = tmp_path / "empty", tmp_path / "lacking"
+    empty.write_text("")
+    lacking.write_text(yaml.safe_dump({**own, "users": [{**each, "user": {"exec": plugin}} for each in own["users"]]}))
+    with FaultProxy(stack.plane.kubeconfig, tmp_path / "proxy") as proxy:
+        through = proxy.kubeconfig()
+        with proxy.faults(Rule("hangs", Hang())):
+            hanging = stack.tollbar("status", "--request-timeout=1s", kubeconfig=through)
+    told = {
+        "an empty file": stack.tollbar("status", kubeconfig=empty),
+        "a plugin that is not there": stack.tollbar("status", kubeconfig=lacking),
+        "a server that hangs": hanging,
+    }
+    texts = {
+        "an empty file": f"the kubeconfig at {empty} is empty",
+        "a plugin that is not there": "the exec plugin of the kubeconfig gives no credentials: [^\n]*'no-such-plugin'",
+        "a server that hangs": "the API server does not answer: no answer in time",
+    }
+    assert {name: (said.returncode, said.stdout) for name, said in told.items()} == dict.fromkeys(told, (4, ""))
+    assert [name for name, said in told.items() if not re.fullmatch(f"Error: {texts[name]}\n", said.stderr)] == [], told
+
+
+def test_a_port_that_is_taken_ends_the_process_with_one_line(stack: Stack) -> None:
+    second = stack.start("second", "webhooks", ready=False)
+    assert second.child.wait(60) == 1
+    assert second.said(f"cannot listen at 127.0.0.1:{stack.serving}: Address already in use") == 1
+    assert stack.tracebacks() == ""
+    del stack.running["second"]

@@ -49,5 +49,16 @@ class Reading:
             return None
         return found
 
+    async def document(self, path: str) -> bytes | None:
+        """What is at this path, such as a document of OpenAPI; None when nothing is there or it may not be read."""
+        try:
+            found: bytes = await READ(self.client.raw, "GET", path)
+        except NotFound:
+            return None
+        except Forbidden as error:
+            self._refused(error)
+            return None
+        return found
+
     def _refused(self, error: ApiError) -> None:
         self.unread.append(error.excerpt)

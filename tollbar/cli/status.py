@@ -1,8 +1,9 @@
 """`tollbar status`: the state of Tollbar in a cluster, as far as the API server and the webhook's address show it.
 
-It shows whether the webhook can be called, the gates and the Pods that they hold, who leads, the mode in which the
-controllers handle claims, what they have detected in the cluster, and which rules and reservations have problems.  What
-the user may not read is shown as unknown, never as 0; the ClusterRole `tollbar-status` grants all that is read.
+It shows whether the CRDs are as new as this version, whether the webhook can be called, the gates and the Pods that
+they hold, who leads, the mode in which the controllers handle claims, what they have detected in the cluster, and which
+rules and reservations have problems.  What the user may not read is shown as unknown, never as 0; the ClusterRole
+`tollbar-status` grants all that is read.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ import click
 import tollbar
 from tollbar import wellknown
 from tollbar.api.reasons import ModeReason
-from tollbar.cli import claimstatus, console, gatestatus, quotastatus, webhookstatus
+from tollbar.cli import claimstatus, console, crdstatus, gatestatus, quotastatus, webhookstatus
 from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
 from tollbar.cli.gatestatus import GateStatus
@@ -67,16 +68,18 @@ class NoStatus(click.ClickException):
 class Status:
     """What is None may not be read, but `leader` is None without a Lease, `condition` when the leader says none.
 
-    `parts` are the Deployments, each as text by name.  `mode` is empty when no Lease names it.  `of_dev`: whether
-    `tollbar dev` runs.  `condition` is the leader's condition about the mode.  `generator` is the field manager that
-    made the newest claim of a Pod, empty when there is none.  `reservations` counts by reason, `unreserved` names those
-    with a problem; `released` are the gates of classes that the leader says it releases, None when it does not say;
-    `loops` and `refusals` are from recent Events.  `unread` says what may not be read, a line each.
+    `parts` are the Deployments, each as text by name; `crds` says what is wrong with the CRDs, a line each.  `mode` is
+    empty when no Lease names it.  `of_dev`: whether `tollbar dev` runs.  `condition` is the leader's condition about
+    the mode.  `generator` is the field manager that made the newest claim of a Pod, empty when there is none.
+    `reservations` counts by reason, `unreserved` names those with a problem; `released` are the gates of classes that
+    the leader says it releases, None when it does not say; `loops` and `refusals` are from recent Events.  `unread`
+    says what may not be read, a line each.
     """
 
     now: float
     server: str
     parts: dict[str, str] | None
+    crds: tuple[str, ...] | None
     admission: Admission
     gates: tuple[GateStatus, ...] | None
     mode: str
@@ -100,7 +103,7 @@ class Status:
 
 def problems(found: Status) -> list[str]:
     """The problems, each in one line."""
-    said = list(found.admission.problems(found.now))
+    said = [*found.admission.problems(found.now), *(found.crds or ())]
     for gate in found.gates or ():
         said += _bounded(list(gate.problems()), f"more Pods that {gate.gate} holds for too long")
         if found.leader and found.released is not None and gate.owned and gate.held and _is_left(gate, found.released):
@@ -169,6 +172,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         now=now,
         server=around.version,
         parts=_parts(await reading.list(DEPLOYMENTS, namespace, keep=is_ours)),
+        crds=await crdstatus.look(reading),
         admission=await webhookstatus.look(reading, configurations),
         gates=None if gates is None else gatestatus.gates_of(gates, held, now),
         mode=notes.get(wellknown.ANNOTATION_CLAIMS, ""),
@@ -250,7 +254,7 @@ def _leader(lease: Object, now: float) -> str | None:
 )
 @console.output_option
 def command(cluster: console.Cluster, namespace: str, output: console.Output) -> None:
-    """Say how Tollbar stands in the cluster: webhook, gates, quotas, leader, mode, rules, reservations, problems.
+    """Say how Tollbar stands in the cluster: CRDs, webhook, gates, quotas, leader, mode, rules, reservations, problems.
 
     It asks the API server and makes a TLS handshake with the webhook where its address can be reached from here; who
     may create TolerationRules also sees, from a dry run, whether the API server gets the webhook's answers.
@@ -275,6 +279,7 @@ def _data(found: Status) -> dict[str, Any]:
         "version": tollbar.__version__,
         "server": found.server,
         "deployments": found.parts,
+        "crds": None if found.crds is None else list(found.crds),
         "webhooks": None if found.admission.pods is None else [asdict(each) for each in found.admission.webhooks],
         "webhookCalled": found.admission.called,
         "claims": {
@@ -301,6 +306,7 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
         ("server", found.server),
         ("this command", tollbar.__version__),
         *_several("Deployment", None if found.parts is None else list(found.parts.items())),
+        ("CRDs older than this command", _number(found.crds)),
         *_several("webhook", _webhooks(found.admission.pods)),
         *_several("webhook", _webhooks(found.admission.rules)),
         ("answers reach the API server", {True: "yes", False: "no", None: _UNKNOWN}[found.admission.called]),

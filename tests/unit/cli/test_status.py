@@ -12,6 +12,7 @@ from builders import CREATED, Built, claim, pod, scheduling_gate, toleration_rul
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.api.gates import CONTROLLERS
+from tollbar.cli import crdstatus
 from tollbar.cli.claimstatus import Reservation, reservations
 from tollbar.cli.gatestatus import GateStatus, HeldPod
 from tollbar.cli.quotastatus import QuotaStatus, status_of
@@ -42,6 +43,7 @@ FINE = Status(
     now=NOW,
     server="v1.37.0",
     parts={},
+    crds=(),
     admission=FINE_ADMISSION,
     gates=(FINE_GATE,),
     mode="Complement",
@@ -65,6 +67,7 @@ FINE = Status(
 ALL_UNKNOWN = replace(
     FINE,
     parts=None,
+    crds=None,
     admission=Admission(pods=None, rules=None, by_policy=False, called=None),
     gates=None,
     mode="",
@@ -131,6 +134,7 @@ PROBLEMS: dict[str, tuple[Status, list[str]]] = {
             )
         ],
     ),
+    "a CRD of an earlier version": (replace(FINE, crds=("CRD a is older",)), ["CRD a is older"]),
     "the API server calls in vain": (
         admission(called=False),
         ["the API server gets no answer from the webhook: a broken rule passed a dry run"],
@@ -280,17 +284,26 @@ class Now(SystemClock):
         return NOW
 
 
+EMPTY: Object = {"components": {"schemas": {}}}
+
+
 class Server:
     """An API server with these objects, by plural, on which `lease` is what comes of reading the Lease."""
 
     host = "https://10.0.0.9:6443"
 
     def __init__(
-        self, found: Mapping[str, list[Object] | Exception], lease: Object | Exception, *, installed: bool = True
+        self,
+        found: Mapping[str, list[Object] | Exception],
+        lease: Object | Exception,
+        *,
+        installed: bool = True,
+        document: Object | Exception = EMPTY,
     ) -> None:
         self._found = found
         self._lease = lease
         self._installed = installed
+        self._document = document
 
     async def list(self, res: Resource, _namespace: str = "", *, field_selector: str = "", **_: Any) -> Object:
         items = self._found.get(res.plural, [])
@@ -306,9 +319,13 @@ class Server:
             raise self._lease
         return self._lease
 
-    async def raw(self, method: str, *_: Any, **__: Any) -> bytes:
+    async def raw(self, method: str, path: str, *_: Any, **__: Any) -> bytes:
         if method == "POST":
             raise FORBIDDEN
+        if path.startswith("/openapi/"):
+            if isinstance(self._document, Exception):
+                raise self._document
+            return json.dumps(self._document).encode()
         return json.dumps({"gitVersion": "v1.37.0"}).encode()
 
     async def served(self, group_version: str) -> set[str]:
@@ -395,6 +412,7 @@ async def test_what_is_read() -> None:
         now=NOW,
         server="v1.37.0",
         parts={"tollbar-webhook": "1 of 2 ready, tollbar:0.1.0"},
+        crds=tuple(crdstatus.problems(EMPTY)),
         admission=Admission(
             pods=(
                 Webhook(
@@ -504,11 +522,12 @@ KINDS = (
 
 
 async def test_what_may_not_be_read_is_unknown_and_not_0() -> None:
-    server: Any = Server({kind: Forbidden(403, "Forbidden", f"not {kind}") for kind in KINDS}, FORBIDDEN)
+    not_read = {kind: Forbidden(403, "Forbidden", f"not {kind}") for kind in KINDS}
+    server: Any = Server(not_read, FORBIDDEN, document=Forbidden(403, "Forbidden", "not openapi"))
     found = await gather(server, "tollbar-system", Now())
     refused = tuple(f"not {kind}" for kind in KINDS)
     assert found == replace(ALL_UNKNOWN, pod_groups="scheduling.k8s.io/v1beta1", unread=found.unread)
-    assert sorted(found.unread) == sorted((*refused, "no"))
+    assert sorted(found.unread) == sorted((*refused, "no", "not openapi"))
 
 
 def a_quota(status: Object | None, **spec: Any) -> Object:
