@@ -21,6 +21,12 @@ def only_real(why: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("plane", [REAL], indirect=True, scope="session")
 
 
+def real_too(wanted: bool, why: str) -> pytest.MarkDecorator:
+    """For a test of a lane that runs on both and takes long: on the real one only where that is `wanted`."""
+    real = pytest.param("real_plane", id="real", marks=[pytest.mark.real, pytest.mark.skipif(not wanted, reason=why)])
+    return pytest.mark.parametrize("plane", [EMBEDDED, real], indirect=True, scope="session")
+
+
 def since(minor: str, why: str) -> pytest.MarkDecorator:
     """For what holds of this Kubernetes and newer ones."""
     return pytest.mark.skipif(is_before(minor), reason=f"Kubernetes before {minor}: {why}")

@@ -1,6 +1,6 @@
 """The webhook under a flood by strangers: it goes on to decide, and keeps within its memory.
 
-The real process is flooded over TLS; what needs no decision of Kubernetes, the embedded control plane serves as well.
+It is asked by the control plane, and also by reviews that each need a connection of their own.
 """
 
 import asyncio
@@ -10,41 +10,46 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import orjson
 import pytest
 from builders import claim, device_class, toleration_rule
 from cluster import RESERVED, a_pod, as_written
+from loading import VOLUME
 from measuring import most_memory
-from planes import unavailable
+from planes import real_too
 from stack import Process, Stack, installed
 from unit.webhooks.reviews import about_pod, review_of
 
 from tollbar.api.webhooks import PODS_PATH
-from tollbar.devplane.embedded.launcher import EmbeddedPlane
+from tollbar.cli import console
+from tollbar.model.resources import PODS
+from tollbar.runtime.client import Client
 from webhooks.connections import LIMITS, Shed
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), real_too(VOLUME > 1, "part of make test-long")]
 
 NAMESPACE = "default"
 REVIEWS = 50
+CREATIONS = 5
 MOST_MEMORY = 512 * 1024 * 1024
 """The limit of the webhook's container in manifests/base/webhooks/deployment.yaml."""
 
 
 @pytest.fixture
-def flooded(embedded: EmbeddedPlane, tmp_path: Path) -> Iterator["Flooded"]:
-    if not embedded.has_kubectl:
-        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
-    with installed(embedded, tmp_path) as stack:
-        embedded.kubectl.apply(
+def flooded(plane: Any, tmp_path: Path) -> Iterator["Flooded"]:
+    with installed(plane, tmp_path) as stack:
+        plane.kubectl.apply(
             as_written(device_class("gpu.example.com")),
             as_written(claim("gpu", NAMESPACE).request("gpu.example.com")),
             as_written(toleration_rule("gpu").cel("claims.size() > 0").giving(RESERVED)),
         )
-        yield Flooded(stack)
-        embedded.kubectl("delete", "resourceclaim/gpu", "deviceclass/gpu.example.com", "-n", NAMESPACE)
+        flooded = Flooded(stack)
+        stack.register()
+        yield flooded
+        plane.kubectl("delete", "resourceclaim/gpu", "deviceclass/gpu.example.com", "-n", NAMESPACE)
 
 
 class Flooded:
@@ -52,6 +57,7 @@ class Flooded:
 
     def __init__(self, stack: Stack) -> None:
         self.webhook = stack.webhook(log__verbosity=0)
+        self.kubeconfig = stack.plane.kubeconfig
         self._port = stack.serving
         self._trust = ssl.create_default_context(cadata=stack.authority.decode())
         self._trust.check_hostname = False
@@ -65,6 +71,12 @@ class Flooded:
         async with session.post(url, data=body, ssl=self._trust, headers={"Connection": "close"}) as answer:
             response = orjson.loads(await answer.read())["response"]
         return "decided" if response["uid"] == request["uid"] and response.get("patch") else f"undecided: {response}"
+
+    async def created(self, admin: Client) -> str:
+        """What becomes of such a Pod whose creation is tried."""
+        pod = as_written(a_pod("web", NAMESPACE).claims("gpu"))
+        answer = await admin.raw("POST", PODS.path(NAMESPACE), orjson.dumps(pod), query={"dryRun": "All"})
+        return "decided" if RESERVED in orjson.loads(answer)["spec"].get("tolerations", []) else "undecided"
 
     async def half(self) -> None:
         """A body of which all but the last byte is sent."""
@@ -129,17 +141,20 @@ def shed(process: Process) -> set[Shed]:
 
 async def test_a_flood_costs_no_review_its_decision_and_the_webhook_no_more_than_its_memory(flooded: Flooded) -> None:
     senders = [flooded.half] * 64 + [flooded.oversized] * 4 + [flooded.costly] * 4 + [flooded.silent] * 300
-    async with aiohttp.ClientSession() as session:
+    cluster = console.Cluster(str(flooded.kubeconfig))
+    async with aiohttp.ClientSession() as session, console.connected(cluster, "test") as admin:
         await until(lambda: flooded.decided(session), "decided")  # its caches follow
         async with asyncio.TaskGroup() as flood:
             running = [flood.create_task(again_and_again(send)) for send in senders]
             await until(lambda: asyncio.to_thread(shed, flooded.webhook), {Shed.CONNECTIONS, Shed.BYTES})
             answers = [await flooded.decided(session) for _ in range(REVIEWS)]
+            created = [await flooded.created(admin) for _ in range(CREATIONS)]
             for task in running:
                 task.cancel()
     counted = flooded.webhook.metrics()["controller_runtime_webhook_requests_total"]
     assert (
         Counter(answers),
+        Counter(created),
         counted[f'code="413",webhook="{PODS_PATH}"'] > 0,
         most_memory(flooded.webhook.child.pid) < MOST_MEMORY,
-    ) == (Counter(decided=REVIEWS), True, True)
+    ) == (Counter(decided=REVIEWS), Counter(decided=CREATIONS), True, True)

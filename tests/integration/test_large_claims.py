@@ -3,21 +3,22 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import claim, device_class, toleration_rule
 from cluster import RESERVED, a_pod, as_written
+from loading import VOLUME
 from measuring import most_memory
-from planes import unavailable
+from planes import real_too
 from stack import Stack, eventually, installed
 
 from tollbar.api.gates import shipped_gate
 from tollbar.cli import console
-from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.model.objects import Object
 from tollbar.model.resources import RESOURCE_CLAIMS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), real_too(VOLUME > 1, "part of make test-long")]
 
 NAMESPACE = "default"
 CLAIMS = 120
@@ -33,19 +34,17 @@ def large(name: str) -> Object:
     return as_written(wanted)
 
 
-async def create(plane: EmbeddedPlane) -> None:
+async def create(plane: Any) -> None:
     async with console.connected(console.Cluster(str(plane.kubeconfig)), "test") as admin:
         for number in range(CLAIMS):
             await admin.create(RESOURCE_CLAIMS, large(f"large-{number}"))
 
 
 @pytest.fixture
-def stack(embedded: EmbeddedPlane, tmp_path: Path) -> Iterator[Stack]:
+def stack(plane: Any, tmp_path: Path) -> Iterator[Stack]:
     """With the webhook and the controllers, before there are claims."""
-    if not embedded.has_kubectl:
-        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
-    kubectl = embedded.kubectl
-    with installed(embedded, tmp_path) as stack:
+    kubectl = plane.kubectl
+    with installed(plane, tmp_path) as stack:
         kubectl.apply(
             shipped_gate(),
             as_written(device_class("gpu.example.com")),
@@ -58,7 +57,7 @@ def stack(embedded: EmbeddedPlane, tmp_path: Path) -> Iterator[Stack]:
 
 def test_large_claims_take_little_memory_and_a_pod_with_one_goes_on_without_rules_about_claims(stack: Stack) -> None:
     before = [most_memory(process.child.pid) for process in (stack.webhook(), stack.controllers())]
-    asyncio.run(create(stack.plane))  # type: ignore[arg-type]
+    asyncio.run(create(stack.plane))
     for process in list(stack.running.values()):
         process.stop()
     started = [stack.webhook(), stack.controllers()]
