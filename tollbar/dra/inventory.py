@@ -90,6 +90,9 @@ class Inventory:
         """How often DeviceTaintRules have changed that do not select a single pool."""
         self.moves: ChangeLog[str] = ChangeLog()
         """The Nodes, by name, for which devices have changed, or were taken or released."""
+        self._moved: dict[str, int] = {}
+        """The last change, as a version of `moves`, of each Node with slices for just this Node, by its name."""
+        self._shared_moved = 0
         for each in slices:
             self.apply(each)
         for each in taint_rules:
@@ -147,12 +150,18 @@ class Inventory:
         if slices is not None:
             for name in slices.local_nodes:
                 self.moves.note(name)
+                self._moved[name] = self.moves.version
             if slices.has_shared:
                 self.moves.note_all()
+                self._shared_moved = self.moves.version
 
     def version_of(self, node_name: str) -> tuple[int, int, int]:
         """Stays the same while nothing has changed that this Node can use."""
         return self._versions.get(node_name, 0), self._shared_version, self._wide_rules_version
+
+    def moved(self, node_name: str) -> tuple[int, int]:
+        """Stays the same while also no device that this Node can use, or share of one, was taken or released."""
+        return self._moved.get(node_name, 0), self._shared_moved
 
     def apply_taint_rule(self, obj: Object) -> None:
         """Add or replace a DeviceTaintRule.  ValueError or KeyError for one that the API server would refuse."""
@@ -190,6 +199,7 @@ class Inventory:
             if not of_node:
                 del self._local[node]
                 self._versions.pop(node, None)
+                self._moved.pop(node, None)
         elif slices.has_shared:
             self._shared[pool_id] = None
         else:

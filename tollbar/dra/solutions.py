@@ -1,7 +1,8 @@
 """Solutions: what allocations have come to on each Node, for claims that ask for the same.
 
 While devices are only taken, a Node without a solution has none, and the first solution stays the first one for as long
-as its devices are free.  So most of the claims of a template need no search of their own.
+as its devices are free; with shares of devices it does until something of the Node is taken.  So most of the claims of
+a template need no search of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,17 +29,16 @@ Allocations: TypeAlias = tuple[Object, ...]
 class _Solution:
     allocations: Allocations
     devices: frozenset[DeviceId]
-    """What has to be free for it."""
+    """What has to be free for it, if it has no shares."""
     version: tuple[int, int, int]
+    moved: tuple[int, int] | None
+    """With shares it holds until a device is taken or released: what is left of a device decides about it, and each
+    share has an id of its own."""
     labels: Mapping[str, str]
 
 
 class NodeSolutions:
-    """The solutions for one kind of claims, by Node.
-
-    A solution with shares of a device is not kept: what is left of a device decides about it, and each share has an id
-    of its own.
-    """
+    """The solutions for one kind of claims, by Node."""
 
     def __init__(self, inventory: Inventory, state: AllocatedState) -> None:
         self._inventory = inventory
@@ -61,6 +61,8 @@ class NodeSolutions:
             return None
         if kept.labels is not labels and kept.labels != labels:
             return None
+        if kept.moved is not None:
+            return kept.allocations if kept.moved == self._inventory.moved(node_name) else None
         return kept.allocations if all(each not in self._state for each in kept.devices) else None
 
     def last(self, node_name: str) -> Allocations:
@@ -70,11 +72,13 @@ class NodeSolutions:
 
     def put(self, node_name: str, labels: Mapping[str, str], found: Sequence[Object]) -> None:
         """Keep what a search has just found; nothing may have changed since it began."""
-        if any("shareID" in each for allocation in found for each in allocation["devices"]["results"]):
-            return
+        shares = [each for allocation in found for each in claims.results(allocation) if "shareID" in each]
+        if any(each.get("adminAccess") for each in shares):
+            return  # nobody would notice that it is used, and a second use needs other ids
         devices = frozenset(each.device for allocation in found for each in holdings(allocation))
         version = self._inventory.version_of(node_name)
-        self._by_node[node_name] = _Solution(tuple(found), devices, version, labels)
+        moved = self._inventory.moved(node_name) if shares else None
+        self._by_node[node_name] = _Solution(tuple(found), devices, version, moved, labels)
 
 
 class Solutions:

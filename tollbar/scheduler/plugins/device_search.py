@@ -89,10 +89,11 @@ class DeviceSearch:
         return plan
 
     def known(self, found: PodClaims, pod: PodInfo, nodes: Snapshot) -> Known | None:
-        """What solutions say of all Nodes, for a Pod whose claims have no allocation; None if more than they count."""
-        if found.allocator is None or found.extended is not None or self._ownership.node_labels is not None:
-            return None
-        if len(found.to_allocate()) < len(found.claims):
+        """What solutions say of all Nodes about claims without an allocation, none of which is for extended resources.
+
+        None where labels of a Node decide whose its devices are: solutions do not look at them.
+        """
+        if self._ownership.node_labels is not None:
             return None
         solutions = (found.plans.get(()) or self._plan(found, pod, ())).solutions
         known = self._known.get(solutions)

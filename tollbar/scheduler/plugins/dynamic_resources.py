@@ -6,6 +6,8 @@ Source: pkg/scheduler/framework/plugins/dynamicresources.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
+import numpy as np
+
 from tollbar.dra.manager import DraManager
 from tollbar.model import claims, nodeaffinity, pods
 from tollbar.model.objects import Key, Object, key_of, uid_of
@@ -16,9 +18,9 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from tollbar.scheduler.framework.handle import NOTHING, Handle
-from tollbar.scheduler.framework.interface import Arguments, Known, Nominate, PreFlight, Scores
+from tollbar.scheduler.framework.interface import Arguments, Known, Mask, Nominate, PreFlight, Scores
 from tollbar.scheduler.framework.status import SKIP, Status, Steps, failed, unresolvable, unschedulable
-from tollbar.scheduler.plugins import binding_conditions, extended_resources
+from tollbar.scheduler.plugins import binding_conditions, extended_resources, node_masks
 from tollbar.scheduler.plugins.binding_conditions import BindingFailed
 from tollbar.scheduler.plugins.claim_binding import ClaimBinding
 from tollbar.scheduler.plugins.claim_writes import ClaimError
@@ -116,7 +118,17 @@ class DynamicResources:
 
     def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None:
         found = self._found(state)
-        return None if found is None else self._search.known(found, pod, nodes)
+        if found is None or found.extended is not None:
+            return None
+        available = _available_nodes(found, nodes)
+        if available is None:
+            return None
+        if found.allocator is None:
+            return Known(available, ~available)
+        known = self._search.known(found, pod, nodes)
+        if known is None or available.all():
+            return known
+        return Known(known.fits & available, known.rejected | ~available)
 
     def _searched(self, found: PodClaims, node: NodeInfo, steps: Steps[Status | None]) -> Steps[Status | None]:
         status = yield from steps
@@ -285,6 +297,19 @@ class DynamicResources:
         except NotReady:
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
+
+
+def _available_nodes(found: PodClaims, nodes: Snapshot) -> Mask | None:
+    """Where the claims that are allocated may be used; None if one waits for binding conditions, which time changes."""
+    table = nodes.table
+    mask: Mask = np.ones(len(nodes), np.bool_)
+    for claim in found.claims:
+        if binding_conditions.are_asked_for(claim):
+            return None
+        selector = (claims.allocation(claim) or {}).get("nodeSelector")
+        if selector is not None:
+            mask &= node_masks.selected(selector, table)[table.order]
+    return mask
 
 
 def _hint(queue: bool) -> QueueingHint:

@@ -1,0 +1,75 @@
+"""On which Nodes the claims of a Pod are known to fit without asking Filter: where Filter would say the same."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from builders import Built
+from builders import pod as a_pod
+from devices import a_claim, allocation, published
+from deviceworld import World, info, node
+
+N1, N2 = published("s1", "g0", node="n1"), published("s2", "g1", node="n2")
+UNAVAILABLE = "UnschedulableAndUnresolvable: resourceclaim not available on the node"
+CANNOT = "UnschedulableAndUnresolvable: cannot allocate all claims"
+
+
+def wanting(name: str, **more: Any) -> Built:
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, **more}
+    return a_claim(name).but("spec.devices.requests", [{"name": "r0", "exactly": exactly}])
+
+
+def allocated(name: str, *, terms: Sequence[Any] | None, **result: Any) -> Built:
+    given = allocation(f"of-{name}")
+    given["devices"]["results"] = [{**each, **result} for each in given["devices"]["results"]]
+    selector = {} if terms is None else {"nodeSelector": {"nodeSelectorTerms": list(terms)}}
+    return wanting(name).but("status.allocation", {**given, **selector})
+
+
+def named(*names: str) -> list[Any]:
+    return [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [each]}]} for each in names]
+
+
+EAST = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}]
+ON_N1, EVERYWHERE = allocated("one", terms=named("n1")), allocated("any", terms=None)
+WAITING = allocated("wait", terms=named("n1"), bindingConditions=["Ready"], bindingFailureConditions=["Failed"])
+NOT_YET, TOO_MANY = wanting("new"), wanting("much", count=2)
+CASES: dict[str, tuple[list[Built], dict[str, str] | None]] = {
+    "a claim on one Node": ([ON_N1], {"n1": "Success", "n2": UNAVAILABLE}),
+    "a claim on either": ([allocated("two", terms=named("n1", "n2"))], {"n1": "Success", "n2": "Success"}),
+    "a claim on Nodes with a label": ([allocated("east", terms=EAST)], {"n1": UNAVAILABLE, "n2": "Success"}),
+    "a claim on Nodes that are gone": ([allocated("old", terms=named("n9"))], {"n1": UNAVAILABLE, "n2": UNAVAILABLE}),
+    "a claim on any Node": ([EVERYWHERE], {"n1": "Success", "n2": "Success"}),
+    "claims on two Nodes": (
+        [ON_N1, allocated("other", terms=named("n2"))],
+        {"n1": UNAVAILABLE, "n2": UNAVAILABLE},
+    ),
+    "one on a Node, and one that any may get": ([ON_N1, NOT_YET], {"n1": "Success", "n2": UNAVAILABLE}),
+    "one on a Node, and one that no Node can have": ([ON_N1, TOO_MANY], {"n1": CANNOT, "n2": CANNOT}),
+    "one on any, and one that no Node can have": ([EVERYWHERE, TOO_MANY], {"n1": CANNOT, "n2": CANNOT}),
+    "one whose device has to become ready": ([WAITING], None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_known_is_what_filter_says(case: str) -> None:
+    claims, expected = CASES[case]
+    pod = a_pod().claims(*(each["metadata"]["name"] for each in claims))
+    world = World(*claims, N1, N2, nodes=[node("n1"), node("n2", labels={"zone": "east"})])
+    nodes = world.handle.snapshot
+    assert world.pre_filter(pod) == "Success"
+    world.plugin.filter_known(world.state, info(pod), nodes)  # from now on answers are kept
+    asked = world.filter(pod)
+    assert world.pre_filter(pod) == "Success"
+
+    found = world.plugin.filter_known(world.state, info(pod), nodes)
+
+    if expected is None:
+        assert (found, asked["n2"]) == (None, UNAVAILABLE)
+        return
+    assert found is not None
+    fits = {name: said == "Success" for name, said in expected.items()}
+    assert asked == expected
+    assert dict(zip(fits, found.fits.tolist(), strict=True)) == fits
+    assert dict(zip(fits, found.rejected.tolist(), strict=True)) == {name: not each for name, each in fits.items()}
+    assert found.why is None or set(expected.values()) <= {"Success", CANNOT}
