@@ -9,10 +9,12 @@ fails or is given up ends its connection; after `close` there is no connection l
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+import aiohappyeyeballs
 import httptools
 
 IDLE_SECONDS: Final = 75.0
@@ -144,13 +146,15 @@ class Connections:
             raise NotConnectedError("the client is closed")
         loop = asyncio.get_running_loop()
         try:
+            # Not by asyncio's own `happy_eyeballs_delay`: it leaves each connection, with its buffers, in a circle of
+            # references, which keeps it until the garbage collector comes by.
+            addresses = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            connected = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=0.25)
             _, connection = await loop.create_connection(
                 lambda: _Connection(self._forget),
-                self._host,
-                self._port,
+                sock=connected,
                 ssl=self._context,
                 server_hostname=self._server_name,
-                happy_eyeballs_delay=0.25,
             )
         except TimeoutError:
             raise
@@ -233,6 +237,8 @@ class _Connection(asyncio.Protocol):
         self._forget(self)
         if not self.ended.done():
             self.ended.set_result(None)
+        self._transport = None
+        del self._parser  # which refers to this connection
 
     # What the parser calls.
 

@@ -1,8 +1,10 @@
 """Exchanges with a server that does, byte by byte, whatever HTTP allows it, and what it does not."""
 
 import asyncio
+import gc
 import socket
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -341,3 +343,26 @@ async def test_after_closing_there_is_no_connection(
 def test_a_header_that_is_not_one_line_of_ascii_is_not_sent(value: str) -> None:
     with pytest.raises(NotConnectedError, match="ASCII"):
         request_of("GET", "/", "server", {"Authorization": value}, None)
+
+
+async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
+    server: Server, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[object]] = []
+    connection_made = exchange._Connection.connection_made
+
+    def noted(self: Any, transport: asyncio.BaseTransport) -> None:
+        made.append(weakref.ref(self))
+        connection_made(self, transport)
+
+    monkeypatch.setattr(exchange._Connection, "connection_made", noted)
+    server.script = [(OK,)]
+    gc.disable()
+    try:
+        assert await send(connections) == GOOD
+        connections.renew()
+        await asyncio.wait_for(server.ended.wait(), 30)
+        await asyncio.sleep(0)
+        assert [each() for each in made] == [None]
+    finally:
+        gc.enable()
