@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ from tollbar.model import selectors
 from tollbar.model.objects import Object, labels_of
 from tollbar.scheduler.cache import groups, table
 from tollbar.scheduler.cache.cache import Cache
-from tollbar.scheduler.cache.groups import TermKind, by_domain
+from tollbar.scheduler.cache.groups import Group, TermKind, TermPods
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.selector import PodSelector, Selector
@@ -191,16 +190,19 @@ def name_at(snapshot: Snapshot, row: int) -> str:
     return info.name if info is not None else ""
 
 
+def by_zone(snapshot: Snapshot, counted: Group | TermPods) -> dict[str, int]:
+    zones = snapshot.table.label(ZONE)
+    domains = snapshot.groups.in_domains(counted, zones)
+    assert domains[-1] == 0
+    return {zone: int(domains[number]) for number, zone in enumerate(zones.values) if zone is not None}
+
+
 def groups_view(snapshot: Snapshot) -> dict[Any, Any]:
-    order, zones = snapshot.table.order, snapshot.table.label(ZONE)
+    order = snapshot.table.order
     found: dict[Any, Any] = {}
     for chosen, terminating in CHOICES:
         group = snapshot.groups.group(*chosen, terminating=terminating)
-        domains = by_domain(zones, group.counts)
-        found[chosen, terminating] = (
-            group.counts[order].tolist(),
-            {zone: int(domains[number]) for number, zone in enumerate(zones.values) if zone is not None},
-        )
+        found[chosen, terminating] = (group.counts[order].tolist(), by_zone(snapshot, group))
     return found
 
 
@@ -212,7 +214,8 @@ def terms_view(snapshot: Snapshot, shapes: Shapes) -> dict[Any, Any]:
             counts: Counter[Any] = Counter()
             for each in snapshot.groups.terms(kind, pod, NAMESPACES[namespace]):
                 key = (each.term.topology_key, each.term.weight)
-                column = snapshot.groups.counts(each)
+                column = snapshot.groups.by_row(each)
+                counts.update({("zone", zone, *key): count for zone, count in by_zone(snapshot, each).items()})
                 for row, count in each.rows.items():
                     counts[name_at(snapshot, row), *key] += count
                     counts["column", name_at(snapshot, row), *key] += int(column[row])
@@ -284,7 +287,6 @@ def test_groups_and_terms_count_what_a_walk_over_all_pods_would(data: st.DataObj
         ]
         counted = world.snapshot.groups.group(*chosen, terminating=terminating).counts[world.snapshot.table.order]
         assert counted.tolist() == walked
-    zones = world.snapshot.table.label(ZONE)
     for namespace, labels in ((namespace, labels) for namespace in NAMESPACES for labels in LABELS):
         pod = world.shapes.pod_info(
             {"metadata": {"namespace": namespace, "labels": labels}, "spec": {"containers": []}}
@@ -296,11 +298,11 @@ def test_groups_and_terms_count_what_a_walk_over_all_pods_would(data: st.DataObj
                     for term in kind.of(other.shape):
                         if term.matches(pod, NAMESPACES[namespace]) and ZONE in labels_of(info.node or {}):
                             expected[info.labels[ZONE]] += max(term.weight, 1)
-            sums = np.zeros(zones.size + 1, np.int64)
+            found: Counter[str] = Counter()
             for each in world.snapshot.groups.terms(kind, pod, NAMESPACES[namespace]):
-                world.snapshot.groups.add(each, zones, sums, max(each.term.weight, 1))
-            found = {zone: int(sums[number]) for number, zone in enumerate(zones.values) if zone is not None}
-            assert {zone: count for zone, count in found.items() if count} == dict(expected)
+                for zone, count in by_zone(world.snapshot, each).items():
+                    found[zone] += count * max(each.term.weight, 1)
+            assert +found == expected
 
 
 @given(labels=st.sampled_from(LABELS), data=st.data())

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scheduler.clusters import cluster
 from scheduler.comparing import Simulation
@@ -26,6 +27,8 @@ from tollbar.scheduler.framework.interface import DependsOn, Mask
 from tollbar.scheduler.framework.points import INTERFACES, Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, unschedulable
+from tollbar.scheduler.plugins import inter_pod_affinity
+from tollbar.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from tollbar.scheduler.plugins.pod_topology_spread import PodTopologySpread
 
 ABOUT = ("mixture", "nodes_apart", "nodes_apart", "resources", "ports", "spread", "pod_affinity", "nominated", "cards")
@@ -131,7 +134,7 @@ def test_the_same_decision_however_it_is_worked_out(family: str, seed: int, nowh
         simulation.snapshot.update(simulation.cache)
 
 
-def spread(plugin: PodTopologySpread, pod: PodInfo, snapshot: Snapshot) -> Any:
+def answers(plugin: PodTopologySpread | InterPodAffinity, pod: PodInfo, snapshot: Snapshot) -> Any:
     """Where the plugin lets the Pod go, and how it ranks the Nodes."""
     state, places = CycleState(), np.arange(len(snapshot))
     status = done(plugin.pre_filter(state, pod, snapshot))
@@ -140,17 +143,30 @@ def spread(plugin: PodTopologySpread, pod: PodInfo, snapshot: Snapshot) -> Any:
     return fits, None if status is not None else plugin.score_nodes(state, pod, snapshot, places).tolist()
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6))
-def test_counts_that_are_kept_are_those_that_would_be_made_anew(seed: int) -> None:
-    rng, generated = Random(seed), cluster("spread", seed)
+@pytest.mark.parametrize(
+    ("make", "family", "few"),
+    [(PodTopologySpread, "spread", 0), (InterPodAffinity, "pod_affinity", 0), (InterPodAffinity, "pod_affinity", 32)],
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6))
+def test_counts_that_are_kept_are_those_that_would_be_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+    make: type[PodTopologySpread | InterPodAffinity],
+    family: str,
+    few: int,
+    seed: int,
+) -> None:
+    monkeypatch.setattr(inter_pod_affinity, "MAX_ONE_BY_ONE", few)
+    rng, generated = Random(seed), cluster(family, seed)
     simulation = Simulation(generated)
     handle = simulation.framework.handle
-    lasting = PodTopologySpread({}, handle)
+    lasting = make({}, handle)
     for _ in range(3 * STEPS):
+        anew = Snapshot()
+        anew.update(simulation.cache)
         for obj in generated.waiting:
             pod = simulation.shapes.pod_info(obj)
-            found = spread(lasting, pod, simulation.snapshot)
-            assert found == spread(PodTopologySpread({}, handle), pod, simulation.snapshot)
-        changed(simulation, "spread", rng)
+            found = answers(lasting, pod, simulation.snapshot)
+            assert found == answers(make({}, replace(handle, snapshot=anew)), pod, anew)
+        changed(simulation, family, rng)
         simulation.snapshot.update(simulation.cache)

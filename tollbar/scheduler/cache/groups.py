@@ -17,16 +17,12 @@ Counts are indexed by the rows of the snapshot's Table.  Hard topology spread, f
 
 Required anti-affinity of Pods on Nodes against an incoming Pod:
 
-    against = nodes.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod, namespace_labels)
-    for key in {each.term.topology_key for each in against}:
-        domains = nodes.table.label(key)
-        sums = np.zeros(domains.size + 1, np.int64)
-        for each in against:
-            if each.term.topology_key == key:
-                nodes.groups.add(each, domains, sums)
-        fits &= sums[domains.ids] == 0
+    for each in nodes.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod, namespace_labels):
+        domains = nodes.table.label(each.term.topology_key)
+        fits &= nodes.groups.in_domains(each, domains)[domains.ids] == 0
 
-What is returned holds until the snapshot is updated; do not keep it for longer than a scheduling cycle.
+What is returned holds until the snapshot is updated: do not keep it for longer than a scheduling cycle, and do not
+change it.
 """
 
 from collections import OrderedDict
@@ -39,15 +35,15 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from tollbar.scheduler.cache.domains import DomainSums
 from tollbar.scheduler.cache.podinfo import AffinityTerm, PodInfo, Shape
 from tollbar.scheduler.cache.selector import PodSelector, Selector
-from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
+from tollbar.scheduler.cache.table import IdColumn, Ints
 
 MAX_GROUPS: Final = 256
-"""How many groups, and as many columns of terms, are kept; those that were asked for longest ago go first."""
+"""How many groups, and as many sums by domain, are kept; those that were asked for longest ago go first."""
 MAX_LABELS: Final = 1024
 """By how many labels of one namespace each the shapes of Pods are indexed, for groups that are new."""
-_FEW: Final = 32
 
 
 class TermKind(Enum):
@@ -73,16 +69,17 @@ None for terms that demand no label with one value.
 
 
 class Group:
-    """The Pods that match all of `selectors`: `counts` by row.
+    """The Pods that match all of `selectors`: `counts` by row, `sums` by the domains that were asked for lately.
 
     Without `terminating`, Pods that are being deleted do not count.  `namespaces` are those that the Pods can be in,
     None for any.
     """
 
-    __slots__ = ("counts", "namespaces", "selectors", "terminating")
+    __slots__ = ("counts", "namespaces", "selectors", "sums", "terminating")
 
     def __init__(self, capacity: int, chosen: tuple[PodSelector, ...], terminating: bool) -> None:
         self.counts: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.sums: list[DomainSums] = []
         self.selectors = chosen
         self.terminating = terminating
         named = [each.namespaces for each in chosen if each.namespaces is not None]
@@ -97,7 +94,7 @@ class Group:
 class TermPods:
     """The Pods on Nodes that have this term: `rows` has how many of them by row, without zeros.
 
-    A Pod that has the same term twice counts twice.
+    A Pod that has the same term twice counts twice.  `sums` are by the domains that were asked for lately.
     """
 
     kind: TermKind
@@ -105,6 +102,7 @@ class TermPods:
     selector: Selector
     namespace_selector: Selector
     rows: dict[int, int] = field(default_factory=dict)
+    sums: list[DomainSums] = field(default_factory=list)
 
     def is_about(self, shape: Shape, namespace_labels: Mapping[str, str]) -> bool:
         """Whether the term is about Pods of this shape; the labels are those of their namespace."""
@@ -141,7 +139,7 @@ class Groups:
         self._known: WeakValueDictionary[Hashable, TermPods] = WeakValueDictionary()
         self._about: dict[TermKind, dict[_Bucket, dict[TermPods, None]]] = {kind: {} for kind in TermKind}
         """Terms that have Pods."""
-        self._columns: OrderedDict[TermPods, NDArray[np.int32]] = OrderedDict()
+        self._sums: OrderedDict[tuple[Group | TermPods, IdColumn[str]], DomainSums] = OrderedDict()
 
     def group(self, *chosen: PodSelector, terminating: bool = True) -> Group:
         """The group of Pods that match all of these selectors."""
@@ -173,33 +171,35 @@ class Groups:
         """Whether Pods on Nodes have terms of one of these kinds, whomever they are about."""
         return any(self._about[kind] for kind in kinds)
 
-    def counts(self, term: TermPods) -> NDArray[np.int32]:
-        """How many Pods have the term, by row."""
-        found = self._columns.get(term)
-        if found is None:
-            found = self._columns[term] = np.zeros(self.capacity, np.int32)
-            found[list(term.rows)] = list(term.rows.values())
-            if len(self._columns) > MAX_GROUPS:
-                self._columns.popitem(last=False)
+    def in_domains(self, counted: Group | TermPods, domains: IdColumn[str]) -> Ints:
+        """How many Pods of a group, or that have a term, each domain has; the array is as that of `by_domain`."""
+        key = (counted, domains)
+        kept = self._sums.get(key)
+        if kept is None:
+            kept = self._sums[key] = DomainSums(domains)
+            counted.sums.append(kept)
+            if len(self._sums) > MAX_GROUPS:
+                (other, _), oldest = self._sums.popitem(last=False)
+                other.sums.remove(oldest)
         else:
-            self._columns.move_to_end(term)
-        return found
+            self._sums.move_to_end(key)
+        if not kept.is_current:
+            kept.count_all(self.by_row(counted))
+        return kept.sums
 
-    def add(self, term: TermPods, domains: IdColumn[str], sums: Ints, weight: int = 1) -> None:
-        """Add the Pods that have the term, times `weight`, to `sums` by the number of their Node's domain.
-
-        `sums` has one place more than there are domains, for Nodes without one; its value means nothing.
-        """
-        if len(term.rows) < _FEW:
-            for row, count in term.rows.items():
-                sums[domains.ids[row]] += weight * count
-        else:
-            sums[:-1] += weight * by_domain(domains, self.counts(term))[:-1]
+    def by_row(self, counted: Group | TermPods) -> NDArray[np.int32]:
+        """The same by the row of the Node."""
+        if isinstance(counted, Group):
+            return counted.counts
+        counts = np.zeros(self.capacity, np.int32)
+        counts[list(counted.rows)] = list(counted.rows.values())
+        return counts
 
     def grow(self, capacity: int) -> None:
         """The table has more rows."""
         self.capacity = capacity
-        self._columns.clear()
+        for counted, _ in list(self._sums):
+            self._forget_sums(counted)
         for group in self._groups.values():
             grown = np.zeros(capacity, np.int32)
             grown[: len(group.counts)] = group.counts
@@ -217,6 +217,8 @@ class Groups:
         for group in pods.groups:
             if group.terminating or not pod.is_terminating:
                 group.counts[row] += sign
+                for kept in group.sums:
+                    kept.count(row, sign)
         for term in pods.terms:
             self._count_term(term, row, sign)
         if not pods.rows and not pods.terminating:
@@ -231,11 +233,10 @@ class Groups:
             for key in _buckets(term):
                 about.setdefault(key, {})[term] = None
         _add(term.rows, row, sign)
-        column = self._columns.get(term)
-        if column is not None:
-            column[row] += sign
+        for kept in term.sums:
+            kept.count(row, sign)
         if not term.rows:
-            self._columns.pop(term, None)
+            self._forget_sums(term)
             for key in _buckets(term):
                 del about[key][term]
                 if not about[key]:
@@ -293,7 +294,13 @@ class Groups:
                 if not by_value[value]:
                     del by_value[value]
 
+    def _forget_sums(self, counted: Group | TermPods) -> None:
+        for kept in counted.sums:
+            del self._sums[counted, kept.column]
+        counted.sums.clear()
+
     def _drop(self, group: Group) -> None:
+        self._forget_sums(group)
         for namespace in _names(group.namespaces):
             del self._groups_in[namespace][group]
             if not self._groups_in[namespace]:
@@ -301,17 +308,6 @@ class Groups:
         for _, pods in self._candidates(group):
             if group in pods.groups:
                 pods.groups.remove(group)
-
-
-def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Mask | None = None) -> Ints:
-    """Sums of counts by the number of the Node's domain, of all rows or of the eligible ones.
-
-    It has one place more than there are domains, always zero, so that `sums[domains.ids]` works for every row.
-    """
-    weights = counts if eligible is None else counts * eligible
-    sums = np.zeros(domains.size + 1, np.int64)
-    sums[:-1] = np.bincount(domains.ids + 1, weights, domains.size + 1)[1:]
-    return sums
 
 
 def _add(counts: dict[int, int], row: int, sign: int) -> None:

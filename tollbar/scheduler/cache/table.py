@@ -93,11 +93,13 @@ class Ids(Generic[K]):
 class IdColumn(Generic[K]):
     """Which of several values each Node has: `ids` is their number by row, -1 for a Node that has none.
 
-    Numbers are below `size`; what `values` says of a number holds until the snapshot is updated.
+    Numbers are below `size`; what `values` says of a number holds until the snapshot is updated.  `version` is another
+    one whenever a Node has got another number.
     """
 
     def __init__(self, capacity: int) -> None:
         self.ids: NDArray[np.intp] = np.full(capacity, -1, np.intp)
+        self.version = 0
         self._values: Ids[K] = Ids()
 
     @property
@@ -135,11 +137,12 @@ class IdColumn(Generic[K]):
 
     def put(self, row: int, value: K | None) -> None:
         before = int(self.ids[row])
+        if value == (self._values.values[before] if before >= 0 else None):
+            return
         if before >= 0:
-            if self._values.values[before] == value:
-                return
             self._values.give_back(before)
         self.ids[row] = -1 if value is None else self._values.take(value)
+        self.version += 1
 
     def grow(self, capacity: int) -> None:
         self.ids = _grown(self.ids, capacity, -1)

@@ -7,19 +7,20 @@ become part of labelSelector when the API server stored the Pod.
 Source: pkg/scheduler/framework/plugins/interpodaffinity.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, cast
+from itertools import chain
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tollbar.model import selectors
 from tollbar.model.objects import Key, Object, key_of, labels_of
-from tollbar.scheduler.cache.groups import TermKind, TermPods, by_domain
+from tollbar.scheduler.cache.groups import Group, TermKind, TermPods
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import AffinityTerm, PodInfo
-from tollbar.scheduler.cache.selector import PodSelector, Selector
+from tollbar.scheduler.cache.selector import PodSelector
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
 from tollbar.scheduler.framework.cyclestate import CycleState
@@ -37,8 +38,21 @@ _SCORE: Final = "PreScoreInterPodAffinity"
 _DEFAULT_HARD_WEIGHT: Final = 1
 _SCORED: Final = (TermKind.REQUIRED_AFFINITY, TermKind.PREFERRED_AFFINITY, TermKind.PREFERRED_ANTI_AFFINITY)
 """The terms of Pods on Nodes that count in the score."""
+MAX_ONE_BY_ONE: Final = 32
+"""Pods that have a term are added one Node after the other if they are on no more than so many: there may be many such
+terms, each of which is about this Pod."""
 
-Terms: TypeAlias = tuple[AffinityTerm, ...]
+
+class _Term(NamedTuple):
+    """A term of the Pod that is to be scheduled: the Pods that it is about, with the names of their namespaces."""
+
+    topology_key: str
+    pods: PodSelector
+    weight: int
+    """Of preferred terms alone."""
+
+
+Terms: TypeAlias = tuple[_Term, ...]
 
 
 @dataclass(slots=True)
@@ -67,19 +81,24 @@ class _Sums:
         self._nodes = nodes
         self._domains: dict[str, _Domains] = {}
 
-    def add_pods(self, key: str, counts: NDArray[np.int32], weight: int = 1) -> None:
-        """Add Pods, so many by row."""
+    def add_pods(self, key: str, counted: Group | TermPods, weight: int = 1) -> None:
+        """Add the Pods of a group, or those that have a term."""
         domains = self._of(key)
-        added = by_domain(domains.column, counts)
-        domains.sums += weight * added
-        self.is_touched |= bool(added.any())
+        added = self._nodes.groups.in_domains(counted, domains.column)
+        domains.sums += added if weight == 1 else weight * added
+        self.is_touched = self.is_touched or bool(added.any())
 
     def add_term(self, term: TermPods, weight: int = 1) -> None:
         """Add the Pods that have this term."""
+        if len(term.rows) > MAX_ONE_BY_ONE:
+            self.add_pods(term.term.topology_key, term, weight)
+            return
         domains = self._of(term.term.topology_key)
-        self._nodes.groups.add(term, domains.column, domains.sums, weight)
-        domains.sums[-1] = 0
-        self.is_touched |= any(domains.column.ids[row] >= 0 for row in term.rows)
+        for row, count in term.rows.items():
+            place = domains.column.ids[row]
+            if place >= 0:
+                domains.sums[place] += weight * count
+                self.is_touched = True
 
     def add_pod(self, key: str, node: NodeInfo, count: int) -> None:
         """Add to the domain of the Node, if it is in one."""
@@ -99,17 +118,17 @@ class _Sums:
         """The same of one of all topology keys."""
         return any(self.has(key, node) for key in self._domains)
 
-    def by_row(self, key: str) -> Ints:
-        """The number of each Node's domain."""
-        domains = self._of(key)
-        return domains.sums[domains.column.ids]
-
     def total_by_row(self) -> Ints:
         """The numbers of all domains that a Node is in."""
         total: Ints = np.zeros(self._nodes.table.capacity, np.int64)
-        for key in self._domains:
-            total += self.by_row(key)
+        for each in self.domains:
+            total += each.sums[each.column.ids]
         return total
+
+    @property
+    def domains(self) -> Collection[_Domains]:
+        """By topology key."""
+        return self._domains.values()
 
     @property
     def is_zero(self) -> bool:
@@ -135,7 +154,6 @@ class _FilterState:
     pod: PodInfo
     namespace_labels: Mapping[str, str]
     affinity: Terms
-    """The Pod's required terms, with the namespaces that their namespaceSelectors select."""
     anti_affinity: Terms
     near: _Sums
     """How many Pods match all terms of `affinity`, once for each of them."""
@@ -150,32 +168,44 @@ class _FilterState:
     def count(self, nodes: Snapshot) -> Steps[None]:
         """Count the Pods of all Nodes.  A selector that is asked for the first time may look at every shape of Pods."""
         if self.affinity:
-            matching = nodes.groups.group(*map(PodSelector.of, self.affinity))
+            matching = nodes.groups.group(*(term.pods for term in self.affinity))
             for term in self.affinity:
-                self.near.add_pods(term.topology_key, matching.counts)
+                self.near.add_pods(term.topology_key, matching)
                 yield
         for term in self.anti_affinity:
-            self.away.add_pods(term.topology_key, nodes.groups.group(PodSelector.of(term)).counts)
+            self.away.add_pods(term.topology_key, nodes.groups.group(term.pods))
             yield
         for each in nodes.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, self.pod, self.namespace_labels):
             self.unwelcome.add_term(each)
 
     def add(self, other: PodInfo, node: NodeInfo, count: int) -> None:
         """Count a Pod that came to the Node (1) or left it (-1)."""
-        if _matches_all(self.affinity, other):
+        if self._is_near(other):
             for term in self.affinity:
                 self.near.add_pod(term.topology_key, node, count)
         for term in self.anti_affinity:
-            if _matches(term, other):
+            if term.pods.matches(other.shape):
                 self.away.add_pod(term.topology_key, node, count)
-        for term in other.shape.anti_affinity:
-            if term.matches(self.pod, self.namespace_labels):
-                self.unwelcome.add_pod(term.topology_key, node, count)
+        for theirs in other.shape.anti_affinity:
+            if theirs.matches(self.pod, self.namespace_labels):
+                self.unwelcome.add_pod(theirs.topology_key, node, count)
 
     @property
     def is_first(self) -> bool:
         """Whether it is the first Pod of a group that wants to be together: it alone matches its terms."""
-        return _matches_all(self.affinity, self.pod) and self.near.is_zero
+        return self._is_near(self.pod) and self.near.is_zero
+
+    def free(self) -> dict[IdColumn[str], Mask]:
+        """In which domains no Pod keeps this one away, by number of the domain, with the last place for none."""
+        found: dict[IdColumn[str], Mask] = {}
+        for each in chain(self.away.domains, self.unwelcome.domains):
+            is_free = each.sums <= 0
+            found[each.column] = found[each.column] & is_free if each.column in found else is_free
+        return found
+
+    def _is_near(self, other: PodInfo) -> bool:
+        """Whether all terms of `affinity` are about this Pod; false without terms."""
+        return bool(self.affinity) and all(term.pods.matches(other.shape) for term in self.affinity)
 
 
 @dataclass(slots=True)
@@ -213,8 +243,8 @@ class InterPodAffinity:
         return self._count(state, pod, nodes)
 
     def _count(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
-        affinity = yield from self._with_namespaces(pod.shape.affinity)
-        anti_affinity = yield from self._with_namespaces(pod.shape.anti_affinity)
+        affinity = yield from self._terms(pod, TermKind.REQUIRED_AFFINITY)
+        anti_affinity = yield from self._terms(pod, TermKind.REQUIRED_ANTI_AFFINITY)
         sums = (_Sums(nodes) for _ in range(3))
         found = _FilterState(pod, self._namespace_labels(pod), affinity, anti_affinity, *sums)
         yield from found.count(nodes)
@@ -246,13 +276,11 @@ class InterPodAffinity:
         found = state.get(_FILTER, _FilterState)
         mask: Mask = np.ones(nodes.table.capacity, np.bool_)
         is_first = found.is_first
-        for term in found.affinity:
-            mask &= nodes.table.label(term.topology_key).ids >= 0
-            if not is_first:
-                mask &= found.near.by_row(term.topology_key) > 0
-        for term in found.anti_affinity:
-            mask &= found.away.by_row(term.topology_key) <= 0
-        return (mask & (found.unwelcome.total_by_row() <= 0))[nodes.table.order]
+        for near in found.near.domains:
+            mask &= near.column.ids >= 0 if is_first else (near.sums > 0)[near.column.ids]
+        for column, is_free in found.free().items():
+            mask &= is_free[column.ids]
+        return mask[nodes.table.order]
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[Status | None]:
         has_own = pod.shape.preferred_affinity or pod.shape.preferred_anti_affinity
@@ -262,12 +290,12 @@ class InterPodAffinity:
 
     def _weigh(self, state: CycleState, pod: PodInfo) -> Steps[Status | None]:
         """Score all Nodes: the weights of the terms that hold in their domains."""
-        own = yield from self._with_namespaces(_preferred(pod))
         snapshot = self._handle.snapshot
         sums, groups = _Sums(snapshot), snapshot.groups
-        for term in own:
-            sums.add_pods(term.topology_key, groups.group(PodSelector.of(term)).counts, term.weight)
-            yield
+        for kind, sign in ((TermKind.PREFERRED_AFFINITY, 1), (TermKind.PREFERRED_ANTI_AFFINITY, -1)):
+            for term in (yield from self._terms(pod, kind)):
+                sums.add_pods(term.topology_key, groups.group(term.pods), sign * term.weight)
+                yield
         namespace_labels = self._namespace_labels(pod)
         if self._hard_weight:
             for each in groups.terms(TermKind.REQUIRED_AFFINITY, pod, namespace_labels):
@@ -297,18 +325,26 @@ class InterPodAffinity:
         scores[:] = (MAX_SCORE * (above / span)).astype(np.int64)
         return None
 
-    def _with_namespaces(self, terms: Terms) -> Steps[Terms]:
-        """The terms with the names of the namespaces that they select, in the place of namespaceSelector.
+    def _terms(self, pod: PodInfo, kind: TermKind) -> Steps[Terms]:
+        """The Pod's terms of this kind.  A spec keeps them, unless they depend on the labels of namespaces.
 
-        An empty one stays: it also selects a namespace that is not known.
+        An empty namespaceSelector selects every namespace, also one that is not known.
         """
-        found = []
-        for term in terms:
-            selector = term.namespace_selector
-            if selector is not None and not Selector.of(selector).is_empty:
-                term = replace(term, namespaces=term.namespaces | self._selected(selector), namespace_selector=None)
+        memo, key = pod.shape.unlabelled.memo, (self.name, kind)
+        kept: Terms | None = memo.get(key)
+        if kept is not None:
+            return kept
+        found: list[_Term] = []
+        depends_on_labels = False
+        for term in kind.of(pod.shape):
+            pods = PodSelector.of(term)
+            if term.namespace_selector is not None and pods.namespaces is not None:
+                pods = replace(pods, namespaces=pods.namespaces | self._selected(term.namespace_selector))
+                depends_on_labels = True
                 yield
-            found.append(term)
+            found.append(_Term(term.topology_key, pods, term.weight))
+        if not depends_on_labels:
+            memo[key] = tuple(found)
         return tuple(found)
 
     def _selected(self, selector: Object) -> frozenset[str]:
@@ -360,21 +396,15 @@ def _queue_if(helps: bool) -> QueueingHint:
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
-def _preferred(pod: PodInfo) -> Terms:
-    """The preferred terms of a Pod; the weights of anti-affinity are negative."""
-    away = (replace(term, weight=-term.weight) for term in pod.shape.preferred_anti_affinity)
-    return *pod.shape.preferred_affinity, *away
-
-
 def _matches(term: AffinityTerm, pod: PodInfo) -> bool:
     """Whether a term is about this Pod, by the names of namespaces or with an empty namespaceSelector alone."""
     return term.matches(pod, {})
 
 
-def _matches_all(terms: Terms, pod: PodInfo) -> bool:
+def _matches_all(terms: Sequence[AffinityTerm], pod: PodInfo) -> bool:
     """Whether all of these terms are about the Pod; false without terms."""
     return bool(terms) and all(_matches(term, pod) for term in terms)
 
 
-def _matches_any(terms: Terms, pod: PodInfo) -> bool:
+def _matches_any(terms: Sequence[AffinityTerm], pod: PodInfo) -> bool:
     return any(_matches(term, pod) for term in terms)

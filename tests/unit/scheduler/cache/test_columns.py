@@ -1,14 +1,17 @@
 """Columns and groups: what goes when too many are asked for, what stays when the table grows, amounts beyond int64."""
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache import groups, table
 from tollbar.scheduler.cache.cache import Cache
-from tollbar.scheduler.cache.groups import Group, TermKind, TermPods, by_domain
+from tollbar.scheduler.cache.domains import DomainSums, by_domain
+from tollbar.scheduler.cache.groups import Group, TermKind, TermPods
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.selector import PodSelector, Selector
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -85,19 +88,94 @@ def test_counts_of_groups_and_terms_stay_when_the_table_grows(monkeypatch: pytes
         snapshot.update(cache)
         (term,) = snapshot.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod("new"), {})
         order = snapshot.table.order
-        seen.append((group.counts[order].tolist(), snapshot.groups.counts(term)[order].tolist()))
+        seen.append((group.counts[order].tolist(), snapshot.groups.by_row(term)[order].tolist()))
     assert seen == [([1] * count, [1] * count) for count in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("nodes", [3, 300])
-def test_terms_add_up_by_domain_however_many_nodes_have_them(nodes: int) -> None:
-    names = [f"n{number}" for number in range(nodes)]
-    snapshot = Snapshot.of(map(node, names), [pod(f"on-{name}", name, terms=(TERM, TERM)) for name in names])
+def test_a_term_that_a_pod_has_twice_counts_twice_in_its_domain() -> None:
+    names = ["n1", "n2", "n3"]
+    snapshot = Snapshot.of(map(node, names), [pod(f"on-{name}", name, terms=(TERM, TERM)) for name in names[1:]])
     domains = snapshot.table.label(HOSTNAME)
-    sums = np.zeros(domains.size + 1, np.int64)
-    for term in snapshot.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod("new"), {}):
-        snapshot.groups.add(term, domains, sums, weight=5)
-    assert sums[domains.ids[snapshot.table.order]].tolist() == [10] * nodes
+    (term,) = snapshot.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod("new"), {})
+    sums = snapshot.groups.in_domains(term, domains)
+    assert sums[domains.ids[snapshot.table.order]].tolist() == [0, 2, 2]
+
+
+def counted_anew(monkeypatch: pytest.MonkeyPatch) -> list[DomainSums]:
+    """Those of which all Pods have been counted."""
+    found: list[DomainSums] = []
+    whole = DomainSums.count_all
+
+    def noted(self: DomainSums, counts: NDArray[np.int32]) -> None:
+        found.append(self)
+        whole(self, counts)
+
+    monkeypatch.setattr(DomainSums, "count_all", noted)
+    return found
+
+
+class Kept:
+    """What is kept of a group and of a term of its Pods, by host."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cache, self.snapshot = Cache(), Snapshot()
+        self.anew = counted_anew(monkeypatch)
+        for name in ("n1", "n2"):
+            self.cache.set_node(node(name))
+        self.cache.assume(pod("there", "n1", terms=(TERM,)))
+        self.read()
+
+    def read(self) -> list[Any]:
+        """How often all Pods were counted, and the Pods by Node: of the group and of the term."""
+        self.anew.clear()
+        self.snapshot.update(self.cache)
+        domains, order = self.snapshot.table.label(HOSTNAME), self.snapshot.table.order
+        group = self.snapshot.groups.group(app("a"))
+        terms = self.snapshot.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, pod("new"), {})
+        sums = [self.snapshot.groups.in_domains(each, domains)[domains.ids[order]] for each in (group, *terms)]
+        return [len(self.anew), *(each.tolist() for each in sums)]
+
+
+def test_sums_of_domains_are_kept_as_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    kept.cache.assume(pod("more", "n2", terms=(TERM,)))
+    came = kept.read()
+    kept.cache.remove_pod(pod("there", "n1", terms=(TERM,)))
+    assert (came, kept.read()) == ([0, [1, 1], [1, 1]], [0, [0, 1], [0, 1]])
+
+
+def test_sums_of_domains_are_counted_anew_if_a_node_has_another_label_and_not_for_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept(monkeypatch)
+    kept.cache.set_node(node("n1", cpu="4"))
+    other_room = kept.read()
+    kept.cache.set_node({"metadata": {"name": "n1", "labels": {HOSTNAME: "n2"}}})
+    assert (other_room, kept.read()) == ([0, [1, 0], [1, 0]], [2, [1, 1], [1, 1]])
+
+
+def test_sums_of_domains_follow_nodes_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    kept.cache.set_node(node("n3"))
+    kept.cache.assume(pod("more", "n3", terms=(TERM,)))
+    came = kept.read()
+    kept.cache.remove_node("n1")
+    assert (came, kept.read()) == ([2, [1, 0, 1], [1, 0, 1]], [2, [0, 1], [0, 1]])
+
+
+def test_so_many_sums_of_domains_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MAX_GROUPS", 1)
+    kept = Kept(monkeypatch)
+    kept.cache.assume(pod("more", "n2", terms=(TERM,)))
+    assert kept.read() == [2, [1, 1], [1, 1]]
+
+
+def test_sums_of_domains_go_with_the_pods_that_have_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    kept.cache.remove_pod(pod("there", "n1", terms=(TERM,)))
+    gone = kept.read()
+    kept.cache.assume(pod("again", "n2", terms=(TERM,)))
+    assert (gone, kept.read()) == ([0, [0, 0]], [1, [0, 1], [0, 1]])
 
 
 def test_sums_of_domains_leave_out_nodes_that_are_not_eligible_and_nodes_without_a_domain() -> None:

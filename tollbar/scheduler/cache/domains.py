@@ -1,0 +1,43 @@
+"""How many Pods of a kind each topology domain has: counted over all Nodes once, then kept as Pods come and go."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
+
+
+def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Mask | None = None) -> Ints:
+    """Sums of counts by the number of the Node's domain, of all rows or of the eligible ones.
+
+    It has one place more than there are domains, always zero, so that `sums[domains.ids]` works for every row.
+    """
+    weights = counts if eligible is None else counts * eligible
+    sums = np.zeros(domains.size + 1, np.int64)
+    sums[:-1] = np.bincount(domains.ids + 1, weights, domains.size + 1)[1:]
+    return sums
+
+
+class DomainSums:
+    """The Pods in each domain of one topology key; `sums` is as `by_domain` makes it, for the domains in `column`."""
+
+    __slots__ = ("_version", "column", "sums")
+
+    def __init__(self, column: IdColumn[str]) -> None:
+        self.sums: Ints = np.zeros(0, np.int64)
+        self.column = column
+        self._version = -1
+
+    @property
+    def is_current(self) -> bool:
+        """Whether Nodes are in the same domains as when all Pods were counted."""
+        return self._version == self.column.version
+
+    def count_all(self, counts: NDArray[np.int32]) -> None:
+        """Count all Pods: so many by row."""
+        self.sums = by_domain(self.column, counts)
+        self._version = self.column.version
+
+    def count(self, row: int, sign: int) -> None:
+        """A Pod came to the Node with this row, or with sign -1 has left it."""
+        if self.is_current and (number := self.column.ids[row]) >= 0:
+            self.sums[number] += sign
