@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pytest
 from toyplugins import done
 
 from tollbar.model.objects import Key, Object, key_of
+from tollbar.scheduler.cache.domains import DomainSums
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -139,6 +141,19 @@ def scored(given: World, pod: PodInfo, feasible: Sequence[str] | None = None) ->
 def info(given: World, name: str) -> NodeInfo:
     found = given.snapshot.get(name)
     assert found is not None
+    return found
+
+
+def counted_anew(monkeypatch: pytest.MonkeyPatch) -> list[DomainSums]:
+    """The sums of which all Pods are counted from now on, each time that they are."""
+    found: list[DomainSums] = []
+    whole = DomainSums.count_all
+
+    def noted(self: DomainSums, *args: Any) -> None:
+        found.append(self)
+        whole(self, *args)
+
+    monkeypatch.setattr(DomainSums, "count_all", noted)
     return found
 
 

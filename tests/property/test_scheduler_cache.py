@@ -243,6 +243,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(table, "FIRST_ROWS", 1)
     if request.param == "evicted":
         monkeypatch.setattr(groups, "MAX_GROUPS", 2)
+        monkeypatch.setattr(groups, "MAX_SUMS", 2)
         monkeypatch.setattr(groups, "MAX_LABELS", 2)
         monkeypatch.setattr(table, "MAX_COLUMNS", 2)
 

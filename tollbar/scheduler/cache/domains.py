@@ -1,5 +1,7 @@
 """How many Pods of a kind each topology domain has: counted over all Nodes once, then kept as Pods come and go."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,14 +19,25 @@ def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Mask 
     return sums
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class NodeSet:
+    """Some of the Nodes, by row.  Each is equal to itself alone, so that sums over its Nodes can be known by it."""
+
+    mask: Mask
+
+
 class DomainSums:
-    """The Pods in each domain of one topology key; `sums` is as `by_domain` makes it, for the domains in `column`."""
+    """The Pods in each domain of one topology key; `sums` is as `by_domain` makes it, for the domains in `column`.
 
-    __slots__ = ("_version", "column", "sums")
+    Pods on Nodes that are not `eligible` do not count; without it those on all Nodes do.
+    """
 
-    def __init__(self, column: IdColumn[str]) -> None:
+    __slots__ = ("_version", "column", "eligible", "sums")
+
+    def __init__(self, column: IdColumn[str], eligible: NodeSet | None) -> None:
         self.sums: Ints = np.zeros(0, np.int64)
         self.column = column
+        self.eligible = eligible
         self._version = -1
 
     @property
@@ -34,10 +47,12 @@ class DomainSums:
 
     def count_all(self, counts: NDArray[np.int32]) -> None:
         """Count all Pods: so many by row."""
-        self.sums = by_domain(self.column, counts)
+        self.sums = by_domain(self.column, counts, None if self.eligible is None else self.eligible.mask)
         self._version = self.column.version
 
     def count(self, row: int, sign: int) -> None:
         """A Pod came to the Node with this row, or with sign -1 has left it."""
-        if self.is_current and (number := self.column.ids[row]) >= 0:
-            self.sums[number] += sign
+        if self.is_current and (self.eligible is None or self.eligible.mask[row]):
+            number = self.column.ids[row]
+            if number >= 0:
+                self.sums[number] += sign

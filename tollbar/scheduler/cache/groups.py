@@ -35,13 +35,15 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from tollbar.scheduler.cache.domains import DomainSums
+from tollbar.scheduler.cache.domains import DomainSums, NodeSet
 from tollbar.scheduler.cache.podinfo import AffinityTerm, PodInfo, Shape
 from tollbar.scheduler.cache.selector import PodSelector, Selector
 from tollbar.scheduler.cache.table import IdColumn, Ints
 
 MAX_GROUPS: Final = 256
-"""How many groups, and as many sums by domain, are kept; those that were asked for longest ago go first."""
+"""How many groups are kept; those that were asked for longest ago go first."""
+MAX_SUMS: Final = 512
+"""How many sums by domain are kept; where each Node is a domain, 5,000 of them take 40 KB."""
 MAX_LABELS: Final = 1024
 """By how many labels of one namespace each the shapes of Pods are indexed, for groups that are new."""
 
@@ -122,6 +124,8 @@ class _ShapePods:
     """The same for Pods that are being deleted."""
 
 
+_Counted: TypeAlias = tuple[Group | TermPods, IdColumn[str], NodeSet | None]
+"""Which Pods are counted, in which domains, and on which Nodes; None for all of them."""
 _ByValue: TypeAlias = dict[str, dict[Shape, _ShapePods]]
 """Shapes that have a label, by its value."""
 
@@ -139,7 +143,7 @@ class Groups:
         self._known: WeakValueDictionary[Hashable, TermPods] = WeakValueDictionary()
         self._about: dict[TermKind, dict[_Bucket, dict[TermPods, None]]] = {kind: {} for kind in TermKind}
         """Terms that have Pods."""
-        self._sums: OrderedDict[tuple[Group | TermPods, IdColumn[str]], DomainSums] = OrderedDict()
+        self._sums: OrderedDict[_Counted, DomainSums] = OrderedDict()
 
     def group(self, *chosen: PodSelector, terminating: bool = True) -> Group:
         """The group of Pods that match all of these selectors."""
@@ -171,15 +175,20 @@ class Groups:
         """Whether Pods on Nodes have terms of one of these kinds, whomever they are about."""
         return any(self._about[kind] for kind in kinds)
 
-    def in_domains(self, counted: Group | TermPods, domains: IdColumn[str]) -> Ints:
-        """How many Pods of a group, or that have a term, each domain has; the array is as that of `by_domain`."""
-        key = (counted, domains)
+    def in_domains(
+        self, counted: Group | TermPods, domains: IdColumn[str], eligible: NodeSet | None = None
+    ) -> Ints:
+        """How many Pods of a group, or that have a term, each domain has, on all Nodes or on the eligible ones.
+
+        The array is as that of `by_domain`.
+        """
+        key = (counted, domains, eligible)
         kept = self._sums.get(key)
         if kept is None:
-            kept = self._sums[key] = DomainSums(domains)
+            kept = self._sums[key] = DomainSums(domains, eligible)
             counted.sums.append(kept)
-            if len(self._sums) > MAX_GROUPS:
-                (other, _), oldest = self._sums.popitem(last=False)
+            if len(self._sums) > MAX_SUMS:
+                (other, *_), oldest = self._sums.popitem(last=False)
                 other.sums.remove(oldest)
         else:
             self._sums.move_to_end(key)
@@ -198,7 +207,7 @@ class Groups:
     def grow(self, capacity: int) -> None:
         """The table has more rows."""
         self.capacity = capacity
-        for counted, _ in list(self._sums):
+        for counted, *_ in list(self._sums):
             self._forget_sums(counted)
         for group in self._groups.values():
             grown = np.zeros(capacity, np.int32)
@@ -296,7 +305,7 @@ class Groups:
 
     def _forget_sums(self, counted: Group | TermPods) -> None:
         for kept in counted.sums:
-            del self._sums[counted, kept.column]
+            del self._sums[counted, kept.column, kept.eligible]
         counted.sums.clear()
 
     def _drop(self, group: Group) -> None:

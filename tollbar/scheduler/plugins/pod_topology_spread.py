@@ -26,7 +26,7 @@ from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, Steps, unresolvable, unschedulable
 from tollbar.scheduler.plugins import spread_constraints
-from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, has_keys, with_keys
+from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, has_keys
 from tollbar.scheduler.plugins.spread_counts import Counted, Counts
 
 SKEWED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
@@ -55,9 +55,9 @@ class _Domains:
     _fits: Mask | None = None
 
     @classmethod
-    def of(cls, counted: Counted, pod: PodInfo) -> "_Domains":
+    def of(cls, counted: Counted, pod: PodInfo, nodes: Snapshot) -> "_Domains":
         matches_itself = counted.constraint.selector.matches(pod.labels)
-        return cls(counted.constraint, counted.column, counted.sums.copy(), counted.exists, matches_itself)
+        return cls(counted.constraint, counted.column, counted.sums(pod, nodes), counted.exists, matches_itself)
 
     @property
     def fits(self) -> Mask:
@@ -77,11 +77,12 @@ class _Domains:
         return -1 if found is None else found
 
     def add(self, value: str, count: int) -> None:
+        self.counts = self.counts.copy()  # the snapshot keeps those that it was made of
         self.counts[self.number(value)] += count
         self._fits = None
 
     def clone(self) -> "_Domains":
-        return replace(self, counts=self.counts.copy())
+        return replace(self)
 
 
 @dataclass(slots=True)
@@ -127,19 +128,16 @@ class PodTopologySpread:
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes), self._after_node),
         ]
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | Steps[None] | None:
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | Steps[None]:
         constraints = self._constraints(pod, HARD)
-        if not constraints:
-            return self._skip(pod)
-        placed = with_keys(nodes.table, constraints)
-        state.write(_FILTER, found := _FilterState([] if placed.any() else None))
-        return None if found.domains is None else self._count(found.domains, pod, nodes, constraints, placed)
+        return self._count(state, pod, constraints, nodes) if constraints else self._skip(pod)
 
     def _count(
-        self, domains: list[_Domains], pod: PodInfo, nodes: Snapshot, constraints: Sequence[Constraint], placed: Mask
+        self, state: CycleState, pod: PodInfo, constraints: tuple[Constraint, ...], nodes: Snapshot
     ) -> Steps[None]:
-        counted = yield from self._counts.of(pod, HARD, constraints, nodes, placed)
-        domains += [_Domains.of(each, pod) for each in counted]
+        counting = yield from self._counts.of(pod, HARD, constraints, nodes)
+        domains = [_Domains.of(each, pod, nodes) for each in counting.counted]
+        state.write(_FILTER, _FilterState(domains or None))
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
         _change(state, pod, added, node, 1)
@@ -174,25 +172,24 @@ class PodTopologySpread:
         return self._weigh(state, pod, constraints, nodes) if constraints else self._skip(pod)
 
     def _weigh(
-        self, state: CycleState, pod: PodInfo, constraints: Sequence[Constraint], feasible: Sequence[NodeInfo]
+        self, state: CycleState, pod: PodInfo, constraints: tuple[Constraint, ...], feasible: Sequence[NodeInfo]
     ) -> Steps[None]:
         """Score the Nodes: the number of matching Pods in their domains, weighted; the fewer, the better."""
         nodes, table = self._handle.snapshot, self._handle.snapshot.table
         # With the system's defaults a Node without a zone still takes part in the spreading over hosts.
         needs_all_keys = bool(pod.spec.get("topologySpreadConstraints")) or not self._has_system_defaults
-        placed = with_keys(table, constraints if needs_all_keys else ())
+        counting = yield from self._counts.of(pod, SOFT, constraints, nodes, all_keys=needs_all_keys)
         rows = _rows(feasible, table)
-        scored = rows[placed[rows]]
+        is_placed = counting.placed[rows]
+        scored = rows[is_placed]
         scores = np.zeros(len(scored))
         if len(scored):
-            others = [each for each in constraints if each.topology_key != HOSTNAME]
-            counted = iter((yield from self._counts.of(pod, SOFT, others, nodes, placed)))
-            for each in constraints:  # in their order, which decides how the sums are rounded
-                is_host = each.topology_key == HOSTNAME
-                scores += _over_hosts(each, pod, nodes, scored) if is_host else _over_domains(next(counted), scored)
+            for each in counting.counted:  # in the order of the constraints, which decides how the sums are rounded
+                is_host = each.constraint.topology_key == HOSTNAME
+                scores += (_over_hosts if is_host else _over_domains)(each, pod, nodes, scored)
         raw: Ints = np.zeros(table.capacity, np.int64)
         raw[scored] = _rounded(scores)
-        ignored = frozenset(feasible[place].name for place in np.flatnonzero(~placed[rows]).tolist())
+        ignored = frozenset(feasible[place].name for place in np.flatnonzero(~is_placed).tolist())
         state.write(_SCORE, _ScoreState(table.rows, raw, ignored))
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
@@ -266,18 +263,18 @@ def _rows(nodes: Sequence[NodeInfo], table: Table) -> NDArray[np.intp]:
     return np.fromiter(map(table.rows.__getitem__, map(attrgetter("name"), nodes)), np.intp, len(nodes))
 
 
-def _over_hosts(constraint: Constraint, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
+def _over_hosts(counted: Counted, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
     """What a constraint adds to the score of the Nodes in the rows `scored`, where each Node is a domain.
 
     Each counts its own Pods, whatever the inclusion policies say.
     """
-    ids = nodes.table.label(constraint.topology_key).ids[scored]
-    return _weighted(constraint, ids, constraint.counts(pod, nodes)[scored], len(scored))
+    on_node = counted.constraint.group(pod, nodes).counts[scored]
+    return _weighted(counted.constraint, counted.column.ids[scored], on_node, len(scored))
 
 
-def _over_domains(counted: Counted, scored: NDArray[np.intp]) -> Floats:
+def _over_domains(counted: Counted, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
     """The same where a domain has several Nodes: the Pods on those of them that are eligible count."""
-    column, sums = counted.column, counted.sums
+    column, sums = counted.column, counted.sums(pod, nodes)
     ids = column.ids[scored]
     seen = np.zeros(column.size + 1, np.bool_)
     seen[ids] = True
@@ -285,7 +282,8 @@ def _over_domains(counted: Counted, scored: NDArray[np.intp]) -> Floats:
     if empty is not None:
         # Nodes without the label are in one domain with those whose label is empty.
         sums = sums.copy()
-        sums[empty] += counted.on_node[counted.eligible & (column.ids < 0)].sum()
+        nowhere = counted.eligible.mask & (column.ids < 0)
+        sums[empty] += counted.constraint.group(pod, nodes).counts[nowhere].sum()
         seen[empty] |= seen[-1]
         seen[-1] = False
     return _weighted(counted.constraint, ids, sums[ids], int(seen.sum()))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollbar.model import nodeaffinity, tolerations
 from tollbar.model.objects import Key, Object, controller_of, spec
+from tollbar.scheduler.cache.groups import Group
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.selector import PodSelector, Selector
@@ -28,6 +28,7 @@ SYSTEM_DEFAULTS: Final[tuple[Object, ...]] = (
     {"topologyKey": HOSTNAME, "whenUnsatisfiable": SOFT, "maxSkew": 3},
     {"topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": SOFT, "maxSkew": 5},
 )
+_NOTHING: Final = Selector(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,13 @@ class Constraint:
         tolerated = pod.spec.get("tolerations") or ()
         return not self.honors_taints or tolerations.untolerated(node.taints, tolerated) is None
 
-    def counts(self, pod: PodInfo, nodes: Snapshot) -> NDArray[np.int32]:
-        """How many Pods of the Pod's namespace the selector selects, by row; terminating ones do not count.
+    def group(self, pod: PodInfo, nodes: Snapshot) -> Group:
+        """The Pods of the Pod's namespace that the selector selects, without terminating ones.
 
         An empty selector counts none, although it selects every Pod: so does kube-scheduler.
         """
-        if self.selector.is_empty:
-            return np.zeros(nodes.table.capacity, np.int32)
-        selected = PodSelector(frozenset({pod.key.namespace}), self.selector)
-        return nodes.groups.group(selected, terminating=False).counts
+        selector = _NOTHING if self.selector.is_empty else self.selector
+        return nodes.groups.group(PodSelector(frozenset({pod.key.namespace}), selector), terminating=False)
 
 
 class Eligible:

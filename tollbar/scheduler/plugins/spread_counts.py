@@ -1,85 +1,90 @@
-"""How many Pods the domains of spread constraints have, kept from one Pod to the next of the same spec.
+"""What spread constraints count, kept from one Pod to the next of the same spec until a Node changes.
 
-Between two Pods of a workload few Nodes change: the numbers are corrected by the Pods of those.  All is counted anew
-when a Node comes, goes or is another API object.
+That is on which Nodes Pods count; how many there are in each domain is kept with it, as Pods come and go.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from tollbar.scheduler.cache.groups import by_domain
+from tollbar.scheduler.cache.domains import NodeSet
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.cache.table import Mask
+from tollbar.scheduler.cache.table import Ints, Mask
 from tollbar.scheduler.framework.status import Steps
-from tollbar.scheduler.plugins.spread_constraints import Constraint, Eligible
+from tollbar.scheduler.plugins.spread_constraints import Constraint, Eligible, with_keys
 
 MAX_SPECS: Final = 64
-"""For how many specs and actions counts are kept; at 5,000 Nodes those of a constraint take some 30 KB."""
-MAX_CHANGES: Final = 64
-"""If more Nodes than so many have changed, all are counted."""
+"""For how many specs and actions it is kept; at 5,000 Nodes that of a constraint takes some 15 KB."""
 
 
 class Counted:
-    """The Pods that one constraint counts on the `eligible` Nodes (a mask by row), by domain.
+    """Of one constraint, the Nodes on which Pods count, and by number in `column` which domains `exist` with them.
 
-    `sums` and `exists` (which domains have an eligible Node) are by number of the domain in `column`, with one place
-    more for Nodes without the label, which count where no constraint of the Pod's own asks for it.  `on_node` has the
-    Pods by row, of all Nodes.
+    `exists` has one place more for Nodes without the label, which count where no constraint of the Pod's own asks for
+    it.
     """
 
-    def __init__(self, constraint: Constraint, pod: PodInfo, nodes: Snapshot, eligible: Mask) -> None:
+    def __init__(self, constraint: Constraint, nodes: Snapshot, eligible: Mask) -> None:
         self.constraint = constraint
         self.column = nodes.table.label(constraint.topology_key)
-        self.eligible = eligible
-        self.on_node = constraint.counts(pod, nodes).copy()
-        self.sums = by_domain(self.column, self.on_node, eligible)
+        self.eligible = NodeSet(eligible)
         self.exists: Mask = np.zeros(self.column.size + 1, np.bool_)
         self.exists[self.column.ids[eligible]] = True
-        self._nodes = nodes
-        self._version, self._nodes_version = nodes.changed.version, nodes.changed_nodes.version
 
-    def follow(self, pod: PodInfo, nodes: Snapshot) -> bool:
-        """Count what has changed since the last Pod; False if that takes counting anew."""
-        if nodes is not self._nodes or nodes.changed_nodes.version != self._nodes_version:
-            return False
-        changed = nodes.changed.since(self._version)
-        if changed is None or len(changed) > MAX_CHANGES:
-            return False
-        if nodes.table.label(self.constraint.topology_key) is not self.column:
-            return False
-        on_node = self.constraint.counts(pod, nodes)
-        for place in changed:
-            row = nodes.table.order[place]
-            change = on_node[row] - self.on_node[row]
-            self.on_node[row] += change
-            if self.eligible[row]:
-                self.sums[self.column.ids[row]] += change
-        self._version = nodes.changed.version
-        return True
+    def sums(self, pod: PodInfo, nodes: Snapshot) -> Ints:
+        """The Pods in each domain, by its number; one place more, always 0, for Nodes without the label."""
+        return nodes.groups.in_domains(self.constraint.group(pod, nodes), self.column, self.eligible)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What the constraints of a spec count in these Nodes, at this version of theirs.
+
+    `placed` are the Nodes that are in a domain of each constraint that asks for its label, by row.
+    """
+
+    constraints: tuple[Constraint, ...]
+    placed: Mask
+    counted: Sequence[Counted]
+    nodes: Snapshot
+    version: int
+
+    def holds(self, constraints: tuple[Constraint, ...], nodes: Snapshot) -> bool:
+        """Whether it is what these constraints count now."""
+        return (
+            nodes is self.nodes
+            and nodes.changed_nodes.version == self.version
+            and all(nodes.table.label(each.constraint.topology_key) is each.column for each in self.counted)
+            and constraints == self.constraints
+        )
 
 
 class Counts:
     """What is kept of several specs; besides its spec, what is counted for a Pod depends on its constraints alone."""
 
     def __init__(self) -> None:
-        self._by_spec: OrderedDict[tuple[Shape, str], Sequence[Counted]] = OrderedDict()
+        self._by_spec: OrderedDict[tuple[Shape, str], Counting] = OrderedDict()
 
     def of(
-        self, pod: PodInfo, action: str, constraints: Sequence[Constraint], nodes: Snapshot, placed: Mask
-    ) -> Steps[Sequence[Counted]]:
-        """The Pods that these constraints, all with this action, count on those of the Nodes `placed` (by row)."""
+        self, pod: PodInfo, action: str, constraints: tuple[Constraint, ...], nodes: Snapshot, *, all_keys: bool = True
+    ) -> Steps[Counting]:
+        """What these constraints count, all with this action; with `all_keys` on Nodes with the labels of all alone."""
         spec = (pod.shape.base or pod.shape, action)
-        kept = self._by_spec.pop(spec, ())
-        same = [each.constraint for each in kept] == [*constraints]
-        if not same or not all(each.follow(pod, nodes) for each in kept):
-            kept, eligible = [], Eligible(pod, nodes.table, placed)
-            for constraint in constraints:
-                kept.append(Counted(constraint, pod, nodes, eligible.of(constraint)))
-                yield
+        kept = self._by_spec.pop(spec, None)
+        if kept is None or not kept.holds(constraints, nodes):
+            version = nodes.changed_nodes.version
+            placed = with_keys(nodes.table, constraints if all_keys else ())
+            counted: list[Counted] = []
+            if placed.any():
+                eligible = Eligible(pod, nodes.table, placed)
+                for constraint in constraints:
+                    counted.append(Counted(constraint, nodes, eligible.of(constraint)))
+                    yield
+            kept = Counting(constraints, placed, counted, nodes, version)
         self._by_spec[spec] = kept
         if len(self._by_spec) > MAX_SPECS:
             self._by_spec.popitem(last=False)

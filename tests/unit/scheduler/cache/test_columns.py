@@ -3,14 +3,13 @@
 import gc
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
+from topologies import counted_anew
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache import groups, table
 from tollbar.scheduler.cache.cache import Cache
-from tollbar.scheduler.cache.domains import DomainSums, by_domain
+from tollbar.scheduler.cache.domains import by_domain
 from tollbar.scheduler.cache.groups import Group, TermKind, TermPods
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.selector import PodSelector, Selector
@@ -101,19 +100,6 @@ def test_a_term_that_a_pod_has_twice_counts_twice_in_its_domain() -> None:
     assert sums[domains.ids[snapshot.table.order]].tolist() == [0, 2, 2]
 
 
-def counted_anew(monkeypatch: pytest.MonkeyPatch) -> list[DomainSums]:
-    """Those of which all Pods have been counted."""
-    found: list[DomainSums] = []
-    whole = DomainSums.count_all
-
-    def noted(self: DomainSums, counts: NDArray[np.int32]) -> None:
-        found.append(self)
-        whole(self, counts)
-
-    monkeypatch.setattr(DomainSums, "count_all", noted)
-    return found
-
-
 class Kept:
     """What is kept of a group and of a term of its Pods, by host."""
 
@@ -164,7 +150,7 @@ def test_sums_of_domains_follow_nodes_that_come_and_go(monkeypatch: pytest.Monke
 
 
 def test_so_many_sums_of_domains_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MAX_GROUPS", 1)
+    monkeypatch.setattr(groups, "MAX_SUMS", 1)
     kept = Kept(monkeypatch)
     kept.cache.assume(pod("more", "n2", terms=(TERM,)))
     assert kept.read() == [2, [1, 1], [1, 1]]

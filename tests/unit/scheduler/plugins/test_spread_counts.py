@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from topologies import WEB, handle, node, pod
+from topologies import WEB, counted_anew, handle, node, pod
 from toyplugins import done
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.domains import DomainSums
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.plugins import spread_counts
 from tollbar.scheduler.plugins.pod_topology_spread import PodTopologySpread
-from tollbar.scheduler.plugins.spread_counts import Counted
 
 RACKS = {"n1": "r1", "n2": "r1", "n3": "r2"}
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
@@ -79,46 +79,29 @@ ANEW: dict[str, Callable[[World], object]] = {
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
-    """What is counted anew."""
-    found: list[Counted] = []
-    whole = Counted.__init__
-
-    def noted(self: Counted, *args: Any) -> None:
-        found.append(self)
-        whole(self, *args)
-
-    monkeypatch.setattr(Counted, "__init__", noted)
-    return found
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[DomainSums]:
+    return counted_anew(monkeypatch)
 
 
-def check(world: World, counted: list[Counted], anew: int, given: PodInfo | None = None) -> None:
+def check(world: World, counted: list[DomainSums], anew: int, given: PodInfo | None = None) -> None:
     counted.clear()
     answer, made = world.answer(world.plugin, given), len(counted)
     assert (answer, made) == (world.answer(PodTopologySpread({}, handle(world.snapshot)), given), anew)
 
 
 @pytest.mark.parametrize("change", CORRECTED.values(), ids=CORRECTED)
-def test_changes_that_correct_the_counts(counted: list[Counted], change: Callable[[World], object]) -> None:
+def test_changes_that_correct_the_counts(counted: list[DomainSums], change: Callable[[World], object]) -> None:
     world = World()
     change(world)
     check(world, counted, 0)
 
 
 @pytest.mark.parametrize("change", ANEW.values(), ids=ANEW)
-def test_changes_after_which_all_is_counted_anew(counted: list[Counted], change: Callable[[World], object]) -> None:
+def test_changes_after_which_all_is_counted_anew(counted: list[DomainSums], change: Callable[[World], object]) -> None:
     world = World()
     change(world)
     check(world, counted, 2)
     check(world, counted, 0)
-
-
-def test_many_changes_at_once_are_counted_anew(counted: list[Counted], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spread_counts, "MAX_CHANGES", 1)
-    world = World()
-    world.come("n1")
-    world.come("n2")
-    check(world, counted, 2)
 
 
 PODS: dict[str, tuple[PodInfo, int]] = {
@@ -132,13 +115,13 @@ PODS: dict[str, tuple[PodInfo, int]] = {
 
 
 @pytest.mark.parametrize(("given", "anew"), PODS.values(), ids=PODS)
-def test_whose_counts_are_kept(counted: list[Counted], given: PodInfo, anew: int) -> None:
+def test_whose_counts_are_kept(counted: list[DomainSums], given: PodInfo, anew: int) -> None:
     world = World()
     world.come("n1", 2)
     check(world, counted, anew, given)
 
 
-def test_counts_are_kept_of_so_many_specs(counted: list[Counted], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_kept_of_so_many_specs(counted: list[DomainSums], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spread_counts, "MAX_SPECS", 2)  # one for each action
     world = World()
     check(world, counted, 2, spreading(nodeSelector={"rack": "r1"}))
