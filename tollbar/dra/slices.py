@@ -3,6 +3,7 @@
 Quantities are whole numbers of nano units.  Names of attributes stay as the slice has them.
 """
 
+from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,6 +23,10 @@ CounterId: TypeAlias = tuple[str, str]
 
 _KEPT_ANSWERS: Final = 256
 """So many answers are kept with a device content."""
+MAX_ANSWERS: Final = 2_000_000
+"""So many answers are kept with all of them, which take some 70 MB."""
+_MEMO: Final = 8
+"""What keeps the answers about a device counts as so many of them."""
 _KEPT_CONTENTS: Final = 1024
 """So many device contents are known; then it starts anew, so that what each device has for itself does not stay."""
 _NO_ANSWERS: Final[dict[Hashable, Any]] = {}
@@ -46,6 +51,31 @@ class Capacity:
     values: tuple[Amount, ...] = ()
 
 
+class Memos:
+    """The answers about all devices, which are not more than MAX_ANSWERS: those of the device go that has had some for
+    longest.
+    """
+
+    def __init__(self) -> None:
+        self._memos: deque[dict[Hashable, Any]] = deque()
+        self._answers = 0
+
+    def new(self) -> dict[Hashable, Any]:
+        """For the answers about one more device; it is empty again when they have gone, and then is not counted."""
+        memo: dict[Hashable, Any] = {}
+        self._memos.append(memo)
+        self._answers += _MEMO
+        return memo
+
+    def count(self) -> None:
+        """One of them has got one more answer."""
+        self._answers += 1
+        while self._answers > MAX_ANSWERS:
+            oldest = self._memos.popleft()
+            self._answers -= _MEMO + len(oldest)
+            oldest.clear()
+
+
 @dataclass(slots=True, eq=False)
 class Content:
     """What device selectors, constraints and requests for capacity see of a device; equal devices share one.
@@ -59,6 +89,7 @@ class Content:
     shared: bool
     """Whether several claims may hold the device at once: `allowMultipleAllocations`."""
     capacities: Mapping[str, Capacity]
+    memos: Memos
     memo: dict[Hashable, Any] = field(default_factory=lambda: _NO_ANSWERS)
 
     @property
@@ -75,11 +106,13 @@ class Content:
 
     def remember(self, question: Hashable, answer: Any) -> None:
         """Keep the answer, at the cost of the oldest one when there are many: tenants choose how many there are."""
-        if self.memo is _NO_ANSWERS:
-            self.memo = {}
-        if len(self.memo) >= _KEPT_ANSWERS:
-            del self.memo[next(iter(self.memo))]
-        self.memo[question] = answer
+        memo = self.memo = self.memo or self.memos.new()
+        before = len(memo)
+        if before >= _KEPT_ANSWERS:
+            del memo[next(iter(memo))]
+        memo[question] = answer
+        if len(memo) > before:
+            self.memos.count()
 
     def attribute(self, name: str) -> Object | None:
         """The attribute of this fully qualified name; the driver's own attributes may be written without a domain."""
@@ -157,6 +190,7 @@ class Parser:
     """Makes slices of API objects.  Devices of equal contents share one `Content`, as long as it is known."""
 
     def __init__(self) -> None:
+        self._memos = Memos()
         self._contents: dict[bytes, Content] = {}
         self._last: tuple[tuple[str, Object, Object, bool], Content] | None = None
         """What the last device had, and its content."""
@@ -206,7 +240,9 @@ class Parser:
             if len(self._contents) >= _KEPT_CONTENTS:
                 self._contents.clear()
             capacities = _capacities(orjson.dumps(capacity)) if capacity else _NO_CAPACITY
-            found = self._contents[identity] = Content(driver, flat([attributes, capacity]), shared, capacities)
+            found = self._contents[identity] = Content(
+                driver, flat([attributes, capacity]), shared, capacities, self._memos
+            )
         return found
 
 

@@ -22,7 +22,7 @@ from devices import (
 
 from tollbar.cel import CelEngine, Env, engine
 from tollbar.cel.syntax import parser
-from tollbar.dra import AllocatedState, Allocator, Failed, Features, Inventory, Selectors, selectors
+from tollbar.dra import AllocatedState, Allocator, Failed, Features, Inventory, Selectors, selectors, slices
 from tollbar.dra.candidates import PAUSE
 from tollbar.model.objects import Object
 
@@ -665,6 +665,18 @@ def test_the_first_selectors_load_the_compiler_and_not_the_first_claim() -> None
     parser._grammar.cache_clear()
     Selectors()
     assert parser._grammar.cache_info().currsize == 1
+
+
+def test_answers_about_devices_are_bounded_in_all_and_go_device_by_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MAX_ANSWERS", 30)  # which is room for two devices with three answers each
+    parsed = slices.Parser().parse(resource_slice("a", [device(f"d{n}", model=str(n)) for n in range(4)]))
+    contents = [each.content for each in parsed.devices]
+    for content in contents:
+        for question in range(3):
+            content.remember(question, answer=True)
+    filled = [len(each.memo) for each in contents]
+    contents[0].remember("another question", answer=True)
+    assert (filled, [len(each.memo) for each in contents]) == ([0, 0, 3, 3], [1, 0, 0, 3])
 
 
 def test_one_allocator_answers_for_every_node_as_if_it_were_alone() -> None:
