@@ -37,6 +37,8 @@ FIRST_ROWS: Final = 16
 LIMIT: Final = 1 << 62
 """The greatest amount in a column.  Amounts that are so large mean nothing; compare differences, not sums, with one."""
 _NO_ID: Final = -2
+_REQUESTED: Final = "requested"
+"""The kind of the columns that Pods change, and not the Node alone."""
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -217,7 +219,7 @@ class Table:
         """What the Pods of each Node request of a resource, in the same units; that of `pods` is their number."""
         if resource in _NATIVE:
             return _part(self._requested, _NATIVE.index(resource))
-        return self._scalar("requested", resource, lambda info: info.requested.scalars.get(resource, 0))
+        return self._scalar(_REQUESTED, resource, lambda info: info.requested.scalars.get(resource, 0))
 
     def non_zero_requested(self, resource: str) -> Ints:
         """The same of `cpu` and `memory`, where a container that requests none counts with the defaults."""
@@ -235,13 +237,16 @@ class Table:
         if row is None:
             row = self.rows[info.name] = self._free_row()
         before, self.infos[row] = self.infos[row], info
-        if before is None or before.node is not info.node:
+        has_changed = before is None or before.node is not info.node
+        if has_changed:
             self._allocatable[:, row] = _native(info.allocatable, info.allocatable.pods)
             self.unschedulable[row] = info.is_unschedulable
             self.taints.put(row, TaintSet.of(info.taints))
         self._requested[:, row] = _native(info.requested, len(info.pods))
         self._non_zero[:, row] = (_bounded(info.non_zero_milli_cpu), _bounded(info.non_zero_memory))
-        self._take(row)
+        for (kind, _), column in self._asked.items():
+            if has_changed or kind == _REQUESTED:
+                column.take(row, info)
         return row
 
     def remove(self, name: str) -> int:
@@ -250,16 +255,13 @@ class Table:
         self.infos[row] = None
         self.taints.put(row, None)
         self._free.append(row)
-        self._take(row)
+        for column in self._asked.values():
+            column.take(row, None)
         return row
 
     def arrange(self, names: Sequence[str]) -> None:
         """Put the Nodes in this order."""
         self.order = np.fromiter(map(self.rows.__getitem__, names), np.intp, len(names))
-
-    def _take(self, row: int) -> None:
-        for column in self._asked.values():
-            column.take(row, self.infos[row])
 
     def _free_row(self) -> int:
         if not self._free:
