@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -94,9 +95,12 @@ class Client:
         self._clock = clock
         self._outage = outage
         self._may_write: Callable[[], bool] | None = None
-        self._requests = metrics.counter("rest_client_requests_total")
         server = urlsplit(access.host)
-        self._host, self._base_path = server.netloc, server.path
+        host, self._base_path = server.netloc, server.path
+        self._host = host
+        requests = metrics.counter("rest_client_requests_total")
+        # To look a series up by its labels costs more than to count.
+        self._counted = cache(lambda code, method: requests.labels(code, method, host).inc)
         # Not compressed: decompression would cost the one core of this process more than the network does.
         self._headers = {"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"}
 
@@ -407,7 +411,7 @@ class Client:
                 response.close()
 
     def _count(self, method: str, status: int) -> None:
-        self._requests.labels(str(status), method, self._host).inc()
+        self._counted(str(status), method)()
         if self._outage is not None and status < 500:
             self._outage.answered()
 
@@ -415,7 +419,7 @@ class Client:
         self, method: str, error: BaseException, since: float | None, *, counted: bool = False
     ) -> Unreachable:
         if not counted:
-            self._requests.labels("<error>", method, self._host).inc()
+            self._counted("<error>", method)()
         sent = not isinstance(error, _UNSENT)
         why = str(error) if isinstance(error, ExchangeError) else f"{type(error).__name__}: {error}"
         if isinstance(error, TimeoutError):
