@@ -198,16 +198,18 @@ def _by_masks(
             return framework.filter_with_nominated_pods(state, pod, node)
         return framework.filter(state, pod, node, others)
 
-    places = _places([*masks.values(), *(~each.rejected for each in known.values())], start)
+    fits = reduce(np.logical_and, (*masks.values(), *(~each.rejected for each in known.values())))
+    places = _places(fits, start, wanted + 1)
     sure = _sure(nodes, others, known, nominated) if others or nominated else None
     if sure is not None and not sure[places[: wanted + 1]].all():
+        places = _places(fits, start)
         places, failure, at = yield from _check_doubtful(places, sure, check, nodes.nodes, wanted, diagnosis)
     elif len(places) > wanted:
         places, at = places[:wanted], int(places[wanted])
     if not len(places) and failure is None and known:
         # Who is known to reject a Node has to say why, and devices may have been released since the cycle began.
         rejected = reduce(np.logical_or, (each.rejected for each in known.values()))
-        again = _places([*masks.values(), rejected], start)
+        again = _places(reduce(np.logical_and, (*masks.values(), rejected)), start)
         if (certain := _certain(framework, state, pod, nodes, others, nominated)) is not None:
             why, at_once = certain
             _reject_all(diagnosis, {nodes.nodes[place].name: why for place in again[at_once[again]].tolist()})
@@ -257,11 +259,15 @@ def _leave_out(mask: Mask, nodes: Snapshot, names: Iterable[str]) -> None:
             mask[place] = False
 
 
-def _places(masks: Iterable[Mask], start: int) -> Rows:
-    """Where all masks are true, beginning at `start`."""
-    fits = reduce(np.logical_and, masks)
+def _places(fits: Mask, start: int, enough: int | None = None) -> Rows:
+    """Where the mask is true, beginning at `start`: all places, or at least as many as are enough."""
+    start %= len(fits)
+    if enough is not None:
+        (places,) = fits[start : start + 2 * enough].nonzero()
+        if len(places) >= enough:
+            return places + start
     (places,) = fits.nonzero()
-    first = places.searchsorted(start % len(fits))
+    first = places.searchsorted(start)
     return np.concatenate((places[first:], places[:first]))
 
 
