@@ -103,6 +103,7 @@ class IdColumn(Generic[K]):
         self.ids: NDArray[np.intp] = np.full(capacity, -1, np.intp)
         self.version = 0
         self._values: Ids[K] = Ids()
+        self._ordered: tuple[int, NDArray[np.intp], NDArray[np.intp]] | None = None
 
     @property
     def size(self) -> int:
@@ -112,6 +113,13 @@ class IdColumn(Generic[K]):
     def values(self) -> Sequence[K | None]:
         """By number; None for a number that no Node has."""
         return self._values.values
+
+    def ordered(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The numbers in the order of these rows, which is `Table.order`; kept until it or a number is another one."""
+        kept = self._ordered
+        if kept is None or kept[0] != self.version or kept[1] is not order:
+            kept = self._ordered = self.version, order, self.ids[order]
+        return kept[2]
 
     def find(self, value: K) -> int | None:
         """The number of this value; None if no Node has it."""

@@ -274,13 +274,14 @@ class InterPodAffinity:
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
         found = state.get(_FILTER, _FilterState)
-        mask: Mask = np.ones(nodes.table.capacity, np.bool_)
-        is_first = found.is_first
+        mask: Mask = np.ones(len(nodes), np.bool_)
+        is_first, order = found.is_first, nodes.table.order
         for near in found.near.domains:
-            mask &= near.column.ids >= 0 if is_first else (near.sums > 0)[near.column.ids]
+            numbers = near.column.ordered(order)
+            mask &= numbers >= 0 if is_first else (near.sums > 0)[numbers]
         for column, is_free in found.free().items():
-            mask &= is_free[column.ids]
-        return mask[nodes.table.order]
+            mask &= is_free[column.ordered(order)]
+        return mask
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[Status | None]:
         has_own = pod.shape.preferred_affinity or pod.shape.preferred_anti_affinity

@@ -42,14 +42,14 @@ _SCORE: Final = "PreScorePodTopologySpread"
 class _Domains:
     """How many matching Pods each domain of one constraint has.
 
-    `counts` and `exists` are by number of the domain in `column`, with one place more, always 0, for no domain.
+    `counts` is by number of the domain in `column`, with one place more, always 0, for no domain; `existing` are the
+    numbers of domains that have a Node which counts.
     """
 
     constraint: Constraint
     column: IdColumn[str]
     counts: Ints
-    exists: Mask
-    """Which domains have a Node that counts."""
+    existing: NDArray[np.intp]
     matches_itself: bool
     """Whether the Pod that is to be scheduled is one of those that count."""
     _fits: Mask | None = None
@@ -57,18 +57,19 @@ class _Domains:
     @classmethod
     def of(cls, counted: Counted, pod: PodInfo, nodes: Snapshot) -> "_Domains":
         matches_itself = counted.constraint.selector.matches(pod.labels)
-        return cls(counted.constraint, counted.column, counted.sums(pod, nodes), counted.exists, matches_itself)
+        return cls(counted.constraint, counted.column, counted.sums(pod, nodes), counted.existing, matches_itself)
 
     @property
     def fits(self) -> Mask:
-        """Where one Pod more keeps the skew: existing + itself - minimum is at most maxSkew, by domain.
+        """Where one Pod more keeps the skew: existing + itself - minimum is at most maxSkew, by domain; nowhere else.
 
         The minimum is 0 while there are fewer domains than minDomains.
         """
         if self._fits is None:
-            has_enough = np.count_nonzero(self.exists) >= self.constraint.min_domains
-            minimum = int(self.counts[self.exists].min()) if has_enough else 0
+            has_enough = len(self.existing) >= self.constraint.min_domains
+            minimum = int(self.counts[self.existing].min()) if has_enough else 0
             self._fits = self.counts + (self.matches_itself - minimum) <= self.constraint.max_skew
+            self._fits[-1] = False
         return self._fits
 
     def number(self, value: str) -> int:
@@ -161,11 +162,10 @@ class PodTopologySpread:
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
         found = state.get(_FILTER, _FilterState)
-        mask: Mask = np.full(nodes.table.capacity, found.domains is not None)
+        mask: Mask = np.full(len(nodes), found.domains is not None)
         for domains in found.domains or ():
-            ids = domains.column.ids
-            mask &= (ids >= 0) & domains.fits[ids]
-        return mask[nodes.table.order]
+            mask &= domains.fits[domains.column.ordered(nodes.table.order)]
+        return mask
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[None]:
         constraints = self._constraints(pod, SOFT)

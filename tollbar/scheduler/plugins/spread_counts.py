@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tollbar.scheduler.cache.domains import NodeSet
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
@@ -18,22 +19,20 @@ from tollbar.scheduler.framework.status import Steps
 from tollbar.scheduler.plugins.spread_constraints import Constraint, Eligible, with_keys
 
 MAX_SPECS: Final = 64
-"""For how many specs and actions it is kept; at 5,000 Nodes that of a constraint takes some 15 KB."""
+"""For how many specs and actions it is kept; at 5,000 Nodes that of a constraint takes some 50 KB."""
 
 
 class Counted:
-    """Of one constraint, the Nodes on which Pods count, and by number in `column` which domains `exist` with them.
+    """Of one constraint, the Nodes on which Pods count, and the numbers in `column` of the `existing` domains with them.
 
-    `exists` has one place more for Nodes without the label, which count where no constraint of the Pod's own asks for
-    it.
+    The number of Nodes without the label is -1; they count where no constraint of the Pod's own asks for it.
     """
 
     def __init__(self, constraint: Constraint, nodes: Snapshot, eligible: Mask) -> None:
         self.constraint = constraint
         self.column = nodes.table.label(constraint.topology_key)
         self.eligible = NodeSet(eligible)
-        self.exists: Mask = np.zeros(self.column.size + 1, np.bool_)
-        self.exists[self.column.ids[eligible]] = True
+        self.existing: NDArray[np.intp] = np.unique(self.column.ids[eligible])
 
     def sums(self, pod: PodInfo, nodes: Snapshot) -> Ints:
         """The Pods in each domain, by its number; one place more, always 0, for Nodes without the label."""
