@@ -3,6 +3,7 @@
 Source: pkg/scheduler/metrics/metrics.go.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Final
@@ -115,6 +116,8 @@ class FrameworkMetrics:
         self._point = cache(lambda point, code: points.labels(point.value, code.value, profile).observe)
         self._plugin = cache(lambda point, plugin, code: plugins.labels(plugin, point.value, code.value).observe)
         self._evaluated = cache(lambda point, plugin: evaluated.labels(plugin, point.value, profile).inc)
+        self._evaluations: Counter[tuple[Point, str]] = Counter()
+        metrics.before_reading(self._count)
         self._permit = cache(lambda code: permit.labels(code.value).observe)
 
     def point(self, point: Point, code: Code, seconds: float) -> None:
@@ -124,7 +127,12 @@ class FrameworkMetrics:
         self._plugin(point, plugin, code)(seconds)
 
     def evaluated(self, point: Point, plugin: str, times: int) -> None:
-        self._evaluated(point, plugin)(times)
+        self._evaluations[point, plugin] += times
 
     def permit_wait(self, code: Code, seconds: float) -> None:
         self._permit(code)(seconds)
+
+    def _count(self) -> None:
+        for key, times in self._evaluations.items():
+            self._evaluated(*key)(times)
+        self._evaluations.clear()

@@ -7,10 +7,13 @@ controller-runtime and client-go, so that their dashboards work; a rule's series
 deleted.  Gauges over a cache are computed at scrape time (`gauge(name).set_function(...)`), never counted up and down.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
 
 _M = TypeVar("_M", Counter, Gauge, Histogram)
 
@@ -337,12 +340,26 @@ TABLE: Final[tuple[Metric, ...]] = (
 )
 
 
+class _Unread(Collector):
+    """Comes before all metrics, so that it is asked first, and has none."""
+
+    def __init__(self) -> None:
+        self.tellers: list[Callable[[], None]] = []
+
+    def collect(self) -> Iterable[Family]:
+        for tell in self.tellers:
+            tell()
+        return ()
+
+
 class Metrics:
     """The metrics of one process.  Two instances never share a series, so tests need no clean-up."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # one extra series per counter that nobody reads
         self.registry = CollectorRegistry(auto_describe=True)
+        self._unread = _Unread()
+        self.registry.register(self._unread)
         self._rows = {row.name: row for row in TABLE}
         self._metrics: dict[str, Counter | Gauge | Histogram] = {}
 
@@ -357,6 +374,10 @@ class Metrics:
     def histogram(self, name: str) -> Histogram:
         """The declared histogram.  Raises like `counter`."""
         return self._get(name, Histogram)
+
+    def before_reading(self, tell: Callable[[], None]) -> None:
+        """Call this before metrics are read: what happens many times a millisecond is counted elsewhere until then."""
+        self._unread.tellers.append(tell)
 
     def render(self) -> bytes:
         """The Prometheus text format, version 0.0.4."""

@@ -23,7 +23,7 @@ MAX_SPECS: Final = 64
 
 
 class Counted:
-    """Of one constraint, the Nodes on which Pods count, and the numbers in `column` of the `existing` domains with them.
+    """Of one constraint, the Nodes on which Pods count, and the numbers in `column` of domains that have such a Node.
 
     The number of Nodes without the label is -1; they count where no constraint of the Pod's own asks for it.
     """
