@@ -175,9 +175,7 @@ class Groups:
         """Whether Pods on Nodes have terms of one of these kinds, whomever they are about."""
         return any(self._about[kind] for kind in kinds)
 
-    def in_domains(
-        self, counted: Group | TermPods, domains: IdColumn[str], eligible: NodeSet | None = None
-    ) -> Ints:
+    def in_domains(self, counted: Group | TermPods, domains: IdColumn[str], eligible: NodeSet | None = None) -> Ints:
         """How many Pods of a group, or that have a term, each domain has, on all Nodes or on the eligible ones.
 
         The array is as that of `by_domain`.
