@@ -1,7 +1,8 @@
 """What the scheduler measures that plugins tell it, under kube-scheduler's names."""
 
-from controllers.scheduler.metrics import SchedulerMetrics
+from controllers.scheduler.metrics import FrameworkMetrics, SchedulerMetrics
 from tollbar.runtime.metrics import Metrics
+from tollbar.scheduler.framework.points import Point
 
 
 def test_claims_for_extended_resources_are_counted_as_upstream_counts_them() -> None:
@@ -27,3 +28,15 @@ def test_waits_for_binding_conditions_are_measured_for_each_device() -> None:
         (1, 1200.0),
         (0, 600.0),
     ]
+
+
+def test_evaluations_of_plugins_are_counted_whenever_they_are_read() -> None:
+    metrics = Metrics()
+    own = FrameworkMetrics(metrics, "own")
+    read = []
+    for times in (3, 4, 0):
+        own.evaluated(Point.FILTER, "NodeName", times)
+        read += [line for line in metrics.render().decode().splitlines() if line.startswith("scheduler_plugin_eval")]
+
+    series = 'scheduler_plugin_evaluation_total{extension_point="Filter",plugin="NodeName",profile="own"}'
+    assert read == [f"{series} {count}" for count in ("3.0", "7.0", "7.0")]

@@ -48,7 +48,8 @@ def test_groups_of_a_tenant_who_asks_for_ever_different_ones_do_not_pile_up() ->
     snapshot = Snapshot.of([node("n1")], [pod("p", "n1")])
     for number in range(groups.MAX_GROUPS + 100):
         differs = {"matchExpressions": [{"key": "greedy", "operator": "NotIn", "values": [str(number)]}]}
-        snapshot.groups.group(PodSelector(None, Selector.of(differs)))
+        group = snapshot.groups.group(PodSelector(None, Selector.of(differs)))
+        snapshot.groups.in_domains(group, snapshot.table.label(HOSTNAME))
     gc.collect()
     alive = [each for each in gc.get_objects() if isinstance(each, Group) and "greedy" in str(each.selectors)]
     assert len(alive) == groups.MAX_GROUPS
@@ -154,6 +155,16 @@ def test_so_many_sums_of_domains_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     kept = Kept(monkeypatch)
     kept.cache.assume(pod("more", "n2", terms=(TERM,)))
     assert kept.read() == [2, [1, 1], [1, 1]]
+
+
+def test_a_table_that_grows_leaves_nothing_of_columns_that_it_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "FIRST_ROWS", 2)
+    monkeypatch.setattr(table, "MAX_COLUMNS", 1)
+    kept = Kept(monkeypatch)
+    kept.snapshot.table.label("another")
+    kept.cache.set_node(node("n3"))
+    kept.cache.assume(pod("more", "n3", terms=(TERM,)))
+    assert kept.read() == [2, [1, 0, 1], [1, 0, 1]]
 
 
 def test_sums_of_domains_go_with_the_pods_that_have_the_term(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,6 +207,12 @@ FILTER: dict[str, Case] = {
         {"a1": UNWELCOME, "a2": UNWELCOME, "b1": None},
         WEB_LABELS,
     ),
+    "anti-affinity of the Pod and of others, about domains of one label": Case(
+        affinity(away=[term(selector={"matchLabels": {"tier": "front"}})]),
+        [*pods({"a1": 1}, labels={"tier": "front"}), *pods({"b1": 1}, labels={}, affinity=affinity(away=[term()]))],
+        {"a1": CLOSE, "a2": CLOSE, "b1": UNWELCOME},
+        WEB_LABELS,
+    ),
     "affinity is asked before anti-affinity, and that before the anti-affinity of others": Case(
         affinity([term(selector={"matchLabels": {"tier": "front"}})], [term(HOST)]),
         [
@@ -227,6 +233,28 @@ FILTER: dict[str, Case] = {
 def test_filter(case: Case) -> None:
     given = world(InterPodAffinity, case.nodes, case.pods, namespaces=lister(*case.namespaces))
     assert filtered(given, pod(labels=case.labels, affinity=case.affinity)) == case.want
+
+
+@pytest.mark.parametrize("case", [each for each in FILTER.values() if not isinstance(each.want, Status)])
+def test_filter_of_all_nodes_at_once(case: Case) -> None:
+    given = world(InterPodAffinity, case.nodes, case.pods, namespaces=lister(*case.namespaces))
+    assert isinstance(given.plugin, InterPodAffinity)
+    assert isinstance(case.want, Mapping)
+    state, one = CycleState(), pod(labels=case.labels, affinity=case.affinity)
+    done(given.plugin.pre_filter(state, one, given.snapshot))
+    mask = given.plugin.filter_nodes(state, one, given.snapshot)
+    assert mask.tolist() == [case.want[each.name] is None for each in given.snapshot]
+
+
+def test_namespaces_by_label_are_those_of_the_moment() -> None:
+    given = world(InterPodAffinity, NODES, pods({"a1": 1}, namespace="other"))
+    one = pod(affinity=affinity([term(namespaceSelector=TEAM_X)]), labels=DB)
+    found = []
+    for namespaces in ((), (namespace("other", team="x"),), (namespace("other"),)):
+        plugin = InterPodAffinity({}, handle(given.snapshot, namespaces=lister(*namespaces)))
+        found.append(filtered(given._replace(plugin=plugin), one))
+    nowhere = dict.fromkeys(EVERYWHERE, FAR)
+    assert found == [nowhere, {"a1": None, "a2": None, "b1": FAR}, nowhere]
 
 
 class Changes(NamedTuple):

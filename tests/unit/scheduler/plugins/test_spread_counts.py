@@ -121,6 +121,16 @@ def test_whose_counts_are_kept(counted: list[DomainSums], given: PodInfo, anew: 
     check(world, counted, anew, given)
 
 
+def test_pods_of_one_spec_may_have_constraints_of_their_own(counted: list[DomainSums]) -> None:
+    """By matchLabelKeys: each version of a workload spreads by itself."""
+    world, own = World(), {**constraint("DoNotSchedule"), "matchLabelKeys": ["version"]}
+    for version, on, anew in (("1", "n1", 2), ("2", "n3", 1)):
+        labels = {"app": "web", "version": version}
+        world.cache.assume(pod(f"version-{version}", on=on, labels=labels))
+        given = spreading(topologySpreadConstraints=[own, constraint("ScheduleAnyway")], labels=labels)
+        check(world, counted, anew, given)
+
+
 def test_counts_are_kept_of_so_many_specs(counted: list[DomainSums], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spread_counts, "MAX_SPECS", 2)  # one for each action
     world = World()
