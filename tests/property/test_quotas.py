@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollbar.api.reasons import HoldReason
-from tollbar.decide.quotas.admission import Account, Charge, Quota, admit
+from tollbar.decide.quotas.admission import Account, Quota, admit
+from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.model.objects import Key
 
 NAMESPACES = ("a", "b", "c", "d")
@@ -34,10 +35,13 @@ def exceeded(quotas: Iterable[Quota], charged: Iterable[Charge]) -> set[tuple[st
     }
 
 
-amounts = st.fixed_dictionaries(
-    {"pods": st.just(Decimal(1))},
-    optional={name: st.integers(1, 6).map(Decimal) for name in ("cpu", "memory")},
-)
+def amounts(most: int) -> st.SearchStrategy[dict[str, Decimal]]:
+    return st.fixed_dictionaries(
+        {"pods": st.just(Decimal(1))},
+        optional={name: st.integers(1, most).map(Decimal) for name in ("cpu", "memory")},
+    )
+
+
 a_quota = st.builds(
     Quota,
     name=st.just(""),
@@ -48,7 +52,9 @@ a_quota = st.builds(
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[Quota], list[Charge], list[Charge]]:
+def clusters(
+    draw: st.DrawFn, namespaces: tuple[str, ...] = NAMESPACES, most: int = 6
+) -> tuple[list[Quota], list[Charge], list[Charge]]:
     """Quotas, Pods that are out, and Pods that wait."""
     quotas = [
         Quota(f"q{place}", each.limits, each.fair, each.patience)
@@ -57,9 +63,9 @@ def clusters(draw: st.DrawFn) -> tuple[list[Quota], list[Charge], list[Charge]]:
     names = [each.name for each in quotas]
     charges = [
         Charge(
-            Key(draw(st.sampled_from(NAMESPACES)), f"p{place}"),
+            Key(draw(st.sampled_from(namespaces)), f"p{place}"),
             tuple(draw(st.lists(st.sampled_from(names), unique=True))),
-            draw(amounts),
+            draw(amounts(most)),
             draw(st.integers(0, 2)),
             float(draw(st.integers(0, 60))),
         )
@@ -74,7 +80,7 @@ def test_no_limit_is_exceeded_and_whoever_waits_for_room_does_not_fit(
     cluster: tuple[list[Quota], list[Charge], list[Charge]],
 ) -> None:
     quotas, charged, waiting = cluster
-    found = admit(quotas, charged, waiting, 60.0)
+    found = admit(quotas, Lines(charged), Lines(waiting), 60.0)
     assert {each.pod for each in found.granted} | set(found.held) == {each.pod for each in waiting}
     after = accounts(quotas, [*charged, *found.granted])
     before = accounts(quotas, charged)
@@ -100,8 +106,22 @@ def test_the_order_in_which_pods_are_listed_makes_no_difference(
 ) -> None:
     quotas, charged, waiting = cluster
     shuffled = rng.sample(waiting, len(waiting))
-    one, other = (admit(quotas, charged, each, 60.0) for each in (waiting, shuffled))
+    one, other = (admit(quotas, Lines(charged), Lines(each), 60.0) for each in (waiting, shuffled))
     assert (one.granted, one.held) == (other.granted, other.held)
+
+
+@given(
+    clusters(namespaces=("a", "b"), most=2),
+    st.dictionaries(st.tuples(st.sampled_from(["q0", "q1"]), st.sampled_from(NAMESPACES)), st.just(40.0)),
+)
+def test_the_first_of_a_line_speaks_for_those_behind_it(
+    cluster: tuple[list[Quota], list[Charge], list[Charge]], served: dict[tuple[str, str], float]
+) -> None:
+    quotas, charged, waiting = cluster
+    together, apart = (
+        admit(quotas, Lines(charged), Lines(waiting), 60.0, served, one_by_one=each) for each in (False, True)
+    )
+    assert (together.granted, together.held.keys()) == (apart.granted, apart.held.keys())
 
 
 class World:
@@ -126,7 +146,8 @@ class World:
         """One second: Pods end, and those that fit go."""
         self.now += 1
         self.running = [(charge, until) for charge, until in self.running if until > self.now]
-        found = admit([self.quota], [charge for charge, _ in self.running], self.waiting, self.now, self.served)
+        running = Lines(charge for charge, _ in self.running)
+        found = admit([self.quota], running, Lines(self.waiting), self.now, self.served)
         for charge in found.granted:
             self.running.append((charge, self.now + self.rng.randint(1, 8)))
             self.served[self.quota.name, charge.pod.namespace] = self.now

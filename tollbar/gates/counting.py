@@ -1,16 +1,19 @@
 """Which PodQuotas cover which Pods, and what each Pod takes of them, from the stores."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
 from tollbar import wellknown
 from tollbar.api.quotas import PodQuota, parse_quota
-from tollbar.decide.quotas.admission import PODS, Charge, Quota
+from tollbar.decide.quotas.admission import PODS, Quota
+from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.model import podresources, pods, resources, selectors, timestamps
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.sharing import sharing
+from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 
@@ -56,54 +59,118 @@ COUNTED: Final = Cached(
 QUOTAS: Final = Cached("quotas", resources.POD_QUOTAS, optional=True)
 COUNTED_BY: Final = (QUOTAS, COUNTED)
 """What is read beside Namespaces."""
+MOST_CHANGED: Final = 10_000
+"""Where more Pods change between two looks, or while another process leads, all are counted anew."""
 
 
 def is_enrolled(namespace: Object) -> bool:
     return wellknown.LABEL_QUOTA in labels_of(namespace)
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A Pod as it was counted: its charge, and the lines in which that is, if in any."""
+
+    uid: str
+    charge: Charge
+    side: Lines | None
+
+
 class Counts:
-    """`charges` by Pod, of namespaces with the label, as of the last `look`."""
+    """What the Pods of namespaces with the label take, those that are out and those that wait, as of the last `look`.
+
+    After `follow`, a look counts what has changed since the one before it.
+    """
 
     def __init__(self, store: Callable[[Cached], Store]) -> None:
         """`store` is `Caches.store`."""
         self.quotas, self.pods, self.namespaces = store(QUOTAS), store(COUNTED), store(kinds.NAMESPACES)
-        self.charges: Mapping[Key, tuple[Object, Charge]] = {}
-        self._covering: Mapping[str, tuple[PodQuota, ...]] = {}
+        self.out, self.waiting = Lines(), Lines()
+        self.in_force: Sequence[Quota] = ()
+        """The quotas that are valid and cover a namespace."""
+        self.granted: dict[str, Key] = {}
+        """Pods by uid that may go, and that the cache shows with the gate: they count as out."""
+        self._refused: set[str] = set()
+        """uids of Pods that are on neither side, since their release was refused."""
+        self._counted: dict[Key, _Counted] = {}
+        self._covering: Mapping[str, tuple[PodQuota, ...]] | None = None
+        """The quotas of each namespace that takes part; None when that is to be found out."""
+        self._covered: Mapping[str, tuple[PodQuota, ...]] = {}
+        """The same as it was at the last look."""
         self._parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
+        self._changed: set[Key] | None = None
+        """Pods that are to be counted anew; None for all."""
+
+    def follow(self) -> None:
+        """Note from now on what changes."""
+        self.pods.subscribe(self._on_pod)
+        self.quotas.subscribe(self._on_cover)
+        self.namespaces.subscribe(self._on_cover)
+
+    def begin(self) -> None:
+        """Forget what was granted and refused, and count all Pods anew."""
+        self.granted.clear()
+        self._refused.clear()
+        self._changed = None
 
     def enrolled(self) -> Sequence[str]:
         """The names of the namespaces that take part."""
         return [key_of(each).name for each in self.namespaces.values() if is_enrolled(each)]
 
-    def in_force(self) -> Sequence[Quota]:
-        """The quotas that are valid and cover a namespace."""
-        found = {each.metadata.name: each for covering in self._covering.values() for each in covering}
-        return [_quota(each) for each in found.values()]
+    @property
+    def charges(self) -> Mapping[Key, Charge]:
+        """Of all Pods, on which side they may be."""
+        return {key: counted.charge for key, counted in self._counted.items()}
 
     def look(self) -> None:
-        """Charges of Pods that have not changed are kept, as long as the quotas of each namespace are the same."""
-        self._cover()
-        self.charges = {
-            key: (pod, self._charge(key, pod, covering))
-            for namespace, covering in self._covering.items()
-            for key in self.pods.keys_by_index("namespace", namespace)
-            if (pod := self.pods.get(key)) is not None
-        }
+        covered = self._cover()
+        if self._changed is None:
+            there = (key for namespace in covered for key in self.pods.keys_by_index("namespace", namespace))
+            self._changed = {*self._counted, *there}
+        for key in self._changed:
+            self._count(key, covered.get(key.namespace))
+        self._changed = set()
 
-    def sides(self) -> tuple[list[Charge], list[Charge]]:
-        """Those that are out already, and those that wait."""
-        found = list(self.charges.values())
-        out = [charge for pod, charge in found if wellknown.QUOTA_GATE not in pods.gate_names(pod)]
-        waiting = [
-            charge
-            for pod, charge in found
-            if wellknown.QUOTA_GATE in pods.gate_names(pod) and not pods.is_deleting(pod)
-        ]
-        return out, waiting
+    def grant(self, key: Key) -> None:
+        """Let a Pod that waits count as out, until the cache shows it without the gate."""
+        counted = self._counted[key]
+        self.granted[counted.uid] = key
+        self._put(key, replace(counted, side=self.out))
 
-    def _cover(self) -> None:
-        """Find the quotas of each namespace; what was known of Pods is of no use any more where they have changed."""
+    def refuse(self, pod: Object) -> None:
+        """Let a Pod whose release was refused count no more, until it is forgiven."""
+        self.granted.pop(uid_of(pod), None)
+        self._refused.add(uid_of(pod))
+        self._note(key_of(pod))
+
+    def forgive(self, uid: str, key: Key) -> None:
+        self._refused.discard(uid)
+        self._note(key)
+
+    def _on_pod(self, delta: Delta) -> None:
+        for obj in delta.objects:
+            self._note(key_of(obj))
+
+    def _on_cover(self, _: Delta) -> None:
+        self._covering = None
+
+    def _note(self, key: Key) -> None:
+        if self._changed is not None and key.namespace in self._covered:
+            self._changed.add(key)
+            if len(self._changed) > MOST_CHANGED:
+                self._changed = None
+
+    def _cover(self) -> Mapping[str, tuple[PodQuota, ...]]:
+        """The quotas of each namespace; where they have changed, all Pods are to be counted anew."""
+        if self._covering is None:
+            self._covering = self._coverage()
+            if self._covering != self._covered:
+                self._covered, self._changed = self._covering, None
+                found = {each.metadata.name: each for covering in self._covered.values() for each in covering}
+                self.in_force = [_quota(each) for each in found.values()]
+        return self._covered
+
+    def _coverage(self) -> Mapping[str, tuple[PodQuota, ...]]:
         parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
         for obj in self.quotas.values():
             known = self._parsed.get(key_of(obj))
@@ -113,7 +180,7 @@ class Counts:
             parsed[key_of(obj)] = known
         self._parsed = parsed
         quotas = [quota for _, quota in parsed.values() if quota is not None]
-        covering = {
+        return {
             key_of(each).name: tuple(
                 quota
                 for quota in quotas
@@ -122,26 +189,51 @@ class Counts:
             for each in self.namespaces.values()
             if is_enrolled(each)
         }
-        if covering != self._covering:
-            self._covering, self.charges = covering, {}
 
-    def _charge(self, key: Key, pod: Object, covering: Iterable[PodQuota]) -> Charge:
-        known = self.charges.get(key)
-        if known is not None and known[0] is pod:
-            return known[1]
-        labels = labels_of(pod)
-        names = tuple(
-            each.metadata.name for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)
-        )
-        amounts = {PODS: Decimal(1), **{name: Decimal(text) for name, text in pod["requests"].items()}}
-        created = metadata(pod).get("creationTimestamp")
-        return Charge(
-            key,
-            names,
-            amounts,
-            priority=spec(pod).get("priority") or 0,
-            created=timestamps.parse(created) if created else 0.0,
-        )
+    def _count(self, key: Key, covering: Sequence[PodQuota] | None) -> None:
+        """`covering` is None where the namespace takes no part."""
+        pod, before = self.pods.get(key) if covering is not None else None, self._counted.get(key)
+        if before is not None and (pod is None or uid_of(pod) != before.uid or not _is_held(pod)):
+            self.granted.pop(before.uid, None)
+        if pod is None or covering is None:
+            self._put(key, None)
+        else:
+            self._put(key, _Counted(uid_of(pod), _charge(key, pod, covering), self._side(pod)))
+
+    def _side(self, pod: Object) -> Lines | None:
+        if not _is_held(pod) or uid_of(pod) in self.granted:
+            return self.out
+        return None if pods.is_deleting(pod) or uid_of(pod) in self._refused else self.waiting
+
+    def _put(self, key: Key, counted: _Counted | None) -> None:
+        before = self._counted.pop(key, None)
+        if before is not None and before.side is not None:
+            before.side.remove(before.charge)
+        if counted is not None:
+            self._counted[key] = counted
+            if counted.side is not None:
+                counted.side.add(counted.charge)
+
+
+def _is_held(pod: Object) -> bool:
+    return wellknown.QUOTA_GATE in pods.gate_names(pod)
+
+
+def _charge(key: Key, pod: Object, covering: Iterable[PodQuota]) -> Charge:
+    """`pod` is as the store keeps it."""
+    labels = labels_of(pod)
+    names = tuple(
+        each.metadata.name for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)
+    )
+    amounts = {PODS: Decimal(1), **{name: Decimal(text) for name, text in pod["requests"].items()}}
+    created = metadata(pod).get("creationTimestamp")
+    return Charge(
+        key,
+        names,
+        amounts,
+        priority=spec(pod).get("priority") or 0,
+        created=timestamps.parse(created) if created else 0.0,
+    )
 
 
 def _quota(found: PodQuota) -> Quota:

@@ -18,13 +18,14 @@ from typing import ClassVar, Final
 from tollbar import wellknown
 from tollbar.api.reasons import HoldReason
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
-from tollbar.decide.quotas.admission import Account, Admission, Charge, Held, admit
+from tollbar.decide.quotas.admission import Account, Held, admit
+from tollbar.decide.quotas.lines import Lines
 from tollbar.gates import quotatexts
 from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled
 from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
 from tollbar.gates.telling import Copy, Told
-from tollbar.model import pods, timestamps
+from tollbar.model import timestamps
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.builder import Builder
@@ -71,10 +72,10 @@ class PodQuotas(Gate):
             return Told(NotMine())
         counts = Counts(copy.store)
         counts.look()
-        found = admit(counts.in_force(), *counts.sides(), copy.now)
+        found = admit(counts.in_force, counts.out, counts.waiting, copy.now, one_by_one=True)
         why = found.held.get(key_of(facts.pod))
         answer: Answer = Release() if why is None else Hold(why.reason, why.subject)
-        charges = {key: charge for key, (_, charge) in counts.charges.items()}
+        charges = counts.charges
         return Told(answer, tuple(quotatexts.sections(charges[key_of(facts.pod)], found, charges)))
 
     def ledger(self, manager: Manager) -> "QuotaLedger":
@@ -93,10 +94,9 @@ class QuotaLedger(Ledger):
         super().__init__()
         self._manager = manager
         self.counts = Counts(manager.caches.store)
-        self._granted: dict[str, Key] = {}
-        """Pods by uid that may go and that the cache shows with the gate."""
-        self._refused: dict[str, float] = {}
-        """Until when the room of a Pod is others', by uid, in epoch seconds."""
+        self.counts.follow()
+        self._refused: dict[str, tuple[Key, float]] = {}
+        """Pods by uid whose room is others', and until when, in epoch seconds."""
         self._served: dict[tuple[str, str], float] = {}
         self._held: Mapping[Key, Held] = {}
         self.accounts: Mapping[str, Account] = {}
@@ -116,7 +116,7 @@ class QuotaLedger(Ledger):
     def decide(self, facts: Facts) -> Answer:
         if not is_enrolled(facts.namespace):
             return self._not_enrolled(facts.pod)
-        if uid_of(facts.pod) in self._granted:
+        if uid_of(facts.pod) in self.counts.granted:
             return Release()
         held = self._held.get(key_of(facts.pod))
         if held is None:
@@ -135,13 +135,13 @@ class QuotaLedger(Ledger):
             yield
         except ApiError as error:
             if error.refused:  # in all other cases the release may have come to pass
-                self._granted.pop(uid_of(pod), None)
-                self._refused[uid_of(pod)] = self._manager.clock.now() + REFUSED_FOR
+                self.counts.refuse(pod)
+                self._refused[uid_of(pod)] = key_of(pod), self._manager.clock.now() + REFUSED_FOR
                 self.controller.queue.add(_ALL)
             raise
 
     async def _lead(self) -> None:
-        self._granted.clear()
+        self.counts.begin()
         self._refused.clear()
         self._held = {}
         await listed((self.counts.namespaces, self.counts.pods))
@@ -151,46 +151,35 @@ class QuotaLedger(Ledger):
     async def reconcile(self, _: Key) -> Outcome:
         """Decide about all Pods in one go, without awaiting, and wake those that may go."""
         now = self._manager.clock.now()
-        self._refused = {uid: until for uid, until in self._refused.items() if until > now}
-        admission = self._admitted(now)
-        self.accounts = admission.accounts
-        for name in admission.accounts:
-            self.counted.send(name)
-        self._held = {**admission.held, **self._held_by_others()}
-        for charge in admission.granted:
-            pod = self.counts.pods.get(charge.pod)
-            if pod is None:
-                continue
-            self._granted[uid_of(pod)] = charge.pod
+        for uid, (key, until) in [*self._refused.items()]:
+            if until <= now:
+                del self._refused[uid]
+                self.counts.forgive(uid, key)
+        self.counts.look()
+        found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, self._served)
+        for charge in found.granted:
+            self.counts.grant(charge.pod)
             self._served |= {(name, charge.pod.namespace): now for name in charge.quotas}
-        for charge in admission.granted:
+        self._held = {**self._held_by_others(), **found.held}
+        self.accounts = found.accounts
+        self.running, self.waiting = _by_quota(self.counts.out), _by_quota(self.counts.waiting)
+        for name in found.accounts:
+            self.counted.send(name)
+        for charge in found.granted:
             self.changed.send(charge.pod)
         return RetryAfter(LOOK_AGAIN) if self._held else DONE
 
     def _held_by_others(self) -> Mapping[Key, Held]:
-        if not self._refused:
-            return {}
         why = Held(HoldReason.REFUSED, "other admission to accept its release")
-        return {key: why for key, (pod, _) in self.counts.charges.items() if uid_of(pod) in self._refused}
+        return {key: why for key, _ in self._refused.values()}
 
-    def _admitted(self, now: float) -> Admission:
-        self.counts.look()
-        charged: list[Charge] = []
-        waiting: list[Charge] = []
-        granted: dict[str, Key] = {}
-        for key, (pod, charge) in self.counts.charges.items():
-            if wellknown.QUOTA_GATE not in pods.gate_names(pod):
-                charged.append(charge)
-            elif uid_of(pod) in self._granted:
-                charged.append(charge)
-                granted[uid_of(pod)] = key
-            elif not pods.is_deleting(pod) and uid_of(pod) not in self._refused:
-                waiting.append(charge)
-        self._granted = granted
-        found = admit(self.counts.in_force(), charged, waiting, now, self._served)
-        self.running = Counter(name for charge in (*charged, *found.granted) for name in charge.quotas)
-        self.waiting = Counter(name for charge in waiting if charge.pod in found.held for name in charge.quotas)
-        return found
+
+def _by_quota(lines: Lines) -> Counter[str]:
+    """How many Pods there are that each quota covers."""
+    found: Counter[str] = Counter()
+    for line in lines:
+        found.update(dict.fromkeys(line[0].quotas, len(line)))
+    return found
 
 
 _ALL: Final = Key("", "pods")

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Final
 
-from tollbar.decide.quotas.admission import Account, Admission, Charge, Held
+from tollbar.decide.quotas.admission import Account, Admission, Held
+from tollbar.decide.quotas.lines import Charge
 from tollbar.decide.quotas.quotastatus import text
 from tollbar.gates.telling import Section
 from tollbar.model.objects import Key

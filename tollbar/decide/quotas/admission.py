@@ -10,20 +10,25 @@ fit keeps its room: those after it go only if they fit beside it.  Where a quota
 namespace's: it is lost by the oldest Pod of one from which no Pod has gone for so long.  So no Pod that fits into the
 limits waits for ever, as long as others end, and no namespace gets more than one Pod in its patience out of turn.
 
+Cost: what is used only grows while it is decided, and shares with it.  So the first Pod of a line that may not go
+speaks for those behind it, and the cost is that of the Pods that go and of the lines, not of all Pods that wait.
+
 Invariants: total; what is granted never makes a quota exceed a limit, nor exceed it by more where it is exceeded;
 deterministic.
 """
 
 import heapq
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from tollbar.api.reasons import HoldReason
+from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.model.objects import Key
 from tollbar.model.podresources import Amounts
 
@@ -43,23 +48,6 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """What one Pod takes of the quotas of these names; `amounts` are positive."""
-
-    pod: Key
-    quotas: tuple[str, ...]
-    amounts: Mapping[str, Decimal]
-    priority: int = 0
-    created: float = 0.0
-    """In epoch seconds."""
-
-    @property
-    def age(self) -> tuple[float, Key]:
-        """Sorts the oldest Pod first."""
-        return self.created, self.pod
-
-
-@dataclass(frozen=True, slots=True)
 class Held:
     """Why a Pod waits, and what for."""
 
@@ -69,7 +57,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The Pods that may go, and why each of the others may not, both in their order; what is used then, by quota."""
+    """The Pods that may go, in their order, and why each of the others may not; what is used then, by quota."""
 
     granted: Sequence[Charge]
     held: Mapping[Key, Held]
@@ -88,12 +76,12 @@ class Account:
         self.furthest: Decimal | None = None
         """The share that no namespace may exceed, since somebody was overtaken."""
 
-    def add(self, charge: Charge) -> None:
+    def add(self, charge: Charge, times: int = 1) -> None:
+        """Count so many Pods of the charge's line."""
         of_namespace = self.by_namespace[charge.pod.namespace]
-        for name, amount in charge.amounts.items():
-            if name in self.quota.limits:
-                self.used[name] += amount
-                of_namespace[name] += amount
+        for name, amount, _ in self.taken(charge):
+            self.used[name] += amount * times
+            of_namespace[name] += amount * times
 
     def taken(self, charge: Charge) -> Iterator[tuple[str, Decimal, Decimal]]:
         """What the Pod takes of each limit: the resource, the amount and the limit."""
@@ -142,113 +130,133 @@ class Account:
             reach = self.share(charge.pod.namespace, charge)
             self.furthest = reach if self.furthest is None else min(self.furthest, reach)
 
+    def is_beyond(self, charge: Charge) -> bool:
+        """Whether the Pod, passed over, leaves `furthest` as it is, now and whatever else is granted."""
+        return self.furthest is not None and self.share(charge.pod.namespace, charge) >= self.furthest
+
 
 Served: TypeAlias = Mapping[tuple[str, str], float]
 """When the last Pod went, by quota and namespace, in epoch seconds; absent where that is not known."""
 
 
-@dataclass(order=True, slots=True)
-class _Stream:
-    """Pods of one level that are told apart by their age alone: of one namespace, if that makes a difference."""
-
-    share: Decimal
-    age: tuple[float, Key]
-    waiting: list[Charge] = field(compare=False)
-    """The oldest is the last."""
-
-
 def admit(
     quotas: Iterable[Quota],
-    charged: Iterable[Charge],
-    waiting: Iterable[Charge],
+    charged: Lines,
+    waiting: Lines,
     now: float,
     served: Served = MappingProxyType({}),
+    *,
+    one_by_one: bool = False,
 ) -> Admission:
     """`charged` are the Pods that are out already; `now` in epoch seconds.
 
-    A quota that is named and not given limits nothing.
+    A quota that is named and not given limits nothing.  With `one_by_one` every Pod is asked about by itself: `held`
+    is in the order of their turns, and each has the reason that holds when its turn comes.
     """
     accounts = {quota.name: Account(quota) for quota in quotas}
-    for charge in charged:
-        _charge(accounts, charge)
-    granted: list[Charge] = []
-    held: dict[Key, Held] = {}
-    for charge, impatient in _in_turn([*waiting], accounts, now, served):
-        if (why := _obstacle(charge, accounts, impatient=impatient)) is None:
-            _charge(accounts, charge)
-            granted.append(charge)
-        else:
-            held[charge.pod] = why
-    return Admission(granted, held, accounts)
-
-
-def _in_turn(
-    waiting: Sequence[Charge], accounts: Mapping[str, Account], now: float, served: Served
-) -> Iterator[tuple[Charge, bool]]:
-    """Each Pod when its turn comes, and whether it has lost its patience."""
-    impatient = _impatient(waiting, accounts, now, served)
-    for charge in sorted(impatient.values(), key=lambda each: each.age):
-        yield charge, True
-    by_priority: dict[int, list[Charge]] = defaultdict(list)
-    for charge in waiting:
-        if charge.pod not in impatient:
-            by_priority[charge.priority].append(charge)
+    for line in charged:
+        for account in _covering(line[0], accounts):
+            account.add(line[0], len(line))
+    queues = [_Queue(line, _covering(line[0], accounts)) for line in waiting]
+    turns = _Turns(one_by_one=one_by_one)
+    _let_the_impatient_first(queues, now, served)
+    turns.serve(queues, impatient=True)
+    by_priority: dict[int, list[_Queue]] = defaultdict(list)
+    for queue in queues:
+        queue.end = len(queue.line)
+        by_priority[queue.line[0].priority].append(queue)
     for priority in sorted(by_priority, reverse=True):
-        for charge in _in_order(by_priority[priority], accounts):
-            yield charge, False
+        turns.serve(by_priority[priority], impatient=False)
+    return Admission(turns.granted, turns.held, accounts)
 
 
-def _impatient(
-    waiting: Iterable[Charge], accounts: Mapping[str, Account], now: float, served: Served
-) -> Mapping[Key, Charge]:
-    found: dict[Key, Charge] = {}
-    oldest: dict[tuple[str, str], Charge] = {}
-    for charge in waiting:
-        covering = [accounts[name] for name in charge.quotas if name in accounts]
-        for account in covering:
-            patience, whose = account.quota.patience, (account.quota.name, charge.pod.namespace)
-            if now - charge.created < patience or not all(each.is_possible(charge) for each in covering):
-                continue
-            if not account.quota.fair:
-                found[charge.pod] = charge
-            elif now - served.get(whose, -math.inf) >= patience:
-                oldest[whose] = min(oldest.get(whose, charge), charge, key=lambda each: each.age)
-    return found | {charge.pod: charge for charge in oldest.values()}
+def _covering(charge: Charge, accounts: Mapping[str, Account]) -> tuple[Account, ...]:
+    return tuple(accounts[name] for name in charge.quotas if name in accounts)
 
 
-def _in_order(charges: Iterable[Charge], accounts: Mapping[str, Account]) -> Iterator[Charge]:
-    """Pods of one level, by the share that their namespace has when their turn comes."""
-    by_stream: dict[tuple[str, tuple[Account, ...]], list[Charge]] = defaultdict(list)
-    for charge in charges:
-        fair = tuple(accounts[name] for name in charge.quotas if name in accounts and accounts[name].quota.fair)
-        by_stream[charge.pod.namespace if fair else "", fair].append(charge)
-    heap: list[tuple[_Stream, int]] = []
-    keys = list(by_stream)
-    for number, (namespace, fair) in enumerate(keys):
-        queue = sorted(by_stream[namespace, fair], key=lambda each: each.age, reverse=True)
-        heap.append((_Stream(_greatest(fair, namespace), queue[-1].age, queue), number))
-    heapq.heapify(heap)
-    while heap:
-        stream, number = heap[0]
-        namespace, fair = keys[number]
-        share = _greatest(fair, namespace)
-        if share > stream.share:  # it has grown since it was looked at
-            heapq.heapreplace(heap, (_Stream(share, stream.age, stream.waiting), number))
-            continue
-        yield stream.waiting.pop()
-        if stream.waiting:
-            after = _Stream(_greatest(fair, namespace), stream.waiting[-1].age, stream.waiting)
-            heapq.heapreplace(heap, (after, number))
+class _Queue:
+    """The Pods of one line from `place` to before `end`, who have the quotas in common that cover them."""
+
+    def __init__(self, line: Sequence[Charge], covering: tuple[Account, ...]) -> None:
+        self.line = line
+        self.covering = covering
+        self._fair = tuple(each for each in covering if each.quota.fair)
+        self.place = self.end = 0
+        self.share = _ZERO
+        """Of their namespace, when it was last looked at: where quotas share fairly, the greatest."""
+
+    def __lt__(self, other: "_Queue") -> bool:
+        return (self.share, self.line[self.place].age) < (other.share, other.line[other.place].age)
+
+    def share_now(self) -> Decimal:
+        namespace = self.line[0].pod.namespace
+        return max((each.share(namespace) for each in self._fair), default=_ZERO)
+
+    def speaks_for_the_line(self, why: Held) -> bool:
+        """Whether the Pods behind the one at `place`, which is held, do not go either, nor keep anybody else back."""
+        charge = self.line[self.place]
+        return why.reason is HoldReason.TOO_SMALL or all(each.is_beyond(charge) for each in self._fair)
+
+
+class _Turns:
+    """Asks about one Pod after the other, and keeps what came of it."""
+
+    def __init__(self, *, one_by_one: bool) -> None:
+        self._one_by_one = one_by_one
+        self.granted: list[Charge] = []
+        self.held: dict[Key, Held] = {}
+
+    def serve(self, queues: Iterable[_Queue], *, impatient: bool) -> None:
+        """The oldest first; unless they are impatient, by the share that their namespace has when their turn comes."""
+        heap = [each for each in queues if each.place < each.end]
+        heapq.heapify(heap)
+        while heap:
+            queue = heap[0]
+            if not impatient and (share := queue.share_now()) > queue.share:  # it has grown since it was looked at
+                queue.share = share
+            else:
+                self._ask(queue, impatient=impatient)
+            if queue.place < queue.end:
+                heapq.heapreplace(heap, queue)
+            else:
+                heapq.heappop(heap)
+
+    def _ask(self, queue: _Queue, *, impatient: bool) -> None:
+        charge, after = queue.line[queue.place], queue.place + 1
+        why = _obstacle(charge, queue.covering, impatient=impatient)
+        if why is None:
+            for account in queue.covering:
+                account.add(charge)
+            self.granted.append(charge)
         else:
-            heapq.heappop(heap)
+            if not self._one_by_one and queue.speaks_for_the_line(why):
+                after = queue.end
+            self.held.update((each.pod, why) for each in queue.line[queue.place : after])
+        queue.place = after
 
 
-def _greatest(fair: Iterable[Account], namespace: str) -> Decimal:
-    return max((each.share(namespace) for each in fair), default=_ZERO)
+def _let_the_impatient_first(queues: Iterable[_Queue], now: float, served: Served) -> None:
+    """Let each queue end behind the Pods that have lost their patience and could go at all."""
+    oldest: dict[tuple[str, str], _Queue] = {}
+    for queue in queues:
+        head = queue.line[0]
+        if not all(each.is_possible(head) for each in queue.covering):
+            continue
+        for quota in (each.quota for each in queue.covering):
+            whose = quota.name, head.pod.namespace
+            if now - head.created < quota.patience:
+                continue
+            if not quota.fair:
+                lost = bisect_right(queue.line, -quota.patience, key=lambda each: each.created - now)
+                queue.end = max(queue.end, lost)
+            elif now - served.get(whose, -math.inf) >= quota.patience:
+                known = oldest.get(whose)
+                oldest[whose] = queue if known is None or head.age < known.line[0].age else known
+    for queue in oldest.values():
+        queue.end = max(queue.end, 1)
 
 
-def _obstacle(charge: Charge, accounts: Mapping[str, Account], *, impatient: bool) -> Held | None:
-    covering = [accounts[name] for name in charge.quotas if name in accounts]
+def _obstacle(charge: Charge, covering: Iterable[Account], *, impatient: bool) -> Held | None:
     found = [(each, why) for each in covering if (why := each.obstacle(charge, impatient=impatient)) is not None]
     if not found:
         return None
@@ -259,9 +267,3 @@ def _obstacle(charge: Charge, accounts: Mapping[str, Account], *, impatient: boo
     for each in covering:
         each.passed_over(charge, impatient=impatient, is_full=each in full)
     return found[0][1]
-
-
-def _charge(accounts: Mapping[str, Account], charge: Charge) -> None:
-    for name in charge.quotas:
-        if name in accounts:
-            accounts[name].add(charge)

@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 from tollbar.api.reasons import HoldReason
-from tollbar.decide.quotas.admission import Charge, Held, Quota, admit
+from tollbar.decide.quotas.admission import Held, Quota, admit
+from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.model.objects import Key
 
 NOW = 1000.0
@@ -145,8 +146,16 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
 }
 
 
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["", "one by one"])
 @pytest.mark.parametrize(("given", "granted", "held"), CASES.values(), ids=CASES)
-def test_admission(given: Given, granted: list[str], held: dict[str, Held]) -> None:
-    found = admit(given.quotas, given.charged, given.waiting, NOW, given.served)
+def test_admission(given: Given, granted: list[str], held: dict[str, Held], one_by_one: bool) -> None:
+    charged, waiting = Lines(given.charged), Lines(given.waiting)
+    found = admit(given.quotas, charged, waiting, NOW, given.served, one_by_one=one_by_one)
     assert [str(each.pod) for each in found.granted] == granted
     assert {str(key): why for key, why in found.held.items()} == held
+
+
+def test_one_by_one_says_who_is_before_whom() -> None:
+    waiting = [pod(f"{name}/p{at}", "2", at=at) for name in "ab" for at in range(3)]
+    found = admit([quota(cpu=1)], Lines(), Lines(reversed(waiting)), NOW, one_by_one=True)
+    assert [str(key) for key in found.held] == ["a/p0", "b/p0", "a/p1", "b/p1", "a/p2", "b/p2"]

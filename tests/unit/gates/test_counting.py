@@ -1,0 +1,133 @@
+"""What Pods take of PodQuotas: whoever follows the stores counts what one counts who begins now."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from builders import Pod, namespace, pod
+from managing import Managed
+
+from tollbar.decide.quotas.lines import Charge, Lines
+from tollbar.gates import counting
+from tollbar.gates.counting import Counts
+from tollbar.gates.quota import PodQuotas
+from tollbar.model.objects import Key, Object
+
+ENROLLED = namespace().labelled({"tollbar.dev/quota": ""})
+OTHER = namespace("other")
+
+
+def quota(**spec: object) -> Object:
+    meta = {"name": "q", "uid": "uid-of-q", "resourceVersion": "1"}
+    body = {"limits": {"cpu": "2"}, **spec}
+    return {"apiVersion": "tollbar.dev/v1alpha1", "kind": "PodQuota", "metadata": meta, "spec": body}
+
+
+def asking(name: str, cpu: str = "1", *, of: str = "ml", gated: bool = True) -> Pod:
+    made = pod(name, of).wants({"cpu": cpu}).labelled(team="red")
+    return made.gated(PodQuotas.name) if gated else made
+
+
+class World(Managed):
+    def __init__(self, *objects: Object) -> None:
+        super().__init__()
+        self.counts = Counts(self.caches.store)
+        self.counts.follow()
+        self.fill(objects)
+        self.counts.look()
+
+
+def charges(lines: Lines) -> Mapping[Key, Charge]:
+    return {charge.pod: charge for line in lines for charge in line}
+
+
+def state(counts: Counts) -> tuple[object, ...]:
+    return charges(counts.out), charges(counts.waiting), counts.charges, list(counts.in_force)
+
+
+HERE = (ENROLLED, OTHER, quota(), asking("waits"), asking("runs", gated=False), asking("far", of="other"))
+CHANGES: dict[str, Callable[[World], None]] = {
+    "nothing": lambda _: None,
+    "a Pod comes": lambda world: world.fill([asking("new", "3")]),
+    "a Pod comes in a namespace that takes no part": lambda world: world.fill([asking("new", of="other")]),
+    "a Pod goes": lambda world: world.remove(asking("waits")),
+    "a Pod ends": lambda world: world.fill([asking("runs", gated=False).phase("Succeeded")]),
+    "a Pod is released": lambda world: world.fill([asking("waits", gated=False)]),
+    "a Pod is deleted while it waits": lambda world: world.fill([asking("waits").deleting()]),
+    "a Pod asks for more": lambda world: world.fill([asking("runs", "2", gated=False)]),
+    "a Pod has other labels": lambda world: world.fill([asking("waits").labelled(team="blue")]),
+    "a Pod of the same name": lambda world: world.fill([asking("waits", "2").but("metadata.uid", "another")]),
+    "a quota has another limit": lambda world: world.fill([quota(limits={"cpu": "3"})]),
+    "a quota selects Pods": lambda world: world.fill([quota(podSelector={"matchLabels": {"team": "blue"}})]),
+    "a quota is not valid any more": lambda world: world.fill([quota(limits={})]),
+    "a quota goes": lambda world: world.remove(quota()),
+    "a namespace begins to take part": lambda world: world.fill([OTHER.labelled({"tollbar.dev/quota": ""})]),
+    "a namespace takes part no more": lambda world: world.fill([namespace()]),
+    "a namespace goes": lambda world: world.remove(ENROLLED),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_has_changed_is_counted(change: Callable[[World], None]) -> None:
+    world = World(*HERE)
+    change(world)
+    world.counts.look()
+    anew = Counts(world.caches.store)
+    anew.look()
+    assert state(world.counts) == state(anew)
+
+
+def test_what_has_not_changed_is_not_counted_again() -> None:
+    world = World(*HERE)
+    before = world.counts.charges
+    world.fill([asking("waits", "2")])
+    world.counts.look()
+    after = world.counts.charges
+    same = {key.name for key in before if after[key] is before[key]}
+    assert (same, after[Key("ml", "waits")].amounts["cpu"]) == ({"runs"}, 2)
+
+
+def test_more_changes_than_are_noted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "MOST_CHANGED", 2)
+    world = World(*HERE)
+    world.fill(asking(f"p{number}") for number in range(5))
+    world.counts.look()
+    assert len(charges(world.counts.waiting)) == 6
+
+
+def test_a_pod_that_may_go_is_out_until_its_release_is_refused_and_forgiven() -> None:
+    world = World(ENROLLED, quota(), asking("a"))
+    key, sides = Key("ml", "a"), []
+
+    def side() -> None:
+        world.counts.look()
+        sides.append(("out" if key in charges(world.counts.out) else "") or str(key in charges(world.counts.waiting)))
+
+    side()
+    world.counts.grant(key)
+    side()
+    world.fill([asking("a").annotated({"seen": "again"})])
+    side()
+    world.counts.refuse(asking("a"))
+    side()
+    world.counts.forgive("uid-of-a", key)
+    side()
+    assert sides == ["True", "out", "out", "False", "True"]
+
+
+@pytest.mark.parametrize(
+    "then", [lambda world: world.fill([asking("a", gated=False)]), lambda world: world.remove(asking("a"))]
+)
+def test_what_was_granted_is_forgotten_when_the_cache_shows_what_became_of_it(then: Callable[[World], None]) -> None:
+    world = World(ENROLLED, quota(), asking("a"))
+    world.counts.grant(Key("ml", "a"))
+    then(world)
+    world.counts.look()
+    assert world.counts.granted == {}
+
+
+def test_a_pod_of_the_name_of_one_that_was_granted_waits() -> None:
+    world = World(ENROLLED, quota(), asking("a"))
+    world.counts.grant(Key("ml", "a"))
+    world.fill([asking("a").but("metadata.uid", "another")])
+    world.counts.look()
+    assert (list(charges(world.counts.waiting)), world.counts.granted) == ([Key("ml", "a")], {})
