@@ -78,6 +78,8 @@ one."""
 RESERVATIONS_FIELD_MANAGER: Final = "tollbar-reservations"
 """Our field manager of entries of `status.reservedFor`: the API server's own record of which of them are ours."""
 IMPLICIT_EXTENDED_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+DEVICES_OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+"""After the name of a DeviceClass: the resource by which quotas limit its devices (ResourceClaimsPerClass, core/v1)."""
 EXTENDED_RESOURCES_CLAIM: Final = "<extended-resources>"
 """Name of the stand-in claim for extended resources that a DeviceClass backs (KEP-5004): no real object can have it."""
 

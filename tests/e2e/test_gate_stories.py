@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(400)
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 CLASSES = ("quota", "placement", "ordinal")
-STORIES = ("pod-quota", "placement", "ordered-migration")
+STORIES = ("pod-quota", "device-quota", "placement", "ordered-migration")
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ PLAYED = {
 }
 """The examples with their options."""
 NOT_PLAYED = {
+    "device-quota": ("the gate class quota decides", 1, "1 PodQuota passed over: no gate class decides"),
     "device-tolerations": ("it has no Pod", 2, "no Pod, and no workload"),
     "gate-controller": ("it is a package, without manifests", 2, "no manifest"),
     "kueue": ("Kueue decides, by kinds of its own", 2, 'no kind "ResourceFlavor" of kueue.x-k8s.io/v1beta2 is known'),

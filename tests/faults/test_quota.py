@@ -51,6 +51,8 @@ KILLS = 6 if MANY else 2
 """Of the leader."""
 LOST = 3 if MANY else 1
 """Replicas of the webhook that are killed while Pods are created."""
+PERIODS: dict[str, object] = {"leaderElection__enabled": True} if MANY else ELECTION
+"""Of the election: as shipped where a start takes as long as a lease of some seconds."""
 pytestmark = pytest.mark.timeout(300 + SIZE)
 
 
@@ -73,7 +75,7 @@ def service(stack: Stack) -> Iterator[Service]:
 def replica(stack: Stack, service: Service, name: str) -> None:
     """One of the webhook, which gets connections once it is ready."""
     (port,) = free_ports(1)
-    stack.start(name, "webhooks", webhook__port=port, gates=["quota"], **ELECTION)
+    stack.start(name, "webhooks", webhook__port=port, gates=["quota"], **PERIODS)
     service.add(name, port)
 
 
@@ -85,7 +87,7 @@ def running(stack: Stack, service: Service) -> Iterator[Stack]:
         *(each for each in gates.objects([PodQuotas()], wellknown.SYSTEM_NAMESPACE) if "webhooks" not in each)
     )
     for name in ("one", "two"):
-        stack.controllers(name, ready=False, gates=["quota"], **ELECTION)
+        stack.controllers(name, ready=False, gates=["quota"], **PERIODS)
     for name in ("a", "b"):
         replica(stack, service, name)
     eventually(lambda: all(each.is_ready() for each in stack.running.values()), seconds=90, what="all are ready")
@@ -310,7 +312,7 @@ class Load:
         before = await asyncio.to_thread(self.stack.leader)
         name, began = before.split("-")[0], asyncio.get_running_loop().time()
         await asyncio.to_thread(self.stack.running[name].kill)
-        self.stack.controllers(name, ready=False, gates=["quota"], **ELECTION)
+        self.stack.controllers(name, ready=False, gates=["quota"], **PERIODS)
         await self.end(max(1, LIMIT // 8))
         another = partial(eventually, lambda: self.stack.leader() not in ("", before), seconds=60)
         await asyncio.to_thread(another)

@@ -19,6 +19,14 @@ SPECS: dict[str, dict[str, Any]] = {
         "limits": {"pods": 3, "cpu": "1500m", "memory": "2.5Gi", "example.com/gpu": "1e2", "a": "+1"}
     },
     "a limit of nothing": {"limits": {"cpu": "0", "pods": 0}},
+    "devices": {
+        "limits": {
+            "gpu.example.com.deviceclass.resource.k8s.io/devices": 4,
+            "deviceclass.resource.kubernetes.io/gpu.example.com": "4",
+        }
+    },
+    "requests as a ResourceQuota has them": {"limits": {"cpu": "2", "requests.example.com/gpu": "1"}},
+    "limits as a ResourceQuota has them": {"limits": {"limits.cpu": "1"}},
     "no limits": {},
     "limits of nothing": {"limits": {}},
     "less than nothing": {"limits": {"cpu": "-1"}},

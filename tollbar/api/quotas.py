@@ -20,6 +20,7 @@ from tollbar.model.fields import FieldError, entry, invalid
 
 NOT_A_LIMIT: Final = "must be a quantity of 0 or more"
 _LIMIT: Final = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
+_OF_RESOURCE_QUOTA: Final = ("requests.", "limits.")
 Limit: TypeAlias = Annotated[
     str,
     BeforeValidator(lambda given: str(given) if type(given) is int else given),
@@ -47,11 +48,13 @@ class PodQuotaSpec(ApiType):
         min_length=1,
         max_length=32,
         json_schema_extra=validated(
-            rule("self.all(name, !format.qualifiedName().validate(name).hasValue())", texts.NOT_QUALIFIED)
+            rule("self.all(name, !format.qualifiedName().validate(name).hasValue())", texts.NOT_QUALIFIED),
+            rule("self.all(name, !name.startsWith('requests.') && !name.startsWith('limits.'))", texts.OF_REQUESTS),
         ),
     )
     """How much all of these Pods may request together, by resource: cpu, memory, ephemeral-storage, hugepages-<size>,
-    an extended resource such as example.com/gpu; pods is their number."""
+    an extended resource such as example.com/gpu; pods is their number, and <class>.deviceclass.resource.k8s.io/devices
+    how many devices of a DeviceClass they may ask for."""
     sharing: Literal["FirstCome", "Fair"] = "FirstCome"
     """Among Pods of one priority: FirstCome lets the oldest go first, Fair one of the namespace with the smallest
     share, where a namespace's share is the greatest part that it has of any limit."""
@@ -110,6 +113,8 @@ def _problems(spec: PodQuotaSpec) -> Iterator[FieldError]:
     for name, text in spec.limits.items():
         for problem in names.qualified_name(name):
             yield invalid(entry("spec.limits", name), name, problem)
+        if name.startswith(_OF_RESOURCE_QUOTA):
+            yield invalid(entry("spec.limits", name), name, texts.OF_REQUESTS)
         if not _is_limit(text):
             yield invalid(entry("spec.limits", name), text, NOT_A_LIMIT)
     if not _is_wait(spec.patience):

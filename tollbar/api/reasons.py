@@ -67,6 +67,11 @@ class HoldReason(Code):
         """There is room, and the Pod's namespace already has a larger share than others that wait
         (`spec.sharing: Fair`).""",
     )
+    CLAIM_MISSING = (
+        "QuotaClaimMissing",
+        """The quota limits devices, and the named claim or template, which says how many the Pod takes, is not there:
+        create it; without it the Pod could not start either.""",
+    )
     REFUSED = (
         "QuotaRefused",
         "There was room, and other admission refused the Pod's release (Event `ReleaseRefused`): fix that policy.",

@@ -5,17 +5,13 @@ Problems of a request are kept with it and not raised: which of them is told dep
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from tollbar.dra import constraints
 from tollbar.dra.constraints import Constraint
 from tollbar.dra.features import Features
-from tollbar.model.claims import requests_of
+from tollbar.model.claims import RESULTS_MAX, requests_of
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.quantity import Amount, amount
-
-RESULTS_MAX: Final = 32
-"""The most devices that one claim can get (AllocationResultsMaxSize)."""
 
 
 @dataclass(slots=True, eq=False)

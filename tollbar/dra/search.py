@@ -20,9 +20,10 @@ from tollbar.dra.constraints import Values
 from tollbar.dra.counters import FreeCounters
 from tollbar.dra.features import Features
 from tollbar.dra.inventory import Pool, PoolState
-from tollbar.dra.requests import RESULTS_MAX, Asked, Claim, Request
+from tollbar.dra.requests import Asked, Claim, Request
 from tollbar.dra.slices import CounterId, Device
 from tollbar.dra.state import AllocatedState
+from tollbar.model.claims import RESULTS_MAX
 from tollbar.model.objects import Object
 
 

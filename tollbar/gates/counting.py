@@ -1,14 +1,16 @@
 """Which PodQuotas cover which Pods, and what each Pod takes of them, from the stores."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.api.quotas import PodQuota, parse_quota
+from tollbar.api.quotas import PodQuota, PodQuotaSpec, parse_quota
 from tollbar.decide.quotas.admission import PODS, Quota
 from tollbar.decide.quotas.lines import Charge, Lines
+from tollbar.gates import devicecounting
+from tollbar.gates.devicecounting import Asked, Devices
 from tollbar.model import podresources, pods, resources, selectors, timestamps
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.runtime.caches import Cached
@@ -30,14 +32,16 @@ _SHARED: Final = frozenset({("metadata", "labels"), ("requests",)})
 
 
 def _counted(pod: Object) -> Object:
-    """What a quota reads of a Pod; `requests` are those of the whole Pod, as texts."""
+    """What a quota reads of a Pod; `requests` are those of the whole Pod, as texts, `claims` its references."""
     meta, body = metadata(pod), spec(pod)
+    references = devicecounting.references(pod)
     requests = podresources.requests(pod, status=podresources.counts_by_status(pod))
     kept: Object = sharing(
         {
             "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
             "spec": {name: body[name] for name in ("priority", "schedulingGates") if name in body},
             "requests": {name: str(amount) for name, amount in requests.items() if amount > 0},
+            **({"claims": references} if references != [] else {}),
         },
         _SHARED,
     )
@@ -52,12 +56,16 @@ COUNTED: Final = Cached(
     "counted pods",
     resources.PODS,
     project=_counted,
-    indexers={"namespace": kinds.namespace_of},
+    indexers={
+        "namespace": kinds.namespace_of,
+        "claim": devicecounting.claims_of,
+        "template": devicecounting.templates_of,
+    },
     accepts=_lasts,
 )
 """Pods that have not ended, with and without a Node; little of each."""
 QUOTAS: Final = Cached("quotas", resources.POD_QUOTAS, optional=True)
-COUNTED_BY: Final = (QUOTAS, COUNTED)
+COUNTED_BY: Final = (QUOTAS, COUNTED, *devicecounting.COUNTED_BY)
 """What is read beside Namespaces."""
 MOST_CHANGED: Final = 10_000
 """Where more Pods change between two looks, or while another process leads, all are counted anew."""
@@ -69,9 +77,10 @@ def is_enrolled(namespace: Object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A Pod as it was counted: its charge, and the lines in which that is, if in any."""
+    """A Pod as it was counted: what it asks for, its charge, and the lines in which that is, if in any."""
 
     uid: str
+    asked: Asked
     charge: Charge
     side: Lines | None
 
@@ -85,6 +94,7 @@ class Counts:
     def __init__(self, store: Callable[[Cached], Store]) -> None:
         """`store` is `Caches.store`."""
         self.quotas, self.pods, self.namespaces = store(QUOTAS), store(COUNTED), store(kinds.NAMESPACES)
+        self.devices = Devices(store)
         self.out, self.waiting = Lines(), Lines()
         self.in_force: Sequence[Quota] = ()
         """The quotas that are valid and cover a namespace."""
@@ -93,10 +103,10 @@ class Counts:
         self._refused: set[str] = set()
         """uids of Pods that are on neither side, since their release was refused."""
         self._counted: dict[Key, _Counted] = {}
-        self._covering: Mapping[str, tuple[PodQuota, ...]] | None = None
-        """The quotas of each namespace that takes part; None when that is to be found out."""
-        self._covered: Mapping[str, tuple[PodQuota, ...]] = {}
-        """The same as it was at the last look."""
+        self._covering: Mapping[str, tuple[PodQuota, ...]] = {}
+        """The quotas of each namespace that takes part."""
+        self._is_covering = False
+        """Whether that is true of the quotas and namespaces as they are."""
         self._parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
         self._changed: set[Key] | None = None
         """Pods that are to be counted anew; None for all."""
@@ -106,6 +116,9 @@ class Counts:
         self.pods.subscribe(self._on_pod)
         self.quotas.subscribe(self._on_cover)
         self.namespaces.subscribe(self._on_cover)
+        self.devices.claims.subscribe(self._on_claim)
+        self.devices.templates.subscribe(self._on_template)
+        self.devices.classes.subscribe(self._on_class)
 
     def begin(self) -> None:
         """Forget what was granted and refused, and count all Pods anew."""
@@ -117,18 +130,25 @@ class Counts:
         """The names of the namespaces that take part."""
         return [key_of(each).name for each in self.namespaces.values() if is_enrolled(each)]
 
+    def users(self, of: Delta, index: str) -> Iterator[Key]:
+        """The Pods in namespaces that take part which refer to the claim (index `claim`) or template that changed."""
+        for obj in of.objects:
+            if key_of(obj).namespace in self._covering:
+                yield from self.pods.keys_by_index(index, key_of(obj))
+
     @property
     def charges(self) -> Mapping[Key, Charge]:
         """Of all Pods, on which side they may be."""
         return {key: counted.charge for key, counted in self._counted.items()}
 
     def look(self) -> None:
-        covered = self._cover()
+        if not self._is_covering:
+            self._cover()
         if self._changed is None:
-            there = (key for namespace in covered for key in self.pods.keys_by_index("namespace", namespace))
+            there = (key for namespace in self._covering for key in self.pods.keys_by_index("namespace", namespace))
             self._changed = {*self._counted, *there}
         for key in self._changed:
-            self._count(key, covered.get(key.namespace))
+            self._count(key, self._covering.get(key.namespace))
         self._changed = set()
 
     def grant(self, key: Key) -> None:
@@ -152,23 +172,34 @@ class Counts:
             self._note(key_of(obj))
 
     def _on_cover(self, _: Delta) -> None:
-        self._covering = None
+        self._is_covering = False
+
+    def _on_claim(self, delta: Delta) -> None:
+        for key in self.users(delta, "claim"):
+            self._note(key)
+
+    def _on_template(self, delta: Delta) -> None:
+        for key in self.users(delta, "template"):
+            self._note(key)
+
+    def _on_class(self, _: Delta) -> None:
+        """The extended resource for which it stands may have changed, and so what any Pod takes."""
+        self._is_covering, self._changed = False, None
 
     def _note(self, key: Key) -> None:
-        if self._changed is not None and key.namespace in self._covered:
+        if self._changed is not None and key.namespace in self._covering:
             self._changed.add(key)
             if len(self._changed) > MOST_CHANGED:
                 self._changed = None
 
-    def _cover(self) -> Mapping[str, tuple[PodQuota, ...]]:
-        """The quotas of each namespace; where they have changed, all Pods are to be counted anew."""
-        if self._covering is None:
-            self._covering = self._coverage()
-            if self._covering != self._covered:
-                self._covered, self._changed = self._covering, None
-                found = {each.metadata.name: each for covering in self._covered.values() for each in covering}
-                self.in_force = [_quota(each) for each in found.values()]
-        return self._covered
+    def _cover(self) -> None:
+        """Find the quotas of each namespace; where they have changed, its Pods are to be counted anew."""
+        before, self._covering, self._is_covering = self._covering, self._coverage(), True
+        for namespace in before.keys() | self._covering.keys():
+            if self._changed is not None and before.get(namespace) != self._covering.get(namespace):
+                self._changed.update(self.pods.keys_by_index("namespace", namespace))
+        found = {each.metadata.name: each for covering in self._covering.values() for each in covering}
+        self.in_force = [self._quota(each.metadata.name, each.spec) for each in found.values()]
 
     def _coverage(self) -> Mapping[str, tuple[PodQuota, ...]]:
         parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
@@ -198,7 +229,18 @@ class Counts:
         if pod is None or covering is None:
             self._put(key, None)
         else:
-            self._put(key, _Counted(uid_of(pod), _charge(key, pod, covering), self._side(pod)))
+            known = (before.asked,) if before is not None and before.uid == uid_of(pod) else ()
+            asked = self.devices.asked(pod, *known)
+            self._put(key, _Counted(uid_of(pod), asked, _charge(key, pod, asked, covering), self._side(pod)))
+
+    def _quota(self, name: str, wanted: PodQuotaSpec) -> Quota:
+        return Quota(
+            name,
+            wanted.amounts,
+            wanted.sharing == "Fair",
+            wanted.patience_seconds,
+            any(map(self.devices.limited_by, wanted.limits)),
+        )
 
     def _side(self, pod: Object) -> Lines | None:
         if not _is_held(pod) or uid_of(pod) in self.granted:
@@ -219,13 +261,15 @@ def _is_held(pod: Object) -> bool:
     return wellknown.QUOTA_GATE in pods.gate_names(pod)
 
 
-def _charge(key: Key, pod: Object, covering: Iterable[PodQuota]) -> Charge:
+def _charge(key: Key, pod: Object, asked: Asked, covering: Iterable[PodQuota]) -> Charge:
     """`pod` is as the store keeps it."""
     labels = labels_of(pod)
     names = tuple(
         each.metadata.name for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)
     )
     amounts = {PODS: Decimal(1), **{name: Decimal(text) for name, text in pod["requests"].items()}}
+    for name, amount in asked.own():
+        amounts[name] = amounts.get(name, Decimal(0)) + amount
     created = metadata(pod).get("creationTimestamp")
     return Charge(
         key,
@@ -233,9 +277,6 @@ def _charge(key: Key, pod: Object, covering: Iterable[PodQuota]) -> Charge:
         amounts,
         priority=spec(pod).get("priority") or 0,
         created=timestamps.parse(created) if created else 0.0,
+        claims=asked.shared(),
+        unknown=asked.unknown,
     )
-
-
-def _quota(found: PodQuota) -> Quota:
-    wanted = found.spec
-    return Quota(found.metadata.name, wanted.amounts, wanted.sharing == "Fair", wanted.patience_seconds)

@@ -9,7 +9,7 @@ from typing import Final
 
 from tollbar.model import resourceversion
 from tollbar.model.objects import Object, metadata
-from tollbar.model.resources import PODS
+from tollbar.model.resources import Resource
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.retry import READ
@@ -26,36 +26,38 @@ _EVERYWHERE: Final = ("",)
 
 async def caught_up(
     manager: Manager,
-    pods: Store,
+    store: Store,
     *,
     namespaces: Callable[[], Iterable[str]] = lambda: _EVERYWHERE,
     label_selector: str = "",
 ) -> None:
-    """Return once the store, which has synced, is as new as the newest Pod that the API server has now.
+    """Return once the store, which has synced, is as new as the newest object that the API server has now.
 
-    Of the Pods that count, which are those of these namespaces with these labels.  While they cannot be listed it
+    Of those that count, which are the objects of these namespaces with these labels.  While they cannot be listed it
     waits, so that nothing is granted.
     """
     while True:
         try:
-            newest = max([await _newest(manager, each, label_selector) for each in namespaces()], default=0)
+            listed = [await _newest(manager, store.resource, each, label_selector) for each in namespaces()]
+            newest = max(listed, default=0)
             break
         except ApiError as error:
             level = error.level(logging.ERROR)
-            _log.log(level, "Pods cannot be listed, none is released", extra={"error": str(error)})
+            about = {"resource": store.resource.plural, "error": str(error)}
+            _log.log(level, "what counts cannot be listed, no Pod is released", extra=about)
             await manager.clock.sleep(_LIST_AGAIN)
-    while (resourceversion.number(pods.resource_version) or 0) < newest:
+    while (resourceversion.number(store.resource_version) or 0) < newest:
         await manager.clock.sleep(_LOOK_AGAIN)
 
 
-async def _newest(manager: Manager, namespace: str, label_selector: str) -> int:
-    """The greatest resourceVersion, 0 where there is no Pod."""
+async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str) -> int:
+    """The greatest resourceVersion, 0 where there is no object."""
     newest, continued = 0, ""
     while True:
         page: Object = await READ(
-            manager.client.list, PODS, namespace, label_selector=label_selector, continue_=continued
+            manager.client.list, resource, namespace, label_selector=label_selector, continue_=continued
         )
-        versions = (resourceversion.number(metadata(pod)["resourceVersion"]) for pod in page["items"])
+        versions = (resourceversion.number(metadata(obj)["resourceVersion"]) for obj in page["items"])
         newest = max([newest, *(version or 0 for version in versions)])
         if not (continued := page["metadata"].get("continue") or ""):
             return newest

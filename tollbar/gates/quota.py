@@ -6,11 +6,12 @@ Invariant: no release makes a quota exceed a limit, whatever ends, is doubled or
 is sent, and a process that begins to lead first waits until its cache has all that it finds released.
 
 Hazards.  Down: Pods wait.  Behind: Pods that have ended count on, and others start late.  A Pod that is created without
-the gate, because it opts out or is one of a DaemonSet, counts when the watch shows it.
+the gate, because it opts out or is one of a DaemonSet, counts when the watch shows it.  So does a claim that takes the
+place of another one of its name, after Pods that use it were let go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar, Final
@@ -95,6 +96,7 @@ class QuotaLedger(Ledger):
         self._manager = manager
         self.counts = Counts(manager.caches.store)
         self.counts.follow()
+        devices = self.counts.devices
         self._refused: dict[str, tuple[Key, float]] = {}
         """Pods by uid whose room is others', and until when, in epoch seconds."""
         self._served: dict[tuple[str, str], float] = {}
@@ -109,6 +111,9 @@ class QuotaLedger(Ledger):
             .watches(self.counts.quotas, _everything, predicate=spec_changed, delay=COLLECTING)
             .watches(self.counts.pods, _everything, delay=COLLECTING)
             .watches(self.counts.namespaces, _everything, predicate=_labels_changed, initial=True, delay=COLLECTING)
+            .watches(devices.claims, _everything, predicate=self._is_used("claim"), delay=COLLECTING)
+            .watches(devices.templates, _everything, predicate=self._is_used("template"), delay=COLLECTING)
+            .watches(devices.classes, _everything, predicate=spec_changed, delay=COLLECTING)
             .build(self.reconcile, workers=1)
         )
         manager.leads("quota ledger", self._lead)
@@ -140,12 +145,22 @@ class QuotaLedger(Ledger):
                 self.controller.queue.add(_ALL)
             raise
 
+    def _is_used(self, index: str) -> Callable[[Delta], bool]:
+        return lambda delta: any(True for _ in self.counts.users(delta, index))
+
     async def _lead(self) -> None:
         self.counts.begin()
         self._refused.clear()
         self._held = {}
-        await listed((self.counts.namespaces, self.counts.pods))
-        await caught_up(self._manager, self.counts.pods, namespaces=self.counts.enrolled)
+        counts, devices = self.counts, self.counts.devices
+        await listed(
+            (counts.namespaces, counts.quotas, counts.pods, devices.claims, devices.templates, devices.classes)
+        )
+        counts.look()
+        await caught_up(self._manager, counts.pods, namespaces=counts.enrolled)
+        if any(quota.counts_devices for quota in counts.in_force):
+            for store in (devices.claims, devices.templates):
+                await caught_up(self._manager, store, namespaces=counts.enrolled)
         await self.controller.run()
 
     async def reconcile(self, _: Key) -> Outcome:

@@ -15,6 +15,8 @@ from tollbar.model.objects import Object, annotations_of, controller_of, key_of,
 
 RESERVED_FOR_MAX: Final = 256
 """The most entries that the API server accepts in `status.reservedFor`."""
+RESULTS_MAX: Final = 32
+"""The most devices that one claim can get (AllocationResultsMaxSize)."""
 POD_GROUP_API: Final = "scheduling.k8s.io"
 
 

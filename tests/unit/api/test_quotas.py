@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tollbar.api import texts
 from tollbar.api.quotas import PodQuota, parse_quota
 from tollbar.api.reasons import QuotaReason
 
@@ -30,6 +31,12 @@ ERRORS: dict[str, tuple[Any, list[str]]] = {
     "no quantity": (
         quota(limits={"cpu": "much"}),
         ['spec.limits[cpu]: Invalid value: "much": must be a quantity of 0 or more'],
+    ),
+    "as a ResourceQuota has it": (
+        quota(limits={"requests.cpu": "1"}),
+        [
+            f'spec.limits[requests.cpu]: Invalid value: "requests.cpu": {texts.OF_REQUESTS}',
+        ],
     ),
     "another order": (
         quota(sharing="Random"),

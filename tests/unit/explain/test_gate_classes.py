@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from builders import Pod, namespace, pod
+from builders import Pod, claim, namespace, pod, template
 from situations import NOW, lease
 from unit.gates.zones import BATCH, Zone, config_map, saying
 
@@ -22,6 +22,8 @@ from tollbar.offline import Cluster
 ENROLLED = namespace().labelled({"tollbar.dev/quota": ""})
 QUOTA, ORDINAL, PLACEMENT = PodQuotas.name, OrdinalGate.name, PlacementGate.name
 LED = lease(NOW)
+GPU = claim().request("gpu")
+GPUS = "gpu.deviceclass.resource.k8s.io/devices"
 
 
 def of_tollbar(kind: str, name: str, **spec: Any) -> Object:
@@ -108,6 +110,31 @@ CASES: Mapping[str, Callable[[], Held]] = {
         "scheduling gate tollbar.dev/quota holds the Pod: QuotaTooSmall: waiting for a PodQuota q that allows it",
         "The Pod requests more than the quota allows at all",
         (("q", "cpu", "0", "4", "5", "-"),),
+    ),
+    "no device left in a quota": lambda: Held(
+        (
+            ENROLLED,
+            quota(limits={GPUS: "2"}),
+            GPU,
+            template().request("gpu"),
+            template("pair").request("gpu").request("gpu"),
+            asking("runs").claims("gpu"),
+            waiting("before", age=60).templates("gpu"),
+        ),
+        waiting().templates("pair"),
+        PodQuotas(),
+        Cause.GATE_CLASS,
+        f"scheduling gate tollbar.dev/quota holds the Pod: QuotaExceeded: waiting for {GPUS} in PodQuota q",
+        "The quota has no room for the Pod",
+        (("q", GPUS, "2", "2", "2", "-"),),
+    ),
+    "a claim that is not there, in a quota of devices": lambda: Held(
+        (ENROLLED, quota(limits={GPUS: "2"})),
+        waiting().claims("gpu"),
+        PodQuotas(),
+        Cause.GATE_CLASS,
+        "scheduling gate tollbar.dev/quota holds the Pod: QuotaClaimMissing: waiting for ResourceClaim gpu",
+        "The quota limits devices, and the named claim",
     ),
     "there is room, and a controller leads": lambda: Held(
         (ENROLLED, quota(), LED), waiting(), PodQuotas(), Cause.RELEASE_DUE, "scheduling gate tollbar.dev/quota waits"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from builders import Pod, namespace, pod
+from builders import Pod, claim, device_class, namespace, pod, template
 from managing import Managed
 
 from tollbar.decide.quotas.lines import Charge, Lines
@@ -44,7 +44,19 @@ def state(counts: Counts) -> tuple[object, ...]:
     return charges(counts.out), charges(counts.waiting), counts.charges, list(counts.in_force)
 
 
-HERE = (ENROLLED, OTHER, quota(), asking("waits"), asking("runs", gated=False), asking("far", of="other"))
+HERE = (
+    ENROLLED,
+    OTHER,
+    quota(),
+    asking("waits"),
+    asking("runs", gated=False),
+    asking("far", of="other"),
+    asking("claims").claims("gpu", "absent"),
+    asking("templates").templates("gpu").wants({"example.com/gpu": "1"}),
+    claim().request("gpu"),
+    template().request("gpu"),
+    device_class(),
+)
 CHANGES: dict[str, Callable[[World], None]] = {
     "nothing": lambda _: None,
     "a Pod comes": lambda world: world.fill([asking("new", "3")]),
@@ -63,6 +75,22 @@ CHANGES: dict[str, Callable[[World], None]] = {
     "a namespace begins to take part": lambda world: world.fill([OTHER.labelled({"tollbar.dev/quota": ""})]),
     "a namespace takes part no more": lambda world: world.fill([namespace()]),
     "a namespace goes": lambda world: world.remove(ENROLLED),
+    "a claim comes": lambda world: world.fill([claim("absent").request("gpu")]),
+    "a claim takes the place of another one": lambda world: world.fill(
+        [claim().request("gpu").request("gpu").but("metadata.uid", "another")]
+    ),
+    "a claim is made from a template": lambda world: world.fill(
+        [
+            claim("made").request("gpu").generated_for(asking("templates")),
+            asking("templates").templates("gpu").generated("gpu", "made"),
+        ]
+    ),
+    "a template is another one": lambda world: world.fill([template().request("nic").but("metadata.uid", "another")]),
+    "a class stands for a resource": lambda world: world.fill([device_class().backing("example.com/gpu")]),
+    "a class goes": lambda world: world.remove(device_class()),
+    "a quota is about devices": lambda world: world.fill(
+        [quota(limits={"gpu.deviceclass.resource.k8s.io/devices": 1})]
+    ),
 }
 
 
@@ -82,8 +110,16 @@ def test_what_has_not_changed_is_not_counted_again() -> None:
     world.fill([asking("waits", "2")])
     world.counts.look()
     after = world.counts.charges
-    same = {key.name for key in before if after[key] is before[key]}
-    assert (same, after[Key("ml", "waits")].amounts["cpu"]) == ({"runs"}, 2)
+    other = {key.name for key in before if after[key] is not before[key]}
+    assert (other, after[Key("ml", "waits")].amounts["cpu"]) == ({"waits"}, 2)
+
+
+def test_a_status_of_a_claim_is_no_change() -> None:
+    world = World(*HERE)
+    before = world.counts.charges
+    world.fill([claim().request("gpu").allocated()])
+    world.counts.look()
+    assert all(charge is before[key] for key, charge in world.counts.charges.items())
 
 
 def test_more_changes_than_are_noted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +127,7 @@ def test_more_changes_than_are_noted_one_by_one(monkeypatch: pytest.MonkeyPatch)
     world = World(*HERE)
     world.fill(asking(f"p{number}") for number in range(5))
     world.counts.look()
-    assert len(charges(world.counts.waiting)) == 6
+    assert len(charges(world.counts.waiting)) == 8
 
 
 def test_a_pod_that_may_go_is_out_until_its_release_is_refused_and_forgiven() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from builders import CREATED, Built, Pod, namespace, pod
+from builders import CREATED, Built, Pod, claim, device_class, namespace, pod, template
 from managing import Managed
 
 from tollbar.gates import Answer, Facts, Hold, NotMine, Release
@@ -236,3 +236,170 @@ def test_every_pod_of_an_enrolled_namespace_is_held_at_its_creation() -> None:
     gate = PodQuotas()
     answers = [gate.decide(Facts(asking("a"), each, at_admission=True, objects={})) for each in (ENROLLED, namespace())]
     assert answers == [UNSEEN, UNSEEN]
+
+
+GPUS = "gpu.deviceclass.resource.k8s.io/devices"
+ONE, TWO = claim("one").request("gpu"), claim("two").request("gpu").request("gpu")
+TEMPLATE, TWICE = template("each").request("gpu"), template("twice").request("gpu").request("gpu")
+
+
+def limited(number: int = 2, name: str = GPUS) -> Object:
+    return quota(limits={name: number})
+
+
+def generated(name: str, made: Object) -> Pod:
+    """A Pod whose claim from the template has been made."""
+    return asking(name).templates("each").generated("each", made["metadata"]["name"])
+
+
+DEVICES: dict[str, tuple[tuple[Object, ...], set[str], dict[str, Hold]]] = {
+    "claims by name": (
+        (limited(), ONE, TWO, asking("a").claims("one"), asking("b").claims("two")),
+        {"a"},
+        {"b": Hold("QuotaExceeded", f"{GPUS} in PodQuota q")},
+    ),
+    "a claim that two Pods use": (
+        (limited(), TWO, asking("a").claims("two"), asking("b").claims("two")),
+        {"a", "b"},
+        {},
+    ),
+    "a claim that a Pod refers to twice": (
+        (
+            limited(),
+            TWO,
+            asking("a").but("spec.resourceClaims", [{"name": x, "resourceClaimName": "two"} for x in "xy"]),
+        ),
+        {"a"},
+        {},
+    ),
+    "claims by template, one for each reference": (
+        (limited(3), TEMPLATE, TWICE, asking("a").templates("each", "twice"), asking("b").templates("each")),
+        {"a"},
+        {"b": Hold("QuotaExceeded", f"{GPUS} in PodQuota q")},
+    ),
+    "a claim that is not needed": (
+        (limited(0), asking("a").templates("each").generated("each", None)),
+        {"a"},
+        {},
+    ),
+    "extended resources of a class, by their name": (
+        (limited(), device_class().backing("example.com/gpu"), asking("a").wants({"example.com/gpu": "3"})),
+        set(),
+        {"a": Hold("QuotaTooSmall", f"a PodQuota q that allows it as much {GPUS}")},
+    ),
+    "extended resources of a class, by its name": (
+        (limited(), asking("a").wants({"deviceclass.resource.kubernetes.io/gpu": "3"})),
+        set(),
+        {"a": Hold("QuotaTooSmall", f"a PodQuota q that allows it as much {GPUS}")},
+    ),
+    "an extended resource counts devices of claims": (
+        (
+            limited(2, "example.com/gpu"),
+            device_class().backing("example.com/gpu"),
+            TWO,
+            asking("a").claims("two"),
+            asking("b").wants({"example.com/gpu": "1"}),
+        ),
+        {"a"},
+        {"b": Hold("QuotaExceeded", "example.com/gpu in PodQuota q")},
+    ),
+    "an extended resource that no class stands for": (
+        (limited(1), asking("a").wants({"example.com/gpu": "3"})),
+        {"a"},
+        {},
+    ),
+    "no claim of that name": (
+        (limited(), asking("a").claims("absent")),
+        set(),
+        {"a": Hold("QuotaClaimMissing", "ResourceClaim absent")},
+    ),
+    "no template of that name": (
+        (limited(), asking("a").templates("absent")),
+        set(),
+        {"a": Hold("QuotaClaimMissing", "ResourceClaimTemplate absent")},
+    ),
+    "no claim, and the extended resource of a class is limited": (
+        (limited(2, "example.com/gpu"), device_class().backing("example.com/gpu"), asking("a").claims("absent")),
+        set(),
+        {"a": Hold("QuotaClaimMissing", "ResourceClaim absent")},
+    ),
+    "no claim, and devices are not limited": (
+        (quota(limits={"cpu": 1, "example.com/gpu": 1}), asking("a").claims("absent")),
+        {"a"},
+        {},
+    ),
+    "more claims than anybody looks up": (
+        (limited(), asking("a").claims(*(f"c{number}" for number in range(1025)))),
+        set(),
+        {"a": Hold("QuotaClaimMissing", "fewer claims: more than 1024 are not looked up")},
+    ),
+    "a reference of a kind that is yet to be": (
+        (limited(), asking("a").but("spec.resourceClaims", [{"name": "new"}])),
+        set(),
+        {"a": Hold("QuotaClaimMissing", "a claim by name or by template")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "go", "held"), DEVICES.values(), ids=DEVICES)
+async def test_devices(objects: tuple[Object, ...], go: set[str], held: dict[str, Hold]) -> None:
+    world = World(ENROLLED, *objects)
+    assert await world.looks() == go
+    assert {name: world.says(name) for name in held} == held
+
+
+async def test_a_claim_that_was_made_for_a_pod_counts_as_its_template_did() -> None:
+    world = World(ENROLLED, limited(), TEMPLATE, asking("a").templates("each"), asking("b").templates("each"))
+    assert await world.looks() == {"a", "b"}
+    made = claim("made").request("gpu").generated_for(asking("a"), "each")
+    world.fill([generated("a", made), made])
+    world.remove(TEMPLATE)
+    world.fill([asking("c").claims("one"), ONE])
+    assert await world.looks() == set()
+
+
+async def test_pods_of_one_template_are_alike_whatever_their_claims_are_called() -> None:
+    made = [claim(f"made-{name}").request("gpu").generated_for(asking(name), "each") for name in "ab"]
+    world = World(ENROLLED, limited(0), *made, *(generated(each, of) for each, of in zip("ab", made, strict=True)))
+    await world.looks()
+    assert [len(line) for line in world.ledger.counts.waiting] == [2]
+
+
+async def test_a_claim_that_comes_lets_its_pod_go() -> None:
+    world = World(ENROLLED, limited(), asking("a").claims("one"), asking("b"))
+    world.ledger.controller.connect()
+    await world.looks()
+    queue = world.ledger.controller.queue
+    queue._due.clear()
+    world.fill([TWO])
+    assert not queue._due
+    world.fill([ONE])
+    assert queue._due
+    assert await world.looks() == {"a"}
+
+
+async def test_a_class_that_begins_to_stand_for_a_resource() -> None:
+    world = World(ENROLLED, limited(), device_class(), asking("a").wants({"example.com/gpu": "2"}))
+    assert await world.looks() == {"a"}
+    world.fill([asking("b").claims("one"), ONE, device_class().backing("example.com/gpu")])
+    assert await world.looks() == set()
+
+
+async def test_a_claim_that_is_gone_counts_on_for_a_pod_that_was_let_go_with_it() -> None:
+    world = World(ENROLLED, limited(), TWO, asking("a").claims("two"))
+    assert await world.looks() == {"a"}
+    world.shows(asking("a", gated=False).claims("two"))
+    world.remove(TWO)
+    world.fill([asking("b").claims("one"), ONE])
+    assert await world.looks() == set()
+    world.remove(asking("a"))
+    assert await world.looks() == {"b"}
+
+
+async def test_who_begins_to_lead_waits_for_claims_where_devices_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(ENROLLED, limited())
+    lists: Any = Lists()
+    world.client = lists
+    monkeypatch.setattr(world.ledger.controller, "run", AsyncMock())
+    await world.leading("quota ledger")()
+    assert [plural for plural, _ in lists.asked] == ["pods", "resourceclaims", "resourceclaimtemplates"]

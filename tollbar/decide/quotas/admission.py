@@ -10,6 +10,9 @@ fit keeps its room: those after it go only if they fit beside it.  Where a quota
 namespace's: it is lost by the oldest Pod of one from which no Pod has gone for so long.  So no Pod that fits into the
 limits waits for ever, as long as others end, and no namespace gets more than one Pod in its patience out of turn.
 
+Claims: one that several Pods use counts once in each quota.  So a Pod takes less when another one goes that uses its
+claim, and by aging, too, both need no more than both take together.
+
 Cost: what is used only grows while it is decided, and shares with it.  So the first Pod of a line that may not go
 speaks for those behind it, and the cost is that of the Pods that go and of the lines, not of all Pods that wait.
 
@@ -35,6 +38,8 @@ from tollbar.model.podresources import Amounts
 PODS: Final = "pods"
 """The resource that every Pod takes one of."""
 _ZERO: Final = Decimal(0)
+_HOPELESS: Final = frozenset({HoldReason.TOO_SMALL, HoldReason.CLAIM_MISSING})
+"""Room that comes makes no difference: such a Pod keeps nobody from going."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Quota:
     limits: Mapping[str, Decimal]
     fair: bool = False
     patience: float = math.inf
+    counts_devices: bool = False
+    """Whether a limit is on devices: then no Pod goes of which nobody knows how many it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,8 @@ class Account:
         self.quota = quota
         self.used: Amounts = defaultdict(Decimal)
         self.by_namespace: dict[str, Amounts] = defaultdict(lambda: defaultdict(Decimal))
+        self._claims: set[Key] = set()
+        """ResourceClaims that are counted."""
         self.oldest: Charge | None = None
         """The oldest Pod that has lost its patience and does not fit."""
         self.furthest: Decimal | None = None
@@ -80,13 +89,21 @@ class Account:
         """Count so many Pods of the charge's line."""
         of_namespace = self.by_namespace[charge.pod.namespace]
         for name, amount, _ in self.taken(charge):
-            self.used[name] += amount * times
-            of_namespace[name] += amount * times
+            all_of_them = amount + charge.amounts.get(name, _ZERO) * (times - 1)
+            self.used[name] += all_of_them
+            of_namespace[name] += all_of_them
+        self._claims.update(charge.claims)
+
+    def amount(self, name: str, *charges: Charge) -> Decimal:
+        """What these Pods take of a resource together: nothing by a claim that is counted already."""
+        own = sum((each.amounts.get(name, _ZERO) for each in charges), _ZERO)
+        new = {key: amounts for each in charges for key, amounts in each.claims.items() if key not in self._claims}
+        return sum((amounts.get(name, _ZERO) for amounts in new.values()), own)
 
     def taken(self, charge: Charge) -> Iterator[tuple[str, Decimal, Decimal]]:
         """What the Pod takes of each limit: the resource, the amount and the limit."""
         for name, limit in self.quota.limits.items():
-            if amount := charge.amounts.get(name):
+            if amount := self.amount(name, charge):
                 yield name, amount, limit
 
     def share(self, namespace: str, more: Charge | None = None) -> Decimal:
@@ -94,25 +111,27 @@ class Account:
         of_namespace = self.by_namespace.get(namespace) or {}
         found = _ZERO
         for name, limit in self.quota.limits.items():
-            amount = of_namespace.get(name, _ZERO) + (more.amounts.get(name, _ZERO) if more is not None else _ZERO)
+            amount = of_namespace.get(name, _ZERO) + (self.amount(name, more) if more is not None else _ZERO)
             if amount:
                 found = max(found, amount / limit if limit else Decimal("Infinity"))
         return found
 
     def is_possible(self, charge: Charge) -> bool:
-        """Whether the Pod would fit if nothing were used."""
-        return all(amount <= limit for _, amount, limit in self.taken(charge))
+        """Whether the Pod would fit if nothing else were used."""
+        return not self._is_unknown(charge) and all(amount <= limit for _, amount, limit in self.taken(charge))
 
     def obstacle(self, charge: Charge, *, impatient: bool) -> Held | None:
         """What keeps the Pod from going by this quota."""
+        if self._is_unknown(charge):
+            return Held(HoldReason.CLAIM_MISSING, charge.unknown)
         found = None
         for name, amount, limit in self.taken(charge):
             if amount > limit:
                 return Held(HoldReason.TOO_SMALL, f"a PodQuota {self.quota.name} that allows it as much {name}")
-            room = limit - self.used[name] - amount
-            if room < 0:
+            room = limit - self.used[name]
+            if amount > room:
                 found = Held(HoldReason.EXCEEDED, f"{name} in PodQuota {self.quota.name}")
-            elif found is None and self.oldest is not None and room < self.oldest.amounts.get(name, _ZERO):
+            elif found is None and self.oldest is not None and self.amount(name, charge, self.oldest) > room:
                 found = Held(
                     HoldReason.KEPT, f"Pod {self.oldest.pod}, which is before it in PodQuota {self.quota.name}"
                 )
@@ -121,6 +140,9 @@ class Account:
         if self.share(charge.pod.namespace, charge) > self.furthest:
             return Held(HoldReason.SHARED, f"namespaces with a smaller share of PodQuota {self.quota.name}")
         return None
+
+    def _is_unknown(self, charge: Charge) -> bool:
+        return bool(charge.unknown) and self.quota.counts_devices
 
     def passed_over(self, charge: Charge, *, impatient: bool, is_full: bool) -> None:
         """The Pod does not go; `is_full` is whether it is this quota that has no room for it."""
@@ -195,7 +217,9 @@ class _Queue:
     def speaks_for_the_line(self, why: Held) -> bool:
         """Whether the Pods behind the one at `place`, which is held, do not go either, nor keep anybody else back."""
         charge = self.line[self.place]
-        return why.reason is HoldReason.TOO_SMALL or all(each.is_beyond(charge) for each in self._fair)
+        if why.reason in _HOPELESS and not charge.claims:
+            return True
+        return all(each.is_beyond(charge) for each in self._fair)
 
 
 class _Turns:
@@ -260,7 +284,7 @@ def _obstacle(charge: Charge, covering: Iterable[Account], *, impatient: bool) -
     found = [(each, why) for each in covering if (why := each.obstacle(charge, impatient=impatient)) is not None]
     if not found:
         return None
-    hopeless = next((why for _, why in found if why.reason is HoldReason.TOO_SMALL), None)
+    hopeless = next((why for _, why in found if why.reason in _HOPELESS), None)
     if hopeless is not None:
         return hopeless
     full = [each for each, why in found if why.reason is HoldReason.EXCEEDED]

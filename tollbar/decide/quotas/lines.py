@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import attrgetter
 from typing import Final
@@ -20,6 +20,10 @@ class Charge:
     priority: int = 0
     created: float = 0.0
     """In epoch seconds."""
+    claims: Mapping[Key, Mapping[str, Decimal]] = field(default_factory=dict)
+    """What ResourceClaims take that other Pods may use, too: each counts once, as long as one of its Pods counts."""
+    unknown: str = ""
+    """What is not there, so that nobody knows how many devices the Pod takes; `amounts` and `claims` lack these."""
 
     @property
     def age(self) -> tuple[float, Key]:
@@ -29,7 +33,12 @@ class Charge:
     @property
     def line(self) -> Hashable:
         """Equal for Pods that no quota can tell apart but by their age."""
-        return self.pod.namespace, self.quotas, self.priority, tuple(sorted(self.amounts.items()))
+        claims = tuple(sorted((key, _sorted(amounts)) for key, amounts in self.claims.items()))
+        return self.pod.namespace, self.quotas, self.priority, _sorted(self.amounts), claims, self.unknown
+
+
+def _sorted(amounts: Mapping[str, Decimal]) -> tuple[tuple[str, Decimal], ...]:
+    return tuple(sorted(amounts.items()))
 
 
 _AGE: Final = attrgetter("age")

@@ -1,7 +1,7 @@
 """Which Pods go, in which order, and why the others wait: one table, one row for each rule."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 import pytest
@@ -23,8 +23,16 @@ def pod(
     return Charge(Key(namespace or "a", local), tuple(quotas.split()), amounts, priority, NOW - 100 + at)
 
 
-def quota(name: str = "q", *, fair: bool = False, patience: float = 1e9, **limits: int) -> Quota:
-    return Quota(name, {resource: Decimal(limit) for resource, limit in limits.items()}, fair, patience)
+def quota(name: str = "q", *, fair: bool = False, patience: float = 1e9, devices: bool = False, **limits: int) -> Quota:
+    return Quota(name, {resource: Decimal(limit) for resource, limit in limits.items()}, fair, patience, devices)
+
+
+def using(
+    name: str, gpu: int, *claims: str, at: float = 0.0, cpu: str = "1", quotas: str = "q", unknown: str = ""
+) -> Charge:
+    """A Pod that uses these claims, each of so many devices."""
+    taken = {Key("a", each): {"gpu": Decimal(gpu)} for each in claims}
+    return replace(pod(name, cpu, at=at, quotas=quotas), claims=taken, unknown=unknown)
 
 
 @dataclass
@@ -35,6 +43,8 @@ class Given:
     served: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
+NO_DEVICE = Held(HoldReason.EXCEEDED, "gpu in PodQuota q")
+MISSING = Held(HoldReason.CLAIM_MISSING, "ResourceClaim c")
 FULL = Held(HoldReason.EXCEEDED, "cpu in PodQuota q")
 SHARED = Held(HoldReason.SHARED, "namespaces with a smaller share of PodQuota q")
 
@@ -90,6 +100,77 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         {"a/y": Held(HoldReason.EXCEEDED, "pods in PodQuota p")},
     ),
     "a resource without a limit": (Given((quota(cpu=1),), (pod("x", memory="9"),)), ["a/x"], {}),
+    "a claim that two Pods use counts once": (
+        Given((quota(gpu=2),), (using("x", 2, "c"), using("y", 2, "c", at=1), using("z", 1, "d", at=2))),
+        ["a/x", "a/y"],
+        {"a/z": NO_DEVICE},
+    ),
+    "a claim that is counted takes nothing more": (
+        Given((quota(gpu=2, cpu=2),), (using("x", 2, "c"), using("y", 2, "c", at=1)), (using("r", 2, "c"),)),
+        ["a/x"],
+        {"a/y": FULL},
+    ),
+    "several Pods of a line with one claim that run count it once": (
+        Given(
+            (quota(gpu=3),), (using("x", 1, "d"), using("y", 1, "e", at=1)), (using("r", 2, "c"), using("s", 2, "c"))
+        ),
+        ["a/x"],
+        {"a/y": NO_DEVICE},
+    ),
+    "one claim is not another one of its name": (
+        Given(
+            (quota(gpu=2),),
+            (using("x", 2, "c"),),
+            (replace(using("b/r", 1), claims={Key("b", "c"): {"gpu": Decimal(1)}}),),
+        ),
+        [],
+        {"a/x": NO_DEVICE},
+    ),
+    "a claim that is counted in one quota alone": (
+        Given(
+            (quota(gpu=1), quota("p", gpu=1)),
+            (using("x", 1, "c", quotas="q p"), using("y", 1, "c", at=1)),
+            (using("r", 1, "c"), using("s", 1, "d", quotas="p")),
+        ),
+        ["a/y"],
+        {"a/x": Held(HoldReason.EXCEEDED, "gpu in PodQuota p")},
+    ),
+    "devices are kept, too": (
+        Given(
+            (quota(cpu=4, gpu=4, patience=50),),
+            (using("big", 2, "c", cpu="3"), using("s", 2, "c", at=90), using("t", 3, "d", at=91, cpu="0")),
+            (pod("r", "2"),),
+        ),
+        [],
+        {"a/big": FULL, "a/s": kept("big"), "a/t": kept("big")},
+    ),
+    "what is kept for one that has lost its patience is kept once": (
+        Given(
+            (quota(cpu=3, gpu=2, patience=50),),
+            (using("big", 2, "c", cpu="3"), using("s", 2, "c", at=90, cpu="0")),
+            (pod("r", "1"),),
+        ),
+        ["a/s"],
+        {"a/big": FULL},
+    ),
+    "of a claim that is not there nobody knows how much it is": (
+        Given((quota(gpu=2, devices=True),), (using("x", 1, unknown="ResourceClaim c"), using("y", 1, "d"))),
+        ["a/y"],
+        {"a/x": MISSING},
+    ),
+    "a claim that is not there, where devices are not limited": (
+        Given((quota(cpu=2),), (using("x", 1, unknown="ResourceClaim c"),)),
+        ["a/x"],
+        {},
+    ),
+    "who waits for a claim keeps nobody, however long": (
+        Given(
+            (quota(cpu=1, gpu=1, patience=50, devices=True),),
+            (using("x", 1, unknown="ResourceClaim c"), pod("y", at=1)),
+        ),
+        ["a/y"],
+        {"a/x": MISSING},
+    ),
     "no quota": (Given((), (pod("x"), pod("y", quotas=""))), ["a/x", "a/y"], {}),
     "a limit of nothing": (
         Given((quota(cpu=0),), (pod("x"), pod("n", "0", at=1))),
@@ -123,6 +204,24 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         ),
         ["b/u"],
         {"a/big": FULL, "b/v": SHARED},
+    ),
+    "fair: the first of a line does not speak for those behind it where they keep somebody back": (
+        Given(
+            (quota(pods=1), quota("f", cpu=10, fair=True)),
+            (
+                pod("a/x", "5", quotas="q f"),
+                pod("a/y", "5", at=2, quotas="q f"),
+                pod("b/u", "6", at=1, quotas="f"),
+                pod("b/v", "1", at=3, quotas="f"),
+            ),
+            (pod("c/r", "0"),),
+        ),
+        ["b/u"],
+        {
+            "a/x": Held(HoldReason.EXCEEDED, "pods in PodQuota q"),
+            "a/y": Held(HoldReason.EXCEEDED, "pods in PodQuota q"),
+            "b/v": Held(HoldReason.SHARED, "namespaces with a smaller share of PodQuota f"),
+        },
     ),
     "fair: a namespace from which nothing has gone for so long has its turn": (
         Given(

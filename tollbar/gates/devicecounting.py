@@ -1,0 +1,191 @@
+"""How many devices a Pod takes of what PodQuotas limit: by claims, and by extended resources that classes stand for.
+
+Of claims and templates the numbers are kept and nothing else, whatever their size.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Final
+
+from tollbar.decide.pods.size import MAX_PARTS
+from tollbar.decide.quotas import devices
+from tollbar.dra.classes import DeviceClasses
+from tollbar.model import claims, pods
+from tollbar.model.objects import Key, Object, controller_of, key_of, metadata
+from tollbar.model.podresources import Amounts
+from tollbar.runtime.caches import Cached
+from tollbar.runtime.sharing import sharing
+from tollbar.runtime.store import Store
+from tollbar.views import kinds
+
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
+_SHARED: Final = frozenset({("devices",)})
+
+
+def _of_claim(claim: Object) -> Object:
+    return _counted(claim, claim)
+
+
+def _of_template(template: Object) -> Object:
+    return _counted(template, {"spec": claims.template_claim_spec(template)})
+
+
+def _counted(obj: Object, claim: Object) -> Object:
+    meta = metadata(obj)
+    kept: Object = {name: meta[name] for name in _IDENTITY if name in meta}
+    if (owner := controller_of(obj)) is not None:
+        kept["ownerReferences"] = [owner]
+    found: Object = sharing({"metadata": kept, "devices": devices.by_class(claim)}, _SHARED)
+    return found
+
+
+CLAIMS: Final = replace(kinds.CLAIMS, name="counted claims", project=_of_claim, indexers={})
+TEMPLATES: Final = replace(kinds.TEMPLATES, name="counted templates", project=_of_template, indexers={})
+COUNTED_BY: Final = (CLAIMS, TEMPLATES, kinds.CLASSES)
+
+
+def references(pod: Object) -> list[Object] | None:
+    """The claims that a Pod uses: the name of each entry, and of claim and template, of which either may be empty.
+
+    None for a Pod that refers to more than anybody looks up.
+    """
+    if len(pods.claim_references(pod)) > MAX_PARTS:
+        return None
+    return [
+        {
+            "name": reference.get("name"),
+            "claim": name if isinstance(name, str) else "",
+            "template": reference.get("resourceClaimTemplateName") or "",
+        }
+        for reference, name in claims.resolved(pod)
+        if name is not claims.Unresolved.NOT_NEEDED
+    ]
+
+
+def claims_of(pod: Object) -> Iterable[Key]:
+    """An index of Pods that are kept with their `references`: the keys of their claims."""
+    return _named(pod, "claim")
+
+
+def templates_of(pod: Object) -> Iterable[Key]:
+    return _named(pod, "template")
+
+
+def _named(pod: Object, member: str) -> Iterable[Key]:
+    namespace = key_of(pod).namespace
+    return {Key(namespace, each[member]) for each in pod.get("claims", ()) or () if each[member]}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Devices of one claim by the resource that limits them; `claim` is its key, if others may use it."""
+
+    claim: Key | None
+    devices: Mapping[str, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a Pod asks for of what limits devices: for its extended resources, and by each entry of its claims.
+
+    `unknown` says what is not there that would tell; empty if nothing is missing.
+    """
+
+    extended: Mapping[str, Decimal]
+    parts: Mapping[str, Part]
+    unknown: str
+
+    def own(self) -> Iterator[tuple[str, Decimal]]:
+        """What is the Pod's alone; a resource may come several times."""
+        yield from self.extended.items()
+        for each in self.parts.values():
+            if each.claim is None:
+                yield from each.devices.items()
+
+    def shared(self) -> Mapping[Key, Mapping[str, Decimal]]:
+        """What others may use, too, by claim."""
+        return {each.claim: each.devices for each in self.parts.values() if each.claim is not None}
+
+
+_NOTHING: Final = Asked({}, {}, "")
+
+
+class Devices:
+    """From the stores, and from what was known of a Pod before."""
+
+    def __init__(self, store: Callable[[Cached], Store]) -> None:
+        """`store` is `Caches.store`."""
+        self.claims, self.templates, self.classes = map(store, COUNTED_BY)
+        self._by_resource = DeviceClasses(self.classes)
+
+    def limited_by(self, resource: str) -> bool:
+        """Whether a limit on this resource is one on devices."""
+        return devices.is_of_devices(resource) or bool(self.classes.keys_by_index("extended-resource", resource))
+
+    def asked(self, pod: Object, known: Asked = _NOTHING) -> Asked:
+        """`pod` has `requests`, of the whole Pod by resource, and `claims`, its `references`, unless it has none.
+
+        A claim that was generated for the Pod is its own, and one that is yet to be generated counts by its template.
+        Where neither is there any more, it counts as it is `known`: its devices may be the Pod's still, or again if it
+        comes back.
+        """
+        references = pod.get("claims", ())
+        unknown = f"fewer claims: more than {MAX_PARTS} are not looked up" if references is None else ""
+        parts: dict[str, Part] = {}
+        for each in references or ():
+            part = self._part(pod, each)
+            if part is None:
+                unknown = unknown or _missing(each)
+                part = known.parts.get(each["name"])
+            if part is not None:
+                parts[each["name"]] = part
+        return Asked(self._of_extended_resources(pod["requests"]), parts, unknown)
+
+    def _part(self, pod: Object, reference: Object) -> Part | None:
+        """None where nobody knows."""
+        key = Key(key_of(pod).namespace, reference["claim"])
+        found = self.claims.get(key) if reference["claim"] else None
+        if found is not None:
+            is_own = reference["template"] and claims.owned_by_pod(found, pod)
+            return Part(None if is_own else key, self._limited(found))
+        template = self.templates.get(Key(key.namespace, reference["template"])) if reference["template"] else None
+        return Part(None, self._limited(template)) if template is not None else None
+
+    def _of_extended_resources(self, requests: Mapping[str, str]) -> Amounts:
+        """What requests of extended resources take beside these.
+
+        Whether a Node has the resource itself, or its class's devices are allocated, is known only when the Pod is
+        scheduled: it counts as if it were devices.
+        """
+        own: Amounts = defaultdict(Decimal)
+        for resource, amount in requests.items():
+            if not pods.is_extended_resource(resource):
+                continue
+            device_class = claims.implicit_class(resource)
+            if device_class is None:
+                found = self._by_resource.for_extended_resource(resource)
+                device_class = key_of(found).name if found is not None else None
+            for name in self._limits_of(device_class) if device_class else ():
+                if name != resource:
+                    own[name] += Decimal(amount)
+        return own
+
+    def _limited(self, counted: Object) -> Amounts:
+        """The devices of a claim or template by what limits them."""
+        found: Amounts = defaultdict(Decimal)
+        for device_class, count in counted["devices"].items():
+            for name in self._limits_of(device_class):
+                found[name] += count
+        return found
+
+    def _limits_of(self, device_class: str) -> tuple[str, ...]:
+        found = self.classes.get(Key("", device_class))
+        return devices.limits_of(device_class, claims.extended_resource_of(found) if found is not None else None)
+
+
+def _missing(reference: Object) -> str:
+    if reference["template"]:
+        return f"ResourceClaimTemplate {reference['template']}"
+    return f"ResourceClaim {reference['claim']}" if reference["claim"] else "a claim by name or by template"
