@@ -154,6 +154,10 @@ def sized(pod: Object) -> Sized:
     return Sized(key_of(pod), int(podresources.requests(pod)["cpu"]), int(spec(pod).get("priority") or 0))
 
 
+def nameless(pod: Sized) -> Sized:
+    return pod._replace(key=pod.key._replace(name=""))
+
+
 class State(NamedTuple):
     """One stored state of a Pod: when it was seen, and the cores that are used from then on."""
 
@@ -172,15 +176,19 @@ class Seen(Recorder):
         super().__init__(client)
         self.held: dict[str, Sized] = {}
         self.out: dict[str, Sized] = {}
+        self.alike: Counter[Sized] = Counter()
+        """How many of those that are held are alike to the quota, whatever their names: asked about at every event."""
         self._states: list[tuple[int, str, Sized, bool, bool, float]] = []
 
     async def _note(self, kind: str, type_: str, obj: Object) -> None:
         if kind == "Pod" and key_of(obj).namespace in NAMESPACES:
             uid, pod, out, deleted = uid_of(obj), sized(obj), is_out(obj), type_ == "DELETED"
-            self.held.pop(uid, None)
+            if (before := self.held.pop(uid, None)) is not None:
+                self.alike[nameless(before)] -= 1
             self.out.pop(uid, None)
             if not deleted:
                 (self.out if out else self.held)[uid] = pod
+                self.alike[nameless(pod)] += not out
             version = int(metadata(obj)["resourceVersion"])
             self._states.append((version, uid, pod, out, deleted, asyncio.get_running_loop().time()))
         await super()._note(kind, type_, obj)
@@ -337,7 +345,8 @@ class Load:
         """Wait until none of those that wait fits, nor could by its namespace's share."""
 
         def nothing_goes() -> bool:
-            return not may_go(self.seen.held, self.used(), limit)
+            held = {str(each): each for each, count in self.seen.alike.items() if count}
+            return not may_go(held, self.used(), limit)
 
         assert await self.seen.until(nothing_goes, seconds), f"{self.used().total()} of {limit} are used"
 
