@@ -26,7 +26,7 @@ change it.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
@@ -193,6 +193,11 @@ class Groups:
         if not kept.is_current:
             kept.count_all(self.by_row(counted))
         return kept.sums
+
+    def forget(self, eligible: Collection[NodeSet]) -> None:
+        """Nobody asks for sums over these Nodes any more."""
+        for key in [key for key in self._sums if key[-1] in eligible]:
+            key[0].sums.remove(self._sums.pop(key))
 
     def by_row(self, counted: Group | TermPods) -> NDArray[np.int32]:
         """The same by the row of the Node."""

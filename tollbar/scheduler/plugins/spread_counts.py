@@ -61,6 +61,10 @@ class Counting:
             and constraints == self.constraints
         )
 
+    def forget(self) -> None:
+        """It is asked for no more."""
+        self.nodes.groups.forget([each.eligible for each in self.counted])
+
 
 class Counts:
     """What is kept of several specs; besides its spec, what is counted for a Pod depends on its constraints alone."""
@@ -75,6 +79,8 @@ class Counts:
         spec = (pod.shape.base or pod.shape, action)
         kept = self._by_spec.pop(spec, None)
         if kept is None or not kept.holds(constraints, nodes):
+            if kept is not None:
+                kept.forget()
             version = nodes.changed_nodes.version
             placed = with_keys(nodes.table, constraints if all_keys else ())
             counted: list[Counted] = []
@@ -86,5 +92,5 @@ class Counts:
             kept = Counting(constraints, placed, counted, nodes, version)
         self._by_spec[spec] = kept
         if len(self._by_spec) > MAX_SPECS:
-            self._by_spec.popitem(last=False)
+            self._by_spec.popitem(last=False)[1].forget()
         return kept
