@@ -132,6 +132,13 @@ class MaskToy(FilterToy):
         return np.array([self.given.get(each.name) is None for each in nodes], np.bool_)
 
 
+class ReasonsToy(MaskToy):
+    """Says for all Nodes at once also why it rejects them."""
+
+    def filter_reasons(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Any:
+        return [answer(self.given.get(each.name)) for each in nodes]
+
+
 class ScoreToy(Named):
     """Scores by the name of the Node, 0 for one that it does not know."""
 

@@ -43,6 +43,8 @@ T = TypeVar("T")
 
 _TURN: Final = 0.002
 """Seconds for which cycles hold the event loop at a time: a long queue must not starve what fills the caches."""
+_BINDINGS: Final = 32
+"""So many Pods are bound to a Node in a turn at most: until that goes on, each keeps all that its cycle has found."""
 _CLEAR: Final = Nominate("")
 _METRICS_SHARE: Final = 0.1
 """The share of cycles in which each plugin is timed, as upstream."""
@@ -117,6 +119,7 @@ class Scheduler:
         self._observe = observe
         self._next_start = 0
         self._turn_ends = 0.0
+        self._bindings_left = _BINDINGS
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
 
@@ -192,6 +195,7 @@ class Scheduler:
             self._fail(attempt, failure)
         else:
             bindings.create_task(self._bind(attempt))
+            self._bindings_left -= 1
 
     async def _scheduling_cycle(self, attempt: Attempt) -> Failure | None:
         framework, state, pod = attempt.framework, attempt.state, attempt.pod
@@ -319,10 +323,11 @@ class Scheduler:
             await self._turn()
 
     async def _turn(self) -> None:
-        """Let others run, if their last turn was a while ago."""
-        if self._clock.monotonic() >= self._turn_ends:
+        """Let others run, if their last turn was a while ago, or many bindings wait for it."""
+        if self._bindings_left <= 0 or self._clock.monotonic() >= self._turn_ends:
             await asyncio.sleep(0)
             self._turn_ends = self._clock.monotonic() + _TURN
+            self._bindings_left = _BINDINGS
 
     def _assume(self, pod: PodInfo, node_name: str) -> PodInfo:
         assumed = replace(pod, node_name=node_name)
@@ -354,12 +359,13 @@ class Scheduler:
         pod = self._requeue(attempt, failure.fit)
         if pod is None:
             return
+        message = failure.message
         self._queue.nominator.add(pod, failure.nominate)
-        self._recorder.emit(pod.object, events.failed(failure.message))
+        self._recorder.emit(pod.object, events.failed(message))
         self._status.write(
             pod,
             reason="Unschedulable" if rejected else "SchedulerError",
-            message=failure.message,
+            message=message,
             nominated_node_name=failure.nominate.node_name if failure.nominate is not None else None,
         )
         self.wake()

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from toyplugins import FilterToy, MaskToy, ScoreNodesToy, ScoreToy, done, framework, pod_info, snapshot
+from toyplugins import FilterToy, MaskToy, ReasonsToy, ScoreNodesToy, ScoreToy, done, framework, pod_info, snapshot
 
 from tollbar.scheduler.algorithm import Outcome, Scheduled, schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState
@@ -76,6 +76,6 @@ def seen(found: Outcome) -> Any:
             return found.next_start, status
 
 
-@given(cases())
-def test_masks_and_single_answers_come_to_the_same(case: Case) -> None:
-    assert seen(attempt(case, MaskToy, ScoreNodesToy)) == seen(attempt(case, FilterToy, ScoreToy))
+@given(cases(), st.sampled_from([MaskToy, ReasonsToy]))
+def test_masks_and_single_answers_come_to_the_same(case: Case, at_once: type[MaskToy]) -> None:
+    assert seen(attempt(case, at_once, ScoreNodesToy)) == seen(attempt(case, FilterToy, ScoreToy))

@@ -44,6 +44,7 @@ CHOICES = tuple(
             PodSelector(None, Selector.of(SELECTORS[2])),
             PodSelector(frozenset({"red", "none"}), Selector.of(SELECTORS[4])),
         ),
+        (PodSelector.of_lower_priority(5),),
     )
 )
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "example.com/gpu")
@@ -93,6 +94,7 @@ def pods(draw: st.DrawFn, name: str, node: str) -> Object:
         },
         "spec": {
             "nodeName": node,
+            "priority": draw(st.sampled_from([0, 5])),
             "containers": [{"name": "c", "resources": {"requests": requests}, "ports": draw(ports)}],
             "volumes": [{"persistentVolumeClaim": {"claimName": each}} for each in draw(claims)],
             **({"affinity": draw(affinities())} if draw(st.booleans()) else {}),
@@ -280,6 +282,7 @@ def test_groups_and_terms_count_what_a_walk_over_all_pods_would(data: st.DataObj
                 and all(
                     (each.namespaces is None or pod.key.namespace in each.namespaces)
                     and each.selector.matches(pod.labels)
+                    and (each.below_priority is None or pod.priority < each.below_priority)
                     for each in chosen
                 )
                 for pod in info.pods.values()

@@ -34,7 +34,7 @@ from tollbar.scheduler.plugins.pod_topology_spread import PodTopologySpread
 ABOUT = ("mixture", "nodes_apart", "nodes_apart", "resources", "ports", "spread", "pod_affinity", "nominated", "cards")
 """Families of clusters."""
 STEPS = 4
-AT_ONCE = {"filter_nodes", "score_nodes"}
+AT_ONCE = {"filter_nodes", "filter_reasons", "score_nodes"}
 
 
 class Spare:

@@ -239,7 +239,9 @@ def test_all_nodes_at_once_are_the_nodes_one_by_one(
     assert isinstance(whole, plugin)
     if done(whole.pre_filter(state, cluster.new, given.snapshot)) != SKIP:
         mask = whole.filter_nodes(state, cluster.new, given.snapshot)
-        assert mask.tolist() == [whole.filter(state, cluster.new, each) is None for each in given.snapshot]
+        one_by_one = [whole.filter(state, cluster.new, each) for each in given.snapshot]
+        assert mask.tolist() == [each is None for each in one_by_one]
+        assert whole.filter_reasons(state, cluster.new, given.snapshot) == one_by_one
     if done(whole.pre_score(state, cluster.new, given.snapshot.nodes)) != SKIP:
         places = np.arange(len(given.snapshot) - 1, -1, -1, dtype=np.intp)
         scores = whole.score_nodes(state, cluster.new, given.snapshot, places)

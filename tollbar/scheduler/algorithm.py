@@ -341,10 +341,15 @@ def _explain(
     """Which plugin rejects which Node, where none fits; an Error, and the place of its Node."""
     nominated = framework.handle.nominator.nominated_nodes()
     kept = framework.rejections(state, pod, nodes)
-    told = {node.name: status for node, status in zip(nodes, kept.by_place, strict=True) if status is not None}
+    reasons = framework.filter_reasons(state, pod, nodes, masks, kept.by_place)
+    if isinstance(reasons, Status):
+        return reasons, None
+    told = {node.name: status for node, status in zip(nodes, reasons, strict=True) if status is not None}
     for name in nominated:
         told.pop(name, None)
     _reject_all(diagnosis, told)
+    if len(diagnosis.statuses) == len(nodes):
+        return None, None
     same: dict[Status, Status] = {}
     left = [place for place in _from(start, len(nodes)) if nodes.nodes[place].name not in diagnosis.statuses.by_node]
     for number, place in enumerate(left):

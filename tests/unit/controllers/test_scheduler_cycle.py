@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from toyplugins import POD, framework, handle, node
+from toyplugins import POD, framework, handle, node, pod_info
 
+from controllers.scheduler import cycle
 from controllers.scheduler.cycle import Scheduler
 from controllers.scheduler.metrics import SchedulerMetrics
 from controllers.scheduler.statuswriter import StatusWriter
@@ -63,11 +64,11 @@ class Silent:
 class World:
     """One Node, and one Pod that waits."""
 
-    def __init__(self) -> None:
-        clock, own, metrics, nobody = SystemClock(), handle(), SchedulerMetrics(Metrics()), Silent()
+    def __init__(self, plugin: type[Hesitant] = Hesitant, clock: SystemClock | None = None) -> None:
+        clock, own, metrics, nobody = clock or SystemClock(), handle(), SchedulerMetrics(Metrics()), Silent()
         calls: Any = None  # the only plugin calls no API
         recorder: Any = nobody
-        self.plugin = Hesitant(own)
+        self.plugin = plugin(own)
         self.cache = Cache()
         self.cache.set_node(node("n"))
         self.queue = SchedulingQueue(
@@ -118,3 +119,30 @@ async def test_when_it_begins_again_it_is_bound() -> None:
     world.plugin.may_bind.set()
     await world.run_until(world.plugin.has_bound)
     assert (world.cache.sizes()["assumed_pods"], sum(world.queue.counts().values())) == (1, 0)
+
+
+class Instant(Hesitant):
+    """Binds at once, and says so."""
+
+    async def bind(self, *_: Any) -> None:
+        self.said.append("bound")
+
+    async def post_bind(self, *_: Any) -> None:
+        if self.said.count("bound") == 5:
+            self.has_bound.set()
+
+
+class Standing(SystemClock):
+    """Its time does not pass, as in a simulation while there is something to do."""
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+async def test_pods_are_bound_before_many_more_have_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycle, "_BINDINGS", 2)
+    world = World(Instant, Standing())
+    for number in range(4):
+        world.queue.add(pod_info(f"p{number}"))
+    await world.run_until(world.plugin.has_bound)
+    assert world.plugin.said == [*(["reserved"] * 2 + ["bound"] * 2) * 2, "reserved", "bound"]

@@ -12,6 +12,7 @@ from toyplugins import (
     FilterToy,
     MaskToy,
     PreFilterToy,
+    ReasonsToy,
     ScoreToy,
     SlowFilterToy,
     done,
@@ -334,6 +335,35 @@ def test_if_no_node_fits_each_node_is_asked_about_once_more_by_who_rejects_it() 
         ["a"],
         ["b", "c"],
     )
+
+
+REASONS: dict[str, tuple[list[FilterToy], dict[str, Any], list[list[str]]]] = {
+    "it gives its reasons": ([ReasonsToy("a", dict.fromkeys("abc", FULL))], {}, [[]]),
+    "the first one that rejects a Node says why": (
+        [ReasonsToy("a", {"a": FULL}), MaskToy("b", dict.fromkeys("abc", FULL)), ReasonsToy("c", {"c": WRONG})],
+        {},
+        [[], ["b", "c"], []],
+    ),
+    "one before it has no mask": (
+        [FilterToy("a", {"a": FULL}), ReasonsToy("b", dict.fromkeys("abc", FULL))],
+        {},
+        [["a", "b", "c"], ["b", "c"]],
+    ),
+    "of a Node that is promised to another Pod it is asked": (
+        [ReasonsToy("a", dict.fromkeys("abc", FULL))],
+        {"nominated": {"b": [pod_info("promised", priority=1)]}},
+        [["b"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_where_no_node_fits_plugins_that_give_reasons_for_all_nodes_are_not_asked_one_by_one(name: str) -> None:
+    plugins, more, asked = REASONS[name]
+    found = attempt(framework(*plugins, **more))
+
+    assert str(found.result) == "0/3 nodes are available: 3 full."
+    assert [each.asked for each in plugins] == asked
 
 
 class Liar(MaskToy):

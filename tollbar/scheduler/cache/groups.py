@@ -1,8 +1,9 @@
 """How many Pods of a kind each Node of a snapshot has, kept as Pods come and go, so that no cycle counts Pods.
 
-Two questions are answered.  Which Pods does an incoming Pod's selector mean (topology spread, its own affinity terms):
-a Group counts them by Node, from the first time that it is asked for.  And which terms of Pods on Nodes are about the
-incoming Pod (their affinity and anti-affinity): each different term is kept with the Nodes of its Pods.
+Two questions are answered.  Which Pods does an incoming Pod's selector mean (topology spread, its own affinity terms),
+or have a lower priority than it (preemption): a Group counts them by Node, from the first time that it is asked for.
+And which terms of Pods on Nodes are about the incoming Pod (their affinity and anti-affinity): each different term is
+kept with the Nodes of its Pods.
 
 Counts are indexed by the rows of the snapshot's Table.  Hard topology spread, for one constraint:
 

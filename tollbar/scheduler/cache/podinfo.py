@@ -98,6 +98,10 @@ class Shape:
         """The shape that has a `memo` for all Pods with this spec, whatever their labels."""
         return self if self.base is None or "volumes" in self.spec else self.base
 
+    @property
+    def priority(self) -> int:
+        return int(self.spec.get("priority") or 0)
+
 
 @dataclass(eq=False, slots=True)
 class PodInfo:

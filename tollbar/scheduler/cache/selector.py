@@ -71,10 +71,14 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """Pods of these namespaces, or of any if it is None, whose labels match."""
+    """Pods of these namespaces, or of any if it is None, whose labels match.
+
+    With `below_priority`, only those whose priority is lower than that.
+    """
 
     namespaces: frozenset[str] | None
     selector: Selector
+    below_priority: int | None = None
 
     @classmethod
     def of(cls, term: AffinityTerm) -> "PodSelector":
@@ -85,7 +89,14 @@ class PodSelector:
         everywhere = Selector.of(term.namespace_selector).is_empty
         return cls(None if everywhere else term.namespaces, Selector.of(term.selector))
 
+    @classmethod
+    def of_lower_priority(cls, priority: int) -> "PodSelector":
+        """All Pods of a priority that is lower than this one."""
+        return cls(None, Selector.of({}), priority)
+
     def matches(self, shape: Shape) -> bool:
         if self.namespaces is not None and shape.namespace not in self.namespaces:
+            return False
+        if self.below_priority is not None and shape.priority >= self.below_priority:
             return False
         return self.selector.matches(shape.labels)

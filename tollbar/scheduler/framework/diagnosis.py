@@ -29,6 +29,12 @@ class NodeStatuses:
     def __iter__(self) -> Iterator[tuple[str, Status]]:
         return iter(self.by_node.items())
 
+    def counted(self) -> Iterator[tuple[Status, int]]:
+        """The answers with how many Nodes got each: thousands of Nodes share few, and one may come in several parts."""
+        statuses = self.by_node.values()
+        different = dict(zip(map(id, statuses), statuses, strict=True))
+        return ((different[one], count) for one, count in Counter(map(id, statuses)).items())
+
 
 @dataclass(slots=True)
 class Diagnosis:
@@ -62,7 +68,10 @@ class FitError:
         if found.pre_filter_message:
             text += f" {found.pre_filter_message}."
         else:
-            reasons = Counter(reason for _, status in found.statuses for reason in status.reasons)
+            reasons = Counter[str]()
+            for status, count in found.statuses.counted():
+                for reason in status.reasons:
+                    reasons[reason] += count
             missing = self.node_count - len(found.statuses)
             if missing > 0:
                 reasons.update(dict.fromkeys(found.statuses.absent.reasons, missing))

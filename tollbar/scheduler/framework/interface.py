@@ -163,6 +163,15 @@ class FilterNodes(Filter, Protocol):
 
 
 @runtime_checkable
+class FilterReasons(FilterNodes, Protocol):
+    """Optional, for speed where no Node fits: why `filter` rejects Nodes, for all Nodes of the snapshot at once."""
+
+    def filter_reasons(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> list[Status | None]:
+        """What `filter` returns for each Node, in the order of the snapshot."""
+        ...
+
+
+@runtime_checkable
 class FilterKnown(Filter, Protocol):
     """Optional, for speed, where `filter` takes long: what it would say of Nodes about which that is known already.
 

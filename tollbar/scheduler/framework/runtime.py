@@ -127,6 +127,7 @@ class Framework:
         self._scoring: dict[frozenset[str], tuple[interface.Score, ...]] = {}
         self._filtered = dict.fromkeys((each.name for each in plugins.filter), 0)
         self._vectorised = {each.name: each for each in plugins.filter if isinstance(each, interface.FilterNodes)}
+        self._reasoning = {each.name: each for each in plugins.filter if isinstance(each, interface.FilterReasons)}
         self._knowing = [each for each in plugins.filter if isinstance(each, interface.FilterKnown)]
         extensions = [each for each in plugins.pre_filter if isinstance(each, interface.PreFilterExtensions)]
         self._add_pod = tuple((each.name, each.add_pod) for each in extensions)
@@ -302,6 +303,43 @@ class Framework:
         first = takewhile(lambda each: self._reused(each, state, pod)[1] is not None, self.filters(state))
         kept.update(tuple(first), nodes)
         return kept
+
+    def filter_reasons(
+        self, state: CycleState, pod: PodInfo, nodes: Snapshot, masks: Mapping[str, Mask], told: Sequence[Status | None]
+    ) -> list[Status | None] | Status:
+        """What is `told` of Nodes, by place in the snapshot, and what the plugins with these masks say of the others.
+
+        Of a Node it is what the first plugin says that rejects it, None where that has to be asked for: all plugins
+        before must have masks, too.  No nominated Pods are counted.
+        """
+        found = list(told)
+        left: Mask = np.array([each is None for each in told], np.bool_)
+        for each in self.filters(state):
+            if each.name not in masks or not left.any():
+                break
+            rejected, left = left & ~masks[each.name], left & masks[each.name]
+            if each.name in self._reasoning and rejected.any():
+                reasons = self._reasons(self._reasoning[each.name], state, pod, nodes)
+                if isinstance(reasons, Status):
+                    return as_error(f'running "{each.name}" filter plugin', reasons).of(each.name)
+                for place in rejected.nonzero()[0].tolist():
+                    found[place] = reasons[place]
+        return found
+
+    def _reasons(
+        self, plugin: interface.FilterReasons, state: CycleState, pod: PodInfo, nodes: Snapshot
+    ) -> list[Status | None] | Status:
+        """In the name of the plugin; one Status is a failure."""
+        answer = self._ask(Point.FILTER, plugin.name, state, plugin.filter_reasons, state, pod, nodes)
+        if not isinstance(answer, list) or len(answer) != len(nodes):
+            return _failure(answer, "a list with an answer for each Node")
+        named: dict[int, Status | None] = {}
+        for each in dict(zip(map(id, answer), answer, strict=True)).values():
+            status = status_of(each)
+            if status is not None and not status.is_rejected:
+                return status
+            named[id(each)] = status.of(plugin.name) if status is not None else None
+        return [named[id(each)] for each in answer]
 
     def _mask(self, plugin: interface.FilterNodes, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask | Status:
         def about_all() -> Mask | Status:

@@ -11,6 +11,7 @@ from tollbar.model import selectors
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.selector import PodSelector
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError, NodeStatuses
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
@@ -21,7 +22,7 @@ from tollbar.scheduler.plugins.evictions import Evictions
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
-NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NO_VICTIMS: Final = unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 UNDER_WAY: Final = "waiting for the preemption for this pod to be finished"
 NOT_STARTED: Final = "9999"
@@ -101,7 +102,8 @@ class DefaultPreemption:
 
     def _potential_nodes(self, statuses: NodeStatuses) -> list[NodeInfo]:
         """Nodes where the removal of Pods may help, from a random one on."""
-        nodes = [each for each in self._handle.snapshot.nodes if statuses.get(each.name).code is Code.UNSCHEDULABLE]
+        said, absent = statuses.by_node.get, statuses.absent
+        nodes = [each for each in self._handle.snapshot if said(each.name, absent).code is Code.UNSCHEDULABLE]
         offset = self._handle.rng.randrange(len(nodes)) if nodes else 0
         return nodes[offset:] + nodes[:offset]
 
@@ -131,7 +133,7 @@ class _DryRun:
     def progress(self, nodes: Sequence[NodeInfo], wanted: int) -> Steps[None]:
         """Look at one Node after the other until there are enough candidates, one of them without violation."""
         budgets = self._handle.listers.pod_disruption_budgets.values()
-        for node in nodes:
+        for node in self._with_victims(nodes):
             trial = _Trial(self._handle.runner, self._state, self._pod, node)
             try:
                 found = yield from trial.progress(budgets)
@@ -146,6 +148,15 @@ class _DryRun:
                 if self._harmless and len(self.candidates) >= wanted:
                     return
             yield
+
+    def _with_victims(self, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """Those that have Pods of lower priority; the others are rejected."""
+        snapshot = self._handle.snapshot
+        lower = snapshot.groups.group(PodSelector.of_lower_priority(self._pod.priority)).counts.tolist()
+        rows = snapshot.table.rows
+        without = [node.name for node in nodes if not lower[rows[node.name]]]
+        self.statuses.by_node |= dict.fromkeys(without, NO_VICTIMS)
+        return [node for node in nodes if lower[rows[node.name]]] if len(without) < len(nodes) else []
 
     def unhelpful(self) -> tuple[Nominate | None, Status]:
         """The answer without any candidate: nothing is nominated any more, unless something went wrong."""
@@ -180,8 +191,6 @@ class _Trial:
         Those whose deletion violates a budget are put back before all others.
         """
         lower = [each for each in self._node.pods.values() if each.priority < self._pod.priority]
-        if not lower:
-            return unresolvable(NO_VICTIMS)
         self._state, self._node = self._state.clone(), self._node.copy()
         for each in lower:
             self._take_away(each)

@@ -33,6 +33,9 @@ AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")
 EXISTING_ANTI_AFFINITY: Final = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
+_ANSWERS: Final = np.array([None, AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY], object)
+"""What `filter` says, in the order of its questions."""
+
 _FILTER: Final = "PreFilterInterPodAffinity"
 _SCORE: Final = "PreScoreInterPodAffinity"
 _DEFAULT_HARD_WEIGHT: Final = 1
@@ -282,6 +285,18 @@ class InterPodAffinity:
         for column, is_free in found.free().items():
             mask &= is_free[column.ordered(order)]
         return mask
+
+    def filter_reasons(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> list[Status | None]:
+        found = state.get(_FILTER, _FilterState)
+        said = np.where(found.unwelcome.total_by_row() > 0, 3, 0)
+        for term in found.anti_affinity:
+            said[found.away.by_row(term.topology_key) > 0] = 2
+        is_first = found.is_first
+        for term in found.affinity:
+            said[nodes.table.label(term.topology_key).ids < 0] = 1
+            if not is_first:
+                said[found.near.by_row(term.topology_key) <= 0] = 1
+        return list(_ANSWERS[said[nodes.table.order]])
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[Status | None]:
         has_own = pod.shape.preferred_affinity or pod.shape.preferred_anti_affinity

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -15,7 +17,7 @@ from tollbar.scheduler.framework.events import (
     QueueingHint,
 )
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Arguments
+from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask
 from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, unschedulable
 
 HostPort: TypeAlias = tuple[str, str, int]
@@ -33,8 +35,15 @@ class NodePorts:
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Status | None:
         return None if pod.shape.host_ports else NOT_CONCERNED
 
+    def depends_on(self, pod: PodInfo) -> DependsOn:
+        return DependsOn.NODE_AND_PODS
+
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return NO_FREE_PORTS if _collide(pod.shape.host_ports, node.used_ports) else None
+
+    def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
+        """One by one, for the first Pods of a spec: the others need those alone that have changed."""
+        return np.array([not _collide(pod.shape.host_ports, node.used_ports) for node in nodes], np.bool_)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         deleted = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)

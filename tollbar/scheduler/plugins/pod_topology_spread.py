@@ -31,6 +31,7 @@ from tollbar.scheduler.plugins.spread_counts import Counted, Counts
 
 SKEWED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+_ANSWERS: Final = np.array([None, SKEWED, NO_LABEL], object)
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -166,6 +167,17 @@ class PodTopologySpread:
         for domains in found.domains or ():
             mask &= domains.fits[domains.column.ordered(nodes.table.order)]
         return mask
+
+    def filter_reasons(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> list[Status | None]:
+        found = state.get(_FILTER, _FilterState)
+        if found.domains is None:
+            return [NO_LABEL] * len(nodes)
+        said = np.zeros(nodes.table.capacity, np.intp)
+        for domains in reversed(found.domains):  # the first one that does not hold has the last word
+            ids = domains.column.ids
+            said[~domains.fits[ids]] = 1
+            said[ids < 0] = 2
+        return list(_ANSWERS[said[nodes.table.order]])
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[None]:
         constraints = self._constraints(pod, SOFT)

@@ -22,6 +22,7 @@ from toyplugins import (
     snapshot,
 )
 
+from tollbar.scheduler.algorithm import schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.interface import Nominate, PreFilterResult, PreFlight, Scores, Wait
@@ -283,6 +284,30 @@ def test_a_mask_that_is_none_is_an_error_of_its_plugin(mask: Any, problem: str) 
     found = framework(WrongMask("m", mask)).filter_nodes(CycleState(), POD, NODES)
 
     assert isinstance(found, Status)
+    assert without_cause(found) == error(f'running "m" filter plugin: {problem}', "m")
+
+
+class WrongReasons(MaskToy):
+    def __init__(self, reasons: Any) -> None:
+        super().__init__("m", {each.name: unschedulable("full") for each in NODES})
+        self.reasons = reasons
+
+    def filter_reasons(self, state: Any, pod: Any, nodes: Any) -> Any:
+        return answer(self.reasons)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "problem"),
+    [
+        ([], "it returned list where a list with an answer for each Node is expected"),
+        (["full"] * 3, "it returned str where a Status or None is expected"),
+        ([failed("broken")] * 3, "broken"),
+        (BOOM, "ValueError: boom"),
+    ],
+)
+def test_reasons_that_are_none_are_an_error_of_their_plugin(reasons: Any, problem: str) -> None:
+    found = done(schedule_pod(framework(WrongReasons(reasons)), CycleState(), POD, NODES, 0)).result
+
     assert without_cause(found) == error(f'running "m" filter plugin: {problem}', "m")
 
 

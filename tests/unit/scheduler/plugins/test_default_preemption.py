@@ -257,6 +257,15 @@ def test_who_has_to_go(case: str) -> None:
     assert world.victims(preemptor) == expected
 
 
+def test_nodes_without_pods_of_lower_priority_take_no_turn() -> None:
+    world = World([node("n1", 0), node("n2"), node("n3")], [pod("a", 1, on="n1"), pod("peer", 100, on="n2")])
+    statuses = NodeStatuses(dict.fromkeys(["n1", "n2", "n3"], NO_ROOM))
+
+    turns = len(list(world.plugin.post_filter(CycleState(), VIP, statuses)))
+
+    assert turns == 1
+
+
 GOING = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
 WAITING = (None, unschedulable("preemption: not eligible due to a terminating pod on the nominated node."))
 ELIGIBLE: dict[str, tuple[PodInfo, Status, bool]] = {
