@@ -25,12 +25,12 @@ async def of_live(cluster: console.Cluster, command: str, gates: Iterable[Gate] 
         return await loading.load(client, gates=gates)
 
 
-def of_dump(path: Path) -> Cluster:
-    """Raises Unreadable.  Rules that read what a dump does not have are named."""
+def of_dump(path: Path, gates: Iterable[Gate] = ()) -> Cluster:
+    """With what these gate classes read.  Raises Unreadable.  Rules that read what a dump does not have are named."""
     found = clusterdump.read(path)
     dump.warn(found.items)
     now = timestamps.parse(found.taken) if found.taken else None
-    return Cluster(found.items, unknown=found.unread, unserved=found.unserved, now=now)
+    return Cluster(found.items, unknown=found.unread, unserved=found.unserved, now=now, gates=gates)
 
 
 def say_unknown(cluster: Cluster) -> None:

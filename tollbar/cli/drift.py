@@ -229,7 +229,7 @@ def command(
 
     Tollbar never takes either away: the API forbids it. So Pods keep what a rule gave them that is gone, was changed,
     or is not true for them any more. Of a PlacementRule that was changed, Pods are found that have not got all that it
-    requires now. Looks at the cluster, or at a dump of it, which has no PlacementRules.
+    requires now. Looks at the cluster, or at a dump of it.
 
     With --delete-pending --no-dry-run those that have no Node are evicted, if they are of a ReplicaSet, StatefulSet,
     DaemonSet or ReplicationController, which makes others in their place; it asks before. Pods that run are left alone,
@@ -241,7 +241,7 @@ def command(
         raise click.UsageError("--delete-pending needs the cluster itself, not a dump")
     try:
         found = (
-            copies.of_dump(base)
+            copies.of_dump(base, [PlacementGate()])
             if base is not None
             else console.run(copies.of_live(cluster, "drift", [PlacementGate()]))
         )

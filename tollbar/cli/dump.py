@@ -8,7 +8,7 @@ may be on a Node that was created after the Nodes were listed.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +19,11 @@ from tollbar.cli import clusterdump, console
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.reading import Reading
 from tollbar.cli.reduction import KINDS, Kind, unreliable
-from tollbar.decide.rules.rule import Rule, compile_rule
+from tollbar.decide.rules.placements import Placement, compile_placement
+from tollbar.decide.rules.rule import Problem, Rule, compile_rule
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
-from tollbar.model.resources import Resource
+from tollbar.model.resources import PLACEMENT_RULES, TOLERATION_RULES, Resource
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 
@@ -55,10 +56,22 @@ async def _served(client: Client, kind: Kind) -> Resource | None:
 
 def warn(objects: Iterable[Object]) -> None:
     """Name the rules in force whose verdicts on a dump may be other ones than in the cluster."""
-    compiled = (compile_rule(each, cel.engine()) for each in objects if each["kind"] == "TolerationRule")
-    in_force = [rule for rule in compiled if isinstance(rule, Rule) and rule.mode != "Disabled"]
-    for name, path in unreliable(in_force):
+    for name, path in unreliable(rule for rule in _rules(objects) if rule.mode != "Disabled"):
         console.say(f"warning: rule {name} reads {path}, which a dump does not have: what it says there may be wrong")
+
+
+def _rules(objects: Iterable[Object]) -> Iterator[Rule]:
+    """Those that compile."""
+    engine = cel.engine()
+    for each in objects:
+        found: Rule | Placement | Problem | None = None
+        if each["kind"] == TOLERATION_RULES.kind:
+            found = compile_rule(each, engine)
+        elif each["kind"] == PLACEMENT_RULES.kind:
+            found = compile_placement(each, engine)
+        rule = found.rule if isinstance(found, Placement) else found
+        if isinstance(rule, Rule):
+            yield rule
 
 
 @click.command("dump")

@@ -53,9 +53,9 @@ WORKLOADS: Final = {
     )
 }
 """Kinds whose controllers make Pods, by name."""
-OF_GATE_CLASSES: Final = {each.kind: each for each in (resources.PLACEMENT_RULES, resources.POD_QUOTAS)}
-"""Kinds by which gate classes decide, by name."""
-_READ: Final = {**{name: kind.resource for name, kind in KINDS.items()}, **WORKLOADS, **OF_GATE_CLASSES}
+OF_GATE_CLASSES: Final = frozenset({resources.PLACEMENT_RULES.kind, resources.POD_QUOTAS.kind})
+"""Kinds by which gate classes decide."""
+_READ: Final = {**{name: kind.resource for name, kind in KINDS.items()}, **WORKLOADS}
 _PASSED_OVER: Final = frozenset(
     {
         *(

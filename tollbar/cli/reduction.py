@@ -174,6 +174,7 @@ def _kinds() -> Iterator[Kind]:
     yield Kind(resources.NAMESPACES, _keep)
     yield Kind(resources.TOLERATION_RULES, whole)
     yield Kind(resources.PLACEMENT_RULES, whole)
+    yield Kind(resources.POD_QUOTAS, whole)
     yield Kind(resources.SCHEDULING_GATES, whole)
     yield Kind(resources.WORKLOAD_CLAIMS, whole)
     yield Kind(resources.MUTATING_WEBHOOK_CONFIGURATIONS, _webhooks, keep=drain.is_ours)

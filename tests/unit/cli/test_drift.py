@@ -305,6 +305,15 @@ def test_the_command_shows_them(tmp_path: Path) -> None:
     assert data["pods"][0]["unjustified"][0]["why"] == "the rule is not true for it any more"
 
 
+@pytest.mark.parametrize(
+    ("objects", "found"), [([placement()], ""), ([placement("false")], "the rule is not true for it any more")]
+)
+def test_a_dump_tells_of_placement_rules(objects: list[Object], found: str, tmp_path: Path) -> None:
+    data = json.loads(run(tmp_path, NARROWED, *objects, arguments=("-o", "json")).stdout)
+    said = [each["why"] for one in data["pods"] for each in one["narrowed"]]
+    assert said == ([found] if found else [])
+
+
 def test_nothing_found_is_exit_code_0(tmp_path: Path) -> None:
     assert run(tmp_path, RULE, pod()).exit_code == 0
 

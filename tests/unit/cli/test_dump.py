@@ -22,7 +22,7 @@ from tollbar import cel
 from tollbar.api import webhooks
 from tollbar.cli import clusterdump
 from tollbar.cli.clusterdump import ClusterDump
-from tollbar.cli.dump import take
+from tollbar.cli.dump import take, warn
 from tollbar.cli.manifests import Unreadable
 from tollbar.cli.reduction import KINDS, unreliable
 from tollbar.decide.rules.rule import Rule, compile_rule
@@ -127,6 +127,30 @@ def test_a_rule_is_unreliable_if_it_reads_what_is_removed(expression: str, paths
     rule = compile_rule(toleration_rule("r").cel(expression), cel.engine())
     assert isinstance(rule, Rule)
     assert list(unreliable([rule])) == [("r", path) for path in paths]
+
+
+def test_rules_of_both_kinds_that_are_unreliable_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    match = {"type": "CEL", "cel": {"expression": 'pod.spec.containers.exists(c, "-x" in c.args)'}}
+    required = [{"key": "example.com/pool", "operator": "Exists"}]
+    body = {"match": match, "required": required}
+    placements = [
+        {"kind": "PlacementRule", "metadata": {"name": mode.lower()}, "spec": {**body, "mode": mode}}
+        for mode in ("Enforce", "Disabled")
+    ]
+    warn([toleration_rule("r").but("spec.match", match), *placements, pod()])
+    said = "reads pod.spec.containers.args, which a dump does not have: what it says there may be wrong"
+    assert capsys.readouterr().err.splitlines() == [f"warning: rule {name} {said}" for name in ("r", "enforce")]
+
+
+def test_what_gate_classes_decide_by_is_kept() -> None:
+    quota = {
+        "kind": "PodQuota",
+        "metadata": {"name": "team", "annotations": {"team": "a", APPLIED: SECRET}},
+        "spec": {"limits": {"pods": "5"}},
+        "status": {"used": {"pods": "3"}},
+    }
+    meta = {"name": "team", "annotations": {"team": "a"}}
+    assert reduced(quota) == {"metadata": meta, "spec": quota["spec"], "status": quota["status"]}
 
 
 def webhooks_of(name: str) -> Object:

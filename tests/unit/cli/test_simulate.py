@@ -400,6 +400,16 @@ def test_what_gate_classes_decide_by_is_passed_over_and_said() -> None:
     ]
 
 
+def test_what_gate_classes_decide_by_is_passed_over_in_a_dump_too(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    kinds = [{"kind": kind, "metadata": {"name": "x"}, "spec": {}} for kind in ("PlacementRule", "PodQuota")]
+    clusterdump.write(ClusterDump("", clusterdump.in_order([node("plain"), *kinds]), {}), file)
+    assert simulate("-f", "-", "--cluster", str(file), stdin=written(in_file())).stderr.splitlines()[:2] == [
+        "1 PlacementRule passed over: no gate class decides in a simulation",
+        "1 PodQuota passed over: no gate class decides in a simulation",
+    ]
+
+
 def test_the_pod_group_of_a_workload_claim_is_made(caplog: pytest.LogCaptureFixture) -> None:
     given = written(node("gpu-1"), devices("gpu-1", 2))
     done = simulate("-f", str(EXAMPLES / "pod-group"), "-f", "-", "-o", "json", stdin=given)
