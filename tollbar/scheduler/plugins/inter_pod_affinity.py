@@ -288,15 +288,16 @@ class InterPodAffinity:
 
     def filter_reasons(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> list[Status | None]:
         found = state.get(_FILTER, _FilterState)
-        said = np.where(found.unwelcome.total_by_row() > 0, 3, 0)
-        for term in found.anti_affinity:
-            said[found.away.by_row(term.topology_key) > 0] = 2
+        said, order = np.zeros(len(nodes), np.intp), nodes.table.order
+        for each in found.unwelcome.domains:
+            said[each.sums[each.column.ordered(order)] > 0] = 3
+        for each in found.away.domains:
+            said[each.sums[each.column.ordered(order)] > 0] = 2
         is_first = found.is_first
-        for term in found.affinity:
-            said[nodes.table.label(term.topology_key).ids < 0] = 1
-            if not is_first:
-                said[found.near.by_row(term.topology_key) <= 0] = 1
-        return list(_ANSWERS[said[nodes.table.order]])
+        for each in found.near.domains:
+            numbers = each.column.ordered(order)
+            said[numbers < 0 if is_first else each.sums[numbers] <= 0] = 1
+        return list(_ANSWERS[said])
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[Status | None]:
         has_own = pod.shape.preferred_affinity or pod.shape.preferred_anti_affinity

@@ -172,12 +172,12 @@ class PodTopologySpread:
         found = state.get(_FILTER, _FilterState)
         if found.domains is None:
             return [NO_LABEL] * len(nodes)
-        said = np.zeros(nodes.table.capacity, np.intp)
+        said = np.zeros(len(nodes), np.intp)
         for domains in reversed(found.domains):  # the first one that does not hold has the last word
-            ids = domains.column.ids
-            said[~domains.fits[ids]] = 1
-            said[ids < 0] = 2
-        return list(_ANSWERS[said[nodes.table.order]])
+            numbers = domains.column.ordered(nodes.table.order)
+            said[~domains.fits[numbers]] = 1
+            said[numbers < 0] = 2
+        return list(_ANSWERS[said])
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Steps[None]:
         constraints = self._constraints(pod, SOFT)
