@@ -1,5 +1,6 @@
 """Admission policies on a real API server: who may do what, as kubectl is answered."""
 
+import json
 from typing import Any
 
 from stack import eventually
@@ -24,6 +25,13 @@ def until_said(kubectl: Kubectl, text: str, *arguments: str, stdin: str | None =
         return text in answer and bool(answer) == bool(text)
 
     eventually(is_said, what=f"kubectl {' '.join(arguments)}: {text or 'no refusal'}")
+
+
+def spared(kubectl: Kubectl, binding: str, namespace: str) -> None:
+    """The policy of this binding is in force everywhere but in this namespace."""
+    elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}
+    resources = {"namespaceSelector": {"matchExpressions": [elsewhere]}}
+    kubectl("patch", binding, "--type=merge", "-p", json.dumps({"spec": {"matchResources": resources}}))
 
 
 def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from builders import claim, template
 from cluster import as_written
 from planes import since
-from policies import binding, role, said, until_said
+from policies import binding, role, said, spared, until_said
 from stack import ROOT, eventually
 
 from tollbar.api.gates import CONTROLLERS
@@ -36,11 +36,6 @@ OTHER = {"key": "example.com/other", "operator": "Exists"}
 EVERYTHING = {"operator": "Exists"}
 RECORDING = "tried-reserved-device-keys"
 """The namespace in which a record stays that comes with the request."""
-ELSEWHERE = {
-    "namespaceSelector": {
-        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [RECORDING]}]
-    }
-}
 CLAIM_CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
 MANAGER = "system:kube-controller-manager"
 SUPPORT = [
@@ -107,7 +102,7 @@ def reserving(plane: Any) -> Iterator[Kubectl]:
     kubectl("apply", "--warnings-as-errors", *FILES)
     until_said(kubectl, "reserved key", *create("alice"), stdin=asking(exactly(CARD)))
     until_said(kubectl, "", *create(CONTROLLERS), stdin=asking(exactly(CARD)))
-    kubectl("patch", RECORD_BINDING, "--type=merge", "-p", json.dumps({"spec": {"matchResources": ELSEWHERE}}))
+    spared(kubectl, RECORD_BINDING, RECORDING)
 
     def stays(namespace: str) -> bool:
         tried = asking(exactly(), annotations=RECORDED, namespace=namespace)

@@ -1,17 +1,23 @@
-"""The component `reserved-keys` on a real API server: who may carry a toleration of a reserved key."""
+"""The component `reserved-keys` on a real API server: who may carry a toleration of a reserved key.
+
+What Tollbar's webhook records there is seen in tests/e2e/test_refused.py.  Here a record that comes with the request
+stands for it, in a namespace in which nothing takes it off.
+"""
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from planes import since
-from policies import binding, role, said, until_said
+from policies import binding, role, said, spared, until_said
 from stack import ROOT, eventually
 
 from tollbar.api.gates import CONTROLLERS
+from tollbar.decide.pods.tolerations import Addition, entry, record
 from tollbar.devplane.kubectl import Kubectl
+from tollbar.wellknown import ANNOTATION_PROVENANCE
 
 pytestmark = since("1.36", "no MutatingAdmissionPolicy")
 
@@ -26,8 +32,8 @@ EVERYTHING = {"operator": "Exists"}
 ANYWAY = {"operator": "Exists", "effect": "NoExecute"}
 MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.source": "file"}
 NODE = "system:node:node-1"
-RECORD = json.dumps([{"rule": "gpu", "generation": 1, "added": [GPU], "via": "admission"}], separators=(",", ":"))
-RECORDED = {"tollbar.dev/tolerations": RECORD}
+RECORDING = "tried-reserved-keys"
+"""The namespace in which a record stays that comes with the request."""
 DRIVER = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "driver", "namespace": "default"}}
 DRIVER_MAY = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -43,6 +49,7 @@ HELD: dict[str, Any] = {
     "spec": {"containers": [{"name": "main", "image": "none"}], "schedulingGates": [{"name": "example.com/x"}]},
 }
 SUPPORT = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RECORDING}},
     role(
         "tried-reserved-keys",
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "create", "patch"]},
@@ -72,7 +79,14 @@ def reserving(plane: Any) -> Iterator[Kubectl]:
     until_said(kubectl, "reserved key", *CREATE, stdin=pod(GPU))
     until_said(kubectl, "", *CREATE, stdin=pod(GPU, serviceAccountName="driver"))
     until_said(kubectl, "", *adding(CONTROLLERS))
-    eventually(lambda: "tollbar.dev" not in kubectl(*CREATE, "-o", "yaml", stdin=pod(annotations=RECORDED)))
+    spared(kubectl, "mutatingadmissionpolicybinding/tollbar-reserved-keys-record", RECORDING)
+    kubectl("wait", "--for=create", "serviceaccount/default", "-n", RECORDING, "--timeout=60s")
+
+    def stays(namespace: str) -> bool:
+        tried = pod(annotations=RECORDED, namespace=namespace)
+        return ANNOTATION_PROVENANCE in kubectl(*CREATE, "-o", "yaml", stdin=tried)
+
+    eventually(lambda: stays(RECORDING) and not stays("default"))
     eventually(lambda: warned(kubectl, DEPLOYMENT), what="authors of workloads are warned")
     yield kubectl
     kubectl("delete", *FILES, RIGHTS)
@@ -90,6 +104,13 @@ def pod(*tolerations: Any, annotations: Any = None, namespace: str = "default", 
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec(*tolerations, **fields)})
 
 
+def recorded(*rules: Sequence[Any]) -> dict[str, str]:
+    """The record of what each of these rules gave."""
+    additions = (Addition(f"rule-{number}", 1, tuple(given)) for number, given in enumerate(rules))
+    return {ANNOTATION_PROVENANCE: record([entry(each, "admission") for each in additions])}
+
+
+RECORDED = recorded([GPU])
 CREATE = ("create", "--dry-run=server", "--as=alice", "-f", "-")
 KUBELET = ("create", "--dry-run=server", f"--as={NODE}", "--as-group=system:nodes", "-f", "-")
 ADMIN = ("create", "--dry-run=server", "-f", "-")
@@ -177,6 +198,36 @@ def test_who_may_carry_a_reserved_key(reserving: Kubectl, attempt: tuple[list[st
     arguments, stdin = attempt
     answer = said(reserving, *arguments, stdin=stdin)
     assert answer.endswith(want) if want else answer == ""
+
+
+def given(*tolerations: Any, by: Sequence[Sequence[Any]]) -> str:
+    """A Pod that has these tolerations, from whomever, and from these rules what the record says."""
+    return pod(*tolerations, annotations=recorded(*by), namespace=RECORDING)
+
+
+FOR_A_MINUTE = {"key": KEY, "operator": "Equal", "value": "a", "effect": "NoExecute", "tolerationSeconds": 60}
+OF_RULES: dict[str, tuple[str, str]] = {
+    "what a rule gave": (given(GPU, OTHER, by=[[GPU]]), ""),
+    "what two rules gave": (given(FOR_A_MINUTE, EVERYTHING, GPU, by=[[GPU, FOR_A_MINUTE], [EVERYTHING]]), ""),
+    "another toleration of the key": (given(GPU, FOR_A_MINUTE, by=[[GPU]]), refusal(THE_KEY)),
+    "a part of what a rule gave": (given({"key": KEY, "operator": "Exists"}, by=[[GPU]]), refusal(THE_KEY)),
+    "of another key": (given(GPU, OTHER, by=[[OTHER]]), refusal(THE_KEY)),
+}
+
+
+@pytest.mark.parametrize(("obj", "want"), OF_RULES.values(), ids=OF_RULES)
+def test_what_a_rule_gave_is_what_the_record_says(reserving: Kubectl, obj: str, want: str) -> None:
+    answer = said(reserving, *CREATE, stdin=obj)
+    assert answer.endswith(want) if want else answer == ""
+
+
+def test_the_largest_record_is_read_to_its_end(reserving: Kubectl) -> None:
+    """What is evaluated for it stays within the API server's limits."""
+    many = [{"key": KEY, "operator": "Equal", "value": str(number)} for number in range(4000)]
+    rules = [many[at : at + 16] for at in range(0, len(many), 16)]
+    assert said(reserving, *CREATE, stdin=given(*many, by=rules)) == ""
+    answer = said(reserving, *CREATE, stdin=given(*many, by=rules[:-1]))
+    assert answer.endswith(refusal(", ".join([THE_KEY] * 8 + ["others"])))
 
 
 WORKLOADS = {
