@@ -31,7 +31,7 @@ HELD = {
 }
 CLASSES = registry.enabled(("quota", "placement"))
 QUOTAS, PLACEMENT, ORDINAL = "tollbar.dev/quota", "tollbar.dev/placement", "tollbar.dev/ordinal"
-ALIKE = ("tollbar.dev/Quota", "tollbar/dev.quota")
+ALIKE = ("tollbar.dev/Quota", "tollbar/dev.quota", "tollbar.dev.quota")
 """Gates of others, whose names differ from that of the class in what object names cannot tell apart."""
 GATES = (QUOTAS, PLACEMENT, ORDINAL, *ALIKE)
 OF_CLASSES = {

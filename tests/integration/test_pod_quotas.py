@@ -27,6 +27,9 @@ SPECS: dict[str, dict[str, Any]] = {
     },
     "requests as a ResourceQuota has them": {"limits": {"cpu": "2", "requests.example.com/gpu": "1"}},
     "limits as a ResourceQuota has them": {"limits": {"limits.cpu": "1"}},
+    "resources that only begin like these": {
+        "limits": {"limits.example.com/gpu": "1", "requests.gpu.deviceclass.resource.k8s.io/devices": "1"}
+    },
     "no limits": {},
     "limits of nothing": {"limits": {}},
     "less than nothing": {"limits": {"cpu": "-1"}},

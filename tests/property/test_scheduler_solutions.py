@@ -283,3 +283,24 @@ def test_a_solution_with_a_share_for_an_administrator_is_not_kept() -> None:
     assert [each["adminAccess"] for each in found[0]["devices"]["results"]] == [True]
     assert "shareID" in found[0]["devices"]["results"][0]
     assert of_kind.get("n1", world.labels["n1"]) is None
+
+
+def test_a_share_of_a_device_for_several_nodes_is_used_once() -> None:
+    world = World()
+    for node in NODES:
+        world.apply(("gone", node))
+    world.apply(("labels", 0))
+    body = resource_slice("net2", [shared("ns0", memory="4")], pool="net2", nodeSelector=ZONAL)
+    meta = {"name": "net2", "uid": "net2", "resourceVersion": "1"}
+    world.manager.stores[1].apply({**body, "kind": "ResourceSlice", "metadata": meta})
+    kept = Solutions(world.manager.inventory, world.manager.claims.state)
+    claims = [asking("a", SHARE)]
+    of_kind = kept.of(claims, world.manager.classes)
+    found = world.search(list(claims), "n1")
+    assert [each["device"] for each in found[0]["devices"]["results"]] == ["ns0"]
+    for node in NODES:
+        of_kind.put(node, world.labels[node], found)
+
+    world.manager.stores[0].apply(a_claim("user").but("status.allocation", found[0]))
+
+    assert [of_kind.get(node, world.labels[node]) for node in NODES] == [None, None]

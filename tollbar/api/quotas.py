@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from tollbar import wellknown
 from tollbar.api import durations, texts
 from tollbar.api.base import ApiType, Conditions, Count, LabelSelector, ObjectMeta, Quantity
 from tollbar.api.parse import parse
@@ -20,7 +21,6 @@ from tollbar.model.fields import FieldError, entry, invalid
 
 NOT_A_LIMIT: Final = "must be a quantity of 0 or more"
 _LIMIT: Final = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
-_OF_RESOURCE_QUOTA: Final = ("requests.", "limits.")
 Limit: TypeAlias = Annotated[
     str,
     BeforeValidator(lambda given: str(given) if type(given) is int else given),
@@ -49,7 +49,11 @@ class PodQuotaSpec(ApiType):
         max_length=32,
         json_schema_extra=validated(
             rule("self.all(name, !format.qualifiedName().validate(name).hasValue())", texts.NOT_QUALIFIED),
-            rule("self.all(name, !name.startsWith('requests.') && !name.startsWith('limits.'))", texts.OF_REQUESTS),
+            rule(
+                "self.all(name, name.endsWith('.deviceclass.resource.k8s.io/devices') "
+                "|| !(name.startsWith('requests.') || (name.startsWith('limits.') && !name.contains('/'))))",
+                texts.OF_REQUESTS,
+            ),
         ),
     )
     """How much all of these Pods may request together, by resource: cpu, memory, ephemeral-storage, hugepages-<size>,
@@ -113,12 +117,18 @@ def _problems(spec: PodQuotaSpec) -> Iterator[FieldError]:
     for name, text in spec.limits.items():
         for problem in names.qualified_name(name):
             yield invalid(entry("spec.limits", name), name, problem)
-        if name.startswith(_OF_RESOURCE_QUOTA):
+        if _is_of_resource_quota(name):
             yield invalid(entry("spec.limits", name), name, texts.OF_REQUESTS)
         if not _is_limit(text):
             yield invalid(entry("spec.limits", name), text, NOT_A_LIMIT)
     if not _is_wait(spec.patience):
         yield invalid("spec.patience", spec.patience, texts.NOT_A_HOLD)
+
+
+def _is_of_resource_quota(name: str) -> bool:
+    """Whether only a ResourceQuota has such a name: a Pod can request limits.example.com/gpu, but not limits.cpu."""
+    is_of_class = name.endswith(wellknown.DEVICES_OF_CLASS)
+    return not is_of_class and (name.startswith("requests.") or (name.startswith("limits.") and "/" not in name))
 
 
 def _is_limit(text: str) -> bool:

@@ -3,7 +3,6 @@
 Quantities are whole numbers of nano units.  Names of attributes stay as the slice has them.
 """
 
-from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,7 +25,7 @@ _KEPT_ANSWERS: Final = 256
 MAX_ANSWERS: Final = 2_000_000
 """So many answers are kept with all of them, which take some 70 MB."""
 _MEMO: Final = 8
-"""What keeps the answers about a device counts as so many of them."""
+"""The dictionary of a device counts as so many answers."""
 _KEPT_CONTENTS: Final = 1024
 """So many device contents are known; then it starts anew, so that what each device has for itself does not stay."""
 _NO_ANSWERS: Final[dict[Hashable, Any]] = {}
@@ -57,13 +56,14 @@ class Memos:
     """
 
     def __init__(self) -> None:
-        self._memos: deque[dict[Hashable, Any]] = deque()
+        self._memos: dict[int, dict[Hashable, Any]] = {}
+        """By their identity, the oldest first."""
         self._answers = 0
 
     def new(self) -> dict[Hashable, Any]:
         """For the answers about one more device; it is empty again when they have gone, and then is not counted."""
         memo: dict[Hashable, Any] = {}
-        self._memos.append(memo)
+        self._memos[id(memo)] = memo
         self._answers += _MEMO
         return memo
 
@@ -71,9 +71,13 @@ class Memos:
         """One of them has got one more answer."""
         self._answers += 1
         while self._answers > MAX_ANSWERS:
-            oldest = self._memos.popleft()
-            self._answers -= _MEMO + len(oldest)
-            oldest.clear()
+            self.drop(next(iter(self._memos.values())))
+
+    def drop(self, memo: dict[Hashable, Any]) -> None:
+        """Forget these answers: the device is gone, or there are too many."""
+        del self._memos[id(memo)]
+        self._answers -= _MEMO + len(memo)
+        memo.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +95,10 @@ class Content:
     capacities: Mapping[str, Capacity]
     memos: Memos
     memo: dict[Hashable, Any] = field(default_factory=lambda: _NO_ANSWERS)
+
+    def __del__(self) -> None:
+        if self.memo:
+            self.memos.drop(self.memo)
 
     @property
     def attributes(self) -> Mapping[str, Object]:

@@ -29,7 +29,7 @@ Allocations: TypeAlias = tuple[Object, ...]
 class _Solution:
     allocations: Allocations
     devices: frozenset[DeviceId]
-    """What has to be free for it, if it has no shares."""
+    """What has to be free for it; nothing if it has shares."""
     version: tuple[int, int, int]
     moved: tuple[int, int] | None
     """With shares it holds until a device is taken or released: what is left of a device decides about it, and each
@@ -75,7 +75,8 @@ class NodeSolutions:
         shares = [each for allocation in found for each in claims.results(allocation) if "shareID" in each]
         if any(each.get("adminAccess") for each in shares):
             return  # nobody would notice that it is used, and a second use needs other ids
-        devices = frozenset(each.device for allocation in found for each in holdings(allocation))
+        held = () if shares else [each for allocation in found for each in holdings(allocation)]
+        devices = frozenset(each.device for each in held)
         version = self._inventory.version_of(node_name)
         moved = self._inventory.moved(node_name) if shares else None
         self._by_node[node_name] = _Solution(tuple(found), devices, version, moved, labels)

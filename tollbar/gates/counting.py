@@ -1,6 +1,6 @@
 """Which PodQuotas cover which Pods, and what each Pod takes of them, from the stores."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
@@ -105,6 +105,8 @@ class Counts:
         self._counted: dict[Key, _Counted] = {}
         self._covering: Mapping[str, tuple[PodQuota, ...]] = {}
         """The quotas of each namespace that takes part."""
+        self._of_devices: frozenset[str] = frozenset()
+        """The quotas in force that limit devices."""
         self._is_covering = False
         """Whether that is true of the quotas and namespaces as they are."""
         self._parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
@@ -199,7 +201,9 @@ class Counts:
             if self._changed is not None and before.get(namespace) != self._covering.get(namespace):
                 self._changed.update(self.pods.keys_by_index("namespace", namespace))
         found = {each.metadata.name: each for covering in self._covering.values() for each in covering}
+        self.devices.limit(name for each in found.values() for name in each.spec.limits)
         self.in_force = [self._quota(each.metadata.name, each.spec) for each in found.values()]
+        self._of_devices = frozenset(each.name for each in self.in_force if each.counts_devices)
 
     def _coverage(self) -> Mapping[str, tuple[PodQuota, ...]]:
         parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
@@ -231,7 +235,8 @@ class Counts:
         else:
             known = (before.asked,) if before is not None and before.uid == uid_of(pod) else ()
             asked = self.devices.asked(pod, *known)
-            self._put(key, _Counted(uid_of(pod), asked, _charge(key, pod, asked, covering), self._side(pod)))
+            charge = _charge(key, pod, asked, covering, self._of_devices)
+            self._put(key, _Counted(uid_of(pod), asked, charge, self._side(pod)))
 
     def _quota(self, name: str, wanted: PodQuotaSpec) -> Quota:
         return Quota(
@@ -261,8 +266,8 @@ def _is_held(pod: Object) -> bool:
     return wellknown.QUOTA_GATE in pods.gate_names(pod)
 
 
-def _charge(key: Key, pod: Object, asked: Asked, covering: Iterable[PodQuota]) -> Charge:
-    """`pod` is as the store keeps it."""
+def _charge(key: Key, pod: Object, asked: Asked, covering: Iterable[PodQuota], of_devices: Collection[str]) -> Charge:
+    """`pod` is as the store keeps it, and `of_devices` has the names of quotas that limit devices."""
     labels = labels_of(pod)
     names = tuple(
         each.metadata.name for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)
@@ -278,5 +283,5 @@ def _charge(key: Key, pod: Object, asked: Asked, covering: Iterable[PodQuota]) -
         priority=spec(pod).get("priority") or 0,
         created=timestamps.parse(created) if created else 0.0,
         claims=asked.shared(),
-        unknown=asked.unknown,
+        unknown=asked.unknown if any(name in of_devices for name in names) else "",
     )

@@ -4,11 +4,12 @@ Of claims and templates the numbers are kept and nothing else, whatever their si
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
+from tollbar import wellknown
 from tollbar.decide.pods.size import MAX_PARTS
 from tollbar.decide.quotas import devices
 from tollbar.dra.classes import DeviceClasses
@@ -106,7 +107,7 @@ class Asked:
 
     def shared(self) -> Mapping[Key, Mapping[str, Decimal]]:
         """What others may use, too, by claim."""
-        return {each.claim: each.devices for each in self.parts.values() if each.claim is not None}
+        return {each.claim: each.devices for each in self.parts.values() if each.claim is not None and each.devices}
 
 
 _NOTHING: Final = Asked({}, {}, "")
@@ -119,6 +120,24 @@ class Devices:
         """`store` is `Caches.store`."""
         self.claims, self.templates, self.classes = map(store, COUNTED_BY)
         self._by_resource = DeviceClasses(self.classes)
+        self._limits: Mapping[str, Sequence[str]] = {}
+        """What limits the devices of a class, of the resources that quotas in force limit."""
+
+    def limit(self, resources: Iterable[str]) -> None:
+        """Count for these from now on, and for nothing else: a tenant's claims may name any number of classes."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(set(resources)):
+            for device_class in self._classes_of(name):
+                found[device_class].append(name)
+        self._limits = dict(found)
+
+    def _classes_of(self, resource: str) -> Iterator[str]:
+        if resource.endswith(wellknown.DEVICES_OF_CLASS):
+            yield resource.removesuffix(wellknown.DEVICES_OF_CLASS)
+        elif (name := claims.implicit_class(resource)) is not None:
+            yield name
+        else:
+            yield from (key_of(each).name for each in self.classes.by_index("extended-resource", resource))
 
     def limited_by(self, resource: str) -> bool:
         """Whether a limit on this resource is one on devices."""
@@ -175,14 +194,14 @@ class Devices:
     def _limited(self, counted: Object) -> Amounts:
         """The devices of a claim or template by what limits them."""
         found: Amounts = defaultdict(Decimal)
-        for device_class, count in counted["devices"].items():
-            for name in self._limits_of(device_class):
-                found[name] += count
+        asked = counted["devices"]
+        for device_class in min(asked, self._limits, key=len):
+            for name in self._limits_of(device_class) if device_class in asked else ():
+                found[name] += asked[device_class]
         return found
 
-    def _limits_of(self, device_class: str) -> tuple[str, ...]:
-        found = self.classes.get(Key("", device_class))
-        return devices.limits_of(device_class, claims.extended_resource_of(found) if found is not None else None)
+    def _limits_of(self, device_class: str) -> Sequence[str]:
+        return self._limits.get(device_class, ())
 
 
 def _missing(reference: Object) -> str:

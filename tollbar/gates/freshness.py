@@ -12,6 +12,7 @@ from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import Resource
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.manager import Manager
+from tollbar.runtime.reflector import PAGE
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Store
 
@@ -30,15 +31,16 @@ async def caught_up(
     *,
     namespaces: Callable[[], Iterable[str]] = lambda: _EVERYWHERE,
     label_selector: str = "",
+    page: int = PAGE,
 ) -> None:
     """Return once the store, which has synced, is as new as the newest object that the API server has now.
 
     Of those that count, which are the objects of these namespaces with these labels.  While they cannot be listed it
-    waits, so that nothing is granted.
+    waits, so that nothing is granted.  `page` is how many are listed at once.
     """
     while True:
         try:
-            listed = [await _newest(manager, store.resource, each, label_selector) for each in namespaces()]
+            listed = [await _newest(manager, store.resource, each, label_selector, page) for each in namespaces()]
             newest = max(listed, default=0)
             break
         except ApiError as error:
@@ -50,12 +52,17 @@ async def caught_up(
         await manager.clock.sleep(_LOOK_AGAIN)
 
 
-async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str) -> int:
+async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str, page_size: int) -> int:
     """The greatest resourceVersion, 0 where there is no object."""
     newest, continued = 0, ""
     while True:
         page: Object = await READ(
-            manager.client.list, resource, namespace, label_selector=label_selector, continue_=continued
+            manager.client.list,
+            resource,
+            namespace,
+            label_selector=label_selector,
+            limit=page_size,
+            continue_=continued,
         )
         versions = (resourceversion.number(metadata(obj)["resourceVersion"]) for obj in page["items"])
         newest = max([newest, *(version or 0 for version in versions)])

@@ -187,7 +187,6 @@ class _Connection(asyncio.Protocol):
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._forget = forget
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
         self._waiting: asyncio.Future[Answer] | None = None
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
@@ -217,6 +216,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101
         self._transport = transport
+        self._parser = httptools.HttpResponseParser(self)  # not before: it refers to this connection until that is lost
 
     def data_received(self, data: bytes) -> None:
         if self._waiting is None or self._waiting.done():

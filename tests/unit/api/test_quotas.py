@@ -33,9 +33,10 @@ ERRORS: dict[str, tuple[Any, list[str]]] = {
         ['spec.limits[cpu]: Invalid value: "much": must be a quantity of 0 or more'],
     ),
     "as a ResourceQuota has it": (
-        quota(limits={"requests.cpu": "1"}),
+        quota(limits={"requests.cpu": "1", "limits.cpu": "1", "requests.example.com/gpu": "1"}),
         [
-            f'spec.limits[requests.cpu]: Invalid value: "requests.cpu": {texts.OF_REQUESTS}',
+            f'spec.limits[{name}]: Invalid value: "{name}": {texts.OF_REQUESTS}'
+            for name in ("requests.cpu", "limits.cpu", "requests.example.com/gpu")
         ],
     ),
     "another order": (

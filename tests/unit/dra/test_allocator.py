@@ -679,6 +679,22 @@ def test_answers_about_devices_are_bounded_in_all_and_go_device_by_device(monkey
     assert (filled, [len(each.memo) for each in contents]) == ([0, 0, 3, 3], [1, 0, 0, 3])
 
 
+def test_answers_about_devices_that_are_gone_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MAX_ANSWERS", 30)
+    monkeypatch.setattr(slices, "_KEPT_CONTENTS", 1)
+    parser = slices.Parser()
+
+    def device_content(model: str) -> slices.Content:
+        (found,) = parser.parse(resource_slice("a", [device("d", model=model)])).devices
+        found.content.remember("question", answer=True)
+        return found.content
+
+    stays = device_content("stays")
+    for generation in range(10):
+        device_content(str(generation))
+    assert stays.memo == {"question": True}
+
+
 def test_one_allocator_answers_for_every_node_as_if_it_were_alone() -> None:
     slices = [
         resource_slice(f"s-{n}", [device("d1", model="a100" if n % 2 else "h100")], node=f"n{n}", pool=f"n{n}")

@@ -57,7 +57,7 @@ HERE = (
     template().request("gpu"),
     device_class(),
 )
-CHANGES: dict[str, Callable[[World], None]] = {
+CHANGES: dict[str, Callable[[World], object]] = {
     "nothing": lambda _: None,
     "a Pod comes": lambda world: world.fill([asking("new", "3")]),
     "a Pod comes in a namespace that takes no part": lambda world: world.fill([asking("new", of="other")]),
@@ -88,6 +88,11 @@ CHANGES: dict[str, Callable[[World], None]] = {
     "a template is another one": lambda world: world.fill([template().request("nic").but("metadata.uid", "another")]),
     "a class stands for a resource": lambda world: world.fill([device_class().backing("example.com/gpu")]),
     "a class goes": lambda world: world.remove(device_class()),
+    "a class stands for what a quota limits": lambda world: (
+        world.fill([quota(limits={"example.com/gpu": 1})]),
+        world.counts.look(),
+        world.fill([device_class().backing("example.com/gpu")]),
+    ),
     "a quota is about devices": lambda world: world.fill(
         [quota(limits={"gpu.deviceclass.resource.k8s.io/devices": 1})]
     ),
@@ -95,7 +100,7 @@ CHANGES: dict[str, Callable[[World], None]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_has_changed_is_counted(change: Callable[[World], None]) -> None:
+def test_what_has_changed_is_counted(change: Callable[[World], object]) -> None:
     world = World(*HERE)
     change(world)
     world.counts.look()
@@ -167,3 +172,43 @@ def test_a_pod_of_the_name_of_one_that_was_granted_waits() -> None:
     world.fill([asking("a").but("metadata.uid", "another")])
     world.counts.look()
     assert (list(charges(world.counts.waiting)), world.counts.granted) == ([Key("ml", "a")], {})
+
+
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+
+
+def test_what_no_quota_limits_is_not_kept_however_much_a_tenant_names() -> None:
+    many = template()
+    for number in range(32):
+        many = many.request(f"class-{number}")
+    world = World(ENROLLED, quota(), many, device_class(), asking("a").templates(*["gpu"] * 100))
+    charge = world.counts.charges[Key("ml", "a")]
+    assert (charge.amounts.keys(), charge.claims, charge.unknown) == ({"pods", "cpu"}, {}, "")
+
+
+def test_pods_that_differ_only_by_claims_stand_in_one_line_where_no_quota_limits_devices() -> None:
+    pods = [asking(f"p{number}").claims(f"claim-{number}") for number in range(10)]
+    claims = [claim(f"claim-{number}").request("gpu") for number in range(5)]
+    lines = {
+        name: len(list(World(ENROLLED, quota(limits={name: 1}), device_class(), *claims, *pods).counts.waiting))
+        for name in ("cpu", DEVICES)
+    }
+    assert lines == {"cpu": 1, DEVICES: 10}
+
+
+def test_an_extended_resource_that_a_class_stands_for_counts_once_for_itself() -> None:
+    asked = asking("a").wants({"cpu": "1", "example.com/gpu": "1"})
+    backed = device_class().backing("example.com/gpu")
+    world = World(ENROLLED, quota(limits={"example.com/gpu": 2}), backed, asked)
+    assert world.counts.charges[Key("ml", "a")].amounts["example.com/gpu"] == 1
+
+
+def test_a_pod_does_not_take_what_another_one_of_its_name_took_of_a_claim_that_is_gone() -> None:
+    runs = asking("a", gated=False).claims("gpu")
+    world = World(ENROLLED, quota(limits={DEVICES: 2}), device_class(), claim().request("gpu"), runs)
+    world.remove(claim().request("gpu"))
+    world.counts.look()
+    before = charges(world.counts.out)[Key("ml", "a")].claims
+    world.fill([runs.but("metadata.uid", "another")])
+    world.counts.look()
+    assert ([*before], charges(world.counts.out)[Key("ml", "a")].claims) == ([Key("ml", "gpu")], {})

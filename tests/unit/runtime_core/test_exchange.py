@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import httptools
 import pytest
 
 from tollbar.runtime import exchange
@@ -307,11 +308,16 @@ async def test_a_connection_that_is_made_while_the_client_is_closed_is_not_used(
 
 
 async def test_a_server_that_does_not_shake_hands_was_sent_nothing(server: Server) -> None:
-
     silent = Connections("127.0.0.1", server.port, ssl.create_default_context(), None)
-    with pytest.raises(NotConnectedError, match="in time"):
-        await send(silent, timeout=0.05)
-    await server.ended.wait()
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(NotConnectedError, match="in time"):
+            await send(silent, timeout=0.05)
+        await server.ended.wait()
+        assert not any(isinstance(each, httptools.HttpResponseParser) for each in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 async def closed_while_it_rests(connections: Connections, server: Server) -> None:

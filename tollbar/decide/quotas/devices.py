@@ -4,7 +4,8 @@ Counted as a ResourceQuota counts a claim: a request takes its `count`, one for 
 get, and one with alternatives takes of each class what the greatest of them would.  Source:
 pkg/quota/v1/evaluator/core/resource_claims.go.
 
-Unlike there, requests with `adminAccess` count as nothing: they take no device from anybody.
+Unlike there, requests with `adminAccess` count as nothing: they take no device from anybody.  Nor does a claim count
+for more devices of a class than a claim can get, so that one that is never allocated does not keep others waiting.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ def by_class(claim: Object) -> Mapping[str, int]:
             most[name] = max(most.get(name, 0), _count(each))
         for name, count in most.items():
             if name and count:
-                found[name] = found.get(name, 0) + count
+                found[name] = min(found.get(name, 0) + count, claims.RESULTS_MAX)
     return found
 
 
@@ -38,15 +39,6 @@ def _count(request: Object) -> int:
         case "All":
             return claims.RESULTS_MAX
     return 0
-
-
-def limits_of(device_class: str, extended_resource: str | None) -> tuple[str, ...]:
-    """The resources that a device of this class counts for, whose `spec.extendedResourceName` is given.
-
-    As for a ResourceQuota, whose names of extended resources begin with `requests.` (KEP-5004).
-    """
-    names = device_class + wellknown.DEVICES_OF_CLASS, wellknown.IMPLICIT_EXTENDED_RESOURCE_PREFIX + device_class
-    return (*names, extended_resource) if extended_resource else names
 
 
 def is_of_devices(resource: str) -> bool:

@@ -1,12 +1,10 @@
 """How many devices a claim asks for; Kubernetes is asked in tests/integration/test_device_quotas.py."""
 
-from typing import Any
-
 import pytest
 from builders import claim
 from devicequotas import COUNTED, DEVICES, exactly
 
-from tollbar.decide.quotas.devices import by_class, is_of_devices, limits_of
+from tollbar.decide.quotas.devices import by_class, is_of_devices
 from tollbar.model.objects import Object
 
 
@@ -25,6 +23,7 @@ OURS: dict[str, tuple[list[Object] | None, dict[str, int]]] = {
         [{"name": "a", "exactly": {"deviceClassName": "gpu"}}],
         {"gpu": 1},
     ),
+    "more than a claim can get": ([exactly("gpu", count=2**62), exactly("gpu", count=30)], {"gpu": 32}),
     "a mode that is yet to be": ([exactly("gpu", allocationMode="Some", count=3)], {}),
     "a request that is yet to be": ([{"name": "a", "atLeast": {"deviceClassName": "gpu"}}], {}),
     "without a class": ([{"name": "a", "exactly": {}}], {}),
@@ -34,20 +33,6 @@ OURS: dict[str, tuple[list[Object] | None, dict[str, int]]] = {
 @pytest.mark.parametrize(("requests", "want"), OURS.values(), ids=OURS)
 def test_what_it_makes_of_others(requests: list[Object] | None, want: dict[str, int]) -> None:
     assert by_class(claim().but("spec.devices", {"requests": requests})) == want
-
-
-LIMITS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "a class": (("gpu", None), ("gpu" + DEVICES, "deviceclass.resource.kubernetes.io/gpu")),
-    "one that stands for a resource": (
-        ("gpu", "example.com/gpu"),
-        ("gpu" + DEVICES, "deviceclass.resource.kubernetes.io/gpu", "example.com/gpu"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("given", "want"), LIMITS.values(), ids=LIMITS)
-def test_which_limits_a_device_counts_for(given: tuple[str, str | None], want: tuple[str, ...]) -> None:
-    assert limits_of(*given) == want
 
 
 @pytest.mark.parametrize(

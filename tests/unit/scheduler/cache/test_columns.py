@@ -123,6 +123,17 @@ class Kept:
         return [len(self.anew), *(each.tolist() for each in sums)]
 
 
+def test_the_numbers_of_domains_are_in_the_order_of_the_nodes_as_they_are() -> None:
+    cache, snapshot = Cache(), Snapshot()
+    domains = []
+    for name, host in (("n1", "a"), ("n2", "b"), ("n1", "b"), ("n0", "a")):
+        cache.set_node({"metadata": {"name": name, "labels": {HOSTNAME: host}}})
+        snapshot.update(cache)
+        column = snapshot.table.label(HOSTNAME)
+        domains.append([column.values[number] for number in column.ordered(snapshot.table.order)])
+    assert domains == [["a"], ["a", "b"], ["b", "b"], [each.labels[HOSTNAME] for each in snapshot]]
+
+
 def test_sums_of_domains_are_kept_as_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(monkeypatch)
     kept.cache.assume(pod("more", "n2", terms=(TERM,)))
@@ -155,6 +166,7 @@ def test_so_many_sums_of_domains_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     kept = Kept(monkeypatch)
     kept.cache.assume(pod("more", "n2", terms=(TERM,)))
     assert kept.read() == [2, [1, 1], [1, 1]]
+    assert sum(len(each.sums) for each in kept.snapshot.groups._groups.values()) <= 1
 
 
 def test_a_table_that_grows_leaves_nothing_of_columns_that_it_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,6 +244,8 @@ def test_filter_of_all_nodes_at_once(case: Case) -> None:
     done(given.plugin.pre_filter(state, one, given.snapshot))
     mask = given.plugin.filter_nodes(state, one, given.snapshot)
     assert mask.tolist() == [case.want[each.name] is None for each in given.snapshot]
+    said = given.plugin.filter_reasons(state, one, given.snapshot)
+    assert said == [case.want[each.name] for each in given.snapshot]
 
 
 def test_namespaces_by_label_are_those_of_the_moment() -> None:

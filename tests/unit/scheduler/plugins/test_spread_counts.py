@@ -148,3 +148,12 @@ def test_a_trial_changes_nothing_of_what_is_kept() -> None:
         world.plugin.add_pod(state, spreading(), pod("nominated", nominated="n1"), node_info)
 
     assert world.answer(world.plugin) == world.answer(PodTopologySpread({}, handle(world.snapshot)))
+
+
+def test_sums_of_a_spec_that_is_counted_anew_are_forgotten() -> None:
+    world = World()
+    kept = len(world.snapshot.groups._sums)
+    for rack in ("r3", "r4", "r5"):
+        world.cache.set_node(racked("n1", rack))
+        world.answer(world.plugin)
+    assert len(world.snapshot.groups._sums) == kept
