@@ -16,7 +16,7 @@ from scheduler.clusters import cluster
 from scheduler.comparing import Simulation
 from toyplugins import done
 
-from tollbar.model.objects import metadata
+from tollbar.model.objects import metadata, spec
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
@@ -28,6 +28,7 @@ from tollbar.scheduler.framework.points import INTERFACES, Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, unschedulable
 from tollbar.scheduler.plugins import inter_pod_affinity
+from tollbar.scheduler.plugins.default_preemption import _DryRun
 from tollbar.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from tollbar.scheduler.plugins.pod_topology_spread import PodTopologySpread
 
@@ -132,6 +133,53 @@ def test_the_same_decision_however_it_is_worked_out(family: str, seed: int, nowh
             assert found == alone or Code.ERROR in alone
         changed(simulation, family, rng)
         simulation.snapshot.update(simulation.cache)
+
+
+def victims(simulation: Simulation, plugins: Framework, pod: PodInfo) -> Any:
+    """What a dry run of preemption says of each Node, unless PreFilter lets the Pod go nowhere."""
+    state, handle = CycleState(), simulation.framework.handle
+    if done(plugins.pre_filter(state, pod, simulation.snapshot)).status is not None:
+        return None
+    plugins.filter_nodes(state, pod, simulation.snapshot)
+    handle.runner = plugins
+    dry_run = _DryRun(handle, state, pod)
+    done(dry_run.progress(list(simulation.snapshot), len(simulation.snapshot)))
+    return dict(dry_run.statuses.by_node), dry_run.candidates
+
+
+class Alone:
+    """Lets Pods go to Nodes without other Pods alone."""
+
+    name = "Alone"
+
+    def depends_on(self, pod: PodInfo) -> DependsOn:
+        return DependsOn.NODE_AND_PODS
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return unschedulable(f"{len(node.pods)} Pods are there") if node.pods else None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["preemption", "nominated", "spread", "pod_affinity", "mixture"]), st.integers(0, 10**6))
+def test_the_same_victims_with_what_is_kept_or_without(family: str, seed: int) -> None:
+    rng, generated = Random(seed), cluster(family, seed)
+    simulation = Simulation(generated)
+    plugins, handle = simulation.framework.plugins, simulation.framework.handle
+    place = rng.randrange(2 * len(plugins.filter))
+    if place <= len(plugins.filter):
+        plugins = replace(plugins, filter=(*plugins.filter[:place], Alone(), *plugins.filter[place:]))
+    lasting = Framework("lasting", plugins, handle)
+    nominated = simulation.nominations.by_node
+    all_nominated = dict(nominated)
+    for _ in range(STEPS):
+        for number, obj in enumerate(3 * generated.waiting):
+            priority = (1, 5, 50)[number % len(generated.waiting) % 3]
+            pod = simulation.shapes.pod_info({**obj, "spec": {**spec(obj), "priority": priority}})
+            assert victims(simulation, lasting, pod) == victims(simulation, Framework("fresh", plugins, handle), pod)
+        changed(simulation, family, rng)
+        simulation.snapshot.update(simulation.cache)
+        nominated.clear()
+        nominated.update(all_nominated if rng.random() < 0.5 else {})
 
 
 def answers(plugin: PodTopologySpread | InterPodAffinity, pod: PodInfo, snapshot: Snapshot) -> Any:

@@ -203,7 +203,7 @@ class Simulation:
         self.has_acted = False
         self.shapes = Shapes()
         self.cache = Cache()
-        nominations = _Nominations()
+        self.nominations = nominations = _Nominations()
         for each in cluster.pods:
             pod = self.shapes.pod_info(each)
             if pod.node_name:

@@ -12,6 +12,7 @@ from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.reuse import Rejections
 from tollbar.scheduler.framework.status import Status, Steps
 
 
@@ -160,6 +161,10 @@ class PluginsRunner(Protocol):
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:
         """PreFilterExtensions of all plugins, for a Node that no longer has the removed Pod."""
 
+    def rejections_in_trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
+        """What is kept of rejections by Nodes that have lost all Pods of lower priority, of Pods with this spec."""
+        ...
+
 
 class NoPlugins:
     """The runner of a handle without a profile."""
@@ -173,6 +178,11 @@ class NoPlugins:
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:  # noqa: ARG002
         return None
+
+    def rejections_in_trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:  # noqa: ARG002
+        nothing = Rejections()
+        nothing.update((), nodes)
+        return nothing
 
 
 @dataclass(slots=True)

@@ -110,11 +110,12 @@ class Rejections:
 
 @dataclass(frozen=True, slots=True)
 class Reused:
-    """What is kept of one spec."""
+    """What is kept of one spec; `rejections_in_trials` are those of preemption, without the Pods of lower priority."""
 
     masks: Answers[np.bool_] = field(default_factory=Answers)
     scores: Answers[np.int64] = field(default_factory=Answers)
     rejections: Rejections = field(default_factory=Rejections)
+    rejections_in_trials: Rejections = field(default_factory=Rejections)
 
 
 class Reuse:

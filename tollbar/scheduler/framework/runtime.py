@@ -299,7 +299,15 @@ class Framework:
     def rejections(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
         """What is kept of rejections of Pods with this spec; no nominated Pods are counted."""
         reused = state.read(_REUSED, Reused)
-        kept = Rejections() if reused is None else reused.rejections
+        return self._current(Rejections() if reused is None else reused.rejections, state, pod, nodes)
+
+    def rejections_in_trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
+        """The same of Nodes that have lost all Pods of lower priority."""
+        reused = state.read(_REUSED, Reused)
+        return self._current(Rejections() if reused is None else reused.rejections_in_trials, state, pod, nodes)
+
+    def _current(self, kept: Rejections, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
+        """Without what does not hold any more."""
         first = takewhile(lambda each: self._reused(each, state, pod)[1] is not None, self.filters(state))
         kept.update(tuple(first), nodes)
         return kept

@@ -17,6 +17,7 @@ from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError, NodeStatu
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from tollbar.scheduler.framework.handle import Handle, PluginsRunner
 from tollbar.scheduler.framework.interface import Arguments, Nominate
+from tollbar.scheduler.framework.reuse import Rejections
 from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins.evictions import Evictions
 
@@ -122,6 +123,7 @@ class _DryRun:
         self._violating: list[Candidate] = []
         self._harmless: list[Candidate] = []
         self._errors: dict[str, None] = {}
+        self._nominated = handle.nominator.nominated_nodes()
         self._handle = handle
         self._state = state
         self._pod = pod
@@ -133,14 +135,19 @@ class _DryRun:
     def progress(self, nodes: Sequence[NodeInfo], wanted: int) -> Steps[None]:
         """Look at one Node after the other until there are enough candidates, one of them without violation."""
         budgets = self._handle.listers.pod_disruption_budgets.values()
-        for node in self._with_victims(nodes):
-            trial = _Trial(self._handle.runner, self._state, self._pod, node)
+        snapshot, runner = self._handle.snapshot, self._handle.runner
+        kept = runner.rejections_in_trials(self._state, self._pod, snapshot)
+        for node in self._promising(nodes, kept):
+            trial = _Trial(runner, self._state, self._pod, node)
             try:
                 found = yield from trial.progress(budgets)
             except _TrialFailed as error:
                 found = failed(str(error))
             if isinstance(found, Status):
                 self._reject(node.name, found)
+                place = snapshot.place(node.name)
+                if found.is_rejected and place is not None and node.name not in self._nominated:
+                    kept.put(place, found)
             else:
                 among = self._violating if found.violations else self._harmless
                 if len(among) < wanted:
@@ -149,14 +156,23 @@ class _DryRun:
                     return
             yield
 
-    def _with_victims(self, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Those that have Pods of lower priority; the others are rejected."""
+    def _promising(self, nodes: Sequence[NodeInfo], kept: Rejections) -> list[NodeInfo]:
+        """Those that have to be tried.  Without Pods of lower priority, or where an equal Pod was rejected, a Node is
+        rejected at once."""
         snapshot = self._handle.snapshot
         lower = snapshot.groups.group(PodSelector.of_lower_priority(self._pod.priority)).counts.tolist()
         rows = snapshot.table.rows
-        without = [node.name for node in nodes if not lower[rows[node.name]]]
-        self.statuses.by_node |= dict.fromkeys(without, NO_VICTIMS)
-        return [node for node in nodes if lower[rows[node.name]]] if len(without) < len(nodes) else []
+        told = {node.name: status for node, status in zip(snapshot, kept.by_place, strict=True) if status is not None}
+        for name in self._nominated:
+            told.pop(name, None)
+        promising = []
+        for node in nodes:
+            status = told.get(node.name) if lower[rows[node.name]] else NO_VICTIMS
+            if status is None:
+                promising.append(node)
+            else:
+                self.statuses.by_node[node.name] = status
+        return promising
 
     def unhelpful(self) -> tuple[Nominate | None, Status]:
         """The answer without any candidate: nothing is nominated any more, unless something went wrong."""

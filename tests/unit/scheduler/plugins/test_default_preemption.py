@@ -19,7 +19,7 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.events import QueueingHint
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Nominate
+from tollbar.scheduler.framework.interface import DependsOn, Nominate
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, failed, unresolvable, unschedulable
@@ -142,7 +142,7 @@ class World:
             start=self.coroutines.append,
         )
         self.handle.listers.pod_disruption_budgets = lister(*budgets)
-        Framework("default-scheduler", Plugins.of(filter_plugin or Room()), self.handle)
+        self.framework = Framework("default-scheduler", Plugins.of(filter_plugin or Room()), self.handle)
         self.plugin = DefaultPreemption(args or {}, self.handle)
 
     def post_filter(
@@ -264,6 +264,35 @@ def test_nodes_without_pods_of_lower_priority_take_no_turn() -> None:
     turns = len(list(world.plugin.post_filter(CycleState(), VIP, statuses)))
 
     assert turns == 1
+
+
+class Counting(Room):
+    """Notes how many Pods are on the Nodes about which it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def depends_on(self, pod: PodInfo) -> DependsOn:
+        return DependsOn.NODE_AND_PODS
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        self.asked.append((node.name, len(node.pods)))
+        return super().filter(state, pod, node)
+
+
+def test_nodes_that_are_too_small_in_any_case_are_not_tried_again_for_the_same_spec() -> None:
+    room = Counting()
+    world = World([node("n1", 0), node("n2", 0)], [pod("a", 1, on="n1"), pod("b", 1, on="n2")], filter_plugin=room)
+    asked = []
+    for number in range(4):
+        preemptor, state = pod(f"vip-{number}", 100, labels={"app": "vip"}), CycleState()
+        world.framework.filter_nodes(state, preemptor, world.snapshot)
+        room.asked.clear()
+        _, status = done(world.plugin.post_filter(state, preemptor, NodeStatuses(dict.fromkeys(["n1", "n2"], NO_ROOM))))
+        assert status.message == "preemption: 0/2 nodes are available: 2 Insufficient cpu."
+        asked.append(sorted(room.asked))
+
+    assert asked == [[("n1", 0), ("n2", 0)], [("n1", 0), ("n2", 0)], [], []]
 
 
 GOING = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
