@@ -13,7 +13,7 @@ from devicequotas import COUNTED, DEVICES
 from planes import since
 from stack import eventually
 
-from tollbar.decide.quotas.devices import by_class, limits_of
+from tollbar.decide.quotas.devices import by_class
 from tollbar.devplane.kubectl import Kubectl, KubectlError
 from tollbar.model import quantity, resources
 from tollbar.model.objects import Object
@@ -83,9 +83,9 @@ async def test_a_resource_quota_counts_the_same(admin: Client, kubectl: Kubectl,
 async def test_a_device_counts_for_what_its_class_stands_for(admin: Client, kubectl: Kubectl, namespace: str) -> None:
     name = CLASS["metadata"]["name"]
     kubectl.apply({member: CLASS[member] for member in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name}})
-    names = {each if each.endswith(DEVICES) else f"requests.{each}" for each in limits_of(name, "example.com/counted")}
+    names = {name + DEVICES, f"requests.deviceclass.resource.kubernetes.io/{name}", EXTENDED}
     limited(kubectl, namespace, *names)
     requests = [{"name": "a", "exactly": {"deviceClassName": name, "allocationMode": "ExactCount", "count": 3}}]
     found = await taken(admin, kubectl, namespace, "counted", {"requests": requests})
     kubectl("delete", "deviceclass", name)
-    assert (found, EXTENDED in found) == (dict.fromkeys(names, Decimal(3)), True)
+    assert found == dict.fromkeys(names, Decimal(3))

@@ -212,3 +212,11 @@ def test_a_pod_does_not_take_what_another_one_of_its_name_took_of_a_claim_that_i
     world.fill([runs.but("metadata.uid", "another")])
     world.counts.look()
     assert ([*before], charges(world.counts.out)[Key("ml", "a")].claims) == ([Key("ml", "gpu")], {})
+
+
+def test_a_device_counts_for_all_that_its_class_stands_for() -> None:
+    names = (DEVICES, "deviceclass.resource.kubernetes.io/gpu", "example.com/gpu")
+    limits = dict.fromkeys((*names, "nic.deviceclass.resource.k8s.io/devices"), 1)
+    backed, wanted = device_class().backing("example.com/gpu"), claim().request("gpu")
+    world = World(ENROLLED, quota(limits=limits), backed, wanted, asking("a").claims("gpu"))
+    assert world.counts.charges[Key("ml", "a")].claims == {Key("ml", "gpu"): dict.fromkeys(names, 1)}
