@@ -11,11 +11,12 @@ fails or is given up ends its connection; after `close` there is no connection l
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import aiohappyeyeballs
 import httptools
+from aiohappyeyeballs.types import AddrInfoType
 
 IDLE_SECONDS: Final = 75.0
 """For how long a connection may rest: the API server ends it after 90."""
@@ -148,8 +149,7 @@ class Connections:
         try:
             # Not by asyncio's own `happy_eyeballs_delay`: it leaves each connection, with its buffers, in a circle of
             # references, which keeps it until the garbage collector comes by.
-            addresses = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            connected = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=0.25)
+            connected = await aiohappyeyeballs.start_connection(await self._addresses(), happy_eyeballs_delay=0.25)
             _, connection = await loop.create_connection(
                 lambda: _Connection(self._forget),
                 sock=connected,
@@ -165,6 +165,13 @@ class Connections:
             connection.end()
             raise NotConnectedError("the client is closed")
         return connection
+
+    async def _addresses(self) -> Sequence[AddrInfoType]:
+        """Those of the host.  An IP address is not looked up, which would take a thread for each new connection."""
+        try:
+            return socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            return await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
 
     def _forget(self, connection: "_Connection") -> None:
         self._all.discard(connection)

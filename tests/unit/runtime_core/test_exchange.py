@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 import ssl
+import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -372,3 +373,17 @@ async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collect
         assert [each() for each in made] == [None]
     finally:
         gc.enable()
+
+
+async def test_a_connection_to_an_ip_address_takes_no_thread(server: Server, connections: Connections) -> None:
+    server.script = [(OK,)]
+    before = threading.active_count()
+    assert await send(connections) == GOOD
+    assert threading.active_count() == before
+
+
+async def test_a_host_by_name_is_looked_up(server: Server) -> None:
+    named = Connections("localhost", server.port, None, None)
+    server.script = [(OK,)]
+    assert await send(named) == GOOD
+    await named.close()
