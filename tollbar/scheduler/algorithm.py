@@ -20,7 +20,7 @@ from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError
 from tollbar.scheduler.framework.interface import Filter, Known, Mask
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.runtime import Framework, NodeScores, PreFiltered, Rows
-from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable
+from tollbar.scheduler.framework.status import Code, Status, Steps, by_identity, failed, unresolvable
 
 _FEASIBLE_MIN: Final = 100
 """So many Nodes that fit are always looked for."""
@@ -29,7 +29,8 @@ PIECE: Final = 16
 """So many Nodes are looked at between two pauses: a Filter that takes long pauses by itself."""
 _NOWHERE: Final[Rows] = np.zeros(0, np.intp)
 _Checked: TypeAlias = Steps[Status | None]
-"""Given a name because functions inside functions say it: to make the type each time takes microseconds."""
+"""What the check of a Node returns.  Annotations of nested functions are evaluated whenever these are made, so the type
+has a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +382,7 @@ def _reject(diagnosis: Diagnosis, node: NodeInfo, status: Status) -> None:
 def _reject_all(diagnosis: Diagnosis, told: Mapping[str, Status]) -> None:
     """The same of many Nodes, by name, most of which have the same Status; what was said before stands."""
     diagnosis.statuses.by_node = {**told, **diagnosis.statuses.by_node}
-    for status in {id(each): each for each in told.values()}.values():
+    for status in by_identity(told.values()).values():
         diagnosis.add_plugin(status)
 
 

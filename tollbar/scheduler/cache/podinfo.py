@@ -169,7 +169,7 @@ class Shapes:
             requests=_requests(pod, shape),
             node_name=intern(spec(pod).get("nodeName") or ""),
             nominated_node_name=status.get("nominatedNodeName") or "",
-            priority=spec(pod).get("priority") or 0,
+            priority=shape.priority,
             start_time=status.get("startTime") or "",
             is_terminating="deletionTimestamp" in meta,
             is_preempted=any(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tollbar.scheduler.framework.status import Code, Status
+from tollbar.scheduler.framework.status import Code, Status, by_identity
 
 NO_NODES = "no nodes available to schedule pods"
 _UNKNOWN = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
@@ -30,9 +30,9 @@ class NodeStatuses:
         return iter(self.by_node.items())
 
     def counted(self) -> Iterator[tuple[Status, int]]:
-        """The answers with how many Nodes got each: thousands of Nodes share few, and one may come in several parts."""
+        """Each answer with the number of Nodes that got it; equal answers may come more than once."""
         statuses = self.by_node.values()
-        different = dict(zip(map(id, statuses), statuses, strict=True))
+        different = by_identity(statuses)
         return ((different[one], count) for one, count in Counter(map(id, statuses)).items())
 
 

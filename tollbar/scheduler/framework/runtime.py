@@ -36,7 +36,16 @@ from tollbar.scheduler.framework.interface import (
 )
 from tollbar.scheduler.framework.points import Metrics, NoMetrics, Plugins, Point
 from tollbar.scheduler.framework.reuse import Rejections, Reuse, Reused
-from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Code, Status, Steps, failed, unresolvable
+from tollbar.scheduler.framework.status import (
+    NOT_CONCERNED,
+    SKIP,
+    Code,
+    Status,
+    Steps,
+    by_identity,
+    failed,
+    unresolvable,
+)
 from tollbar.scheduler.framework.waiting import MAX_WAIT, InBinding, PermitWait, PreBinding, Waits
 
 P = ParamSpec("P")
@@ -307,7 +316,7 @@ class Framework:
         return self._current(Rejections() if reused is None else reused.rejections_in_trials, state, pod, nodes)
 
     def _current(self, kept: Rejections, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
-        """Without what does not hold any more."""
+        """The same rejections, without those of Nodes that have changed since."""
         first = takewhile(lambda each: self._reused(each, state, pod)[1] is not None, self.filters(state))
         kept.update(tuple(first), nodes)
         return kept
@@ -342,11 +351,11 @@ class Framework:
         if not isinstance(answer, list) or len(answer) != len(nodes):
             return _failure(answer, "a list with an answer for each Node")
         named: dict[int, Status | None] = {}
-        for each in dict(zip(map(id, answer), answer, strict=True)).values():
+        for one, each in by_identity(answer).items():
             status = status_of(each)
             if status is not None and not status.is_rejected:
                 return status
-            named[id(each)] = status.of(plugin.name) if status is not None else None
+            named[one] = status.of(plugin.name) if status is not None else None
         return [named[id(each)] for each in answer]
 
     def _mask(self, plugin: interface.FilterNodes, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask | Status:

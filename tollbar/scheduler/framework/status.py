@@ -3,7 +3,7 @@
 Success is `None` everywhere: a plugin returns a Status only when it has something to say.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias, TypeVar
@@ -91,3 +91,8 @@ def unresolvable(*reasons: str) -> Status:
 def failed(reason: str, error: Exception | None = None) -> Status:
     """An internal error."""
     return Status(Code.ERROR, (reason,), error=error)
+
+
+def by_identity(said: Iterable[T]) -> dict[int, T]:
+    """Each object once, by its `id`: thousands of Nodes share few answers, and to hash all of them takes longer."""
+    return {id(each): each for each in said}
