@@ -378,6 +378,29 @@ async def test_a_claim_that_comes_lets_its_pod_go() -> None:
     assert await world.looks() == {"a"}
 
 
+async def test_a_template_that_comes_lets_its_pod_go() -> None:
+    world = World(ENROLLED, limited(), asking("a").templates("each"))
+    world.ledger.controller.connect()
+    await world.looks()
+    queue = world.ledger.controller.queue
+    queue._due.clear()
+    world.fill([TWICE])
+    assert not queue._due
+    world.fill([TEMPLATE])
+    assert queue._due
+    assert await world.looks() == {"a"}
+
+
+async def test_a_class_that_changes_is_looked_at() -> None:
+    world = World(ENROLLED, limited(), device_class())
+    world.ledger.controller.connect()
+    await world.looks()
+    queue = world.ledger.controller.queue
+    queue._due.clear()
+    world.fill([device_class().backing("example.com/gpu").but("metadata.generation", 2)])
+    assert queue._due
+
+
 async def test_a_class_that_begins_to_stand_for_a_resource() -> None:
     world = World(ENROLLED, limited(), device_class(), asking("a").wants({"example.com/gpu": "2"}))
     assert await world.looks() == {"a"}

@@ -47,8 +47,11 @@ CASES: dict[str, tuple[list[Built], dict[str, str] | None]] = {
     "one on a Node, and one that any may get": ([ON_N1, NOT_YET], {"n1": "Success", "n2": UNAVAILABLE}),
     "one on a Node, and one that no Node can have": ([ON_N1, TOO_MANY], {"n1": CANNOT, "n2": CANNOT}),
     "one on any, and one that no Node can have": ([EVERYWHERE, TOO_MANY], {"n1": CANNOT, "n2": CANNOT}),
+    "one that any may get": ([NOT_YET], {"n1": "Success", "n2": "Success"}),
     "one whose device has to become ready": ([WAITING], None),
 }
+SAID_AT_ONCE = {"one on any, and one that no Node can have", "one that any may get"}
+"""Here all Nodes that are rejected are so for one reason, which Filter need not be asked for."""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -73,3 +76,4 @@ def test_what_is_known_is_what_filter_says(case: str) -> None:
     assert dict(zip(fits, found.fits.tolist(), strict=True)) == fits
     assert dict(zip(fits, found.rejected.tolist(), strict=True)) == {name: not each for name, each in fits.items()}
     assert found.why is None or set(expected.values()) <= {"Success", CANNOT}
+    assert (found.why is not None) == (case in SAID_AT_ONCE)
