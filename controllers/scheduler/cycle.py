@@ -44,7 +44,7 @@ T = TypeVar("T")
 _TURN: Final = 0.002
 """Seconds for which cycles hold the event loop at a time: a long queue must not starve what fills the caches."""
 _BINDINGS: Final = 32
-"""So many Pods are bound to a Node in a turn at most: until that goes on, each keeps all that its cycle has found."""
+"""After so many cycles that found a Node, their bindings run: until then each keeps all that its cycle has found."""
 _CLEAR: Final = Nominate("")
 _METRICS_SHARE: Final = 0.1
 """The share of cycles in which each plugin is timed, as upstream."""

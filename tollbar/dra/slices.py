@@ -23,9 +23,9 @@ CounterId: TypeAlias = tuple[str, str]
 _KEPT_ANSWERS: Final = 256
 """So many answers are kept with a device content."""
 MAX_ANSWERS: Final = 2_000_000
-"""So many answers are kept with all of them, which take some 70 MB."""
+"""So many answers are kept with all device contents together, which take some 70 MB."""
 _MEMO: Final = 8
-"""The dictionary of a device counts as so many answers."""
+"""The memory of a dictionary for the answers about one device, in answers."""
 _KEPT_CONTENTS: Final = 1024
 """So many device contents are known; then it starts anew, so that what each device has for itself does not stay."""
 _NO_ANSWERS: Final[dict[Hashable, Any]] = {}
@@ -51,9 +51,8 @@ class Capacity:
 
 
 class Memos:
-    """The answers about all devices, which are not more than MAX_ANSWERS: those of the device go that has had some for
-    longest.
-    """
+    """The answers about all devices, at most MAX_ANSWERS.  Beyond that the device loses its own that has had some for
+    longest."""
 
     def __init__(self) -> None:
         self._memos: dict[int, dict[Hashable, Any]] = {}

@@ -108,7 +108,7 @@ class Counts:
         self._of_devices: frozenset[str] = frozenset()
         """The quotas in force that limit devices."""
         self._is_covering = False
-        """Whether that is true of the quotas and namespaces as they are."""
+        """Whether `_covering` and `in_force` are those of the quotas, namespaces and classes as they are now."""
         self._parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
         self._changed: set[Key] | None = None
         """Pods that are to be counted anew; None for all."""
@@ -160,12 +160,13 @@ class Counts:
         self._put(key, replace(counted, side=self.out))
 
     def refuse(self, pod: Object) -> None:
-        """Let a Pod whose release was refused count no more, until it is forgiven."""
+        """A Pod whose release was refused neither counts nor waits, until `forgive` is called."""
         self.granted.pop(uid_of(pod), None)
         self._refused.add(uid_of(pod))
         self._note(key_of(pod))
 
     def forgive(self, uid: str, key: Key) -> None:
+        """A Pod whose release was refused waits again."""
         self._refused.discard(uid)
         self._note(key)
 

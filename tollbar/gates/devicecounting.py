@@ -48,9 +48,9 @@ COUNTED_BY: Final = (CLAIMS, TEMPLATES, kinds.CLASSES)
 
 
 def references(pod: Object) -> list[Object] | None:
-    """The claims that a Pod uses: the name of each entry, and of claim and template, of which either may be empty.
+    """The entries of `spec.resourceClaims`: their names, and those of claim and template, of which either may be empty.
 
-    None for a Pod that refers to more than anybody looks up.
+    None for a Pod with more than MAX_PARTS of them.
     """
     if len(pods.claim_references(pod)) > MAX_PARTS:
         return None
@@ -114,7 +114,7 @@ _NOTHING: Final = Asked({}, {}, "")
 
 
 class Devices:
-    """From the stores, and from what was known of a Pod before."""
+    """What Pods ask for of the devices that PodQuotas limit, by the caches of claims, templates and DeviceClasses."""
 
     def __init__(self, store: Callable[[Cached], Store]) -> None:
         """`store` is `Caches.store`."""
@@ -192,7 +192,7 @@ class Devices:
         return own
 
     def _limited(self, counted: Object) -> Amounts:
-        """The devices of a claim or template by what limits them."""
+        """How many devices a claim or template, as it is kept, asks for, by the resource that limits them."""
         found: Amounts = defaultdict(Decimal)
         asked = counted["devices"]
         for device_class in min(asked, self._limits, key=len):

@@ -340,15 +340,15 @@ TABLE: Final[tuple[Metric, ...]] = (
 )
 
 
-class _Unread(Collector):
-    """Comes before all metrics, so that it is asked first, and has none."""
+class _BeforeReading(Collector):
+    """Has no metrics.  It is registered first, and so asked before all that has some."""
 
     def __init__(self) -> None:
-        self.tellers: list[Callable[[], None]] = []
+        self.calls: list[Callable[[], None]] = []
 
     def collect(self) -> Iterable[Family]:
-        for tell in self.tellers:
-            tell()
+        for call in self.calls:
+            call()
         return ()
 
 
@@ -358,8 +358,8 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # one extra series per counter that nobody reads
         self.registry = CollectorRegistry(auto_describe=True)
-        self._unread = _Unread()
-        self.registry.register(self._unread)
+        self._before_reading = _BeforeReading()
+        self.registry.register(self._before_reading)
         self._rows = {row.name: row for row in TABLE}
         self._metrics: dict[str, Counter | Gauge | Histogram] = {}
 
@@ -375,9 +375,9 @@ class Metrics:
         """The declared histogram.  Raises like `counter`."""
         return self._get(name, Histogram)
 
-    def before_reading(self, tell: Callable[[], None]) -> None:
-        """Call this before metrics are read: what happens many times a millisecond is counted elsewhere until then."""
-        self._unread.tellers.append(tell)
+    def before_reading(self, call: Callable[[], None]) -> None:
+        """Call this when metrics are about to be read, to add what was counted elsewhere, where it takes less time."""
+        self._before_reading.calls.append(call)
 
     def render(self) -> bytes:
         """The Prometheus text format, version 0.0.4."""

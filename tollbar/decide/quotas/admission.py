@@ -86,7 +86,7 @@ class Account:
         """The share that no namespace may exceed, since somebody was overtaken."""
 
     def add(self, charge: Charge, times: int = 1) -> None:
-        """Count so many Pods of the charge's line."""
+        """Count a Pod, or so many of its line."""
         of_namespace = self.by_namespace[charge.pod.namespace]
         for name, amount, _ in self.taken(charge):
             all_of_them = amount + charge.amounts.get(name, _ZERO) * (times - 1)
@@ -215,7 +215,7 @@ class _Queue:
         return max((each.share(namespace) for each in self._fair), default=_ZERO)
 
     def speaks_for_the_line(self, why: Held) -> bool:
-        """Whether the Pods behind the one at `place`, which is held, do not go either, nor keep anybody else back."""
+        """Whether Pods behind the one at `place`, held for this reason, are held as well and keep nobody else back."""
         charge = self.line[self.place]
         if why.reason in _HOPELESS and not charge.claims:
             return True

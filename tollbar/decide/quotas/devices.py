@@ -30,7 +30,7 @@ def by_class(claim: Object) -> Mapping[str, int]:
 
 
 def _count(request: Object) -> int:
-    """A mode that is not known counts as nothing; what the API server would set by default is taken for granted."""
+    """Nothing for a mode that is not known; fields that are missing have the API server's defaults."""
     if request.get("adminAccess"):
         return 0
     match request.get("allocationMode", "ExactCount"):

@@ -32,7 +32,7 @@ class Charge:
 
     @property
     def line(self) -> Hashable:
-        """Equal for Pods that no quota can tell apart but by their age."""
+        """Equal for Pods that differ in nothing but their age, as far as quotas are concerned."""
         claims = tuple(sorted((key, _sorted(amounts)) for key, amounts in self.claims.items()))
         return self.pod.namespace, self.quotas, self.priority, _sorted(self.amounts), claims, self.unknown
 

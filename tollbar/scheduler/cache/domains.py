@@ -21,7 +21,7 @@ def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Mask 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NodeSet:
-    """Some of the Nodes, by row.  Each is equal to itself alone, so that sums over its Nodes can be known by it."""
+    """Some of the Nodes, by row.  Each is equal to itself alone, so that it can be a key."""
 
     mask: Mask
 

@@ -34,7 +34,7 @@ ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rul
 EXISTING_ANTI_AFFINITY: Final = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
 _ANSWERS: Final = np.array([None, AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY], object)
-"""What `filter` says, in the order of its questions."""
+"""What `filter` says of a Node, in the order in which it checks the terms."""
 
 _FILTER: Final = "PreFilterInterPodAffinity"
 _SCORE: Final = "PreScoreInterPodAffinity"
@@ -343,7 +343,7 @@ class InterPodAffinity:
         return None
 
     def _terms(self, pod: PodInfo, kind: TermKind) -> Steps[Terms]:
-        """The Pod's terms of this kind.  A spec keeps them, unless they depend on the labels of namespaces.
+        """The Pod's terms of this kind.  They are kept with the spec, unless they depend on labels of namespaces.
 
         An empty namespaceSelector selects every namespace, also one that is not known.
         """
