@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 from cluster import Cluster, is_compiled
-from stack import eventually
+from stack import eventually_is
 
 from tollbar import wellknown
 from tollbar.decide.pods import tolerations
@@ -57,7 +57,11 @@ def tollbar(*arguments: str, cluster: Cluster) -> subprocess.CompletedProcess[st
 
 
 def is_simulated_as_it_becomes(cluster: Cluster, name: str, directory: Path, options: Sequence[str] = ()) -> None:
-    """Apply an example, simulate its Pods with these `options`, create them, and compare."""
+    """Apply an example, simulate its Pods with these `options`, create them, and wait until they are as simulated.
+
+    The first decision about a Pod is not always the last: one that shares a claim is unschedulable while kube-scheduler
+    allocates the claim for another one.
+    """
     with_pods, others = manifests(name)
     for file in others:
         cluster.kubectl("apply", "-n", cluster.namespace, "-f", str(file))
@@ -81,7 +85,7 @@ def is_simulated_as_it_becomes(cluster: Cluster, name: str, directory: Path, opt
         pods = [decided(cluster, key_of(pod).name) for pod in cluster.pods()]
         return in_order(real(cluster, pod) for pod in pods if pod) if len(pods) == len(simulated) and all(pods) else []
 
-    assert eventually(become, what="all Pods are decided") == simulated
+    eventually_is(simulated, become)
     for file in (*with_pods, *others):
         cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-n", cluster.namespace, "-f", str(file))
 

@@ -70,6 +70,20 @@ def eventually(holds: Callable[[], Any], *, seconds: float = 60.0, what: str = "
     return answer
 
 
+def eventually_is(want: Any, answer: Callable[[], Any], *, seconds: float = 60.0) -> None:
+    """Wait until the answer is what is wanted; fails with the last answer."""
+    seen: list[Any] = []
+
+    def holds() -> bool:
+        seen[:] = [answer()]
+        return bool(seen[0] == want)
+
+    try:
+        eventually(holds, seconds=seconds)
+    except AssertionError as error:
+        raise AssertionError(f"wanted {want}, still {seen[0]} after {seconds:g} s") from error
+
+
 def delete_definitions(kubectl: Kubectl) -> None:
     """Delete our CustomResourceDefinitions and wait until they are gone.
 

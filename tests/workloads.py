@@ -9,7 +9,7 @@ from typing import Any
 from cluster import RESERVED, Cluster
 from planes import is_before
 from replacing import start
-from stack import Stack, eventually
+from stack import Stack, eventually, eventually_is
 
 from tollbar.model.objects import Object
 
@@ -167,16 +167,10 @@ class Shared:
         self.cluster.kubectl("delete", "devicetaintrule", name)
 
     def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 60.0) -> None:
-        seen: list[Any] = []
-
-        def holds() -> bool:
-            seen[:] = [what()]
-            return bool(seen[0] == want)
-
         try:
-            eventually(holds, seconds=seconds)
+            eventually_is(want, what, seconds=seconds)
         except AssertionError as error:
-            raise AssertionError(f"wanted {want}, still {seen} after {seconds:g} s; claim: {self.claim()}") from error
+            raise AssertionError(f"{error}; claim: {self.claim()}") from error
 
 
 @contextmanager
