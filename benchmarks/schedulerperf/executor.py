@@ -63,8 +63,9 @@ from tollbar.runtime.errors import AlreadyExists, ApiError, NotFound
 _AT_ONCE: Final = 30
 _POLL_SECONDS: Final = 0.02
 _STEADY_POLL_SECONDS: Final = 0.002
-_QUIET_SECONDS: Final = 0.3
-_RESTLESS_SECONDS: Final = 3.0
+_QUIET_SECONDS: Final = 2.5
+"""More than a scheduler pauses between two of its Events."""
+RESTLESS_SECONDS: Final = 30.0
 """A scheduler that goes on writing, about Pods that it cannot schedule for instance, is not waited for any longer."""
 _PATIENCE_SECONDS: Final = 600.0
 _CLEARING_SECONDS: Final = 120.0
@@ -396,7 +397,7 @@ class Executor:
 
     async def _rest(self) -> float:
         """Wait until the measured scheduler writes nothing any more; the time (seconds since the epoch)."""
-        deadline = time.time() + _RESTLESS_SECONDS
+        deadline = time.time() + RESTLESS_SECONDS
         while (now := time.time()) < deadline:
             self._observer.read()
             last = self._observer.latest.get(self.measured.user, now)

@@ -9,6 +9,7 @@ from typing import Final
 
 from benchmarks import report
 from benchmarks.schedulerperf import phase, run
+from benchmarks.schedulerperf.executor import RESTLESS_SECONDS
 from benchmarks.schedulerperf.peers import COLUMNS, QPS, RAISED, TOLLBAR
 from benchmarks.schedulerperf.sets import SETS, target
 from benchmarks.workload import Result, Row, Sheet
@@ -50,9 +51,9 @@ Before metrics are collected, kube-scheduler schedules for both, so that each fi
 stopped, the Pods that are measured are created, and the measured scheduler starts with that backlog. (`--live` creates
 them while it runs, as upstream does; on a small machine the rate is then that of the creation.) *Pods in one second*
 are upstream's samples: the first second with a Pod is left out. CPU counts from the first binding until the scheduler
-rests, that is, has written what follows from the bindings; kube-scheduler records an Event for every Pod, Tollbar at
-most 50 a second. What a scheduler has worked out before its first binding is in the figure *with its start and first
-lists*. Latencies are those of the histograms
+rests, that is, has written what follows from the bindings, and for {RESTLESS_SECONDS:g} s at most after the last one;
+kube-scheduler records an Event for every Pod, Tollbar at most 50 a second. What a scheduler has worked out before its
+first binding is in the figure *with its start and first lists*. Latencies are those of the histograms
 `scheduler_scheduling_attempt_duration_seconds` and `scheduler_scheduling_algorithm_duration_seconds` of both processes;
 their smallest bucket ends at 1 ms, so look at the means. Tollbar's event loop is *held* while nothing else of the
 process can run, the wait for a core included.

@@ -39,6 +39,8 @@ REPEAT_SECONDS: Final = 10.0
 _QUEUE: Final = 1000
 _RATE: Final = 50.0
 _BURST: Final = 200
+_PAUSE: Final = 1.0
+"""Seconds to wait once the burst is used up: calls that follow one another cost less than as many single ones."""
 _NAME_LIMIT: Final = 253
 _MORE: Final = "..."
 
@@ -119,7 +121,7 @@ class Recorder:
         """Send the queued events, oldest first, until cancelled.  Events that still wait are lost."""
         while True:
             await self._arrived.wait()
-            await self._bucket.take()
+            await self._bucket.take(pause=_PAUSE)
             key, waiting = self._waiting.popitem(last=False)
             if not self._waiting:
                 self._arrived.clear()

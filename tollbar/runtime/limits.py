@@ -30,13 +30,17 @@ class TokenBucket:
         self._clock = clock
         self._next = clock.monotonic() - self._slack
 
-    async def take(self) -> None:
-        """Return when a token is free.  A cancelled wait has used its token."""
+    async def take(self, *, pause: float = 0.0) -> None:
+        """Return when a token is free.  A cancelled wait has used its token.
+
+        A call that must wait does so for at least `pause` seconds, so that the next calls find their tokens at once.
+        With a pause there should be one caller, since another one could come first meanwhile.
+        """
         now = self._clock.monotonic()
         due = max(self._next, now - self._slack)
         self._next = due + self._interval
         if due > now:
-            await self._clock.sleep(due - now)
+            await self._clock.sleep(max(due - now, pause))
 
 
 class Pause:

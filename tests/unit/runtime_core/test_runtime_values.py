@@ -113,6 +113,13 @@ async def test_a_token_bucket_fills_up_again(clock: Any) -> None:
     assert clock.slept == [0.5, 0.5, 0.5]
 
 
+async def test_after_a_pause_tokens_are_free_at_once_at_the_same_rate(clock: Any) -> None:
+    bucket = TokenBucket(2.0, 3, clock)
+    for _ in range(3 + 8):
+        await bucket.take(pause=2.0)
+    assert clock.slept == [2.0, 2.0]
+
+
 BUCKETS = {"no rate": (0.0, 1), "a negative rate": (-1.0, 1), "no burst": (1.0, 0)}
 
 
