@@ -66,9 +66,13 @@ SETS: Final = Cached(
 )
 
 
+def _has_gate(pod: Object) -> bool:
+    return wellknown.ORDINAL_GATE in pods.gate_names(pod)
+
+
 def _dependencies(pod: Object) -> Iterable[tuple[str, Key]]:
     place = ordinals.place_of(pod)
-    if place is None or wellknown.ORDINAL_GATE not in pods.gate_names(pod):
+    if place is None or not _has_gate(pod):
         return ()
     return ordinals.waits_for(place)
 
@@ -97,10 +101,6 @@ class OrdinalGate(Gate):
 
     def ledger(self, manager: Manager) -> "OrdinalLedger":
         return OrdinalLedger(manager)
-
-
-def _has_gate(pod: Object) -> bool:
-    return wellknown.ORDINAL_GATE in pods.gate_names(pod)
 
 
 class OrdinalLedger(Ledger):
@@ -132,16 +132,24 @@ class OrdinalLedger(Ledger):
 
     @contextmanager
     def sending(self, pod: Object) -> Iterator[None]:
+        """A release that other admission refuses is taken back.
+
+        One that does not apply (Conflict, Invalid, NotFound) counts on until the watch tells why: somebody else may
+        have taken the gate off.
+        """
         try:
             yield
         except ApiError as error:
-            answered = error.refused or isinstance(error, Conflict | Invalid | NotFound)
-            if not answered:
+            if error.refused:
+                self._take_back(pod)
+            elif not isinstance(error, Conflict | Invalid | NotFound):
                 self._doubtful.add(uid_of(pod))
-            elif uid_of(pod) not in self._doubtful and key_of(pod) in self._granted:
-                del self._granted[key_of(pod)]
-                self._wake("Pod", Delta(None, pod, initial=False))
             raise
+
+    def _take_back(self, pod: Object) -> None:
+        if uid_of(pod) not in self._doubtful and key_of(pod) in self._granted:
+            del self._granted[key_of(pod)]
+            self._wake("Pod", Delta(None, pod, initial=False))
 
     def _turn(self, place: Place) -> Turn:
         return Turn(place, self._sets.get, self._pods.get, self._is_held)
@@ -152,7 +160,7 @@ class OrdinalLedger(Ledger):
 
     def _on_pod(self, delta: Delta) -> None:
         before, now = delta.old, delta.new
-        if before is not None and (now is None or wellknown.ORDINAL_GATE not in pods.gate_names(now)):
+        if before is not None and (now is None or not _has_gate(now)):
             if self._granted.get(key_of(before)) == uid_of(before):
                 del self._granted[key_of(before)]
             self._doubtful.discard(uid_of(before))

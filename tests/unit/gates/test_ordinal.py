@@ -92,6 +92,18 @@ def test_one_without_an_answer_may_come_to_pass_whatever_the_next_attempt_is_ans
     assert isinstance(world.says(OLD), Hold)
 
 
+def test_one_whose_patch_does_not_apply_counts_until_the_watch_tells_why() -> None:
+    """Here somebody else has taken its gate off, and the cache does not show it yet."""
+    world = World(OLD, NEW).led()
+    world.says(NEW)
+    world.answered(NEW, STALE)
+    assert (world.woken, world.says(OLD).subject) == ([], "Pod ml/new-0 to be gone")
+    world.caches.store(PODS).apply(NEW.but("spec.schedulingGates", []).but("metadata.resourceVersion", "6"))
+    assert world.says(OLD).subject == "Pod ml/new-0 to be gone"
+    world.caches.store(PODS).remove(NEW)
+    assert isinstance(world.says(OLD), Release)
+
+
 def test_one_that_is_gone_is_forgotten() -> None:
     world = World(OLD, NEW).led()
     world.says(NEW)

@@ -18,7 +18,8 @@ from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.model import conditions, names, pods
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, labels_of, spec
 
-_NAME: Final = re.compile("(.+)-([0-9]+)")
+_NAME: Final = re.compile("(.+)-(0|[1-9][0-9]{0,9})")
+"""The name of a StatefulSet and an ordinal as its controller writes it: an int32 without zeros in front."""
 
 
 @dataclass(frozen=True, slots=True)

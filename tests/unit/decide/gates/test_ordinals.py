@@ -14,7 +14,7 @@ GATE = "tollbar.dev/ordinal"
 OLD, NEW = Key("old", "db"), Key("new", "db")
 
 
-def member(set_: Key, ordinal: int, peer: str | None) -> Pod:
+def member(set_: Key, ordinal: int | str, peer: str | None) -> Pod:
     built = pod(f"{set_.name}-{ordinal}", set_.namespace).owned_by("StatefulSet", set_.name, api_version="apps/v1")
     built = built.labelled({GATE: ""})
     return built.annotated({"tollbar.dev/ordinal-peer": peer}) if peer is not None else built
@@ -106,6 +106,11 @@ CASES: dict[str, tuple[Answer, Any]] = {
     "of no StatefulSet": (decided(pod("db-0", "new").labelled({GATE: ""}).gated(GATE)), "NotMine"),
     "of a kind of the same name": (
         decided(pod("db-0", "new").labelled({GATE: ""}).owned_by("StatefulSet", "db", api_version="kruise.io/v1")),
+        "NotMine",
+    ),
+    "with a number that no StatefulSet writes": (decided(member(NEW, "00", "old/db")), "NotMine"),
+    "with a number that is no ordinal, before anybody has looked at its name": (
+        decided(member(NEW, "9" * 5000, "old/db")),
         "NotMine",
     ),
     "without an ordinal": (
