@@ -89,7 +89,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a Pod asks for of what limits devices: for its extended resources, and by each entry of its claims.
+    """What a Pod asks for of what limits devices: for its extended resources, and by each entry of its claims that asks
+    for any.
 
     `unknown` says what is not there that would tell; empty if nothing is missing.
     """
@@ -107,7 +108,7 @@ class Asked:
 
     def shared(self) -> Mapping[Key, Mapping[str, Decimal]]:
         """What others may use, too, by claim."""
-        return {each.claim: each.devices for each in self.parts.values() if each.claim is not None and each.devices}
+        return {each.claim: each.devices for each in self.parts.values() if each.claim is not None}
 
 
 _NOTHING: Final = Asked({}, {}, "")
@@ -158,7 +159,7 @@ class Devices:
             if part is None:
                 unknown = unknown or _missing(each)
                 part = known.parts.get(each["name"])
-            if part is not None:
+            if part is not None and part.devices:
                 parts[each["name"]] = part
         return Asked(self._of_extended_resources(pod["requests"]), parts, unknown)
 

@@ -182,8 +182,10 @@ def test_what_no_quota_limits_is_not_kept_however_much_a_tenant_names() -> None:
     for number in range(32):
         many = many.request(f"class-{number}")
     world = World(ENROLLED, quota(), many, device_class(), asking("a").templates(*["gpu"] * 100))
-    charge = world.counts.charges[Key("ml", "a")]
+    counted = world.counts._counted[Key("ml", "a")]
+    charge = counted.charge
     assert (charge.amounts.keys(), charge.claims, charge.unknown) == ({"pods", "cpu"}, {}, "")
+    assert counted.asked.parts == {}
 
 
 def test_pods_that_differ_only_by_claims_stand_in_one_line_where_no_quota_limits_devices() -> None:
