@@ -19,8 +19,8 @@ from typing import ClassVar, Final
 from tollbar import wellknown
 from tollbar.api.reasons import HoldReason
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
-from tollbar.decide.quotas.admission import Account, Held, admit
-from tollbar.decide.quotas.lines import Lines
+from tollbar.decide.quotas.admission import Account, Held, Served, admit
+from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import quotatexts
 from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled
 from tollbar.gates.devicecounting import CLAIMS, TEMPLATES
@@ -75,10 +75,12 @@ class PodQuotas(Gate):
         counts = Counts(copy.store)
         counts.look()
         found = admit(counts.in_force, counts.out, counts.waiting, copy.now, one_by_one=True)
-        why = found.held.get(key_of(facts.pod))
+        key, charges = key_of(facts.pod), counts.charges
+        if key not in charges:  # it has ended
+            return Told(NotMine())
+        why = found.held.get(key)
         answer: Answer = Release() if why is None else Hold(why.reason, why.subject)
-        charges = counts.charges
-        return Told(answer, tuple(quotatexts.sections(charges[key_of(facts.pod)], found, charges)))
+        return Told(answer, tuple(quotatexts.sections(charges[key], found, charges)))
 
     def ledger(self, manager: Manager) -> "QuotaLedger":
         self.kept = QuotaLedger(manager)
@@ -100,7 +102,7 @@ class QuotaLedger(Ledger):
         devices = self.counts.devices
         self._refused: dict[str, tuple[Key, float]] = {}
         """Pods by uid whose room is others', and until when, in epoch seconds."""
-        self._served: dict[tuple[str, str], float] = {}
+        self._served: Served = {}
         self._held: Mapping[Key, Held] = {}
         self.accounts: Mapping[str, Account] = {}
         self.running: Counter[str] = Counter()
@@ -175,7 +177,7 @@ class QuotaLedger(Ledger):
         found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, self._served)
         for charge in found.granted:
             self.counts.grant(charge.pod)
-            self._served |= {(name, charge.pod.namespace): now for name in charge.quotas}
+        self._note_served(found.granted, now)
         self._held = {**self._held_by_others(), **found.held}
         self.accounts = found.accounts
         self.running, self.waiting = _by_quota(self.counts.out), _by_quota(self.counts.waiting)
@@ -188,6 +190,14 @@ class QuotaLedger(Ledger):
     def _held_by_others(self) -> Mapping[Key, Held]:
         why = Held(HoldReason.REFUSED, "other admission to accept its release")
         return {key: why for key, _ in self._refused.values()}
+
+    def _note_served(self, granted: Iterable[Charge], now: float) -> None:
+        """Note when a Pod of a namespace last went, by quotas that share fairly, until their patience is over."""
+        patience = {each.name: each.patience for each in self.counts.in_force if each.fair}
+        going = {(name, each.pod.namespace): now for each in granted for name in each.quotas}
+        self._served = {
+            whose: at for whose, at in {**self._served, **going}.items() if now - at < patience.get(whose[0], 0.0)
+        }
 
 
 def _by_quota(lines: Lines) -> Counter[str]:

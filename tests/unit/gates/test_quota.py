@@ -10,7 +10,7 @@ import pytest
 from builders import CREATED, Built, Pod, claim, device_class, namespace, pod, template
 from managing import Managed
 
-from tollbar.gates import Answer, Facts, Hold, NotMine, Release
+from tollbar.gates import Answer, Copy, Facts, Hold, NotMine, Release, Told
 from tollbar.gates.quota import REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, RetryAfter
@@ -230,6 +230,22 @@ async def test_who_leads_again_remembers_nothing_of_before(monkeypatch: pytest.M
     monkeypatch.setattr(world.ledger.controller, "run", runs)
     await world.leading("quota ledger")()
     assert isinstance(world.says("a"), Hold)
+
+
+async def test_when_a_namespace_was_served_is_known_for_as_long_as_it_makes_a_difference() -> None:
+    world = World(ENROLLED, quota("fair", sharing="Fair", patience="10m"), quota("first"), asking("a"))
+    await world.looks()
+    assert world.ledger._served == {("fair", "ml"): world.time.time}
+    world.time.time += 600.0
+    await world.looks()
+    assert world.ledger._served == {}
+
+
+def test_nothing_is_told_of_a_pod_that_has_ended_in_its_gate() -> None:
+    ended = asking("a").phase("Failed")
+    world = World(ENROLLED, quota(), ended)
+    facts = Facts(ended, ENROLLED, at_admission=False, objects={})
+    assert PodQuotas().tell(facts, Copy(world.caches.store, CREATED)) == Told(NotMine())
 
 
 def test_every_pod_of_an_enrolled_namespace_is_held_at_its_creation() -> None:
