@@ -30,6 +30,8 @@ IN_TREE: Final[Mapping[str, type[Gate]]] = {"quota": PodQuotas, "placement": Pla
 def load(path: Path | str | None, overrides: Mapping[str, object]) -> Configuration:
     """As `config.load`; also raises ConfigError for a gate that cannot be used."""
     configuration = config.load(path, overrides)
+    for name in configuration.gates:
+        _check_is_unique(name)
     enabled(configuration.gates)
     return configuration
 
@@ -68,6 +70,13 @@ def installed(gates: Iterable[str]) -> tuple[Gate, ...]:
 def available() -> tuple[str, ...]:
     """The names that may be enabled."""
     return tuple(sorted({*IN_TREE, *(each.name for each in entry_points(group=GROUP))}))
+
+
+def _check_is_unique(name: str) -> None:
+    ours = [f"{IN_TREE[name].__module__}:{IN_TREE[name].__qualname__}"] if name in IN_TREE else []
+    named = [*ours, *(each.value for each in entry_points(group=GROUP, name=name))]
+    if len(named) > 1:
+        raise _error(f"entry point {GROUP}: {len(named)} classes are named {name}: {', '.join(named)}")
 
 
 def _made(name: str) -> Gate:

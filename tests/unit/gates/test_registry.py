@@ -107,6 +107,8 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint(each.__name__.lower(), f"{each.__module__}:{each.__name__}", registry.GROUP) for each in INSTALLED
     ]
     found.append(EntryPoint("absent", "no_such_module:Gate", registry.GROUP))
+    found += [EntryPoint("taken", f"package_{each}:Gate", registry.GROUP) for each in "ab"]
+    found.append(EntryPoint("quota", "package_a:Quota", registry.GROUP))
 
     def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
         return [each for each in found if group == registry.GROUP and name in (None, each.name)]
@@ -143,6 +145,11 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "an index that is not there": (["unindexed"], "gate unindexed: reads: zones has no index owner"),
     "no Reads": (["unread"], "gate unread: reads must hold Reads, not Cached"),
     "what it reads is no list": (["illiterate"], "cannot load gate illiterate: TypeError: 'NoneType' object is not"),
+    "two packages bring the name": (["taken"], "2 classes are named taken: package_a:Gate, package_b:Gate"),
+    "a package brings a name of Tollbar's own": (
+        ["quota"],
+        "2 classes are named quota: tollbar.gates.quota:PodQuotas, package_a:Quota",
+    ),
     "two of one gate": (["zone", "again"], "two gate classes have the gate tollbar.dev/zone"),
     "two whose SchedulingGates have one name": (
         ["alike", "suffixed"],
