@@ -72,25 +72,24 @@ def program(folder: Path, name: str, command: str) -> None:
 
 @pytest.fixture
 def shell(embedded: Any, tmp_path: Path) -> Iterator[Shell]:
-    """In a folder where .venv has Tollbar; the package of the page is there as pip installs it, which does nothing."""
+    """In a folder where .venv has Tollbar; pip does nothing, the package is declared as pip would declare it."""
     if not embedded.has_kubectl:
         unavailable("no kubectl: build the real control plane once, or put one on the PATH")
     python = shlex.quote(sys.executable)
-    programs, package = tmp_path / ".venv" / "bin", tmp_path / "zone"
+    programs, installed = tmp_path / ".venv" / "bin", tmp_path / "installed"
     programs.mkdir(parents=True)
-    package.mkdir()
+    installed.mkdir()
+    (tmp_path / "manifests").symlink_to(ROOT / "manifests")
     program(programs, "tollbar", f"{python} -m tollbar.cli")
     program(programs, "python", python)
     program(programs, "pip", "true")
     program(programs, "kubectl", shlex.join(embedded.kubectl.command))
-    for name, text in FILES.items():
-        (package / name).write_text(text)
-    examples.declare(tomllib.loads(FILES["pyproject.toml"])["project"], package)
+    examples.declare(tomllib.loads(FILES["pyproject.toml"])["project"], installed)
     environment = {
         **os.environ,
         **embedded.kubectl.environment(),
         "PATH": f"{programs}:/usr/bin:/bin",
-        "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)]),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "zone"), str(installed), str(ROOT)]),
     }
     started = Shell(tmp_path, environment)
     yield started
@@ -98,7 +97,7 @@ def shell(embedded: Any, tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_the_files_of_the_page_are_those_of_the_example() -> None:
-    assert {name: (EXAMPLE / name).read_text() for name in FILES} == FILES
+    assert FILES == {path.name: path.read_text() for path in EXAMPLE.iterdir() if path.is_file()}
 
 
 def test_a_newcomer_gets_what_the_page_shows(shell: Shell, tmp_path: Path) -> None:
@@ -115,4 +114,4 @@ def test_a_newcomer_gets_what_the_page_shows(shell: Shell, tmp_path: Path) -> No
         wanted = output.strip() if not follows else ""
         while wanted not in "\n".join(line.rstrip() for line in said.splitlines()):
             said = shell.types(commands)  # an Event takes its time
-    assert typed == 8
+    assert typed == 9

@@ -2,7 +2,7 @@
 
 A gate is a class (`Gate`) that says of a Pod `Hold`, `Release` or `NotMine`.  The rest comes from here: the webhook
 that adds the gate or decides at once, the loop that releases in one patch, Events, metrics, the SchedulingGate.
-docs/contributing/write-a-gate-controller.md goes from an empty folder to a gate that works.
+docs/contributing/write-a-gate-controller.md goes from a copy of the example to a gate that works.
 """
 
 from tollbar.decide.gates.answers import Answer, Hold, Mutation, NotMine, Release
