@@ -13,8 +13,8 @@ pytestmark = pytest.mark.timeout(400)
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 RESERVING = since("1.36", "reservations need claims: Replace")
 ELSEWHERE = {"pod-group", "pod-quota", "device-quota", "placement", "ordered-migration", "kueue"}
-"""Played in tests/e2e/test_many_consumers.py, on a plane that serves PodGroups, in tests/faults/test_quota.py, in
-tests/e2e/test_gate_stories.py, and beside a Kueue in tests/e2e/test_kueue.py."""
+"""Played in tests/e2e/test_many_consumers.py, on a plane that serves PodGroups, in tests/e2e/test_gate_stories.py, and
+beside a Kueue in tests/e2e/test_kueue.py."""
 NEWER = {
     "device-tolerations": since("1.36", "it drops tolerations of requests"),
     "notebook": RESERVING,

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -22,7 +21,6 @@ import pytest
 from loading import Service
 from recording import Recorder
 from stack import ELECTION, Stack, eventually, installed
-from transcripts import play
 
 from tollbar import wellknown
 from tollbar.api import webhooks
@@ -39,7 +37,6 @@ from tollbar.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-EXAMPLE = Path(__file__).parents[2] / "manifests" / "examples" / "pod-quota"
 SIZE = int(os.environ.get("TOLLBAR_QUOTA_PODS", "90"))
 NAMESPACES = tuple(f"quota-{number:02}" for number in range(20 if SIZE > 1000 else 3))
 LIMIT = max(20, SIZE // 10)
@@ -473,7 +470,3 @@ async def test_a_large_pod_does_not_starve_beside_small_ones_of_higher_priority(
         kubectl.apply(a_quota(100))
         assert await seen.until(lambda: not seen.held, 30)
         await load.end(100)
-
-
-def test_the_example_shows_what_its_readme_says(running: Stack, namespace: str, tmp_path: Path) -> None:
-    play(EXAMPLE, running.plane.kubectl, namespace, tmp_path)
