@@ -94,24 +94,31 @@ class Account:
             of_namespace[name] += all_of_them
         self._claims.update(charge.claims)
 
-    def amount(self, name: str, *charges: Charge) -> Decimal:
-        """What these Pods take of a resource together: nothing by a claim that is counted already."""
-        own = sum((each.amounts.get(name, _ZERO) for each in charges), _ZERO)
+    def amounts(self, *charges: Charge) -> Mapping[str, Decimal]:
+        """What these Pods take together, by resource: nothing by a claim that is counted already."""
         new = {key: amounts for each in charges for key, amounts in each.claims.items() if key not in self._claims}
-        return sum((amounts.get(name, _ZERO) for amounts in new.values()), own)
+        if not new and len(charges) == 1:
+            return charges[0].amounts
+        found: Amounts = defaultdict(Decimal)
+        for amounts in (*(each.amounts for each in charges), *new.values()):
+            for name, amount in amounts.items():
+                found[name] += amount
+        return found
 
     def taken(self, charge: Charge) -> Iterator[tuple[str, Decimal, Decimal]]:
         """What the Pod takes of each limit: the resource, the amount and the limit."""
+        amounts = self.amounts(charge)
         for name, limit in self.quota.limits.items():
-            if amount := self.amount(name, charge):
+            if amount := amounts.get(name):
                 yield name, amount, limit
 
     def share(self, namespace: str, more: Charge | None = None) -> Decimal:
         """The dominant share of a namespace, with one Pod more if that is given."""
         of_namespace = self.by_namespace.get(namespace) or {}
+        amounts = self.amounts(more) if more is not None else {}
         found = _ZERO
         for name, limit in self.quota.limits.items():
-            amount = of_namespace.get(name, _ZERO) + (self.amount(name, more) if more is not None else _ZERO)
+            amount = of_namespace.get(name, _ZERO) + amounts.get(name, _ZERO)
             if amount:
                 found = max(found, amount / limit if limit else Decimal("Infinity"))
         return found
@@ -125,13 +132,14 @@ class Account:
         if self._is_unknown(charge):
             return Held(HoldReason.CLAIM_MISSING, charge.unknown)
         found = None
+        beside_oldest = self.amounts(charge, self.oldest) if self.oldest is not None else {}
         for name, amount, limit in self.taken(charge):
             if amount > limit:
                 return Held(HoldReason.TOO_SMALL, f"a PodQuota {self.quota.name} that allows it as much {name}")
             room = limit - self.used[name]
             if amount > room:
                 found = Held(HoldReason.EXCEEDED, f"{name} in PodQuota {self.quota.name}")
-            elif found is None and self.oldest is not None and self.amount(name, charge, self.oldest) > room:
+            elif found is None and self.oldest is not None and beside_oldest.get(name, _ZERO) > room:
                 found = Held(
                     HoldReason.KEPT, f"Pod {self.oldest.pod}, which is before it in PodQuota {self.quota.name}"
                 )
