@@ -5,9 +5,10 @@ narrowed any more.  So a Pod is held while something is missing that a rule read
 would cost more than it may; that Pod alone is, whatever its author wrote into it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 from tollbar import cel, wellknown
@@ -138,7 +139,16 @@ class _Lookup:
     def class_for_extended_resource(self, resource: str) -> Object | None:
         if (implicit := claims.implicit_class(resource)) is not None:
             return self.device_class(implicit)
-        return last_created(each for each in self._classes.values() if claims.extended_resource_of(each) == resource)
+        return self._by_resource.get(resource)
+
+    @cached_property
+    def _by_resource(self) -> Mapping[str, Object | None]:
+        """The class for each extended resource that has one: a Pod may name a thousand resources."""
+        found: dict[str, list[Object]] = defaultdict(list)
+        for each in self._classes.values():
+            if name := claims.extended_resource_of(each):
+                found[name].append(each)
+        return {name: last_created(classes) for name, classes in found.items()}
 
     def namespace(self, name: str) -> Object | None:
         return self._namespace if key_of(self._namespace).name == name else None

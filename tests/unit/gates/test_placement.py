@@ -98,6 +98,15 @@ CASES: dict[str, tuple[Callable[[], Answer], Any]] = {
         ),
         ([NODES], "batch"),
     ),
+    "by the class that was created last, of two that back it": (
+        lambda: decided(
+            pod().wants({"example.com/gpu": "1"}),
+            rule(expression=WANTS_GPU),
+            device_class("gpu").backing("example.com/gpu").created(1.0),
+            device_class("other").backing("example.com/gpu").created(2.0),
+        ),
+        [],
+    ),
     "its claim is not there yet": (
         lambda: decided(POD.claims("mine"), rule(expression=WANTS_GPU)),
         "ResourceClaim mine (PlacementRule batch)",
