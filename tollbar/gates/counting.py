@@ -144,6 +144,7 @@ class Counts:
         return {key: counted.charge for key, counted in self._counted.items()}
 
     def look(self) -> None:
+        """Count what has changed since the last look; everything at the first one and after `begin`."""
         if not self._is_covering:
             self._cover()
         if self._changed is None:

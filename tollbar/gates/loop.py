@@ -28,7 +28,7 @@ C = TypeVar("C", bound=Case[Any])
 
 
 class Loop(ABC, Generic[C, P]):
-    """`pods` are those without a Node."""
+    """Reconciles the Pods with one gate; `pods` is the store of Pods without a Node."""
 
     def __init__(self, manager: Manager, gate: str, pods: Store) -> None:
         self.manager = manager
@@ -48,7 +48,7 @@ class Loop(ABC, Generic[C, P]):
         """Tell of the decision itself, whatever becomes of the patch."""
 
     def sending(self, _key: Key, _case: C, _plan: P) -> AbstractContextManager[None]:
-        """Around the call with the patch."""
+        """A context around the call that patches the Pod; ApiError is raised in it."""
         return nullcontext()
 
     def done(self, key: Key, case: C, plan: P) -> None:

@@ -1,6 +1,6 @@
-"""What a gate sees of a Pod, and what it says: gathered from the stores, asked, and checked before anybody acts on it.
+"""Asks a gate class about a Pod: gathers the facts from the stores that it reads, and checks the answer.
 
-A gate is code of others: what it raises, and a change that the API server would refuse, is a `Failure` that names it,
+A class is code of others: what it raises, and a change that the API server would refuse, is a `Failure` that names it,
 and the Pod is held as its SchedulingGate says.
 """
 
@@ -86,6 +86,7 @@ class Sight:
         return self.gatherer.gate_policy(self.gate.name, default_policy(self.gate))
 
     def reads(self) -> Iterator[tuple[Reads, Store]]:
+        """The rows of `Gate.reads`, each with its store."""
         yield from self._stores
 
     def ask(self, pod: Object, *, at_admission: bool = False) -> Asked:
@@ -146,7 +147,7 @@ class Sight:
 
 
 class Asking:
-    """The part of a case that asks the gate, once."""
+    """A mixin of cases: their answer is that of the gate class, which is asked once."""
 
     sight: Sight
     pod: Object
@@ -189,7 +190,7 @@ def declared_as(gate: Gate) -> str:
 
 
 def told_of(gate: Gate) -> GateWebhook:
-    """What the API server is told of the class."""
+    """The class's webhook, as it is to be registered with the API server."""
     return GateWebhook(gate.name, gate.applies_to, gate.fails_open, gate.namespaces)
 
 
