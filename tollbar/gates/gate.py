@@ -74,7 +74,11 @@ class Ledger(ABC):
         """What is to become of a Pod that has the gate; as `Gate.decide`, in whose place it stands."""
 
     def sending(self, _pod: Object) -> AbstractContextManager[None]:
-        """Around the patch that releases a Pod, which raises what the API server answers (ApiError)."""
+        """Around the patch that releases a Pod, which raises what the API server answers (ApiError).
+
+        Only where that is `refused` is it certain that the Pod was not released: in all other cases what was granted
+        counts on until the watch shows what became of the Pod.
+        """
         return nullcontext()
 
 
