@@ -97,7 +97,7 @@ def shell(embedded: Any, tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_the_files_of_the_page_are_those_of_the_example() -> None:
-    assert FILES == {path.name: path.read_text() for path in EXAMPLE.iterdir() if path.is_file()}
+    assert {path.name: path.read_text() for path in EXAMPLE.iterdir() if path.is_file()} == FILES
 
 
 def test_a_newcomer_gets_what_the_page_shows(shell: Shell, tmp_path: Path) -> None:
