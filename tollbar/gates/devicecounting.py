@@ -23,6 +23,8 @@ from tollbar.views import kinds
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 _SHARED: Final = frozenset({("devices",)})
+_MOST_ALIKE: Final = 256
+"""Claims that differ in what they ask for, of which it is known: each may name as many classes as its author likes."""
 
 
 def _of_claim(claim: Object) -> Object:
@@ -123,6 +125,8 @@ class Devices:
         self._by_resource = DeviceClasses(self.classes)
         self._limits: Mapping[str, Sequence[str]] = {}
         """What limits the devices of a class, of the resources that quotas in force limit."""
+        self._alike: dict[tuple[tuple[str, int], ...], Mapping[str, Decimal]] = {}
+        """By what a claim asks for, how many devices that are of what is limited."""
 
     def limit(self, resources: Iterable[str]) -> None:
         """Count for these from now on, and for nothing else: a tenant's claims may name any number of classes."""
@@ -131,6 +135,7 @@ class Devices:
             for device_class in self._classes_of(name):
                 found[device_class].append(name)
         self._limits = dict(found)
+        self._alike.clear()
 
     def _classes_of(self, resource: str) -> Iterator[str]:
         if resource.endswith(wellknown.DEVICES_OF_CLASS):
@@ -192,14 +197,26 @@ class Devices:
                     own[name] += Decimal(amount)
         return own
 
-    def _limited(self, counted: Object) -> Amounts:
-        """How many devices a claim or template, as it is kept, asks for, by the resource that limits them."""
+    def _limited(self, counted: Object) -> Mapping[str, Decimal]:
+        """How many devices a claim or template, as it is kept, asks for, by the resource that limits them.
+
+        Those that ask for the same have it in common.
+        """
+        asked: Mapping[str, int] = counted["devices"]
+        key = tuple(asked.items())
+        known = self._alike.get(key)
+        if known is None:
+            if len(self._alike) >= _MOST_ALIKE:
+                self._alike.clear()
+            known = self._alike[key] = self._limited_of(asked)
+        return known
+
+    def _limited_of(self, asked: Mapping[str, int]) -> Mapping[str, Decimal]:
         found: Amounts = defaultdict(Decimal)
-        asked = counted["devices"]
         for device_class in min(asked, self._limits, key=len):
             for name in self._limits_of(device_class) if device_class in asked else ():
                 found[name] += asked[device_class]
-        return found
+        return dict(found)
 
     def _limits_of(self, device_class: str) -> Sequence[str]:
         return self._limits.get(device_class, ())

@@ -198,6 +198,19 @@ def test_pods_that_differ_only_by_claims_stand_in_one_line_where_no_quota_limits
     assert lines == {"cpu": 1, DEVICES: 10}
 
 
+def test_claims_that_ask_for_the_same_have_it_in_common() -> None:
+    names = [f"claim-{number}" for number in range(300)]
+    alike = [claim(name).request("gpu") for name in names]
+    different = [claim(name).request("gpu").request(f"class-of-{name}") for name in names]
+    found = []
+    for claims in (alike, different):
+        world = World(ENROLLED, quota(limits={DEVICES: 1}), device_class(), *claims, asking("a").claims(*names))
+        taken = world.counts.charges[Key("ml", "a")].claims.values()
+        found.append((len(taken), {*map(tuple, map(dict.items, taken))}, len({*map(id, taken)}) == 1))
+        assert len(world.counts.devices._alike) <= 256
+    assert found == [(300, {((DEVICES, 1),)}, True), (300, {((DEVICES, 1),)}, False)]
+
+
 def test_an_extended_resource_that_a_class_stands_for_counts_once_for_itself() -> None:
     asked = asking("a").wants({"cpu": "1", "example.com/gpu": "1"})
     backed = device_class().backing("example.com/gpu")
