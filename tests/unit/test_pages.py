@@ -43,7 +43,7 @@ def anchors(page: Path) -> frozenset[str]:
 
 def is_dead(page: Path, link: str) -> bool:
     found, anchor = target(page, link), urlsplit(link).fragment
-    return not found.exists() or bool(anchor) and anchor not in anchors(found)
+    return not found.exists() or (bool(anchor) and anchor not in anchors(found))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
