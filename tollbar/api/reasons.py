@@ -31,7 +31,10 @@ class RuleReason(Code):
 class GateReason(Code):
     """Condition `Ready` of a SchedulingGate."""
 
-    OWNED = "Owned", "True: it declares Tollbar's gate, and the controllers are among its owners."
+    OWNED = (
+        "Owned",
+        "True: it declares Tollbar's gate or that of a gate class, and the controllers are among its owners.",
+    )
     OBSERVED = "Observed", "True: it declares somebody else's gate, which is watched and reported only."
     NOT_AN_OWNER = (
         "NotAnOwner",
@@ -61,7 +64,7 @@ class HoldReason(Code):
         "QuotaTooSmall",
         "The Pod requests more than the quota allows at all: it waits until the limit is raised.",
     )
-    KEPT = "QuotaKept", "There is room, and it is kept for a Pod that has lost its patience (`spec.patience`)."
+    KEPT = "QuotaKept", "There is room, and it is kept for a Pod that has waited for longer than `spec.patience`."
     SHARED = (
         "QuotaShared",
         """There is room, and the Pod's namespace already has a larger share than others that wait
@@ -118,15 +121,15 @@ class ReservedReason(Code):
     NOT_ALLOCATED = "NotAllocated", "No Pod that refers to the claim was scheduled yet: look at the Pod."
     WORKLOAD_MISSING = (
         "WorkloadMissing",
-        "The workload does not exist, or is being deleted: create it, and mind resource, group and name.",
+        "The workload does not exist, or is being deleted: create it, or correct resource, group or name.",
     )
     CLAIM_MISSING = (
         "ClaimMissing",
-        "The claim that the WorkloadClaim names does not exist: create it, the rest goes by itself.",
+        "The claim that the WorkloadClaim names does not exist: create it, and Tollbar does the rest.",
     )
     TEMPLATE_MISSING = (
         "TemplateMissing",
-        "The template that the WorkloadClaim names does not exist: create it, the rest goes by itself.",
+        "The template that the WorkloadClaim names does not exist: create it, and Tollbar does the rest.",
     )
     CLAIM_TAKEN = (
         "ClaimTaken",
@@ -138,7 +141,7 @@ class ReservedReason(Code):
     KIND_UNKNOWN = (
         "KindUnknown",
         """The API server does not serve the workload's kind, or it is being listed; a reservation that is there stays.
-        Mind the plural, or install the CRD: it is looked for again every 30 s.""",
+        Check the plural name, or install the CRD: Tollbar looks for the kind again every 30 s.""",
     )
     PERMISSION_DENIED = (
         "PermissionDenied",
@@ -154,7 +157,10 @@ class ReservedReason(Code):
         "InvalidSpec",
         "The WorkloadClaim is not valid, or the API server refuses the claim that it asks for: see the message.",
     )
-    FULL = "Full", "Fewer than two of the 256 entries are free: share the claim less; more consumers need PodGroups."
+    FULL = (
+        "Full",
+        "Fewer than two of the 256 entries are free: share the claim less, or by a PodGroup (`spec.podGroup`).",
+    )
     DEVICE_TAINTED = (
         "DeviceTainted",
         """A device of the claim is tainted NoExecute, and Pods are evicted from it: the claim is given up, so that it
@@ -180,7 +186,7 @@ class ConsumersReason(Code):
     Whether every Pod that may use the claim finds a place among the 256 entries of its `status.reservedFor`.
     """
 
-    FIT = "Fit", "True: so many Pods neither exist nor are asked for."
+    FIT = "Fit", "True: no more Pods refer to the claim, or are asked for, than it has entries for."
     TOO_MANY_CONSUMERS = (
         "TooManyConsumers",
         """False: the workload asks for more Pods than the claim has entries for, or so many refer to it. Those beyond
@@ -199,12 +205,12 @@ class PodGroupReason(Code):
     ENDING = (
         "Ending",
         """True: it is being deleted, and goes with its last Pod; Pods may still join, then it is made anew. False: it
-        is of an earlier `spec.podGroup`, which Pods of today's cannot join.""",
+        was made for an earlier `spec.podGroup`, and Pods cannot join it.""",
     )
     NOT_SERVED = (
         "NotServed",
         """False: the API server has no PodGroups. They are in Kubernetes 1.37 with the feature gate GenericWorkload and
-        `--runtime-config=scheduling.k8s.io/v1beta1=true`. Looked for again every 30 s.""",
+        `--runtime-config=scheduling.k8s.io/v1beta1=true`. Tollbar looks for them again every 30 s.""",
     )
     CLAIMS_NOT_SHARED = (
         "ClaimsNotShared",
@@ -261,7 +267,7 @@ class ModeReason(Code):
     )
     UPSTREAM_TOO_OLD = (
         "UpstreamTooOld",
-        """False (Complement): reservations are asked for that this kube-controller-manager cannot live with
+        """False (Complement): reservations are asked for that this kube-controller-manager cannot handle
         (kubernetes/kubernetes#136406). Upgrade Kubernetes to 1.36, or use `claims: Replace`.""",
     )
     PERMISSION_DENIED = (

@@ -27,23 +27,23 @@ SUBCOMMANDS: Final = {
     "certs": Subcommand("tollbar.cli.certs:command", "Make a CA and a certificate for the webhook."),
     "controllers": Subcommand("controllers.__main__:command", "Run the controllers."),
     "demo": Subcommand("tollbar.cli.demo:command", "See Tollbar at work, explained step by step."),
-    "dev": Subcommand("tollbar.cli.dev:command", "Run webhook and controllers from here against a cluster."),
+    "dev": Subcommand("tollbar.cli.dev:command", "Run webhook and controllers on this machine against a cluster."),
     "drain": Subcommand("tollbar.cli.drain:command", "Stop gating and release every Pod that waits."),
     "diff-rules": Subcommand(
         "tollbar.cli.diffrules:command", "Say which Pods other rules would give other tolerations."
     ),
-    "dump": Subcommand("tollbar.cli.dump:command", "Write a copy of a cluster for the commands that need none."),
+    "dump": Subcommand("tollbar.cli.dump:command", "Write a copy of a cluster, for simulate, diff-rules and drift."),
     "drift": Subcommand("tollbar.cli.drift:command", "Find tolerations that no rule justifies any more."),
     "eval": Subcommand("tollbar.cli.eval:command", "Evaluate expressions on JSON lines."),
     "explain": Subcommand(
         "tollbar.cli.explain:command", "Say why a Pod waits, or how a claim, a rule or a Node stands."
     ),
-    "gates": Subcommand("tollbar.cli.gates:command", "List gate classes, and write what a cluster needs for them."),
+    "gates": Subcommand("tollbar.cli.gates:command", "List gate classes, and print what a cluster needs for them."),
     "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
     "scheduler": Subcommand("controllers.scheduler.__main__:command", "Run the scheduler."),
     "simulate": Subcommand("tollbar.cli.simulate:command", "Say what would become of Pods, without a cluster."),
-    "status": Subcommand("tollbar.cli.status:command", "Say how Tollbar stands in a cluster."),
+    "status": Subcommand("tollbar.cli.status:command", "Say what is wrong with Tollbar in a cluster, if anything is."),
     "webhook": Subcommand("webhooks.__main__:command", "Run the admission webhook."),
 }
 

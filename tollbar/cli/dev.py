@@ -51,25 +51,28 @@ class Terminal:
     type=click.Choice(["Auto", "Gate", "Never"]),
     default="Auto",
     show_default=True,
-    help="When the webhook gates a Pod; see the reference of the configuration file.",
+    help="When the webhook gates a Pod: as `admission` in the configuration file.",
 )
 @click.option(
     "--claims",
     type=click.Choice(["Complement", "Replace", "Disabled"]),
     default="Complement",
     show_default=True,
-    help="Which part in the life of ResourceClaims the controllers take; see the same reference.",
+    help="What the controllers do with ResourceClaims: as `claims` in the configuration file.",
 )
 @click.option(
-    "--gates", default="", metavar="NAMES", help="Gate classes to run as well, by comma; see `tollbar gates`."
+    "--gates",
+    default="",
+    metavar="NAMES",
+    help="Gate classes to run as well, separated by commas; `tollbar gates` lists them.",
 )
 def command(kubeconfig: str, admission: str, claims: str, gates: str) -> None:
     """Run webhook and controllers from here against a cluster, until Ctrl-C.
 
-    Applies the definitions and a SchedulingGate, makes certificates, starts both processes, and registers the webhook
-    by URL on 127.0.0.1.  Ctrl-C stops gating, releases every Pod that waits, ends the processes and removes what was
-    applied: the definitions too, unless they were there before, and with them TolerationRules and WorkloadClaims made
-    meanwhile. A claim that was made for a WorkloadClaim is deleted with it.
+    Applies the CRDs and a SchedulingGate, makes certificates, starts both processes, and registers the webhook by URL
+    on 127.0.0.1.  Ctrl-C stops gating, releases every Pod that waits, ends the processes and removes what was applied.
+    CRDs that were there before stay.  The others go, and with them every TolerationRule and WorkloadClaim that was
+    created meanwhile; a claim that was made for a WorkloadClaim is deleted with it.
     """
     try:
         console.run(_dev(kubeconfig, admission, claims, classes(gates), Terminal(console.stderr())))

@@ -67,7 +67,7 @@ _namespace: Final = click.option(
 )
 
 
-@command.command("pod")
+@command.command("pod", short_help="Say why a Pod waits, and what would change it.")
 @click.argument("name", type=_Name())
 @_namespace
 @_output
@@ -116,7 +116,7 @@ def claim(name: str, namespace: str | None, output: Output, cluster: console.Clu
     console.run(_object(cluster, "claim", name, namespace, output))
 
 
-@command.command("rule")
+@command.command("rule", short_help="Say what a TolerationRule does, and for which Pods.")
 @click.argument("name", type=_Name())
 @_output
 @console.cluster_options
@@ -125,7 +125,7 @@ def rule(name: str, output: Output, cluster: console.Cluster) -> None:
     console.run(_object(cluster, "rule", name, None, output))
 
 
-@command.command("node")
+@command.command("node", short_help="Say what keeps Pods that wait off this Node.")
 @click.argument("name", type=_Name())
 @_output
 @console.cluster_options

@@ -46,13 +46,21 @@ def classes(names: str) -> Mapping[str, Gate]:
 
 @click.command("gates")
 @click.argument("names", required=False, default="")
-@click.option("--namespace", default=wellknown.SYSTEM_NAMESPACE, show_default=True, help="Of the installation.")
+@click.option(
+    "--namespace",
+    "-n",
+    default=wellknown.SYSTEM_NAMESPACE,
+    show_default=True,
+    metavar="NAME",
+    help="Where Tollbar is installed.",
+)
 @click.option("--manifests", is_flag=True, help="Write the manifests for kubectl instead of the list.")
 def command(names: str, namespace: str, manifests: bool) -> None:
-    """List the gate classes NAMES, which commas separate; all that are installed unless given.
+    """List the gate classes NAMES, separated by commas; without NAMES, all that are installed.
 
-    With --manifests: what kubectl applies beside an installation whose webhook and controllers run with --gates NAMES.
-    The names in it are those of the manifests and the chart as they come: kustomize's namePrefix is not in them.
+    With --manifests, print instead what a cluster needs beside an installation whose webhook and controllers run with
+    --gates NAMES, to be piped to kubectl: rights, and the webhook configuration by which the API server asks.
+    The names in it are those of the manifests and of the chart.  If you use a namePrefix, change them.
     """
     found = classes(names or ",".join(registry.available()))
     if manifests:

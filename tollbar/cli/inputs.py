@@ -33,7 +33,7 @@ namespace_option: Final = click.option(
     default=DEFAULT_NAMESPACE,
     show_default=True,
     metavar="NAME",
-    help="That of the objects in files that name none.",
+    help="Namespace of objects in files that name none.",
 )
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -290,7 +290,11 @@ async def simulate(
     " characters.  Repeatable.",
 )
 @click.option(
-    "--with-rule", "rules", multiple=True, metavar="FILE", help="TolerationRules as they would be.  Repeatable."
+    "--with-rule",
+    "rules",
+    multiple=True,
+    metavar="FILE",
+    help="TolerationRules to try, as if they were in the cluster.  Repeatable.",
 )
 @click.option(
     "--scheduler-config",
@@ -304,7 +308,7 @@ async def simulate(
     default="settled",
     show_default=True,
     metavar="settled|DURATION",
-    help="When to look: once nothing is left to happen, or after this time, which nobody has to wait for.",
+    help="When to look: once nothing is left to happen, or after so much simulated time.",
 )
 @click.option(
     "--explain",
@@ -339,10 +343,10 @@ def command(
 ) -> None:
     """Say what would become of the Pods in these files: tolerations, claims, Node and devices.
 
-    The decision of Tollbar's webhook, its controllers and its scheduler are those of production, on a copy of a cluster
+    The webhook's decision, the controllers and the scheduler are those of production. They run on a copy of a cluster
     in memory: the one in --cluster, the one that answers with --live, or one that has only what is in the files. What
     the files bring besides Pods is there first. Deployments, StatefulSets, Jobs and other workloads stand for their
-    Pods. Time in the simulation is not waited for. Nothing is written to any cluster.
+    Pods. Simulated time passes at once. Nothing is written to any cluster.
 
     Exit code 0: every Pod has a Node, 1: some have none, 2: something cannot be read.
     """

@@ -254,7 +254,9 @@ def _leader(lease: Object, now: float) -> str | None:
 )
 @console.output_option
 def command(cluster: console.Cluster, namespace: str, output: console.Output) -> None:
-    """Say how Tollbar stands in the cluster: CRDs, webhook, gates, quotas, leader, mode, rules, reservations, problems.
+    """Say what is wrong with Tollbar in the cluster, if anything is.
+
+    Shows CRDs, the webhook, gates and the Pods that they hold, quotas, the leader, rules, reservations and problems.
 
     It asks the API server and makes a TLS handshake with the webhook where its address can be reached from here; who
     may create TolerationRules also sees, from a dry run, whether the API server gets the webhook's answers.
@@ -322,7 +324,7 @@ def _rows(found: Status, said: Sequence[str]) -> list[dict[str, Any]]:
         ("PodGroups", found.pod_groups or "not served"),
         ("resourceclaims/binding", {True: "permitted", False: "not permitted", None: _UNKNOWN}[found.may_bind]),
         ("reservations", _counted(found.reservations)),
-        ("loops", _number(found.loops)),
+        ("claims written to without end", _number(found.loops)),
         *((f"problem {number}", problem) for number, problem in enumerate(said, 1)),
     ]
     return [{"what": name, "value": value} for name, value in rows]

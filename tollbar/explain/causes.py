@@ -44,8 +44,8 @@ class Cause(Code):
     RELEASE_DUE = "ReleaseDue", "Nothing holds the Pod any more: the controllers release it within moments."
     NO_CONTROLLER = (
         "NoController",
-        """The controllers have something to do for this Pod, and none of them renews the Lease. Start them; without,
-        `tollbar drain` releases Pods.""",
+        """The controllers have something to do for this Pod, and none of them renews the Lease. Start them; without
+        them, `tollbar drain --keep-reservations` releases the Pods.""",
     )
     RELEASE_REFUSED = (
         "ReleaseRefused",
@@ -57,8 +57,8 @@ class Cause(Code):
     )
     GATE_CLASS = (
         "HeldByGateClass",
-        """A scheduling gate that Tollbar's controllers release, by a gate class, holds the Pod, and says for what. See
-        that this comes, or ask whoever looks after the class.""",
+        """The gate of a gate class holds the Pod; the text says what for. See that this comes, or ask whoever looks
+        after the class.""",
     )
     RESERVATION_FULL = (
         "ReservationFull",

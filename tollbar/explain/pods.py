@@ -146,7 +146,7 @@ def _over(case: Case) -> Finding | None:
         return Finding(Cause.ENDED, f"the Pod {why}", str(metadata(case.pod).get("deletionTimestamp") or ""))
     if node := spec(case.pod).get("nodeName"):
         found = conditions.of(case.pod, "PodScheduled")
-        what = f"the Pod has node {node}; what it waits for now is the kubelet's: see its conditions and Events"
+        what = f"the Pod has node {node}; what it waits for now is up to the kubelet: see its conditions and Events"
         return Finding(Cause.RUNNING, what, str(found.get("lastTransitionTime") or ""))
     return None
 

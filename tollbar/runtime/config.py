@@ -108,7 +108,7 @@ class _Section(BaseModel):
 
 
 class LeaderElection(_Section):
-    """A Lease in the system namespace; see `tollbar.runtime.leader` for what the three periods mean."""
+    """A Lease in the system namespace.  The three periods are those of client-go's leader election."""
 
     enabled: bool = True
     """Whether the controllers hold the Lease while they work, as several replicas need.  The webhook gates Pods only
@@ -116,26 +116,26 @@ class LeaderElection(_Section):
     lease_name: Annotated[str, _valid(names.dns_subdomain)] = "tollbar-controllers"
     """Name of the Lease; the Role in the manifests names it."""
     lease_duration: Seconds = 15.0
-    """How long others wait for a leader that is silent."""
+    """How long after the last renewal another replica takes the Lease over."""
     renew_deadline: Seconds = 10.0
     """How long a leader goes on without a successful renewal.  Then it finishes what it has begun, for half of what is
     left of leaseDuration, and is a standby again."""
     retry_period: Seconds = 2.0
-    """How often the Lease is renewed, or tried for."""
+    """How often the leader renews the Lease, and the others look whether it is free."""
 
 
 class Health(_Section):
     """Probes: /healthz and /readyz."""
 
     bind_address: Listen = Address("", 8081)
-    """Where; an empty host means every interface."""
+    """Address to listen on, as HOST:PORT; an empty host means every interface."""
 
 
 class MetricsEndpoint(_Section):
-    """/metrics, apart from the probes so that a NetworkPolicy can tell them apart."""
+    """The endpoint /metrics; its port is not that of the probes, so that a NetworkPolicy can tell them apart."""
 
     bind_address: Listen = Address("", 8080)
-    """Where; an empty host means every interface."""
+    """Address to listen on, as HOST:PORT; an empty host means every interface."""
     secure: bool = False
     """Whether /metrics is served over TLS, and only to those whom the API server lets `get` this path; needs the rights
     of the component metrics-auth, and an address other than the probes'."""
@@ -171,23 +171,23 @@ class Certificates(_Section):
 
 
 class ClientConnection(_Section):
-    """Limits towards the API server.  qps 0 leaves throttling to API Priority and Fairness."""
+    """Limits on calls to the API server."""
 
     qps: Annotated[float, Field(ge=0, le=100_000)] = 0.0
-    """Calls a second."""
+    """Calls a second; 0 sets no limit and leaves throttling to the API server (API Priority and Fairness)."""
     burst: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """Calls at once above that rate; 0 is twice the qps."""
+    """Calls that may be made at once above that rate; 0 means twice the qps."""
     in_flight: Annotated[int, Field(ge=1, le=1024)] = 128
-    """Calls under way at one time, watches excepted."""
+    """How many calls may be under way at the same time, watches not counted."""
 
 
 class Log(_Section):
-    """See `tollbar.runtime.log`; debug lines from verbosity 4 on."""
+    """The log, which goes to standard error."""
 
     format: Literal["text", "json"] = "text"
-    """Shape of the lines: klog text, or JSON."""
+    """Text as klog writes it, or JSON."""
     verbosity: Annotated[int, Field(ge=0, le=10)] = 0
-    """As in Kubernetes: 4 and more shows debug lines."""
+    """4 and more shows debug lines."""
 
 
 def _all_but_system(data: dict[str, Any]) -> Object:
@@ -201,26 +201,29 @@ class Configuration(_Section):
     api_version: Literal["config.tollbar.dev/v1alpha1"]
     kind: Literal["Configuration"]
     admission: Literal["Auto", "Gate", "Never"] = "Auto"
-    """Auto decides at admission when everything is known and gates otherwise; Gate gates every Pod with a package;
-    Never gates none and adds tolerations to pending Pods."""
+    """When the webhook gates a Pod.  Auto: when a rule cannot be decided yet.  Gate: every Pod with claims or extended
+    resources, and every Pod in the scope of a rule about Pods alone.  Never: no Pod; the webhook then adds no
+    tolerations either, and all of them come late, from the controllers."""
     claims: Literal["Complement", "Replace", "Disabled"] = "Complement"
-    """Complement works beside kube-controller-manager's ResourceClaim controller, on reservations of workloads; Replace
-    does that one's work too, and it must not run; Disabled leaves ResourceClaims alone."""
+    """What the controllers do with ResourceClaims.  Complement: they reserve claims for workloads, beside
+    kube-controller-manager's ResourceClaim controller.  Replace: they also do the work of that controller, which must
+    be off.  Disabled: nothing."""
     on_unjustified_toleration: Literal["Report", "Evict"] = "Report"
-    """What becomes of a Pod that got tolerations by other claims than it runs with.  Report tells of it, by an Event, a
-    line in the log and a metric; Evict evicts it as well, for which the controllers need the right.  With `claims:
-    Disabled` nobody looks at bound Pods."""
+    """What the controllers do about a Pod that runs with other claims than those by which it got its tolerations.
+    Report: an Event, a line in the log and a metric.  Evict: they evict it as well, for which they need the right.
+    With `claims: Disabled` they do not look at bound Pods."""
     gates: Annotated[tuple[str, ...], PlainValidator(_names), PlainSerializer(list)] = ()
-    """Gate classes that run beside the toleration gate, by the names of their entry points (group tollbar.gates)."""
+    """Gate classes that run beside Tollbar's own gate, by the names of their entry points (group tollbar.gates)."""
     system_namespace: Annotated[str, _valid(names.dns_label)] = wellknown.SYSTEM_NAMESPACE
-    """The process's own namespace: Lease, certificates, and no Pod of ours is ever touched.  In a Pod, $POD_NAMESPACE
-    says it (`tollbar.runtime.options`)."""
+    """The namespace in which Tollbar runs: its Lease and its Secret are there, and Pods in it are left alone.  In a
+    Pod, the environment variable POD_NAMESPACE sets it."""
     managed_namespace_selector: Selector = Field(default_factory=_all_but_system)
-    """metav1.LabelSelector over namespaces; all but kube-system and the system namespace unless set."""
+    """Label selector (metav1.LabelSelector): Pods in other namespaces are left alone.  By default all namespaces but
+    kube-system and the system namespace."""
     workers: Annotated[int, Field(ge=1, le=256)] = 64
-    """Pods that are worked on at one time."""
+    """How many Pods the controllers work on at the same time."""
     cel_engine: Literal["compiled", "closures"] = "compiled"
-    """Which engine evaluates expressions: both answer the same; closures is slower and generates no code."""
+    """Which engine evaluates expressions.  Both give the same answers; closures is slower and generates no code."""
     leader_election: LeaderElection = LeaderElection()
     health: Health = Health()
     metrics: MetricsEndpoint = MetricsEndpoint()

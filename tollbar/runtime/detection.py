@@ -172,7 +172,8 @@ class KeptTolerations:
         while True:
             found = await self._ask()
             if found is not None and found is not self._known:
-                _log.info("whether the API server keeps tolerations of devices in claims", extra={"kept": found})
+                does = "keeps" if found else "drops"
+                _log.info(f"the API server {does} tolerations of devices in claims")
                 self._known = found
                 self.changes.send(found)
             await self._clock.sleep(self.RETRY if found is None else self.AGE)

@@ -82,7 +82,7 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("controller",),
     ),
     Metric("controller_runtime_active_workers", "gauge", "Workers that are busy.", ("controller",)),
-    Metric("controller_runtime_max_concurrent_reconciles", "gauge", "Workers there are.", ("controller",)),
+    Metric("controller_runtime_max_concurrent_reconciles", "gauge", "Workers in all.", ("controller",)),
     Metric(
         "controller_runtime_webhook_requests_total",
         "counter",
@@ -248,7 +248,7 @@ TABLE: Final[tuple[Metric, ...]] = (
         "Decisions in which a gate class raised, or asked for a change that the API server refuses.",
         ("gate", "reason"),
     ),
-    Metric("tollbar_gated_pods", "gauge", "Pods that carry the gate, computed from the cache."),
+    Metric("tollbar_gated_pods", "gauge", "Pods that carry the gate tollbar.dev/tolerations."),
     Metric(
         "tollbar_gate_held_pods",
         "gauge",
@@ -258,13 +258,13 @@ TABLE: Final[tuple[Metric, ...]] = (
     Metric(
         "tollbar_gate_overdue_pods",
         "gauge",
-        "Those that carry it for longer than maxHold of that SchedulingGate.",
+        "Pods that carry such a gate for longer than maxHold of its SchedulingGate.",
         ("gate",),
     ),
     Metric(
         "tollbar_overdue_namespaces",
         "gauge",
-        "Namespaces with Pods that carry the gate for longer than maxHold and should have been released.",
+        "Namespaces with Pods that carry Tollbar's gate for longer than maxHold and should have been released.",
     ),
     Metric(
         "tollbar_admission_decisions_total",
@@ -299,7 +299,8 @@ TABLE: Final[tuple[Metric, ...]] = (
     Metric(
         "tollbar_evictions_total",
         "counter",
-        "Evictions of such Pods by result: evicted, budget (a PodDisruptionBudget does not allow it yet) or failed.",
+        "Evictions of Pods with unjustified tolerations: evicted, budget (a PodDisruptionBudget does not allow it yet)"
+        " or failed.",
         ("result",),
     ),
     Metric(
@@ -309,13 +310,22 @@ TABLE: Final[tuple[Metric, ...]] = (
         ("rule",),
     ),
     Metric("tollbar_rule_errors_total", "counter", "Evaluations and compilations that failed.", ("rule", "reason")),
-    Metric("tollbar_reservations", "gauge", "Claims to be kept for a workload, by how that stands.", ("reason",)),
+    Metric(
+        "tollbar_reservations",
+        "gauge",
+        "Claims that are to be kept for a workload, by the reason of the condition Reserved.",
+        ("reason",),
+    ),
     Metric(
         "tollbar_claim_oscillations_total",
         "counter",
         "Times that a finished Pod's entry of a claim was found to come and go (kubernetes/kubernetes#141274).",
     ),
-    Metric("tollbar_claims_oscillating", "gauge", "Claims of which that was seen within half a minute."),
+    Metric(
+        "tollbar_claims_oscillating",
+        "gauge",
+        "Claims on which a finished Pod's entry was seen to come and go within half a minute.",
+    ),
     Metric("tollbar_cache_objects", "gauge", "Objects in the cache.", ("kind",)),
     Metric("tollbar_watch_age_seconds", "gauge", "Seconds since the API server last answered for a kind.", ("kind",)),
     Metric("tollbar_relists_total", "counter", "Complete lists of a kind.", ("kind",)),

@@ -46,30 +46,46 @@ COMMON: Final = (
     Flag(
         "systemNamespace",
         ("--system-namespace",),
-        "Namespace of this process: its Lease is there, and Pods in it are left alone.",
+        "Namespace in which Tollbar runs: its Lease is there, and Pods in it are left alone.",
         metavar="NAMESPACE",
         envvar="POD_NAMESPACE",
     ),
     Flag(
         "celEngine",
         ("--cel-engine",),
-        "What evaluates expressions.  compiled: a Python function for each.  closures: slower, no generated code.",
+        "Which engine evaluates expressions.  compiled: makes a Python function of each.  closures: slower, and"
+        " generates no code.",
         click.Choice(["compiled", "closures"]),
     ),
-    Flag("health.bindAddress", ("--health-probe-bind-address",), "Where /healthz and /readyz are.", metavar="ADDRESS"),
-    Flag("metrics.bindAddress", ("--metrics-bind-address",), "Where /metrics is.", metavar="ADDRESS"),
+    Flag(
+        "health.bindAddress",
+        ("--health-probe-bind-address",),
+        "Address of /healthz and /readyz, as HOST:PORT.",
+        metavar="ADDRESS",
+    ),
+    Flag("metrics.bindAddress", ("--metrics-bind-address",), "Address of /metrics, as HOST:PORT.", metavar="ADDRESS"),
     Flag(
         "metrics.secure",
         ("--metrics-secure/--no-metrics-secure",),
-        "Whether /metrics is served over TLS, and only to those whom the API server lets get it.",
+        "Whether /metrics is served over TLS, and only to users who may get it, which the API server is asked.",
         click.BOOL,
     ),
     Flag("log.verbosity", ("-v", "--v", "verbosity"), "Verbosity of the log; 4 and more is debug.", click.INT),
-    Flag("log.format", ("--log-format",), "Shape of the log lines.", click.Choice(["text", "json"])),
+    Flag(
+        "log.format",
+        ("--log-format",),
+        "How the lines of the log are written: as klog does, or as JSON.",
+        click.Choice(["text", "json"]),
+    ),
 )
 LIMITS: Final = (
-    Flag("clientConnection.qps", ("--kube-api-qps",), "Calls a second to the API server; 0 for no limit.", click.FLOAT),
-    Flag("clientConnection.burst", ("--kube-api-burst",), "Calls at once above that rate.", click.INT),
+    Flag(
+        "clientConnection.qps",
+        ("--kube-api-qps",),
+        "How many calls a second to the API server; 0 for no limit.",
+        click.FLOAT,
+    ),
+    Flag("clientConnection.burst", ("--kube-api-burst",), "How many calls at once above that rate.", click.INT),
 )
 ELECTING: Final = (
     Flag(
@@ -83,7 +99,7 @@ GATES: Final = (
     Flag(
         "gates",
         ("--gates",),
-        "Gate classes that run beside the toleration gate: names of entry points of the group tollbar.gates, by comma.",
+        "Gate classes that run beside Tollbar's own gate, separated by commas; `tollbar gates` lists them.",
         metavar="NAMES",
     ),
 )
@@ -92,14 +108,15 @@ SERVING: Final = (
     Flag(
         "leaderElection.enabled",
         ("--leader-elect/--no-leader-elect",),
-        "Whether the controllers hold a Lease: then Pods are gated only while one of them renews it.",
+        "Whether the controllers run with leader election: then Pods are gated only while one of them renews the"
+        " Lease.",
         click.BOOL,
     ),
     Flag(
         "admission",
         ("--admission",),
-        "Auto: decide at admission what can be decided, gate the rest.  Gate: gate every Pod with a package.  Never: no"
-        " gates.",
+        "When a Pod is gated.  Auto: when a rule cannot be decided yet.  Gate: always, if it asks for devices or a rule"
+        " is about Pods alone.  Never: not at all, and all tolerations come late.",
         click.Choice(["Auto", "Gate", "Never"]),
     ),
     Flag(
@@ -122,15 +139,15 @@ LEADING: Final = (
     Flag(
         "claims",
         ("--claims",),
-        "Complement: reservations of workloads, beside kube-controller-manager's ResourceClaim controller.  Replace: in"
-        " its place.  Disabled: neither.",
+        "Complement: reserve claims for workloads, beside kube-controller-manager's ResourceClaim controller.  Replace:"
+        " also do the work of that controller, which must be off.  Disabled: leave claims alone.",
         click.Choice(["Complement", "Replace", "Disabled"]),
     ),
     Flag(
         "onUnjustifiedToleration",
         ("--on-unjustified-toleration",),
-        "A Pod runs with tolerations that it got by other claims than it runs with.  Report: tell.  Evict: evict it,"
-        " too.",
+        "What to do about a Pod that runs with other claims than those by which it got its tolerations.  Report: write"
+        " an Event, a log line and a metric.  Evict: also evict it.",
         click.Choice(["Report", "Evict"]),
     ),
     Flag(
@@ -172,7 +189,11 @@ def command(
         help=help,
         context_settings={"help_option_names": ["-h", "--help"]},
         params=[
-            click.Option(["--kubeconfig"], type=click.Path(), help="Kubeconfig; without one, as kubectl and Pods do."),
+            click.Option(
+                ["--kubeconfig"],
+                type=click.Path(),
+                help="Which cluster.  Default: $KUBECONFIG, the service account of the Pod, ~/.kube/config.",
+            ),
             click.Option(["--config"], type=click.Path(), help="Configuration file."),
             *(flag.option() for flag in flags),
         ],

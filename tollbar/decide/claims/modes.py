@@ -89,7 +89,7 @@ def _too_old(facts: ModeFacts) -> Condition | None:
         return None
     why = (
         f"{facts.too_old} reservations are not made: before Kubernetes 1.36 kube-controller-manager no longer looks"
-        " after a claim that is reserved for a workload (kubernetes/kubernetes#136406); claims: Replace fits"
+        " after a claim that is reserved for a workload (kubernetes/kubernetes#136406): upgrade, or use claims: Replace"
     )
     return Condition("False", ModeReason.UPSTREAM_TOO_OLD, why)
 
@@ -99,7 +99,7 @@ def _oscillating(facts: ModeFacts) -> Condition | None:
         return None
     why = (
         f"{facts.oscillating} ResourceClaims are written to without end because finished Pods linger"
-        " (kubernetes/kubernetes#141274): delete those Pods; claims: Replace fits"
+        " (kubernetes/kubernetes#141274): delete those Pods, or use claims: Replace"
     )
     return Condition("False", ModeReason.UPSTREAM_OSCILLATION, why)
 

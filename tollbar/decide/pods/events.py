@@ -60,7 +60,7 @@ class PodEvent(Code):
 class GateFailure(Code):
     """Failures of gate classes.  Label `reason` of `tollbar_gate_errors_total`, and why a Pod is held."""
 
-    RAISED = "Raised", "The class raised an error, or answered what is no answer."
+    RAISED = "Raised", "The class raised an error, or returned something that is not an answer."
     FORBIDDEN = "ForbiddenMutation", "The class asked for a change that the API server would refuse."
 
 

@@ -69,7 +69,7 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             "UpstreamTooOld",
             (
                 "2 reservations are not made: before Kubernetes 1.36 kube-controller-manager no longer looks after a"
-                " claim that is reserved for a workload (kubernetes/kubernetes#136406); claims: Replace fits"
+                " claim that is reserved for a workload (kubernetes/kubernetes#136406): upgrade, or use claims: Replace"
             ),
         ),
     ),
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[ModeFacts, tuple[str, str, str]]] = {
             "UpstreamOscillation",
             (
                 "1 ResourceClaims are written to without end because finished Pods linger"
-                " (kubernetes/kubernetes#141274): delete those Pods; claims: Replace fits"
+                " (kubernetes/kubernetes#141274): delete those Pods, or use claims: Replace"
             ),
         ),
     ),
