@@ -48,6 +48,8 @@ HEADINGS: Final = {
 PLACEHOLDER: Final = "maintainers"
 """What OWNERS says instead of names as long as it is not known where the repository is kept."""
 _ADDRESS: Final = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+|https://\S+")
+_SUBJECT: Final = re.compile(r"^####(?= )", re.MULTILINE)
+"""A subject within a kind of change, which is one level higher in the notes."""
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?")
 
 
@@ -107,7 +109,7 @@ def notes(changelog: str, version: str) -> str:
     if before.strip() or not all(changes.values()):
         raise Wrong(f"{CHANGELOG}, {version}: a change without a kind, or a kind without changes")
     title = f"# Tollbar {version}{section['date'] or ''}\n"
-    known = ((heading, changes[kind]) for kind, heading in HEADINGS.items() if kind in changes)
+    known = ((heading, _SUBJECT.sub("###", changes[kind])) for kind, heading in HEADINGS.items() if kind in changes)
     return title + "".join(f"\n## {heading}\n\n{text}\n" for heading, text in known)
 
 

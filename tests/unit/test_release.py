@@ -19,6 +19,8 @@ CHANGELOG = """# Changelog
 
 ### Added
 
+#### Things
+
 - A thing.
 - Another,
   on two lines.
@@ -42,6 +44,8 @@ UNRELEASED = """# Tollbar Unreleased
 - It asks first.
 
 ## New
+
+### Things
 
 - A thing.
 - Another,
