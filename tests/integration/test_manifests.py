@@ -721,16 +721,17 @@ def test_the_configuration_of_the_scheduler_is_one(tmp_path: Path) -> None:
     )
 
 
-def test_the_overlay_with_the_scheduler_that_the_page_shows(render: Render, tmp_path: Path) -> None:
+def test_the_overlay_with_the_scheduler_that_the_page_shows(render: Render) -> None:
     page = (ROOT / "docs/tasks/run-the-scheduler.md").read_text()
     blocks = [textwrap.dedent(each) for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
     (overlay,) = (each for each in blocks if "components:" in each)
-    (tmp_path / "manifests" / "overlays" / "tried" / "config.yaml").write_text("mine: true\n")
     shown = render(overlay.replace("../manifests/overlays/default", "../default").replace("../manifests/", "../../"))
     (written,) = (each for each in shown if each["kind"] == "ConfigMap")
     (scheduler,) = (each for each in shown if name_of(each) == "Deployment tollbar-scheduler")
     (volume,) = scheduler["spec"]["template"]["spec"]["volumes"]
-    assert (written["data"], volume["configMap"]["name"]) == (
-        {"config.yaml": "mine: true\n"},
+    (profile,) = registry.configuration(written["data"]["config.yaml"]).profiles
+    assert (volume["configMap"]["name"], profile.scheduler_name, profile.args["DynamicResources"]["exclusive"]) == (
         written["metadata"]["name"],
+        "tollbar-scheduler",
+        {"drivers": ["gpu.example.com"]},
     )
