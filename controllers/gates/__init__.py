@@ -29,7 +29,7 @@ def setup(manager: Manager, gatherer: Gatherer, matches: Matches) -> Controller[
     loop = TolerationLoop(manager, pods, gatherer, matches, expected)
     return (
         Builder[Key](manager, "gates")
-        .watches(pods, itself, predicate=when.pod, initial=True)
+        .watches(pods, itself, predicate=when.pod, initial=pods.keys)
         .watches(lookup.claims, pods_of.claim, predicate=when.claim)
         .watches(lookup.templates, pods_of.template, predicate=when.template)
         .watches(lookup.classes, pods_of.device_class, predicate=when.device_class)

@@ -3,21 +3,24 @@
 Hazards: down, Pods with the gate wait; doubled, the second patch fails its `test`; behind, Pods start late.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from tollbar.decide.gates import release
 from tollbar.decide.gates.release import Case, Plan, Refusal
 from tollbar.decide.pods import events
-from tollbar.gates.gate import Gate, Reads
+from tollbar.gates.gate import Gate, Ledger, Reads
 from tollbar.gates.loop import Loop
 from tollbar.gates.sight import Asking, Sight
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, spec
 from tollbar.runtime.builder import Builder
+from tollbar.runtime.caches import listed
 from tollbar.runtime.controller import Controller
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Delta, itself, key_itself, spec_changed
@@ -26,6 +29,10 @@ from tollbar.views import kinds
 from tollbar.views.gatherer import Gatherer
 
 _log: Final = logging.getLogger(__name__)
+
+PATIENCE: Final = 10.0
+"""Seconds after the first lists until Pods are looked at though their ledger has not begun: one that opts out needs no
+ledger."""
 
 
 def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
@@ -39,24 +46,45 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     def carries(delta: Delta) -> bool:
         return delta.new is not None and gate.name in pods.gate_names(delta.new) and _changed(delta)
 
+    def present() -> Iterable[Key]:
+        return held.keys_by_index("gate", gate.name)
+
     def in_namespace(delta: Delta) -> Iterable[Key]:
         for namespace in delta.objects:
             for key in held.keys_by_index("namespace", key_of(namespace).name):
-                if key in held.keys_by_index("gate", gate.name):
+                if key in present():
                     yield key
 
     def declared(delta: Delta) -> Iterable[Key]:
         if any(spec(each).get("gateName") == gate.name for each in delta.objects):
-            yield from held.keys_by_index("gate", gate.name)
+            yield from present()
 
-    builder = Builder[Key](manager, f"gate {gate.name}").watches(held, itself, predicate=carries, initial=True)
+    builder = Builder[Key](manager, f"gate {gate.name}").watches(held, itself, predicate=carries, initial=present)
     builder.watches(gatherer.lookup.namespaces, in_namespace, predicate=_namespace_changed)
     builder.watches(gatherer.gates, declared, predicate=spec_changed)
     for place, (each, store) in enumerate(sight.reads()):
         builder.watches(store, _reading(held, _index(gate, place), each))
     if ledger is not None:
-        builder.watches(ledger.changed, key_itself)
-    return builder.complete(loop.reconcile, workers=manager.configuration.workers)
+        builder.watches(ledger.changed, key_itself, initial=True)
+    controller = builder.build(loop.reconcile, workers=manager.configuration.workers)
+    if ledger is None:
+        manager.leads(f"controller {controller.name}", controller.run)
+    else:
+        manager.leads(f"controller {controller.name}", partial(_run, controller, ledger))
+    return controller
+
+
+async def _run(controller: Controller[Key], ledger: Ledger) -> None:
+    """Run the controller once the ledger has begun; without it if that takes long, and then look at all Pods again."""
+    await listed(controller.needs)
+    async with asyncio.TaskGroup() as running:
+        begun = running.create_task(ledger.begun())
+        await asyncio.wait({begun}, timeout=PATIENCE)
+        is_late = not begun.done()
+        running.create_task(controller.run())
+        await begun
+        if is_late:
+            controller.resync()
 
 
 class GateCase(Asking, Case[Plan]):

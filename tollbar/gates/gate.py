@@ -66,8 +66,18 @@ class Ledger(ABC):
     """
 
     def __init__(self) -> None:
-        self.changed = Channel[Key]("ledger")
+        self.changed = Channel[Key]("ledger", self.may_go)
         """Pods about which `decide` may say something else from now on: each is looked at again."""
+
+    async def begun(self) -> None:  # noqa: B027  # most ledgers know at once
+        """Return once `decide` knows what to say, after the process has begun to lead; by default at once.
+
+        No Pod is looked at before: looking at each of them twice would delay what the ledger waits for.
+        """
+
+    def may_go(self) -> Iterable[Key]:
+        """Pods that are let go and held yet: they are looked at before all others when the process begins to lead."""
+        return ()
 
     @abstractmethod
     def decide(self, facts: Facts) -> Answer:

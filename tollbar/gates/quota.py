@@ -10,6 +10,7 @@ the gate, because it opts out or is one of a DaemonSet, counts when the watch sh
 place of another one of its name, after Pods that use it were let go.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ LOOK_AGAIN: Final = 5.0
 REFUSED_FOR: Final = 30.0
 """Seconds for which the room of a Pod is others' whose release other admission has refused."""
 UNSEEN_FOR: Final = 1.0
-"""Seconds until a Pod that has not been counted is asked about again, so that its Event says what it waits for."""
+"""Seconds until a new Pod that has not been counted is asked about again, so that its Event says what it waits for."""
 SETTLED: Final = 30.0
 """Seconds after a Pod's creation until which the cache may not know that its Namespace has the label."""
 
@@ -97,6 +98,7 @@ class QuotaLedger(Ledger):
     def __init__(self, manager: Manager) -> None:
         super().__init__()
         self._manager = manager
+        self._begun = asyncio.Event()
         self.counts = Counts(manager.caches.store)
         self.counts.follow()
         devices = self.counts.devices
@@ -111,15 +113,21 @@ class QuotaLedger(Ledger):
         """Quotas that were looked at: `accounts`, `running` and `waiting` say what came of it."""
         self.controller = (
             Builder[Key](manager, "quota ledger")
-            .watches(self.counts.quotas, _everything, predicate=spec_changed, delay=COLLECTING)
+            .watches(self.counts.quotas, _everything, predicate=spec_changed, initial=_everything, delay=COLLECTING)
             .watches(self.counts.pods, _everything, delay=COLLECTING)
-            .watches(self.counts.namespaces, _everything, predicate=_labels_changed, initial=True, delay=COLLECTING)
+            .watches(self.counts.namespaces, _everything, predicate=_labels_changed, delay=COLLECTING)
             .watches(devices.claims, _everything, predicate=self._is_used("claim"), delay=COLLECTING)
             .watches(devices.templates, _everything, predicate=self._is_used("template"), delay=COLLECTING)
             .watches(devices.classes, _everything, predicate=spec_changed, delay=COLLECTING)
             .build(self.reconcile, workers=1)
         )
         manager.leads("quota ledger", self._lead)
+
+    async def begun(self) -> None:
+        await self._begun.wait()
+
+    def may_go(self) -> Iterable[Key]:
+        return self.counts.granted.values()
 
     def decide(self, facts: Facts) -> Answer:
         if not is_enrolled(facts.namespace):
@@ -128,7 +136,7 @@ class QuotaLedger(Ledger):
             return Release()
         held = self._held.get(key_of(facts.pod))
         if held is None:
-            return replace(_unseen(), again=UNSEEN_FOR)
+            return replace(_unseen(), again=UNSEEN_FOR) if self._begun.is_set() else _unseen()
         return Hold(held.reason, held.subject)
 
     def _not_enrolled(self, pod: Object) -> Answer:
@@ -164,7 +172,10 @@ class QuotaLedger(Ledger):
         if any(quota.counts_devices for quota in counts.in_force):
             for store, kind in ((devices.claims, CLAIMS), (devices.templates, TEMPLATES)):
                 await caught_up(self._manager, store, namespaces=counts.enrolled, page=kind.page)
-        await self.controller.run()
+        try:
+            await self.controller.run()
+        finally:
+            self._begun.clear()
 
     async def reconcile(self, _: Key) -> Outcome:
         """Decide about all Pods in one go, without awaiting, and wake those that may go."""
@@ -185,6 +196,7 @@ class QuotaLedger(Ledger):
             self.counted.send(name)
         for charge in found.granted:
             self.changed.send(charge.pod)
+        self._begun.set()
         return RetryAfter(LOOK_AGAIN) if self._held else DONE
 
     def _held_by_others(self) -> Mapping[Key, Held]:
@@ -212,7 +224,7 @@ _ALL: Final = Key("", "pods")
 """The one key: all Pods are decided about at once."""
 
 
-def _everything(_: Delta) -> Iterable[Key]:
+def _everything(_: Delta | None = None) -> Iterable[Key]:
     return (_ALL,)
 
 

@@ -35,7 +35,7 @@ class Builder(Generic[K]):
         mapper: Callable[[E], Iterable[K]],
         *,
         predicate: Callable[[E], bool] = always,
-        initial: bool = False,
+        initial: bool | Callable[[], Iterable[K]] = False,
         delay: float = 0.0,
     ) -> "Builder[K]":
         """Queue the keys that `mapper` returns for events of the source that pass `predicate` (see `Watch`)."""

@@ -50,14 +50,15 @@ class Source(Protocol[E_co]):
 
 
 class Channel(Generic[E]):
-    """Events that a part of this process sends; they are not stored.
+    """Events that a part of this process sends; they are not stored.  `present` returns those of the present state.
 
     Handlers are called one after the other and must return quickly.  An exception of one is logged, and the others
     are called all the same.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, present: Callable[[], Iterable[E]] = lambda: ()) -> None:
         self._name = name
+        self._present = present
         self._handlers: list[Callable[[E], None]] = []
 
     def __bool__(self) -> bool:
@@ -69,7 +70,8 @@ class Channel(Generic[E]):
             self._handlers.append(handler)
 
     def replay(self, handler: Callable[[E], None]) -> None:
-        """Does nothing, since a channel stores no events."""
+        for event in self._present():
+            self.call(handler, event)
 
     def send(self, event: E) -> None:
         for handler in self._handlers:
@@ -107,14 +109,15 @@ def key_itself(key: K) -> Iterable[K]:
 class Watch(Generic[E, K]):
     """Adds the keys that `mapper` returns for the events that pass `predicate`.
 
-    With `initial`, the objects that are there when the controller starts count as events.  `delay` is in seconds: the
-    keys are added only then, so that one reconcile handles a whole burst.
+    With `initial`, the objects that are there when the controller starts count as events; or it returns the keys to add
+    then, where it would take long to make an event of each object.  `delay` is in seconds: the keys are added only
+    then, so that one reconcile handles a whole burst.
     """
 
     source: Source[E]
     mapper: Callable[[E], Iterable[K]]
     predicate: Callable[[E], bool] = always
-    initial: bool = False
+    initial: bool | Callable[[], Iterable[K]] = False
     delay: float = 0.0
 
     def connect(self, queue: WorkQueue[K]) -> None:
@@ -124,17 +127,21 @@ class Watch(Generic[E, K]):
 
     def replay(self, queue: WorkQueue[K]) -> None:
         """With `initial`, add the keys of the present state again."""
-        if self.initial:
+        if callable(self.initial):
+            self._add(queue, self.initial(), RELIST)
+        elif self.initial:
             self.source.replay(self._handler(queue))
 
     def _handler(self, queue: WorkQueue[K]) -> Callable[[E], None]:
         def handle(event: E) -> None:
             if self.predicate(event):
-                priority = RELIST if getattr(event, "initial", False) else LIVE
-                for key in self.mapper(event):
-                    if self.delay:
-                        queue.add_after(key, self.delay)
-                    else:
-                        queue.add(key, priority=priority)
+                self._add(queue, self.mapper(event), RELIST if getattr(event, "initial", False) else LIVE)
 
         return handle
+
+    def _add(self, queue: WorkQueue[K], keys: Iterable[K], priority: int) -> None:
+        for key in keys:
+            if self.delay:
+                queue.add_after(key, self.delay)
+            else:
+                queue.add(key, priority=priority)

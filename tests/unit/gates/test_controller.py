@@ -1,15 +1,16 @@
 """What becomes of a Pod that a gate class holds: every answer, bad ones among them, and what wakes it."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import patching
 import pytest
 from builders import CREATED, Pod, namespace, pod, scheduling_gate
-from managing import Managed, drained
+from managing import Managed, drained, turns
 from unit.gates.zones import BATCH, MAPS, ZONE, Reporting, Zone, config_map, saying
 
 from tollbar.gates import Answer, Facts, Gate, Hold, Ledger, Mutation, NotMine, Reads, Release, controller
@@ -20,6 +21,7 @@ from tollbar.model.resources import CONFIG_MAPS
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, NotLeading, error_from_status
+from tollbar.runtime.packed import Packed
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 
@@ -415,3 +417,66 @@ async def test_what_a_ledger_grants_is_sent_by_a_process_that_leads_alone() -> N
     with pytest.raises(NotLeading):
         await world.outcome()
     assert world.api.patches == []
+
+
+class Beginning(Book):
+    """Says that it has begun when it is told to."""
+
+    def __init__(self, *granted: str) -> None:
+        super().__init__(*granted)
+        self.has_begun = asyncio.Event()
+
+    async def begun(self) -> None:
+        await self.has_begun.wait()
+
+    def may_go(self) -> Iterable[Key]:
+        return [Key("ml", name) for name in sorted(self.granted)]
+
+
+@asynccontextmanager
+async def leading(world: World) -> AsyncIterator[list[str]]:
+    """While its process leads, the names of the Pods that are looked at."""
+    seen: list[str] = []
+
+    async def reconcile(key: Key) -> Outcome:
+        seen.append(key.name)
+        return DONE
+
+    world.controller.reconcile = reconcile
+    running = asyncio.create_task(world.leading(f"controller gate {NAME}")())
+    await turns()
+    yield seen
+    running.cancel()
+    await asyncio.wait({running})
+
+
+SEVERAL = (*(HELD.but("metadata.name", name) for name in "abc"), ML)
+
+
+async def test_pods_are_looked_at_when_their_ledger_has_begun_first_those_that_may_go() -> None:
+    book = Beginning("c")
+    async with leading(Given(SEVERAL, keeping(book)).world()) as seen:
+        before = list(seen)
+        book.has_begun.set()
+        await turns()
+        assert (before, seen) == ([], ["c", "a", "b"])
+
+
+@pytest.mark.looptime
+async def test_where_a_ledger_does_not_begin_they_are_looked_at_all_the_same_and_again_when_it_has() -> None:
+    book = Beginning("c")
+    async with leading(Given(SEVERAL, keeping(book)).world()) as seen:
+        await asyncio.sleep(controller.PATIENCE - 1.0)
+        before = list(seen)
+        await asyncio.sleep(2.0)
+        late = list(seen)
+        book.has_begun.set()
+        await turns()
+        assert (before, late, seen[len(late) :]) == ([], ["c", "a", "b"], ["c", "a", "b"])
+
+
+async def test_a_process_begins_to_lead_without_decoding_all_pods_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Given(SEVERAL).world()
+    monkeypatch.setattr(Packed, "__getitem__", None)
+    world.controller.connect()
+    assert sorted(key.name for key in await drained(world.controller.queue)) == ["a", "b", "c"]

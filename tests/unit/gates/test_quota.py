@@ -1,5 +1,6 @@
 """The ledger of the gate class quota: what it counts, whom it lets go, and what it remembers of releases under way."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -8,7 +9,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 from builders import CREATED, Built, Pod, claim, device_class, namespace, pod, template
-from managing import Managed
+from managing import Managed, turns
 
 from tollbar.gates import Answer, Copy, Facts, Hold, NotMine, Release, Told
 from tollbar.gates.quota import REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
@@ -76,9 +77,40 @@ def fails(world: World, name: str, code: int, **status: Any) -> None:
 
 async def test_those_that_fit_go_and_the_others_say_what_for_they_wait() -> None:
     world = World(ENROLLED, quota(), asking("a"), asking("b"), asking("c"))
-    assert world.says("a") == replace(UNSEEN, again=1.0)
+    assert world.says("a") == UNSEEN
     assert await world.looks() == {"a", "b"}
     assert (world.says("a"), world.says("c")) == (Release(), Hold("QuotaExceeded", "cpu in PodQuota q"))
+
+
+async def test_a_pod_that_comes_later_is_asked_about_again_once_it_has_been_counted() -> None:
+    world = World(ENROLLED, quota())
+    await world.looks()
+    world.shows(asking("a", "3"))
+    before = world.says("a")
+    await world.looks()
+    now = Hold("QuotaTooSmall", "a PodQuota q that allows it as much cpu")
+    assert (before, world.says("a")) == (replace(UNSEEN, again=1.0), now)
+
+
+@pytest.mark.parametrize("cluster", [(), (ENROLLED, quota(), asking("a"))], ids=["nothing", "a Pod"])
+async def test_it_has_begun_when_it_has_looked_once_and_again_when_its_process_leads_again(
+    monkeypatch: pytest.MonkeyPatch, cluster: tuple[Object, ...]
+) -> None:
+    monkeypatch.setattr(Clock, "sleep", SystemClock.sleep)
+    world = World(*cluster)
+    lists: Any = Lists()
+    world.client = lists
+    steps = []
+    for _ in range(2):
+        begun = asyncio.create_task(world.ledger.begun())
+        await turns()
+        before = begun.done()
+        running = asyncio.create_task(world.leading("quota ledger")())
+        await begun
+        steps.append((before, [key.name for key in world.ledger.may_go()]))
+        running.cancel()
+        await asyncio.wait({running})
+    assert steps == [(False, ["a"] if cluster else [])] * 2
 
 
 async def test_what_is_granted_counts_until_the_cache_shows_the_release_and_after_it() -> None:

@@ -73,6 +73,15 @@ def test_a_channel_says_whether_anybody_listens_and_keeps_nothing() -> None:
     assert (before, bool(channel), heard) == (False, True, [])
 
 
+def test_a_channel_replays_the_present_state_where_it_is_told_what_that_is() -> None:
+    present, heard = [1], list[int]()
+    channel = Channel[int]("numbers", lambda: present)
+    channel.replay(heard.append)
+    present.append(2)
+    channel.replay(heard.append)
+    assert heard == [1, 1, 2]
+
+
 OLD = pod().labelled(a="b")
 CHANGES: dict[str, tuple[Object | None, Object | None, bool]] = {
     "it comes": (None, OLD, True),
@@ -139,6 +148,16 @@ async def test_a_replay_adds_what_is_there_again(initial: bool, want: list[str])
     await taken(given)
     watch.replay(given)
     assert await taken(given) == want
+
+
+async def test_keys_of_what_is_there_stand_behind_those_of_changes_without_an_event_for_each() -> None:
+    store, given = holding("a"), queue()
+    watch = Watch(store, itself, lambda delta: not delta.initial, initial=store.keys)
+    watch.connect(given)
+    store.apply(pod("new"))
+    came = await taken(given)
+    watch.replay(given)
+    assert (came, await taken(given)) == (["new", "a"], ["a", "new"])
 
 
 EVENTS: dict[str, tuple[Callable[[Store], Any], list[str]]] = {
