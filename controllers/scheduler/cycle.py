@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from random import Random
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -122,6 +123,8 @@ class Scheduler:
         self._bindings_left = _BINDINGS
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
+        self._looks_at = inf
+        """When the queue is looked at in any case, while that is waited for, in seconds of the clock."""
 
     @property
     def is_idle(self) -> bool:
@@ -135,7 +138,14 @@ class Scheduler:
         return not (self._queue.counts()["active"] or are_bound)
 
     def wake(self) -> None:
-        """The queue may have something to pop, or to flush earlier than before."""
+        """The queue may have changed: look at it if it has something to pop, or to flush earlier than before.
+
+        Most of what happens in a cluster concerns no Pod that waits, and a look takes two turns of the event loop.
+        """
+        if not self._queue.can_pop:
+            due = self._queue.next_due()
+            if due is None or self._clock.monotonic() + due >= self._looks_at:
+                return
         self._changed.set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -177,11 +187,18 @@ class Scheduler:
                 self._report(report)
             if (queued := self._queue.pop()) is not None:
                 return queued
-            try:
-                async with asyncio.timeout(self._queue.next_due()):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+            await self._change()
+
+    async def _change(self) -> None:
+        """Wait until there is something to pop or to flush."""
+        due = self._queue.next_due()
+        self._looks_at = inf if due is None else self._clock.monotonic() + due
+        timer = None if due is None else asyncio.get_running_loop().call_later(due, self._changed.set)
+        try:
+            await self._changed.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def _schedule_one(self, queued: QueuedPod, bindings: asyncio.TaskGroup) -> None:
         attempt = Attempt(self._profiles[queued.profile], queued, self._clock.monotonic())

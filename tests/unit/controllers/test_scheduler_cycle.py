@@ -7,6 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from managing import turns
+from schedulerworld import in_fake_time
 from toyplugins import POD, framework, handle, node, pod_info
 
 from controllers.scheduler import cycle
@@ -20,6 +22,7 @@ from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.framework.status import Status, failed
 from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue
 
 SCHEDULER = "default-scheduler"
@@ -146,3 +149,48 @@ async def test_pods_are_bound_before_many_more_have_a_node(monkeypatch: pytest.M
         world.queue.add(pod_info(f"p{number}"))
     await world.run_until(world.plugin.has_bound)
     assert world.plugin.said == [*(["reserved"] * 2 + ["bound"] * 2) * 2, "reserved", "bound"]
+
+
+async def test_what_helps_no_pod_that_waits_costs_no_look_at_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, pop = World(Instant), SchedulingQueue.pop
+    looks: list[SchedulingQueue] = []
+
+    def counted(queue: SchedulingQueue) -> Any:
+        looks.append(queue)
+        return pop(queue)
+
+    monkeypatch.setattr(SchedulingQueue, "pop", counted)
+    running = asyncio.create_task(world.scheduler.run())
+    await turns()
+    looked = [len(looks)]
+    for pods in ((), (), [pod_info("later")]):
+        for each in pods:
+            world.queue.add(each)
+        world.scheduler.wake()
+        await turns()
+        looked.append(len(looks))
+    running.cancel()
+    await asyncio.wait([running])
+    assert (looked, world.plugin.said.count("bound")) == ([2, 2, 2, 4], 2)
+
+
+class Failing(Instant):
+    """Binds at its second attempt."""
+
+    async def bind(self, *_: Any) -> Status | None:
+        self.said.append("tried")
+        if self.said.count("tried") == 1:
+            return failed("not now")
+        self.has_bound.set()
+        return None
+
+
+def test_a_back_off_that_begins_while_nothing_is_due_ends_in_time() -> None:
+    async def attempts() -> tuple[int, float]:
+        world = World(Failing)
+        await asyncio.wait_for(world.run_until(world.plugin.has_bound), 60)
+        return world.plugin.said.count("tried"), asyncio.get_running_loop().time()
+
+    tried, time = in_fake_time(attempts())
+    assert tried == 2
+    assert 1 <= time <= 3

@@ -54,6 +54,11 @@ class BackoffQueue:
     def remove(self, key: Key) -> QueuedPod | None:
         return self._rejected.remove(key) or self._failed.remove(key)
 
+    @property
+    def can_pop(self) -> bool:
+        """Whether a Pod waits that had no error."""
+        return len(self._rejected) > 0
+
     def pop(self) -> QueuedPod | None:
         """Take the Pod whose back-off ends first though it has not ended; never one that had an error."""
         return self._rejected.pop()

@@ -113,6 +113,11 @@ class SchedulingQueue:
             return queued
         return None
 
+    @property
+    def can_pop(self) -> bool:
+        """Whether there is a Pod to be tried."""
+        return len(self._active) > 0 or self._backoff.can_pop
+
     def done(self, uid: str) -> None:
         """This Pod needs the events no longer that happened since it was popped."""
         self.in_flight.done(uid)
