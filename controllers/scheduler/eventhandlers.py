@@ -96,10 +96,11 @@ class EventHandlers:
 
     def other(self, resource: EventResource) -> Callable[[Delta], None]:
         """The handler for a kind of which nothing but its events is needed."""
+        added, updated, deleted = (ClusterEvent(resource, each) for each in (Action.ADD, Action.UPDATE, Action.DELETE))
 
         def handle(delta: Delta) -> None:
-            action = Action.ADD if delta.old is None else Action.DELETE if delta.new is None else Action.UPDATE
-            self.queue.move_all_to_active_or_backoff(ClusterEvent(resource, action), delta.old, delta.new)
+            event = added if delta.old is None else deleted if delta.new is None else updated
+            self.queue.move_all_to_active_or_backoff(event, delta.old, delta.new)
             self.wake()
 
         return handle

@@ -80,6 +80,10 @@ class Hints:
         self._profiles = profiles
         self._matching: dict[ClusterEvent, dict[str, Registrations]] = {}
 
+    def are_registered(self, event: ClusterEvent) -> bool:
+        """Whether a plugin registered for the event."""
+        return any(self._for(event).values())
+
     def concerned(self, event: ClusterEvent, old: Any, new: Any) -> Concerned:
         """Whom the event can concern; nobody if no plugin registered for it.
 

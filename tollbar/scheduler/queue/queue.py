@@ -205,6 +205,9 @@ class SchedulingQueue:
         """
         if event.is_wildcard:
             self._move(list(self._unschedulable), event, old, new, None, precheck)
+        elif not self._unschedulable:
+            if self.in_flight and self._hints.are_registered(event):
+                self.in_flight.happened(event, old, new)
         elif concerned := self._hints.concerned(event, old, new):
             self._move(self._unschedulable.concerned(concerned), event, old, new, concerned, precheck)
 

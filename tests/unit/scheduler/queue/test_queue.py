@@ -216,6 +216,20 @@ def test_a_pre_queueing_hint_that_raises_concerns_all_pods() -> None:
     assert world.places() == {"backoff": ["a"]}
 
 
+def test_a_pre_queueing_hint_is_asked_only_while_a_pod_waits_for_an_event() -> None:
+    asked: list[object] = []
+
+    def hint(_old: Any, new: Any) -> list[Key]:
+        asked.append(new)
+        return [Key("ns", "a")]
+
+    world = world_with_f(pre_hint=hint)
+    world.happened(NODE_ADD, None, 1)
+    world.rejected("a", F)
+    world.happened(NODE_ADD, None, 2)
+    assert (asked, world.places()) == ([2], {"backoff": ["a"]})
+
+
 def test_pre_queueing_hints_of_one_plugin_do_not_narrow_those_of_another() -> None:
     narrow, wide = Registering("Narrow", pre_hint=lambda *_: [Key("ns", "a")]), Registering("Wide")
     world = World(narrow, wide)
