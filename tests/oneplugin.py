@@ -85,6 +85,9 @@ class Listing:
         index = {"selector": selector_label, "node": attached_node}[name]
         return [each for each in self._objects.values() if value in index(each)]
 
+    def keys_by_index(self, name: str, value: Hashable) -> list[Key]:
+        return [key_of(each) for each in self.by_index(name, value)]
+
 
 class NoNominations:
     def nominated_pods(self, _node_name: str) -> Iterable[PodInfo]:

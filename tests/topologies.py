@@ -48,6 +48,9 @@ class Objects:
         assert name == "selector"
         return [each for each in self._objects.values() if value in selector_label(each)]
 
+    def keys_by_index(self, name: str, value: object) -> list[Key]:
+        return [key_of(each) for each in self.by_index(name, value)]
+
 
 def lister(*objects: Object) -> Lister:
     return Objects(objects)

@@ -233,7 +233,7 @@ CLAIMS_WITH_ALLOCATION: Final = replace(
             }
         ),
     ),
-    indexers={**CLAIMS.indexers, "owner": _owner_uid},
+    indexers={"owner": _owner_uid},
 )
 """With status, for what claims hold of devices; the claims of one template are much alike."""
 

@@ -31,11 +31,15 @@ class Lister(Protocol):
     def by_index(self, name: str, value: Hashable) -> list[Object]:
         """By one of these indexes:
 
-        - of Pods `claim`, the keys of the ResourceClaims that they use;
         - of Services `selector`, namespace, key and value of a label that they demand: a Service that selects a Pod is
           found by one of the labels of the Pod;
         - of VolumeAttachments `node`, the name of the Node.
         """
+        ...
+
+    def keys_by_index(self, name: str, value: Hashable) -> Collection[Key]:
+        """The keys of objects, which costs less than the objects: of Pods by `claim`, the key of a ResourceClaim that
+        they use.  Iterate over them without awaiting."""
         ...
 
 
@@ -52,6 +56,9 @@ class NoObjects:
 
     def by_index(self, name: str, value: Hashable) -> list[Object]:  # noqa: ARG002
         return []
+
+    def keys_by_index(self, name: str, value: Hashable) -> Collection[Key]:  # noqa: ARG002
+        return ()
 
 
 NOTHING = NoObjects()

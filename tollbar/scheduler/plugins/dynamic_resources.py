@@ -275,7 +275,7 @@ class DynamicResources:
         known = self._handle.listers.pods
         if known is NOTHING or _gives_up_devices(old, new):
             return None
-        return [key_of(each) for each in known.by_index("claim", key_of(new or old or {}))]
+        return known.keys_by_index("claim", key_of(new or old or {}))
 
     def _after_claim_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         if new is None:

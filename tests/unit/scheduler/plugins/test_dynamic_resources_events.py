@@ -45,7 +45,10 @@ class Users:
         return []
 
     def by_index(self, name: str, value: object) -> list[Object]:
-        return [WEB] if (name, value) == ("claim", Key("ml", "gpu")) else []
+        return []
+
+    def keys_by_index(self, name: str, value: object) -> list[Key]:
+        return [Key("ml", "web")] if (name, value) == ("claim", Key("ml", "gpu")) else []
 
 
 CONCERNED: dict[str, tuple[Object | None, Object | None, list[Key] | None]] = {
