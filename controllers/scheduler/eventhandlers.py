@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tollbar.model.objects import Key, key_of, metadata
+from tollbar.model.objects import Key, key_of, labels_of, metadata, spec
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache, CacheError
@@ -86,7 +86,7 @@ class EventHandlers:
             if old is not None:
                 self._gone(old)
         else:
-            new = self.shapes.pod_info(delta.new)
+            new = self.shapes.pod_info(delta.new, old.shape if old is not None and _is_same(delta) else None)
             self.pods[new.key] = new
             if old is None:
                 self._appeared(new)
@@ -198,3 +198,9 @@ class EventHandlers:
         self.queue.move_all_to_active_or_backoff(
             ASSIGNED_POD_DELETE, nominated, None, lambda pod: pod.priority <= nominated.priority
         )
+
+
+def _is_same(delta: Delta) -> bool:
+    """Whether an update has left what makes the Pod's shape as it was, as those of the status do."""
+    old, new = delta.old or {}, delta.new or {}
+    return spec(old) == spec(new) and labels_of(old) == labels_of(new)

@@ -8,6 +8,8 @@ from devices import published, taint_rule
 from managing import Managed, turns
 from schedulerworld import ApiServer, World, enabling, node, scheduling
 
+from tollbar.model.objects import Key, Object, labels_of
+from tollbar.scheduler.cache.podinfo import Shape, Shapes
 from tollbar.scheduler.framework.status import Status, unresolvable
 from tollbar.scheduler.queue import Settings
 
@@ -81,3 +83,33 @@ async def test_what_happens_while_the_queue_is_being_filled_is_not_lost() -> Non
     await world.stop()
     waiting = {each.pod.key.name for place in world.queue.places().values() for each in place}
     assert waiting == {"new", *(f"p{number}" for number in range(1, 248))}
+
+
+UPDATES: dict[str, tuple[str, object, bool]] = {
+    "its status": ("status.nominatedNodeName", "n1", False),
+    "an annotation": ("metadata.annotations", {"a": "b"}, False),
+    "its labels": ("metadata.labels", {"app": "other"}, True),
+    "its spec": ("spec.tolerations", [{"operator": "Exists"}], True),
+    "its Node": ("spec.nodeName", "n1", True),
+}
+
+
+@pytest.mark.parametrize(("field", "value", "is_looked_for"), UPDATES.values(), ids=UPDATES)
+async def test_the_shape_of_a_pod_is_looked_for_again_after_a_change_of(
+    field: str, value: object, is_looked_for: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape_of = Shapes._shape
+    looked: list[Object] = []
+
+    def counted(shapes: Shapes, obj: Object) -> Shape:
+        looked.append(obj)
+        return shape_of(shapes, obj)
+
+    monkeypatch.setattr(Shapes, "_shape", counted)
+    world = World(ApiServer([node("n1"), pod("web").labelled(app="web")]))
+    looked.clear()
+    world.api.store(world.api.find("Pod", "web").but(field, value))
+    world.watch()
+    info = world.scheduler._current(Key("ml", "web"))
+    assert info is not None
+    assert (bool(looked), info.labels) == (is_looked_for, labels_of(world.api.find("Pod", "web")))

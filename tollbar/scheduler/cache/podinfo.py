@@ -158,9 +158,12 @@ class Shapes:
     def __init__(self) -> None:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
 
-    def pod_info(self, pod: Object) -> PodInfo:
-        """The record of a Pod.  KeyError, TypeError, ValueError for one that the API server would refuse."""
-        shape = self._shape(pod)
+    def pod_info(self, pod: Object, shape: Shape | None = None) -> PodInfo:
+        """The record of a Pod; `shape` is its shape if that is known.
+
+        KeyError, TypeError, ValueError for one that the API server would refuse.
+        """
+        shape = shape or self._shape(pod)
         meta, status = metadata(pod), pod.get("status") or {}
         return PodInfo(
             key=key_of(pod),
