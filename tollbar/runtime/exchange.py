@@ -12,6 +12,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Final, NamedTuple
 
 import aiohappyeyeballs
@@ -69,6 +70,10 @@ class Connections:
         self._resting: list[_Connection] = []
         """Those that are used next are at the end."""
         self._all: set[_Connection] = set()
+        self._looks_at = inf
+        self._look: asyncio.TimerHandle | None = None
+        """Ends exchanges that are late.  There is one for all: most end long before, and a timer costs as much as the
+        rest of what is done here."""
         self._is_closed = False
 
     async def exchange(
@@ -80,27 +85,20 @@ class Connections:
         again if its connection ends without an answer.  Raises NotConnectedError, DisconnectedError, and TimeoutError
         if the request has been sent by then.
         """
-        connection: _Connection | None = None
+        deadline = asyncio.get_running_loop().time() + timeout
         may_repeat = is_read
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    connection = self._rested() or await self._connect()
-                    if before is not None:
-                        before()
-                    try:
-                        return await connection.exchange(request)
-                    except DisconnectedError:
-                        if not may_repeat or connection.has_answered:
-                            raise
-                        may_repeat = connection.is_used  # on new connections it is sent twice at most
-                    connection = None
-        except TimeoutError:
-            if connection is None:
-                raise NotConnectedError(f"no connection to {self._address} in time") from None
-            raise
-        finally:
-            if connection is not None:
+        while True:
+            connection = self._rested() or await self._connected(deadline)
+            try:
+                if before is not None:
+                    before()
+                self._look_by(deadline)
+                return await connection.exchange(request, deadline)
+            except DisconnectedError:
+                if not may_repeat or connection.has_answered:
+                    raise
+                may_repeat = connection.is_used  # on new connections it is sent twice at most
+            finally:
                 self._give_back(connection)
 
     def renew(self) -> None:
@@ -113,6 +111,8 @@ class Connections:
     async def close(self) -> None:
         """End all connections, also those of exchanges that are under way, which fail."""
         self._is_closed = True
+        if self._look is not None:
+            self._look.cancel()
         ending = list(self._all)
         for each in ending:
             each.end()
@@ -141,6 +141,30 @@ class Connections:
             self._resting.append(connection)
         else:
             connection.end()
+
+    def _look_by(self, deadline: float) -> None:
+        """Look at the exchanges under way at this time, or earlier."""
+        if deadline < self._looks_at:
+            if self._look is not None:
+                self._look.cancel()
+            self._looks_at = deadline
+            self._look = asyncio.get_running_loop().call_at(deadline, self._end_late)
+
+    def _end_late(self) -> None:
+        self._looks_at, self._look = inf, None
+        now = asyncio.get_running_loop().time()
+        for each in self._all:
+            if each.deadline <= now:
+                each.is_late()
+            elif each.deadline < inf:
+                self._look_by(each.deadline)
+
+    async def _connected(self, deadline: float) -> "_Connection":
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._connect()
+        except TimeoutError:
+            raise NotConnectedError(f"no connection to {self._address} in time") from None
 
     async def _connect(self) -> "_Connection":
         if self._is_closed:
@@ -183,6 +207,7 @@ class _Connection(asyncio.Protocol):
     """`is_used` says that it has rested, `has_answered` that something of the present answer has come.
 
     `may_stay` is true while it can begin another exchange, `may_rest` unless it is to be ended after the present one.
+    `deadline` is when the present one has to be over, on the loop's clock; infinite without one.
     """
 
     def __init__(self, forget: Callable[["_Connection"], None]) -> None:
@@ -191,6 +216,7 @@ class _Connection(asyncio.Protocol):
         self.may_stay = True
         self.may_rest = True
         self.rested_at = 0.0
+        self.deadline = inf
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._forget = forget
         self._transport: asyncio.Transport | None = None
@@ -199,9 +225,11 @@ class _Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
 
-    async def exchange(self, request: bytes) -> Answer:
+    async def exchange(self, request: bytes, deadline: float) -> Answer:
+        """TimeoutError if `is_late` is called before the answer is complete."""
         assert self._transport is not None  # noqa: S101
         self.has_answered = self.may_stay = False
+        self.deadline = deadline
         self.on_message_begin()
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -209,6 +237,11 @@ class _Connection(asyncio.Protocol):
             return await self._waiting
         finally:
             self._waiting = None
+            self.deadline = inf
+
+    def is_late(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(TimeoutError())
 
     @property
     def is_ending(self) -> bool:

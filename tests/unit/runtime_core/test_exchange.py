@@ -264,6 +264,23 @@ async def test_no_answer_in_time_ends_the_connection(server: Server, connections
     assert (type(raised.value), len(server.requests)) == (TimeoutError, 1)
 
 
+@pytest.mark.parametrize("timeouts", [(10.0, 30.0), (30.0, 10.0)])
+async def test_each_exchange_ends_at_its_own_time(
+    timeouts: tuple[float, float], server: Server, connections: Connections, leap: Callable[[float], None]
+) -> None:
+    tasks = [asyncio.create_task(send(connections, timeout=each)) for each in timeouts]
+    while len(server.requests) < 2:
+        server.asked.clear()
+        await server.asked.wait()
+    first, second = sorted(tasks, key=lambda task: timeouts[tasks.index(task)])
+    leap(10)
+    await asyncio.wait([first])
+    assert not second.done()
+    leap(20)
+    await asyncio.wait([second])
+    assert [type(task.exception()) for task in tasks] == [TimeoutError, TimeoutError]
+
+
 async def test_an_exchange_that_is_given_up_ends_its_connection(server: Server, connections: Connections) -> None:
     task = asyncio.create_task(send(connections))
     await server.asked.wait()
