@@ -12,6 +12,7 @@ from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.interface import Filter
 from tollbar.scheduler.framework.reuse import Rejections
 from tollbar.scheduler.framework.status import Status, Steps
 
@@ -155,8 +156,14 @@ class Calls(Protocol):
 class PluginsRunner(Protocol):
     """The plugins of the profile, for one that tries what would be if (preemption)."""
 
-    def filter_with_nominated_pods(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Steps[Status | None]:
-        """The first answer of Filter that is no success.
+    def filters_of_pods(self, state: CycleState, pod: PodInfo) -> tuple[Filter, ...]:
+        """The plugins whose Filter may answer something else when Pods come to a Node or leave it."""
+        ...
+
+    def filter_with_nominated_pods(
+        self, state: CycleState, pod: PodInfo, node: NodeInfo, plugins: Iterable[Filter] | None = None
+    ) -> Steps[Status | None]:
+        """The first answer of Filter that is no success, of these plugins, by default all.
 
         If Pods of equal or higher priority are nominated to the Node, it has to pass with them and without.
         """
@@ -176,7 +183,16 @@ class PluginsRunner(Protocol):
 class NoPlugins:
     """The runner of a handle without a profile."""
 
-    def filter_with_nominated_pods(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Steps[Status | None]:  # noqa: ARG002
+    def filters_of_pods(self, state: CycleState, pod: PodInfo) -> tuple[Filter, ...]:  # noqa: ARG002
+        return ()
+
+    def filter_with_nominated_pods(
+        self,
+        state: CycleState,  # noqa: ARG002
+        pod: PodInfo,  # noqa: ARG002
+        node: NodeInfo,  # noqa: ARG002
+        plugins: Iterable[Filter] | None = None,  # noqa: ARG002
+    ) -> Steps[Status | None]:
         yield from ()
         return None
 

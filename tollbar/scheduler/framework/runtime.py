@@ -262,7 +262,13 @@ class Framework:
                 self.metrics.evaluated(Point.FILTER, name, times)
                 self._filtered[name] = 0
 
-    def filter_with_nominated_pods(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Steps[Status | None]:
+    def filters_of_pods(self, state: CycleState, pod: PodInfo) -> tuple[interface.Filter, ...]:
+        """Those of `filters` whose answer may be another one when Pods come to the Node or leave it."""
+        return tuple(each for each in self.filters(state) if self._reused(each, state, pod)[1] is not DependsOn.NODE)
+
+    def filter_with_nominated_pods(
+        self, state: CycleState, pod: PodInfo, node: NodeInfo, plugins: Iterable[interface.Filter] | None = None
+    ) -> Steps[Status | None]:
         """As `filter`; with Pods of equal or higher priority nominated to the Node, it has to pass without them too.
 
         They may still go elsewhere: what they take away counts, and what they would bring (Pod affinity) does not.
@@ -278,9 +284,9 @@ class Framework:
                 trial_node.add_pod(each)
                 if (status := self.add_pod(trial, pod, each, trial_node)) is not None:
                     return status
-            if (status := (yield from self.filter(trial, pod, trial_node))) is not None:
+            if (status := (yield from self.filter(trial, pod, trial_node, plugins))) is not None:
                 return status
-        return (yield from self.filter(state, pod, node))
+        return (yield from self.filter(state, pod, node, plugins))
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> dict[str, Mask] | Status:
         """The masks of the plugins that can answer for all Nodes at once, by plugin.  No nominated Pods are counted."""

@@ -16,7 +16,7 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError, NodeStatuses
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from tollbar.scheduler.framework.handle import Handle, PluginsRunner
-from tollbar.scheduler.framework.interface import Arguments, Nominate
+from tollbar.scheduler.framework.interface import Arguments, Filter, Nominate
 from tollbar.scheduler.framework.reuse import Rejections
 from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins.evictions import Evictions
@@ -77,7 +77,8 @@ class DefaultPreemption:
             return None, failed("no nodes available")
         nodes = self._potential_nodes(statuses)
         dry_run = _DryRun(self._handle, state, pod)
-        yield from dry_run.progress(nodes, self._candidates_wanted(len(nodes)))
+        if nodes:
+            yield from dry_run.progress(nodes, self._candidates_wanted(len(nodes)))
         if not dry_run.candidates:
             return dry_run.unhelpful()
         best = choose(dry_run.candidates)
@@ -104,6 +105,8 @@ class DefaultPreemption:
     def _potential_nodes(self, statuses: NodeStatuses) -> list[NodeInfo]:
         """Nodes where the removal of Pods may help, from a random one on."""
         said, absent = statuses.by_node.get, statuses.absent
+        if not statuses.by_node and absent.code is not Code.UNSCHEDULABLE:
+            return []  # PreFilter has rejected all of them
         nodes = [each for each in self._handle.snapshot if said(each.name, absent).code is Code.UNSCHEDULABLE]
         offset = self._handle.rng.randrange(len(nodes)) if nodes else 0
         return nodes[offset:] + nodes[:offset]
@@ -137,8 +140,9 @@ class _DryRun:
         budgets = self._handle.listers.pod_disruption_budgets.values()
         snapshot, runner = self._handle.snapshot, self._handle.runner
         kept = runner.rejections_in_trials(self._state, self._pod, snapshot)
+        of_pods = runner.filters_of_pods(self._state, self._pod)
         for node in self._promising(nodes, kept):
-            trial = _Trial(runner, self._state, self._pod, node)
+            trial = _Trial(runner, self._state, self._pod, node, of_pods)
             try:
                 found = yield from trial.progress(budgets)
             except _TrialFailed as error:
@@ -193,12 +197,18 @@ class _TrialFailed(Exception):
 
 
 class _Trial:
-    """The choice of victims on one Node, tried on copies of `state` and `node`."""
+    """The choice of victims on one Node, tried on copies of `state` and `node`.
 
-    def __init__(self, runner: PluginsRunner, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
+    `of_pods` are asked whenever a Pod comes back to the Node; all others let it pass or not by itself.
+    """
+
+    def __init__(
+        self, runner: PluginsRunner, state: CycleState, pod: PodInfo, node: NodeInfo, of_pods: Sequence[Filter]
+    ) -> None:
         self._runner = runner
         self._state = state
         self._pod = pod
+        self._of_pods = of_pods
         self._node = node
 
     def progress(self, budgets: Iterable[Object]) -> Steps[Candidate | Status]:
@@ -217,7 +227,7 @@ class _Trial:
         victims = []
         for each in (*violating, *harmless):
             self._put_back(each)
-            if (yield from self._filter()) is not None:
+            if (yield from self._filter(self._of_pods)) is not None:
                 self._take_away(each)
                 victims.append(each)
             yield
@@ -226,8 +236,8 @@ class _Trial:
         violations = sum(each in violating for each in victims)
         return Candidate(self._node.name, tuple(sorted(victims, key=_importance)), violations)
 
-    def _filter(self) -> Steps[Status | None]:
-        return self._runner.filter_with_nominated_pods(self._state, self._pod, self._node)
+    def _filter(self, plugins: Iterable[Filter] | None = None) -> Steps[Status | None]:
+        return self._runner.filter_with_nominated_pods(self._state, self._pod, self._node, plugins)
 
     def _take_away(self, victim: PodInfo) -> None:
         self._node.remove_pod(victim.uid)

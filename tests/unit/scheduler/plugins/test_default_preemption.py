@@ -295,6 +295,26 @@ def test_nodes_that_are_too_small_in_any_case_are_not_tried_again_for_the_same_s
     assert asked == [[("n1", 0), ("n2", 0)], [("n1", 0), ("n2", 0)], [], []]
 
 
+class OfNode(Counting):
+    """Lets every Node pass, whatever Pods it has."""
+
+    name = "OfNode"
+
+    def depends_on(self, pod: PodInfo) -> DependsOn:
+        return DependsOn.NODE
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        self.asked.append((node.name, len(node.pods)))
+        return None
+
+
+def test_what_depends_on_the_node_alone_is_asked_once_and_not_for_each_pod_that_may_stay() -> None:
+    world, room, of_node = World([node("n1")], FULL), Counting(), OfNode()
+    world.framework = Framework("default-scheduler", Plugins.of(of_node, room), world.handle)
+    assert world.answer(VIP)[0] == Nominate("n1")
+    assert (of_node.asked, room.asked) == ([("n1", 0)], [("n1", 0), ("n1", 1), ("n1", 2)])
+
+
 GOING = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
 WAITING = (None, unschedulable("preemption: not eligible due to a terminating pod on the nominated node."))
 ELIGIBLE: dict[str, tuple[PodInfo, Status, bool]] = {
@@ -328,6 +348,18 @@ def test_nodes_where_preemption_cannot_help_are_not_tried_and_the_nomination_is_
     said = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     world = World([node("n1"), node("n2")], FULL)
     assert world.answer(VIP, {"n1": HOPELESS, "n2": HOPELESS}) == (Nominate(""), unschedulable(said))
+
+
+def test_where_pre_filter_has_rejected_all_nodes_nothing_is_looked_at() -> None:
+    class Unread:
+        def values(self) -> list[Object]:
+            raise AssertionError
+
+    world = World([node("n1"), node("n2")], FULL)
+    world.handle.listers.pod_disruption_budgets = Unread()  # type: ignore[assignment]
+    found = done(world.plugin.post_filter(CycleState(), VIP, NodeStatuses()))
+    said = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    assert found == (Nominate(""), unschedulable(said))
 
 
 def test_an_error_leaves_the_nomination_as_it_is() -> None:
