@@ -1,5 +1,5 @@
-"""The API client: objects are plain dicts; calls are sent over connections of their own (`exchange`), watches over the
-aiohttp session of `kubernetes.aio`.
+"""The API client: objects are plain dicts; calls and watches go over connections of their own (`exchange`, `stream`),
+or over the aiohttp session of `kubernetes.aio` where there is a proxy.
 
 Server, credentials and session come from `access`; encoding, deadlines, rate limits and errors are implemented here,
 because the library's typed calls cost ten times as much CPU.
@@ -18,7 +18,7 @@ from contextlib import aclosing
 from copy import copy
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -42,6 +42,7 @@ from tollbar.runtime.exchange import Answer, ExchangeError, NotConnectedError, r
 from tollbar.runtime.limits import LONGEST_PAUSE, Pause, Slots, TokenBucket
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.outage import Outage
+from tollbar.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from tollbar.runtime.access import Access
@@ -373,7 +374,7 @@ class Client:
     async def _send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> aiohttp.ClientResponse:
-        """Over the session: watches, and calls through a proxy."""
+        """Over the session, as it takes a proxy."""
         data = _Body(body, self._check_leading) if body is not None else None
         url = URL(f"{self._access.host}{target}", encoded=True)
         return await self._access.session().request(
@@ -382,33 +383,35 @@ class Client:
 
     async def _lines(self, path: str, query: dict[str, str], inactivity: float) -> AsyncGenerator[bytes, None]:
         """The lines of a stream without an upper bound on their length."""
-        response: aiohttp.ClientResponse | None = None
+        stream: _Streamed | None = None
         heard = self._clock.monotonic()
         try:
-            async with asyncio.timeout(inactivity):
-                response = await self._send("GET", _target(path, query), self._headers_of(None, "", ""))
-                refused = await _answer(response) if response.status != 200 else None
-            self._count("GET", response.status)
-            if refused is not None:
-                raise self._refusal("GET", refused)
+            stream = await self._stream(_target(path, query), inactivity)
+            self._count("GET", stream.answer.status)
+            if stream.answer.status != 200:
+                raise self._refusal("GET", await _whole(stream))
             tail = b""
-            while True:
-                async with asyncio.timeout(inactivity):
-                    chunk = await response.content.readany()
+            while part := await stream.next():
                 heard = self._clock.monotonic()
-                if not chunk:
-                    break
-                *lines, tail = (tail + chunk).split(b"\n")
+                *lines, tail = (tail + part).split(b"\n")
                 for line in lines:
                     yield line
             if tail:
                 raise Unreachable("the watch was cut within an event", method="GET")
         except _FAILURES as error:
-            silent = response is None or isinstance(error, TimeoutError)
-            raise self._unreachable("GET", error, heard if silent else None, counted=response is not None) from error
+            silent = stream is None or isinstance(error, TimeoutError)
+            raise self._unreachable("GET", error, heard if silent else None, counted=stream is not None) from error
         finally:
-            if response is not None:
-                response.close()
+            if stream is not None:
+                stream.close()
+
+    async def _stream(self, target: str, inactivity: float) -> "_Streamed":
+        headers, connections = self._headers_of(None, "", ""), self._access.connections
+        if connections is not None:
+            request = request_of("GET", f"{self._base_path}{target}", self._host, headers, None)
+            return await Stream.open(connections, request, inactivity)
+        async with asyncio.timeout(inactivity):
+            return _SessionStream(await self._send("GET", target, headers), inactivity)
 
     def _count(self, method: str, status: int) -> None:
         self._counted(str(status), method)()
@@ -458,11 +461,44 @@ class _Body(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
+class _Streamed(Protocol):
+    """An answer that is read while it comes: `next` returns its body in parts, and nothing at the end."""
+
+    answer: Answer
+
+    async def next(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class _SessionStream:
+    """The same over the session."""
+
+    def __init__(self, response: aiohttp.ClientResponse, seconds: float) -> None:
+        self.answer = Answer(response.status, response.headers.get("Retry-After"), b"")
+        self._response = response
+        self._seconds = seconds
+
+    async def next(self) -> bytes:
+        async with asyncio.timeout(self._seconds):
+            return await self._response.content.readany()
+
+    def close(self) -> None:
+        self._response.close()
+
+
 def _access() -> "type[Access]":
     """Imported when somebody connects: the library takes as long as all else that a process imports."""
     from tollbar.runtime.access import Access
 
     return Access
+
+
+async def _whole(stream: _Streamed) -> Answer:
+    body = b""
+    while part := await stream.next():
+        body += part
+    return stream.answer._replace(body=body)
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Answer:

@@ -5,7 +5,8 @@ for (docs/decisions/0014).  Answers are parsed by httptools, which is llhttp, th
 
 Invariants: a connection carries one exchange at a time, and is used again only after a complete answer that allows it;
 a request is written at once and never twice, except a GET whose connection ended without an answer; an exchange that
-fails or is given up ends its connection; after `close` there is no connection left.
+fails or is given up ends its connection; after `close` there is no connection left.  `tollbar.runtime.stream` reads an
+answer while it comes.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import aiohappyeyeballs
 import httptools
@@ -21,8 +22,12 @@ from aiohappyeyeballs.types import AddrInfoType
 
 IDLE_SECONDS: Final = 75.0
 """For how long a connection may rest: the API server ends it after 90."""
-_INTERIM: Final = range(100, 200)
+_READ_BYTES: Final = 256 * 1024
+"""So much is read at once: as much as asyncio's TLS takes, which without a buffer makes one of this size each time."""
+INTERIM: Final = range(100, 200)
 _UNAUTHORIZED: Final = 401
+
+C = TypeVar("C", bound="Connection")
 
 
 class ExchangeError(OSError):
@@ -67,13 +72,14 @@ class Connections:
         self._port = port
         self._context = context
         self._server_name = (server_name or host) if context is not None else None
-        self._resting: list[_Connection] = []
+        self._resting: list[Connection] = []
         """Those that are used next are at the end."""
-        self._all: set[_Connection] = set()
+        self._all: set[Connection] = set()
         self._looks_at = inf
         self._look: asyncio.TimerHandle | None = None
         """Ends exchanges that are late.  There is one for all: most end long before, and a timer costs as much as the
         rest of what is done here."""
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._is_closed = False
 
     async def exchange(
@@ -88,11 +94,11 @@ class Connections:
         deadline = asyncio.get_running_loop().time() + timeout
         may_repeat = is_read
         while True:
-            connection = self._rested() or await self._connected(deadline)
+            connection = self._rested() or await self.connect(deadline, Connection)
             try:
                 if before is not None:
                     before()
-                self._look_by(deadline)
+                self.look_by(deadline)
                 return await connection.exchange(request, deadline)
             except DisconnectedError:
                 if not may_repeat or connection.has_answered:
@@ -123,7 +129,7 @@ class Connections:
     def _address(self) -> str:
         return f"{self._host}:{self._port}"
 
-    def _rested(self) -> "_Connection | None":
+    def _rested(self) -> "Connection | None":
         """One that can be used again.  Those that have rested for too long are ended."""
         since = asyncio.get_running_loop().time() - IDLE_SECONDS
         while self._resting and self._resting[0].rested_at < since:
@@ -134,7 +140,7 @@ class Connections:
                 return found
         return None
 
-    def _give_back(self, connection: "_Connection") -> None:
+    def _give_back(self, connection: "Connection") -> None:
         if connection.may_stay and connection.may_rest and not self._is_closed:
             connection.is_used = True
             connection.rested_at = asyncio.get_running_loop().time()
@@ -142,8 +148,8 @@ class Connections:
         else:
             connection.end()
 
-    def _look_by(self, deadline: float) -> None:
-        """Look at the exchanges under way at this time, or earlier."""
+    def look_by(self, deadline: float) -> None:
+        """End what is late then, at this time of the loop's clock: each connection has a `deadline`."""
         if deadline < self._looks_at:
             if self._look is not None:
                 self._look.cancel()
@@ -155,18 +161,19 @@ class Connections:
         now = asyncio.get_running_loop().time()
         for each in self._all:
             if each.deadline <= now:
-                each.is_late()
+                each.time_out()
             elif each.deadline < inf:
-                self._look_by(each.deadline)
+                self.look_by(each.deadline)
 
-    async def _connected(self, deadline: float) -> "_Connection":
+    async def connect(self, deadline: float, kind: type[C]) -> C:
+        """A new connection, of this kind.  NotConnectedError if there is none by then, a time of the loop's clock."""
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._connect()
+                return await self._connect(kind)
         except TimeoutError:
             raise NotConnectedError(f"no connection to {self._address} in time") from None
 
-    async def _connect(self) -> "_Connection":
+    async def _connect(self, kind: type[C]) -> C:
         if self._is_closed:
             raise NotConnectedError("the client is closed")
         loop = asyncio.get_running_loop()
@@ -175,7 +182,7 @@ class Connections:
             # references, which keeps it until the garbage collector comes by.
             connected = await aiohappyeyeballs.start_connection(await self._addresses(), happy_eyeballs_delay=0.25)
             _, connection = await loop.create_connection(
-                lambda: _Connection(self._forget),
+                lambda: kind(self._forget, self._buffer),
                 sock=connected,
                 ssl=self._context,
                 server_hostname=self._server_name,
@@ -197,20 +204,22 @@ class Connections:
         except socket.gaierror:
             return await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
 
-    def _forget(self, connection: "_Connection") -> None:
+    def _forget(self, connection: "Connection") -> None:
         self._all.discard(connection)
         if connection in self._resting:
             self._resting.remove(connection)
 
 
-class _Connection(asyncio.Protocol):
-    """`is_used` says that it has rested, `has_answered` that something of the present answer has come.
+class Connection(asyncio.BufferedProtocol):
+    """One of `Connections`.
 
-    `may_stay` is true while it can begin another exchange, `may_rest` unless it is to be ended after the present one.
+    `is_used` says that it has rested, `has_answered` that something of the present answer has come.  `may_stay` is true
+    while it can begin another exchange, `may_rest` unless it is to be ended after the present one.
     `deadline` is when the present one has to be over, on the loop's clock; infinite without one.
+    What is read into `buffer` is parsed at once, so that all connections of a loop may have the same.
     """
 
-    def __init__(self, forget: Callable[["_Connection"], None]) -> None:
+    def __init__(self, forget: Callable[["Connection"], None], buffer: memoryview) -> None:
         self.is_used = False
         self.has_answered = False
         self.may_stay = True
@@ -219,6 +228,7 @@ class _Connection(asyncio.Protocol):
         self.deadline = inf
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._forget = forget
+        self._buffer = buffer
         self._transport: asyncio.Transport | None = None
         self._waiting: asyncio.Future[Answer] | None = None
         self._status = 0
@@ -226,26 +236,35 @@ class _Connection(asyncio.Protocol):
         self._body: list[bytes] = []
 
     async def exchange(self, request: bytes, deadline: float) -> Answer:
-        """TimeoutError if `is_late` is called before the answer is complete."""
+        """Errors are those of `answered`."""
         assert self._transport is not None  # noqa: S101
         self.has_answered = self.may_stay = False
-        self.deadline = deadline
         self.on_message_begin()
-        self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
+        return await self.answered(deadline)
+
+    async def answered(self, deadline: float) -> Answer:
+        """What the server says next.  TimeoutError if `time_out` is called before."""
+        self.deadline = deadline
+        self._waiting = asyncio.get_running_loop().create_future()
         try:
             return await self._waiting
         finally:
             self._waiting = None
             self.deadline = inf
 
-    def is_late(self) -> None:
+    def time_out(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(TimeoutError())
 
     @property
     def is_ending(self) -> bool:
         return self._transport is None or self._transport.is_closing()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether something is expected of the server."""
+        return self._waiting is not None and not self._waiting.done()
 
     def end(self) -> None:
         if self._transport is not None:
@@ -258,13 +277,16 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         self._parser = httptools.HttpResponseParser(self)  # not before: it refers to this connection until that is lost
 
-    def data_received(self, data: bytes) -> None:
-        if self._waiting is None or self._waiting.done():
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self.is_asked:
             self.end()  # nobody has asked for this
             return
         self.has_answered = True
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:nbytes])
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.may_stay = False
             self._fail(f"the answer is not HTTP: {error}")
@@ -297,17 +319,21 @@ class _Connection(asyncio.Protocol):
         self._body.append(part)
 
     def on_message_complete(self) -> None:
-        if self._status in _INTERIM or self._waiting is None:
+        if self._status in INTERIM or self._waiting is None:
             return
         if self._waiting.done():
             self.may_stay = False  # more than one answer to one request
             return
         # After 401 the next one shows the certificate that the client has by then.
         self.may_stay = self._parser.should_keep_alive() and self._status != _UNAUTHORIZED
-        asked = self._headers.get(b"retry-after")
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._waiting.set_result(Answer(self._status, None if asked is None else asked.decode("latin-1"), body))
+        self._waiting.set_result(self._answer(body))
         self.on_message_begin()  # a connection that rests would keep the last page of a list in memory
+
+    def _answer(self, body: bytes) -> Answer:
+        """The answer that has begun, with this body."""
+        asked = self._headers.get(b"retry-after")
+        return Answer(self._status, None if asked is None else asked.decode("latin-1"), body)
 
     def _lasts_until_end(self) -> bool:
         """Whether the answer that has begun is one whose length only the end of the connection tells."""

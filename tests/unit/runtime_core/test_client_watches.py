@@ -104,3 +104,43 @@ async def test_calls_in_flight_are_bounded_but_watches_are_not(server: Any, conn
     server.release.set()
     await asyncio.gather(*calls)
     assert (first.type, server.most_in_flight) == ("ADDED", 3)
+
+
+THROUGH_A_PROXY: dict[str, tuple[dict[str, Any], type[ApiError] | None]] = {
+    "until the server ends it": ({}, None),
+    "until it falls silent": ({"then": "hang"}, Unreachable),
+    "until it is cut": ({"then": "cut"}, Unreachable),
+}
+
+
+@pytest.mark.parametrize(("given", "error"), THROUGH_A_PROXY.values(), ids=THROUGH_A_PROXY)
+async def test_a_watch_through_a_proxy(
+    given: dict[str, Any], error: type[ApiError] | None, server: Any, connect: Any, leap: Callable[[float], None]
+) -> None:
+    server.watches.append({"chunks": (added("a", 1), modified("a", 2)), **given})
+    client = await connect(cluster={"server": "http://api.invalid/k8s", "proxy-url": server.url})
+    seen: list[str] = []
+    raised: type[Exception] | None = None
+
+    async def silence() -> None:
+        await server.hanging.wait()
+        while len(seen) < 2:  # noqa: ASYNC110 - what the client has read of it nothing tells
+            await asyncio.sleep(0)
+        leap(INACTIVITY)
+
+    passing = asyncio.create_task(silence())
+    try:
+        async for event in client.watch(resources.PODS, resource_version="7", timeout_seconds=300):
+            seen += [event.type]
+    except ApiError as caught:
+        raised = type(caught)
+    passing.cancel()
+    assert (seen, raised, server.requests[0].path) == (["ADDED", "MODIFIED"], error, "/k8s/api/v1/pods")
+
+
+async def test_a_watch_through_a_proxy_that_is_refused(server: Any, connect: Any) -> None:
+    server.watches.append({"status": 410, "body": status(410, "Expired")})
+    client = await connect(cluster={"server": "http://api.invalid/k8s", "proxy-url": server.url})
+    with pytest.raises(Gone):
+        async for _ in client.watch(resources.PODS, resource_version="7", timeout_seconds=300):
+            pass

@@ -1,4 +1,4 @@
-"""Exchanges with a server that does, byte by byte, whatever HTTP allows it, and what it does not."""
+"""Exchanges and streams with a server that does, byte by byte, whatever HTTP allows it, and what it does not."""
 
 import asyncio
 import gc
@@ -14,7 +14,9 @@ import httptools
 import pytest
 
 from tollbar.runtime import exchange
+from tollbar.runtime import stream as stream_module
 from tollbar.runtime.exchange import Answer, Connections, DisconnectedError, NotConnectedError, request_of
+from tollbar.runtime.stream import Stream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 GOOD = Answer(200, None, b"{}")
@@ -373,13 +375,13 @@ async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collect
     server: Server, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[weakref.ref[object]] = []
-    connection_made = exchange._Connection.connection_made
+    connection_made = exchange.Connection.connection_made
 
     def noted(self: Any, transport: asyncio.BaseTransport) -> None:
         made.append(weakref.ref(self))
         connection_made(self, transport)
 
-    monkeypatch.setattr(exchange._Connection, "connection_made", noted)
+    monkeypatch.setattr(exchange.Connection, "connection_made", noted)
     server.script = [(OK,)]
     gc.disable()
     try:
@@ -404,3 +406,131 @@ async def test_a_host_by_name_is_looked_up(server: Server) -> None:
     server.script = [(OK,)]
     assert await send(named) == GOOD
     await named.close()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+STREAMS: dict[str, tuple[tuple[bytes | None, ...], int, bytes, type[Exception] | None]] = {
+    "chunks": ((CHUNKED, b"2\r\nab\r\n", b"1\r\nc\r\n", b"0\r\n\r\n"), 200, b"abc", None),
+    "all at once": ((CHUNKED + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",), 200, b"abc", None),
+    "byte by byte": (tuple(bytes([each]) for each in CHUNKED + b"2\r\nab\r\n0\r\n\r\n"), 200, b"ab", None),
+    "a length": ((OK,), 200, b"{}", None),
+    "until the connection ends": ((b"HTTP/1.1 200 OK\r\n\r\n{", b"}", CLOSE), 200, b"{}", None),
+    "no body": ((b"HTTP/1.1 204 No Content\r\n\r\n",), 204, b"", None),
+    "a refusal": ((b"HTTP/1.1 410 Gone\r\nContent-Length: 2\r\n\r\n{}",), 410, b"{}", None),
+    "an interim answer before it": ((b"HTTP/1.1 100 Continue\r\n\r\n", OK), 200, b"{}", None),
+    "cut within a chunk": ((CHUNKED, b"9\r\nab", CLOSE), 200, b"ab", DisconnectedError),
+    "cut between chunks": ((CHUNKED, b"2\r\nab\r\n", CLOSE), 200, b"ab", DisconnectedError),
+    "no HTTP after a chunk": ((CHUNKED, b"2\r\nab\r\nnonsense\r\n"), 200, b"ab", DisconnectedError),
+}
+
+
+async def opened(connections: Connections, seconds: float = 30.0) -> Stream:
+    return await Stream.open(connections, request_of("GET", "/x", "server", {}, None), seconds)
+
+
+async def read(stream: Stream) -> tuple[bytes, type[Exception] | None]:
+    body = b""
+    try:
+        while part := await stream.next():
+            body += part
+    except (DisconnectedError, TimeoutError) as error:
+        return body, type(error)
+    return body, None
+
+
+@pytest.mark.parametrize(("parts", "status", "body", "error"), STREAMS.values(), ids=STREAMS)
+async def test_an_answer_that_is_read_while_it_comes(
+    parts: tuple[bytes | None, ...],
+    status: int,
+    body: bytes,
+    error: type[Exception] | None,
+    server: Server,
+    connections: Connections,
+) -> None:
+    server.script.append(parts)
+    stream = await opened(connections)
+    assert (stream.answer, await read(stream)) == (Answer(status, None, b""), (body, error))
+    stream.close()
+    await stream.ended
+    assert not connections._all
+
+
+async def test_a_stream_takes_no_connection_that_has_rested_and_leaves_none(
+    server: Server, connections: Connections
+) -> None:
+    server.script += [(OK,)] * 3
+    await send(connections)
+    stream = await opened(connections)
+    await read(stream)
+    stream.close()
+    await send(connections)
+    assert (server.connections, len(connections._all)) == (2, 1)
+
+
+@pytest.mark.parametrize("parts", [(CLOSE,), (OK[:20], CLOSE), (b"SSH-2.0-OpenSSH_9.2\r\n",)])
+async def test_a_stream_without_a_head(
+    parts: tuple[bytes | None, ...], server: Server, connections: Connections
+) -> None:
+    server.script.append(parts)
+    with pytest.raises(DisconnectedError):
+        await opened(connections)
+    while connections._all:  # noqa: ASYNC110 - that it has ended nothing tells
+        await asyncio.sleep(0)
+
+
+async def test_a_head_that_is_late_ends_the_connection(
+    server: Server, connections: Connections, leap: Callable[[float], None]
+) -> None:
+    opening = asyncio.create_task(opened(connections))
+    await server.asked.wait()
+    leap(30)
+    with pytest.raises(TimeoutError):
+        await opening
+    await server.ended.wait()
+
+
+async def test_each_part_of_a_stream_has_its_time(
+    server: Server, connections: Connections, leap: Callable[[float], None]
+) -> None:
+    server.script.append((CHUNKED,))
+    stream = await opened(connections)
+    (writer,) = server.open
+    leap(20)
+    writer.write(b"2\r\nab\r\n")
+    assert await stream.next() == b"ab"
+    leap(20)
+    writer.write(b"2\r\ncd\r\n")
+    assert await stream.next() == b"cd"
+    silent = asyncio.create_task(stream.next())
+    await asyncio.sleep(0)
+    leap(30)
+    with pytest.raises(TimeoutError):
+        await silent
+    stream.close()
+
+
+async def test_what_nobody_reads_is_not_taken_from_the_server(
+    server: Server, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_module, "_MOST_UNREAD", 2**20)
+    size = 2**25
+    server.script.append((b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size, b"x" * size))
+    stream = await opened(connections)
+    while stream._unread <= 2**20:  # noqa: ASYNC110 - what has come nothing tells
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert stream._unread <= 2**20 + exchange._READ_BYTES
+    body, error = await read(stream)
+    assert (len(body), error) == (size, None)
+    stream.close()
+
+
+async def test_a_stream_that_is_read_when_the_client_is_closed(server: Server, connections: Connections) -> None:
+    server.script.append((CHUNKED,))
+    stream = await opened(connections)
+    reading = asyncio.create_task(stream.next())
+    await asyncio.sleep(0)
+    await connections.close()
+    with pytest.raises(DisconnectedError):
+        await reading
