@@ -64,9 +64,17 @@ def profiles_of(configuration: SchedulerConfiguration, available: Registry) -> S
 
 
 def setup(
-    manager: "Manager", profiles: Sequence[SchedulerProfile], settings: Settings, observe: Observe | None = None
+    manager: "Manager",
+    profiles: Sequence[SchedulerProfile],
+    settings: Settings,
+    observe: Observe | None = None,
+    *,
+    status_delay: float = 0.0,
 ) -> Scheduler:
-    """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules."""
+    """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules.
+
+    `status_delay` is the `delay` of `StatusWriter`.
+    """
     scheduler = assemble(
         profiles,
         settings,
@@ -77,6 +85,7 @@ def setup(
         rng=manager.rng,
         metrics=manager.metrics,
         observe=observe,
+        status_delay=status_delay,
     )
 
     async def run() -> None:
@@ -98,6 +107,7 @@ def assemble(
     rng: Random,
     metrics: Metrics,
     observe: Observe | None = None,
+    status_delay: float = 0.0,
 ) -> Scheduler:
     """A scheduler that follows the stores it declares with `store`.  Its `run` wants them to have been listed."""
     pods, nodes = store(scheduling.SCHEDULABLE_PODS), store(scheduling.NODES)
@@ -149,7 +159,7 @@ def assemble(
         queue,
         current=known.get,
         begin=handlers.begin,
-        status=StatusWriter(calls, pods, clock),
+        status=StatusWriter(calls, pods, clock, status_delay),
         recorder=recorder,
         clock=clock,
         rng=rng,

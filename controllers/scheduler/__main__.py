@@ -32,6 +32,8 @@ profiles: [{{schedulerName: {_NAME}}}]
 """
 _IN_FLIGHT: Final = 1024
 """Calls under way at one time: bindings that are not answered may not use up those of other Pods."""
+_STATUS_DELAY: Final = 0.25
+"""Seconds: most bindings take less, and whoever adds Nodes for Pods that find none takes longer."""
 _NO_CALLS: Final[Any] = None
 _NOWHERE: Final = Handle(
     snapshot=Snapshot(),
@@ -89,7 +91,7 @@ async def _setup(configuration: SchedulerConfiguration, manager: Manager) -> Non
     settings = Settings(
         initial_backoff=configuration.pod_initial_backoff_seconds, max_backoff=configuration.pod_max_backoff_seconds
     )
-    setup(manager, profiles_of(configuration, registry.registry()), settings)
+    setup(manager, profiles_of(configuration, registry.registry()), settings, status_delay=_STATUS_DELAY)
 
 
 command = options.command(

@@ -1,8 +1,13 @@
 """Writes what the scheduler says of Pods into their status, one call at a time for each Pod.
 
-What is said while a call about the Pod is under way is merged into the next one, and what the Pod's status says
-already is not written.  A write that fails is logged and not repeated: the next attempt to schedule the Pod says the
-same again.
+What is said is written after a delay, and nothing of a Pod that is bound by then: most Pods that are nominated to a
+Node are bound to it at once, and most that are rejected because a claim of theirs is just being allocated get a Node in
+the next attempt.  Only where preemption has made room for a Pod it is written at once: without that nomination the Pod
+would preempt others again.
+
+What is said meanwhile, or while a call about the Pod is under way, is merged into the next call, and what the Pod's
+status says already is not written.  A write that fails is logged and not repeated: the next attempt to schedule the Pod
+says the same again.
 
 Source: pkg/scheduler/backend/api_dispatcher.
 """
@@ -35,22 +40,29 @@ class _Wanted:
 
 @dataclass(slots=True)
 class StatusWriter:
-    """`pods` is the store that has the Pods; it is told what was written."""
+    """`pods` is the store that has the Pods; it is told what was written.  `delay` is in seconds."""
 
     calls: Calls
     pods: Store
     clock: Clock
+    delay: float = 0.0
     _wanted: dict[str, _Wanted] = field(default_factory=dict)
     _busy: set[str] = field(default_factory=set)
+    _due: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Write until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                await asyncio.Event().wait()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self._tasks = None
+                    for timer in self._due.values():
+                        timer.cancel()
         finally:
-            self._tasks = None
+            self._due.clear()
             self._wanted.clear()
             self._busy.clear()
 
@@ -64,13 +76,26 @@ class StatusWriter:
             wanted.reason, wanted.message = reason, message
         if nominated_node_name is not None:
             wanted.nominated_node_name = nominated_node_name
-        if pod.uid not in self._busy and self._tasks is not None:
-            self._busy.add(pod.uid)
-            self._tasks.create_task(self._write_all(pod.uid))
+        if self._tasks is None or pod.uid in self._busy:
+            return
+        if not self.delay or (reason and nominated_node_name):
+            self._begin(pod.uid, self._tasks)
+        elif pod.uid not in self._due:
+            self._due[pod.uid] = asyncio.get_running_loop().call_later(self.delay, self._begin, pod.uid, self._tasks)
 
     def forget(self, uid: str) -> None:
         """The Pod is bound or gone: what has not been written is not needed any more."""
         self._wanted.pop(uid, None)
+        self._wait_no_more(uid)
+
+    def _begin(self, uid: str, tasks: asyncio.TaskGroup) -> None:
+        self._wait_no_more(uid)
+        self._busy.add(uid)
+        tasks.create_task(self._write_all(uid))
+
+    def _wait_no_more(self, uid: str) -> None:
+        if (timer := self._due.pop(uid, None)) is not None:
+            timer.cancel()
 
     async def _write_all(self, uid: str) -> None:
         try:

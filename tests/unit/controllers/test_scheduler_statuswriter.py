@@ -1,0 +1,138 @@
+"""When the scheduler writes into the status of a Pod, and of which Pods it does not have to."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from builders import pod
+from schedulerworld import in_fake_time
+
+from controllers.scheduler.statuswriter import StatusWriter
+from tollbar.model.objects import Object
+from tollbar.model.resources import PODS
+from tollbar.runtime.clock import SystemClock
+from tollbar.runtime.store import Store
+from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
+
+WEB = pod().but("metadata.uid", "u1").but("metadata.resourceVersion", "1")
+INFO = Shapes().pod_info(WEB)
+DELAY = 0.25
+
+
+class Calls:
+    """Remembers when what was written, in seconds."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[float, Object]] = []
+
+    async def patch_pod_status(self, pod: PodInfo, patch: Object) -> Object:
+        said = {**patch["status"]}
+        if "conditions" in said:
+            said["conditions"] = [each["reason"] for each in said["conditions"]]
+        self.made.append((asyncio.get_running_loop().time(), said))
+        await asyncio.sleep(1)
+        version = str(len(self.made) + 1)
+        return WEB.but("status", patch["status"]).but("metadata.resourceVersion", version)
+
+
+def nominated(writer: StatusWriter, node: str = "n1") -> None:
+    writer.write(INFO, nominated_node_name=node)
+
+
+async def bound(writer: StatusWriter) -> None:
+    nominated(writer)
+    await asyncio.sleep(DELAY / 2)
+    writer.forget("u1")
+
+
+async def not_bound_soon(writer: StatusWriter) -> None:
+    nominated(writer)
+    await asyncio.sleep(DELAY * 2)
+    writer.forget("u1")
+
+
+async def said_twice(writer: StatusWriter) -> None:
+    nominated(writer, "other")
+    await asyncio.sleep(DELAY / 2)
+    nominated(writer)
+
+
+async def said_during_the_call(writer: StatusWriter) -> None:
+    nominated(writer, "other")
+    await asyncio.sleep(DELAY * 2)
+    nominated(writer)
+
+
+async def said_again_later(writer: StatusWriter) -> None:
+    nominated(writer, "other")
+    await asyncio.sleep(5)
+    nominated(writer)
+
+
+async def said_again_after_it_was_forgotten(writer: StatusWriter) -> None:
+    await bound(writer)
+    nominated(writer)
+
+
+async def made_room(writer: StatusWriter) -> None:
+    writer.write(INFO, reason="Unschedulable", message="no", nominated_node_name="n1")
+
+
+async def made_room_later(writer: StatusWriter) -> None:
+    nominated(writer, "other")
+    await asyncio.sleep(DELAY / 2)
+    await made_room(writer)
+
+
+N1, OTHER = {"nominatedNodeName": "n1"}, {"nominatedNodeName": "other"}
+ROOM = {"nominatedNodeName": "n1", "conditions": ["Unschedulable"]}
+WRITTEN: dict[str, tuple[Callable[[StatusWriter], Any], list[tuple[float, Object]]]] = {
+    "nothing of a Pod that is bound at once": (bound, []),
+    "of one that is not, after the delay": (not_bound_soon, [(DELAY, N1)]),
+    "what was said last": (said_twice, [(DELAY, N1)]),
+    "what is said during a call, after it": (said_during_the_call, [(DELAY, OTHER), (1 + DELAY, N1)]),
+    "what is said later, after the delay again": (said_again_later, [(DELAY, OTHER), (5 + DELAY, N1)]),
+    "what preemption has made room for, at once": (made_room, [(0.0, ROOM)]),
+    "and also after what could wait": (made_room_later, [(DELAY / 2, ROOM)]),
+    "what is said of a Pod that was forgotten": (said_again_after_it_was_forgotten, [(DELAY * 1.5, N1)]),
+}
+
+
+@pytest.mark.parametrize(("happens", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_what_is_written(happens: Callable[[StatusWriter], Any], expected: list[tuple[float, Object]]) -> None:
+    async def made() -> list[tuple[float, Object]]:
+        store, calls = Store(PODS), Calls()
+        store.apply(WEB)
+        given: Any = calls
+        writer = StatusWriter(given, store, SystemClock(), DELAY)
+        running = asyncio.create_task(writer.run())
+        await asyncio.sleep(0)
+        await happens(writer)
+        await asyncio.sleep(20)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        return [(round(time, 3), status) for time, status in calls.made]
+
+    assert in_fake_time(made()) == expected
+
+
+def test_nothing_is_written_after_the_end() -> None:
+    async def made() -> list[tuple[float, Object]]:
+        store, calls = Store(PODS), Calls()
+        store.apply(WEB)
+        given: Any = calls
+        writer = StatusWriter(given, store, SystemClock(), DELAY)
+        running = asyncio.create_task(writer.run())
+        await asyncio.sleep(0)
+        nominated(writer)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        nominated(writer)
+        await asyncio.sleep(20)
+        return calls.made
+
+    assert in_fake_time(made()) == []
