@@ -13,7 +13,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.interface import Filter
-from tollbar.scheduler.framework.reuse import Rejections
+from tollbar.scheduler.framework.reuse import Trials
 from tollbar.scheduler.framework.status import Status, Steps
 
 
@@ -175,8 +175,8 @@ class PluginsRunner(Protocol):
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:
         """PreFilterExtensions of all plugins, for a Node that no longer has the removed Pod."""
 
-    def rejections_in_trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
-        """What is kept of rejections by Nodes that have lost all Pods of lower priority, of Pods with this spec."""
+    def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:
+        """What trials of preemption have come to for Pods with this spec; no nominated Pods are counted."""
         ...
 
 
@@ -202,8 +202,8 @@ class NoPlugins:
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:  # noqa: ARG002
         return None
 
-    def rejections_in_trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:  # noqa: ARG002
-        nothing = Rejections()
+    def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:  # noqa: ARG002
+        nothing = Trials()
         nothing.update((), nodes)
         return nothing
 

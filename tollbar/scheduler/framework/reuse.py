@@ -9,13 +9,14 @@ Nothing is kept of a spec that comes once.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tollbar.model.objects import Object
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -94,13 +95,16 @@ class Rejections:
 
         `plugins` are the first ones whose Filter is called, all of them Reusable for this Pod.
         """
-        changed = nodes.changed.since(self._version) if plugins == self._plugins else None
+        self._forget(nodes.changed.since(self._version) if plugins == self._plugins else None, len(nodes))
+        self._plugins, self._version = plugins, nodes.changed.version
+
+    def _forget(self, changed: Collection[int] | None, nodes: int) -> None:
+        """Forget the Nodes that have changed, by place; None for all, of which there are so many now."""
         if changed is None:
-            self.by_place = [None] * len(nodes)
+            self.by_place = [None] * nodes
         else:
             for place in changed:
                 self.by_place[place] = None
-        self._plugins, self._version = plugins, nodes.changed.version
 
     def put(self, place: int, status: Status) -> None:
         """Keep a rejection, if it is one of these plugins'."""
@@ -108,14 +112,49 @@ class Rejections:
             self.by_place[place] = status
 
 
+class Victims(NamedTuple):
+    """The uids of the Pods that would have to go from a Node, the most important one first, and how many of them
+    violate a PodDisruptionBudget."""
+
+    uids: tuple[str, ...]
+    violations: int
+
+
+class Trials(Rejections):
+    """What trials of preemption have come to: who rejects a Node without the Pods of lower priority, or the victims.
+
+    Victims are kept where `is_complete`: where the answers of all plugins depend on the Pod's spec and the Node.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_complete = False
+        self._victims: dict[int, Victims] = {}
+        self._budgets: Sequence[Object] = ()
+
+    def victims(self, budgets: Sequence[Object]) -> dict[int, Victims]:
+        """By place in the snapshot, with these PodDisruptionBudgets; put there what is found out."""
+        if not self.is_complete:
+            self._victims = {}
+            return {}
+        if budgets != self._budgets:
+            self._victims, self._budgets = {}, budgets
+        return self._victims
+
+    def _forget(self, changed: Collection[int] | None, nodes: int) -> None:
+        super()._forget(changed, nodes)
+        for place in list(self._victims) if changed is None else changed:
+            self._victims.pop(place, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Reused:
-    """What is kept of one spec; `rejections_in_trials` are those of preemption, without the Pods of lower priority."""
+    """What is kept of one spec."""
 
     masks: Answers[np.bool_] = field(default_factory=Answers)
     scores: Answers[np.int64] = field(default_factory=Answers)
     rejections: Rejections = field(default_factory=Rejections)
-    rejections_in_trials: Rejections = field(default_factory=Rejections)
+    trials: Trials = field(default_factory=Trials)
 
 
 class Reuse:

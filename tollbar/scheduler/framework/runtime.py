@@ -35,7 +35,7 @@ from tollbar.scheduler.framework.interface import (
     Wait,
 )
 from tollbar.scheduler.framework.points import Metrics, NoMetrics, Plugins, Point
-from tollbar.scheduler.framework.reuse import Rejections, Reuse, Reused
+from tollbar.scheduler.framework.reuse import Rejections, Reuse, Reused, Trials
 from tollbar.scheduler.framework.status import (
     NOT_CONCERNED,
     SKIP,
@@ -314,18 +314,22 @@ class Framework:
     def rejections(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
         """What is kept of rejections of Pods with this spec; no nominated Pods are counted."""
         reused = state.read(_REUSED, Reused)
-        return self._current(Rejections() if reused is None else reused.rejections, state, pod, nodes)
-
-    def rejections_in_trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
-        """The same of Nodes that have lost all Pods of lower priority."""
-        reused = state.read(_REUSED, Reused)
-        return self._current(Rejections() if reused is None else reused.rejections_in_trials, state, pod, nodes)
-
-    def _current(self, kept: Rejections, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
-        """The same rejections, without those of Nodes that have changed since."""
-        first = takewhile(lambda each: self._reused(each, state, pod)[1] is not None, self.filters(state))
-        kept.update(tuple(first), nodes)
+        kept = Rejections() if reused is None else reused.rejections
+        kept.update(self._first(state, pod), nodes)
         return kept
+
+    def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:
+        """What is kept of trials of preemption for Pods with this spec; no nominated Pods are counted."""
+        reused = state.read(_REUSED, Reused)
+        kept = Trials() if reused is None else reused.trials
+        first = self._first(state, pod)
+        kept.update(first, nodes)
+        kept.is_complete = len(first) == len(self.filters(state))
+        return kept
+
+    def _first(self, state: CycleState, pod: PodInfo) -> tuple[interface.Filter, ...]:
+        """Those of `filters` before the first whose answers depend on more than the Pod's spec and the Node."""
+        return tuple(takewhile(lambda each: self._reused(each, state, pod)[1] is not None, self.filters(state)))
 
     def filter_reasons(
         self, state: CycleState, pod: PodInfo, nodes: Snapshot, masks: Mapping[str, Mask], told: Sequence[Status | None]

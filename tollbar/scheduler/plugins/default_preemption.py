@@ -17,7 +17,7 @@ from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError, NodeStatu
 from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from tollbar.scheduler.framework.handle import Handle, PluginsRunner
 from tollbar.scheduler.framework.interface import Arguments, Filter, Nominate
-from tollbar.scheduler.framework.reuse import Rejections
+from tollbar.scheduler.framework.reuse import Rejections, Victims
 from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins.evictions import Evictions
 
@@ -139,26 +139,34 @@ class _DryRun:
         """Look at one Node after the other until there are enough candidates, one of them without violation."""
         budgets = self._handle.listers.pod_disruption_budgets.values()
         snapshot, runner = self._handle.snapshot, self._handle.runner
-        kept = runner.rejections_in_trials(self._state, self._pod, snapshot)
+        kept = runner.trials(self._state, self._pod, snapshot)
+        victims = kept.victims(budgets)
         of_pods = runner.filters_of_pods(self._state, self._pod)
         for node in self._promising(nodes, kept):
-            trial = _Trial(runner, self._state, self._pod, node, of_pods)
-            try:
-                found = yield from trial.progress(budgets)
-            except _TrialFailed as error:
-                found = failed(str(error))
+            place = None if node.name in self._nominated else snapshot.place(node.name)
+            known = victims.get(place) if place is not None else None
+            found: Candidate | Status
+            if known is not None:
+                found = Candidate(node.name, tuple(node.pods[each] for each in known.uids), known.violations)
+            else:
+                trial = _Trial(runner, self._state, self._pod, node, of_pods)
+                try:
+                    found = yield from trial.progress(budgets)
+                except _TrialFailed as error:
+                    found = failed(str(error))
+                yield
             if isinstance(found, Status):
                 self._reject(node.name, found)
-                place = snapshot.place(node.name)
-                if found.is_rejected and place is not None and node.name not in self._nominated:
+                if found.is_rejected and place is not None:
                     kept.put(place, found)
-            else:
-                among = self._violating if found.violations else self._harmless
-                if len(among) < wanted:
-                    among.append(found)
-                if self._harmless and len(self.candidates) >= wanted:
-                    return
-            yield
+                continue
+            if place is not None:
+                victims[place] = Victims(tuple(each.uid for each in found.victims), found.violations)
+            among = self._violating if found.violations else self._harmless
+            if len(among) < wanted:
+                among.append(found)
+            if self._harmless and len(self.candidates) >= wanted:
+                return
 
     def _promising(self, nodes: Sequence[NodeInfo], kept: Rejections) -> list[NodeInfo]:
         """Those that have to be tried.  Without Pods of lower priority, or where an equal Pod was rejected, a Node is

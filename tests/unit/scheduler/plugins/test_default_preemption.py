@@ -1,7 +1,7 @@
 """DefaultPreemption: who has to go, from which Node, and what is written for it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -293,6 +293,105 @@ def test_nodes_that_are_too_small_in_any_case_are_not_tried_again_for_the_same_s
         asked.append(sorted(room.asked))
 
     assert asked == [[("n1", 0), ("n2", 0)], [("n1", 0), ("n2", 0)], [], []]
+
+
+def full() -> World:
+    """Two Nodes with two Pods each, and a Filter that notes what it is asked."""
+    pods = [pod(f"{name}-{number}", number, on=name) for name in ("n1", "n2") for number in (1, 2)]
+    return World([node("n1"), node("n2")], pods, filter_plugin=Counting())
+
+
+def asked_about(world: World, number: int) -> list[str]:
+    """The Nodes that are tried for one more Pod of the same spec."""
+    preemptor, state = pod(f"vip-{number}", 100, labels={"app": "vip"}), CycleState()
+    world.framework.filter_nodes(state, preemptor, world.snapshot)
+    (room,) = world.framework.plugins.filter
+    assert isinstance(room, Counting)
+    room.asked.clear()
+    done(world.plugin.post_filter(state, preemptor, NodeStatuses(dict.fromkeys(["n1", "n2"], NO_ROOM))))
+    for coroutine in world.coroutines:
+        coroutine.close()
+    world.coroutines.clear()
+    return sorted({name for name, _ in room.asked})
+
+
+def without_a_pod(world: World) -> None:
+    info = world.snapshot.nodes[0].copy()
+    info.remove_pod("uid-of-n1-1")
+    world.snapshot._take(info)
+
+
+def with_a_budget(world: World) -> None:
+    world.handle.listers.pod_disruption_budgets = lister(budget("b", 1, matchLabels={"app": "n1-1"}))
+
+
+def with_a_nomination(world: World) -> None:
+    world.handle.nominator = Nominations({"n2": [pod("other", 100, nominated="n2")]})
+
+
+KEPT: dict[str, tuple[Callable[[World], None], list[str]]] = {
+    "nothing": (lambda _: None, []),
+    "a Pod of a Node": (without_a_pod, ["n1"]),
+    "a budget": (with_a_budget, ["n1", "n2"]),
+    "a nomination to a Node": (with_a_nomination, ["n2"]),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_victims_are_kept_for_the_next_pod_of_the_spec_until_something_changes(case: str) -> None:
+    change, expected = KEPT[case]
+    world = full()
+    tried = [asked_about(world, number) for number in range(3)]
+    change(world)
+    assert (tried, asked_about(world, 3)) == ([["n1", "n2"], ["n1", "n2"], []], expected)
+
+
+class Elsewhere(Counting):
+    """Its answer depends on more than the Node."""
+
+    name = "Elsewhere"
+
+    def depends_on(self, pod: PodInfo) -> Any:
+        return None
+
+
+def test_victims_are_not_kept_where_a_filter_looks_at_more_than_the_node() -> None:
+    world = full()
+    world.framework = Framework("default-scheduler", Plugins.of(Elsewhere()), world.handle)
+    assert [asked_about(world, number) for number in range(3)] == [["n1", "n2"]] * 3
+
+
+def test_what_is_kept_changes_no_answer() -> None:
+    rng, names = Random(7), [f"n{number}" for number in range(6)]
+    world = World([node(name, 4) for name in names], filter_plugin=Counting())
+    started: list[Any] = []
+    world.plugin._evictions.start = lambda *chosen: started.append(chosen[1:])  # type: ignore[method-assign]
+    for step in range(300):
+        name = rng.choice(names)
+        found = world.snapshot.get(name)
+        assert found is not None
+        info = found.copy()
+        if info.pods and rng.random() < 0.4:
+            info.remove_pod(rng.choice(sorted(info.pods)))
+        else:
+            begun = f"2026-01-01T00:00:{rng.randrange(60):02}Z"
+            cpu, priority = rng.randint(1, 2), rng.randrange(3)
+            info.add_pod(pod(f"p{step}", priority, on=name, cpu=cpu, started=begun, labels={"app": str(priority)}))
+        world.snapshot._take(info)
+        if rng.random() < 0.1:
+            allowed = [budget("b", 1, matchLabels={"app": str(number)}) for number in range(rng.randrange(3))]
+            world.handle.listers.pod_disruption_budgets = lister(*allowed)
+        preemptor = pod(f"vip-{step}", 100, cpu=rng.choice([2, 3]), labels={"app": "vip"})
+        answers = []
+        for keeps in (True, False):
+            state = CycleState()
+            if keeps:
+                world.framework.filter_nodes(state, preemptor, world.snapshot)
+            world.handle.rng = Random(step)
+            statuses = NodeStatuses(dict.fromkeys(names, NO_ROOM))
+            answer = done(world.plugin.post_filter(state, preemptor, statuses))
+            answers.append((answer, started.pop() if started else None))
+        assert answers[0] == answers[1]
 
 
 class OfNode(Counting):
