@@ -269,14 +269,20 @@ def _is_held(pod: Object) -> bool:
 
 
 def _charge(key: Key, pod: Object, asked: Asked, covering: Iterable[PodQuota], of_devices: Collection[str]) -> Charge:
-    """`pod` is as the store keeps it, and `of_devices` has the names of quotas that limit devices."""
+    """`pod` is as the store keeps it, and `of_devices` has the names of quotas that limit devices.
+
+    Of what the Pod alone takes, the charge has what these quotas limit: each decision walks it, and a Pod may name as
+    many resources as its author likes.
+    """
     labels = labels_of(pod)
-    names = tuple(
-        each.metadata.name for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)
-    )
-    amounts = {PODS: Decimal(1), **{name: Decimal(text) for name, text in pod["requests"].items()}}
+    selecting = [each for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)]
+    names = tuple(each.metadata.name for each in selecting)
+    limited = {name for each in selecting for name in each.spec.limits}
+    requests: Mapping[str, str] = pod["requests"]
+    amounts = {PODS: Decimal(1), **{name: Decimal(requests[name]) for name in limited if name in requests}}
     for name, amount in asked.own():
-        amounts[name] = amounts.get(name, Decimal(0)) + amount
+        if name in limited:
+            amounts[name] = amounts.get(name, Decimal(0)) + amount
     created = metadata(pod).get("creationTimestamp")
     return Charge(
         key,

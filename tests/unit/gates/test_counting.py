@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from builders import Pod, claim, device_class, namespace, pod, template
+from builders import Built, Pod, claim, device_class, namespace, pod, template
 from managing import Managed
 
 from tollbar.decide.quotas.lines import Charge, Lines
@@ -181,7 +181,10 @@ def test_what_no_quota_limits_is_not_kept_however_much_a_tenant_names() -> None:
     many = template()
     for number in range(32):
         many = many.request(f"class-{number}")
-    world = World(ENROLLED, quota(), many, device_class(), asking("a").templates(*["gpu"] * 100))
+    requests = {f"example.com/resource-{number}": "1" for number in range(1000)}
+    hostile = asking("a").templates(*["gpu"] * 100).wants({"cpu": "1", **requests})
+    elsewhere = quota(limits={"example.com/resource-1": 1}, podSelector={"matchLabels": {"team": "blue"}})
+    world = World(ENROLLED, quota(), Built(elsewhere).but("metadata.name", "other"), many, device_class(), hostile)
     counted = world.counts._counted[Key("ml", "a")]
     charge = counted.charge
     assert (charge.amounts.keys(), charge.claims, charge.unknown) == ({"pods", "cpu"}, {}, "")
