@@ -14,13 +14,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from tollbar import wellknown
 from tollbar.api.reasons import HoldReason
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
-from tollbar.decide.quotas.admission import Account, Held, Served, admit
+from tollbar.decide.quotas.admission import Account, Held, admit
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import quotatexts
 from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled
@@ -104,7 +104,8 @@ class QuotaLedger(Ledger):
         devices = self.counts.devices
         self._refused: dict[str, tuple[Key, float]] = {}
         """Pods by uid whose room is others', and until when, in epoch seconds."""
-        self._served: Served = {}
+        self._served: dict[tuple[str, str], _Service] = {}
+        """By quota and namespace."""
         self._held: Mapping[Key, Held] = {}
         self.accounts: Mapping[str, Account] = {}
         self.running: Counter[str] = Counter()
@@ -185,7 +186,8 @@ class QuotaLedger(Ledger):
                 del self._refused[uid]
                 self.counts.forgive(uid, key)
         self.counts.look()
-        found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, self._served)
+        served = {whose: each.at for whose, each in self._served.items()}
+        found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, served)
         for charge in found.granted:
             self.counts.grant(charge.pod)
         self._note_served(found.granted, now)
@@ -204,12 +206,27 @@ class QuotaLedger(Ledger):
         return {key: why for key, _ in self._refused.values()}
 
     def _note_served(self, granted: Iterable[Charge], now: float) -> None:
-        """Note when a Pod of a namespace last went, by quotas that share fairly, until their patience is over."""
-        patience = {each.name: each.patience for each in self.counts.in_force if each.fair}
-        going = {(name, each.pod.namespace): now for each in granted for name in each.quotas}
-        self._served = {
-            whose: at for whose, at in {**self._served, **going}.items() if now - at < patience.get(whose[0], 0.0)
-        }
+        """Note when a Pod of a namespace last went by a quota, for the longest patience that the quota has had since.
+
+        So a namespace does not lose its patience too early because a quota is not in force, does not cover it or does
+        not share fairly for a while, or because its patience is raised.
+        """
+        patience = {each.name: each.patience for each in self.counts.in_force}
+        going = {(name, each.pod.namespace): _Service(now, now) for each in granted for name in each.quotas}
+        noted = {whose: each.lasting(patience.get(whose[0], 0.0)) for whose, each in {**self._served, **going}.items()}
+        self._served = {whose: each for whose, each in noted.items() if now < each.until}
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """When the last Pod of a namespace went by a quota, and until when that is kept, both in epoch seconds."""
+
+    at: float
+    until: float
+
+    def lasting(self, patience: float) -> "_Service":
+        """Kept for so many seconds at least."""
+        return replace(self, until=max(self.until, self.at + patience))
 
 
 def _by_quota(lines: Lines) -> Counter[str]:

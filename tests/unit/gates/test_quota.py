@@ -19,6 +19,7 @@ from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
 
 ENROLLED = namespace().labelled({"tollbar.dev/quota": ""})
+OTHER = namespace("other").labelled({"tollbar.dev/quota": ""})
 GATE = PodQuotas.name
 ALL = Key("", "pods")
 UNSEEN = Hold("QuotaUncounted", "the quotas of its namespace to be looked at")
@@ -267,10 +268,56 @@ async def test_who_leads_again_remembers_nothing_of_before(monkeypatch: pytest.M
 async def test_when_a_namespace_was_served_is_known_for_as_long_as_it_makes_a_difference() -> None:
     world = World(ENROLLED, quota("fair", sharing="Fair", patience="10m"), quota("first"), asking("a"))
     await world.looks()
-    assert world.ledger._served == {("fair", "ml"): world.time.time}
+    assert world.ledger._served.keys() == {("fair", "ml"), ("first", "ml")}
     world.time.time += 600.0
     await world.looks()
     assert world.ledger._served == {}
+
+
+FAIR = {"limits": {"cpu": "2"}, "sharing": "Fair", "patience": "10m"}
+FLICKERS: dict[str, tuple[Callable[["World"], object], Callable[["World"], object]]] = {
+    "an invalid edit": (
+        lambda world: world.fill([quota(**{**FAIR, "limits": {}})]),
+        lambda world: world.fill([quota(**FAIR)]),
+    ),
+    "it does not share fairly": (
+        lambda world: world.fill([quota(**{**FAIR, "sharing": "FirstCome"})]),
+        lambda world: world.fill([quota(**FAIR)]),
+    ),
+    "its selector covers nothing": (
+        lambda world: world.fill([quota(**FAIR, namespaceSelector={"matchLabels": {"no": "such"}})]),
+        lambda world: world.fill([quota(**FAIR)]),
+    ),
+    "its patience is shorter": (
+        lambda world: (
+            world.fill([quota(**{**FAIR, "patience": "1s"})]),
+            setattr(world.time, "time", world.time.time + 2.0),
+        ),
+        lambda world: world.fill([quota(**FAIR)]),
+    ),
+    "its patience is raised": (
+        lambda world: world.fill([quota(**{**FAIR, "patience": "1h"})]),
+        lambda world: setattr(world.time, "time", world.time.time + 900.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("begin", "end"), FLICKERS.values(), ids=FLICKERS)
+async def test_a_namespace_that_was_served_stays_so_through_a_flicker_of_the_quota(
+    begin: Callable[[World], object], end: Callable[[World], object]
+) -> None:
+    """Both namespaces have a Pod that has waited for longer than any patience; of `ml` one went a moment ago."""
+    world = World(ENROLLED, OTHER, quota(**FAIR), asking("a"), asking("b"))
+    world.time.time += 7200.0
+    assert await world.looks() == {"a", "b"}
+    for change in (begin, end):
+        change(world)
+        await world.looks()
+    world.fill([asking("waits"), asking("other's").but("metadata.namespace", "other")])
+    world.time.time += 5.0
+    assert await world.looks() == set()
+    world.remove(asking("a"))
+    assert await world.looks() == {"other's"}
 
 
 def test_nothing_is_told_of_a_pod_that_has_ended_in_its_gate() -> None:
