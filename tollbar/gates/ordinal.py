@@ -29,10 +29,12 @@ from tollbar.gates.gate import Facts, Gate, Ledger
 from tollbar.gates.telling import Copy, Told
 from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.plan import DONE, Outcome
+from tollbar.runtime.builder import Builder
 from tollbar.runtime.caches import Cached, listed
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.manager import Manager
-from tollbar.runtime.source import Delta
+from tollbar.runtime.source import Channel, Delta, key_itself
 from tollbar.runtime.store import Keep
 from tollbar.views import kinds
 
@@ -114,7 +116,11 @@ class OrdinalLedger(Ledger):
         self._granted: dict[Key, str] = {}
         """uids of Pods that may go and that the cache shows with the gate."""
         self._doubtful: set[str] = set()
-        """uids of those for whose release there was no answer: it may come to pass yet."""
+        """uids of those whose release is under way, has come to pass, or had no answer and may come to pass yet."""
+        self._not_applied = Channel[Key]("ordinal releases that did not apply")
+        self.controller = (
+            Builder[Key](manager, "ordinal ledger").watches(self._not_applied, key_itself).build(self.settle, workers=1)
+        )
         self._leads = False
         self._pods.subscribe(self._on_pod)
         self._sets.subscribe(partial(self._wake, "StatefulSet"))
@@ -134,21 +140,41 @@ class OrdinalLedger(Ledger):
     def sending(self, pod: Object) -> Iterator[None]:
         """A release that other admission refuses is taken back.
 
-        One that does not apply (Conflict, Invalid, NotFound) counts on until the watch tells why: somebody else may
-        have taken the gate off.
+        One that does not apply counts on until it is known why: somebody else may have taken the gate off.  Of a Pod
+        that is gone (NotFound) the watch tells; of another one (Conflict, Invalid) `settle` asks.
         """
+        uid, was_doubtful = uid_of(pod), uid_of(pod) in self._doubtful
+        self._doubtful.add(uid)
         try:
             yield
         except ApiError as error:
+            if not was_doubtful and (error.refused or isinstance(error, Conflict | Invalid | NotFound)):
+                self._doubtful.discard(uid)
             if error.refused:
                 self._take_back(pod)
-            elif not isinstance(error, Conflict | Invalid | NotFound):
-                self._doubtful.add(uid_of(pod))
+            elif isinstance(error, Conflict | Invalid):
+                self._not_applied.send(key_of(pod))
             raise
 
+    async def settle(self, key: Key) -> Outcome:
+        """Take back what was granted to a Pod that has its gate, as the API server has it now.
+
+        If it is still its turn it is granted anew, and otherwise it would count for ever.
+        """
+        if key not in self._granted:
+            return DONE
+        # by a list: the controllers have no right to get Pods
+        by_name = f"metadata.name={key.name}"
+        found = await self._manager.client.list(resources.PODS, key.namespace, field_selector=by_name)
+        for pod in found["items"]:
+            if _has_gate(pod):
+                self._take_back(pod)
+        return DONE
+
     def _take_back(self, pod: Object) -> None:
-        if uid_of(pod) not in self._doubtful and key_of(pod) in self._granted:
-            del self._granted[key_of(pod)]
+        uid, key = uid_of(pod), key_of(pod)
+        if uid not in self._doubtful and self._granted.get(key) == uid:
+            del self._granted[key]
             self._wake("Pod", Delta(None, pod, initial=False))
 
     def _turn(self, place: Place) -> Turn:
@@ -181,6 +207,6 @@ class OrdinalLedger(Ledger):
             self._leads = True
             for key in list(self._held.keys_by_index("gate", wellknown.ORDINAL_GATE)):
                 self.changed.send(key)
-            await self._manager.clock.sleep(float("inf"))
+            await self.controller.run()
         finally:
             self._leads = False

@@ -1,6 +1,7 @@
 """The ledger of the gate class `ordinal`: what it has granted, when it takes that back, and whom it wakes."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -45,8 +46,9 @@ class Client:
     def __init__(self, *found: Object) -> None:
         self.found = list(found)
 
-    async def list(self, *_: Any, **__: Any) -> Object:
-        return {"items": self.found, "metadata": {}}
+    async def list(self, _: Any, namespace: str = "", *, field_selector: str = "", **__: Any) -> Object:
+        named = [each for each in self.found if field_selector in ("", f"metadata.name={key_of(each).name}")]
+        return {"items": [each for each in named if namespace in ("", key_of(each).namespace)], "metadata": {}}
 
 
 class World(Managed):
@@ -55,6 +57,8 @@ class World(Managed):
         self.ledger = OrdinalLedger(self)
         self.fill((*objects, *SETS_OF_BOTH))
         self.woken: list[Key] = []
+        self.not_applied: list[Key] = []
+        self.ledger._not_applied.subscribe(self.not_applied.append)
         self.ledger.changed.subscribe(self.woken.append)
 
     def led(self) -> "World":
@@ -102,6 +106,57 @@ def test_one_whose_patch_does_not_apply_counts_until_the_watch_tells_why() -> No
     assert world.says(OLD).subject == "Pod ml/new-0 to be gone"
     world.caches.store(PODS).remove(NEW)
     assert isinstance(world.says(OLD), Release)
+
+
+def ready(ordinal: int, *, is_ready: bool) -> Pod:
+    of_set = member("new", "old", ordinal).but("spec.schedulingGates", [])
+    return of_set.but("status.conditions", [{"type": "Ready", "status": str(is_ready)}])
+
+
+async def test_one_whose_patch_did_not_apply_does_not_count_when_its_turn_is_over_before_the_next() -> None:
+    """Another gate had left it at the same moment; then its predecessor is not Ready any more."""
+    old, new = member("old", "new", 1), member("new", "old", 1)
+    world = World(old, new, ready(0, is_ready=True), newest=(old, new)).led()
+    assert isinstance(world.says(new), Release)
+    world.answered(new, STALE)
+    world.caches.store(PODS).apply(ready(0, is_ready=False).but("metadata.resourceVersion", "6"))
+    assert (world.says(new).reason, world.says(old).subject) == ("PredecessorNotReady", "Pod ml/new-1 to be gone")
+    world.woken.clear()
+    assert world.not_applied == [key_of(new)]
+    await world.ledger.settle(key_of(new))
+    assert key_of(old) in world.woken
+    assert world.says(new).reason == "PredecessorNotReady"
+    assert world.says(old).subject == "Pod ml/old-0 to be Ready"
+
+
+STILL_THERE: dict[str, tuple[Object, bool]] = {
+    "somebody else has taken its gate off": (NEW.but("spec.schedulingGates", []), False),
+    "it is another Pod of its name": (NEW.but("metadata.uid", "another"), False),
+    "it has its gate": (NEW, True),
+}
+
+
+@pytest.mark.parametrize(("there", "may_go"), STILL_THERE.values(), ids=STILL_THERE)
+async def test_one_whose_patch_did_not_apply_is_taken_back_only_with_its_gate(there: Object, may_go: bool) -> None:
+    world = World(OLD, NEW, newest=(OLD, there)).led()
+    world.says(NEW)
+    world.answered(NEW, STALE)
+    await world.ledger.settle(key_of(NEW))
+    assert isinstance(world.says(OLD), Release) is may_go
+
+
+@pytest.mark.parametrize("then", ["is under way", "has come to pass", "has no answer"])
+async def test_one_that_is_sent_anew_meanwhile_is_not_taken_back(then: str) -> None:
+    world = World(OLD, NEW, newest=(OLD, NEW)).led()
+    world.says(NEW)
+    world.answered(NEW, STALE)
+    if then == "has no answer":
+        world.answered(NEW, LOST)
+    with world.ledger.sending(NEW) if then != "has no answer" else nullcontext():
+        if then == "is under way":
+            await world.ledger.settle(key_of(NEW))
+    await world.ledger.settle(key_of(NEW))
+    assert world.says(OLD).subject == "Pod ml/new-0 to be gone"
 
 
 def test_one_that_is_gone_is_forgotten() -> None:
