@@ -5,7 +5,7 @@ The name of an entry point is what the configuration enables the class by (`gate
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,10 +73,26 @@ def available() -> tuple[str, ...]:
 
 
 def _check_is_unique(name: str) -> None:
-    ours = [f"{IN_TREE[name].__module__}:{IN_TREE[name].__qualname__}"] if name in IN_TREE else []
-    named = [*ours, *(each.value for each in entry_points(group=GROUP, name=name))]
+    ours = [_value(IN_TREE[name])] if name in IN_TREE else []
+    brought = {each.value: each for each in entry_points(group=GROUP, name=name)}
+    named = dict.fromkeys([*ours, *brought])
+    if len(named) > 1:  # one class may be found in several modules
+        named = dict.fromkeys([*ours, *map(_origin, brought.values())])
     if len(named) > 1:
         raise _error(f"entry point {GROUP}: {len(named)} classes are named {name}: {', '.join(named)}")
+
+
+def _value(gate: type[Gate]) -> str:
+    """The entry point of a class in the module that defines it."""
+    return f"{gate.__module__}:{gate.__qualname__}"
+
+
+def _origin(brought: EntryPoint) -> str:
+    """The same of the class that this one loads; what it says itself where it cannot be loaded."""
+    try:
+        return _value(brought.load())
+    except Exception:  # whatever code of others raises: the start ends, and names it
+        return brought.value
 
 
 def _made(name: str) -> Gate:

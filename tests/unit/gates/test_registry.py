@@ -7,7 +7,8 @@ import pytest
 from unit.gates.zones import MAPS, Reporting, Zone
 
 from tollbar import wellknown
-from tollbar.gates import Reads, registry
+from tollbar.gates import Gate, Reads, registry
+from tollbar.gates.ordinal import OrdinalGate
 from tollbar.gates.sight import declaration
 from tollbar.runtime.config import ConfigError
 
@@ -109,6 +110,9 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     found.append(EntryPoint("absent", "no_such_module:Gate", registry.GROUP))
     found += [EntryPoint("taken", f"package_{each}:Gate", registry.GROUP) for each in "ab"]
     found.append(EntryPoint("quota", "package_a:Quota", registry.GROUP))
+    found.append(EntryPoint("ordinal", f"{__name__}:OrdinalGate", registry.GROUP))
+    found += [EntryPoint("twice", f"{__name__}:Zone", registry.GROUP)] * 2
+    found += [EntryPoint("exported", value, registry.GROUP) for value in (f"{__name__}:Zone", "unit.gates.zones:Zone")]
 
     def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
         return [each for each in found if group == registry.GROUP and name in (None, each.name)]
@@ -169,6 +173,11 @@ def test_a_class_that_cannot_be_used(wanted: list[str], text: str) -> None:
 def test_those_that_are_enabled_are_made() -> None:
     wanted = registry.load(None, {"gates": "zone, reporting"}).gates
     assert [type(each) for each in registry.enabled(wanted)] == [Zone, Reporting]
+
+
+@pytest.mark.parametrize(("name", "of"), [("twice", Zone), ("exported", Zone), ("ordinal", OrdinalGate)])
+def test_a_class_may_be_named_by_several_packages(name: str, of: type[Gate]) -> None:
+    assert [type(each) for each in registry.enabled(registry.load(None, {"gates": name}).gates)] == [of]
 
 
 def test_no_class_is_looked_for_that_has_tollbars_own_gate(caplog: pytest.LogCaptureFixture) -> None:
