@@ -7,7 +7,12 @@ from tollbar.model.objects import Key, key_of, labels_of, spec
 from tollbar.model.resources import CONFIG_MAPS
 from tollbar.runtime.caches import Cached
 
-MAPS: Final = Cached("zones", CONFIG_MAPS, field_selector="metadata.name=zone")
+MAPS: Final = Cached(
+    "zones",
+    CONFIG_MAPS,
+    field_selector="metadata.name=zone",
+    accepts=lambda found: key_of(found).name == "zone",
+)
 ZONE: Final = "topology.kubernetes.io/zone"
 
 

@@ -61,7 +61,7 @@ class Hold:
 
     Neither is empty.  Of a reason that is a `Code`, `tollbar explain` shows the meaning as what to do.  `otherwise` is
     the release at maxHold if nothing has come until then, where the SchedulingGate says Release.  `again` is in how
-    many seconds to ask a ledger anew, though nothing has changed but the time.
+    many seconds the class, or its ledger, is asked anew though nothing has changed; inf for never.
     """
 
     reason: str
