@@ -24,7 +24,9 @@ from tollbar.views import kinds
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 _SHARED: Final = frozenset({("devices",)})
 _MOST_ALIKE: Final = 256
-"""Claims that differ in what they ask for, of which it is known: each may name as many classes as its author likes."""
+"""How many different sets of requests `Devices` remembers the numbers of; when it is full it begins anew.
+
+A limit, since a claim may name as many classes as its author likes."""
 
 
 def _of_claim(claim: Object) -> Object:

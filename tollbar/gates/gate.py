@@ -86,8 +86,9 @@ class Ledger(ABC):
     def sending(self, _pod: Object) -> AbstractContextManager[None]:
         """Around the patch that releases a Pod, which raises what the API server answers (ApiError).
 
-        Only where that is `refused` is it certain that the Pod was not released: in all other cases what was granted
-        counts on until the watch shows what became of the Pod.
+        Where that is `refused`, this patch has not released the Pod.  One that was sent before and had no answer may
+        have, and after a Conflict, Invalid or NotFound somebody else may have taken the gate off.  So in all other
+        cases what was granted counts on until it is known what became of the Pod.
         """
         return nullcontext()
 

@@ -19,7 +19,9 @@ from tollbar.model import conditions, names, pods
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, labels_of, spec
 
 _NAME: Final = re.compile("(.+)-(0|[1-9][0-9]{0,9})")
-"""The name of a StatefulSet and an ordinal as its controller writes it: an int32 without zeros in front."""
+"""The name of a StatefulSet and an ordinal as its controller writes it: digits without zeros in front.
+
+Its ordinals are int32; ten digits may be more, and then no StatefulSet has such a Pod."""
 
 
 @dataclass(frozen=True, slots=True)
