@@ -8,6 +8,7 @@ when its own change or the ledger asks for it, as in the controllers; who begins
 import os
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from managing import Managed
 from tollbar.gates import Facts, Release
 from tollbar.gates.ordinal import PODS, SETS, OrdinalGate, OrdinalLedger
 from tollbar.model.objects import Key, Object, key_of, uid_of
+from tollbar.model.plan import Outcome
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.source import Delta
 from tollbar.views import kinds
@@ -119,6 +121,8 @@ class World:
     queue: set[Key] = field(default_factory=set)
     """Pods that the controllers are to look at."""
     leading: Coroutine[Any, Any, None] | None = None
+    settling: list[Coroutine[Any, Any, Outcome]] = field(default_factory=list)
+    """The ledger's questions about Pods, each with its answer under way or yet to be asked."""
 
     def __post_init__(self) -> None:
         self.count = count = self.rng.randint(1, 3)
@@ -142,9 +146,16 @@ class World:
         obj = changed.as_object(self.version)
         self.events[obj["kind"]].append((kind, obj))
 
-    async def list(self, *_: Any, **__: Any) -> Object:
-        """All Pods have the label."""
-        return {"items": [each.as_object(each.version) for each in self.pods.values()], "metadata": {}}
+    async def list(self, _: Any, namespace: str = "", *, field_selector: str = "", **__: Any) -> Object:
+        """All Pods have the label.  The answer about a single one takes its time."""
+        found = [
+            each.as_object(each.version)
+            for each in self.pods.values()
+            if namespace in ("", each.key.namespace) and field_selector in ("", f"metadata.name={each.key.name}")
+        ]
+        if field_selector:
+            await Stepped()
+        return {"items": found, "metadata": {}}
 
     def create(self, set_: Key, ordinal: int, *, gated: bool = True) -> Pod:
         self.made += 1
@@ -222,8 +233,12 @@ class World:
         """A process begins to lead, whose caches are a list of now or of before."""
         if self.leading is not None:
             self.leading.close()
+        while self.settling:
+            self.settling.pop().close()
         self.manager = Managed(self, clock=Stepped())
         self.ledger = OrdinalLedger(self.manager)
+        self.ledger.controller.run = partial(Stepped().sleep, float("inf"))  # type: ignore[method-assign]
+        self.ledger._not_applied.subscribe(lambda key: self.settling.append(self.ledger.settle(key)))
         store = self.manager.caches.store
         self.held = store(kinds.PENDING_PODS)
         self.stores = {"Pod": (self.held, store(PODS)), "StatefulSet": (store(SETS),)}
@@ -242,6 +257,14 @@ class World:
         """What runs in the process that leads goes on for one step: it waits for its cache first."""
         assert self.leading is not None
         self.leading.send(None)
+
+    def ask(self) -> None:
+        """A question of the ledger about a Pod is asked, or its answer comes."""
+        question = self.rng.choice(self.settling)
+        try:
+            question.send(None)
+        except StopIteration:
+            self.settling.remove(question)
 
     def changed(self, delta: Delta) -> None:
         """The loop looks at Pods with the gate that are created or changed in anything but conditions."""
@@ -288,7 +311,10 @@ class World:
             assert before["status"]["conditions"] == [{"type": "Ready", "status": "True"}]
 
     def patch(self, obj: Object, outcome: str) -> None:
-        """`lost` has its effect, and the answer is lost; `unsent` has none, and nobody knows."""
+        """`lost` has its effect, and the answer is lost; `unsent` has none, and nobody knows.
+
+        `stale` does not apply, since another gate has just left the Pod.
+        """
         if outcome == "refused":
             text = 'admission webhook "x" denied the request: no'
             raise error_from_status({"code": 403, "reason": "Forbidden", "message": text})
@@ -297,7 +323,7 @@ class World:
         pod = self.pods.get(key_of(obj))
         if pod is None:
             raise error_from_status({"code": 404, "reason": "NotFound", "message": "gone"})
-        if pod.uid != uid_of(obj) or not pod.gated:
+        if pod.uid != uid_of(obj) or not pod.gated or outcome == "stale":
             raise error_from_status({"code": 422, "reason": "Invalid", "message": "a test failed"})
         pod.gated = False
         self.tell(pod)
@@ -335,10 +361,12 @@ class World:
                 self.lead()
             case 21 | 22 | 23 | 24 | 25 | 26 | 27 | 28:
                 self.watch(rng.choice(list(self.events)), rng.randint(1, 4))
+            case 29 | 30 if self.settling:
+                self.ask()
             case _:  # several, while the watch is quiet
                 for _ in range(rng.randint(1, 6)):
                     if self.queue:
-                        how = rng.choice(["done", "done", "refused", "lost", "unsent"])
+                        how = rng.choice(["done", "done", "refused", "lost", "unsent", "stale"])
                         self.look(rng.choice(sorted(self.queue)), how)
 
     def settle(self) -> None:
@@ -356,6 +384,8 @@ class World:
                 self.kubelet(pod)
             self.catch_up()
             self.lead()
+            while self.settling:
+                self.ask()
             for key in sorted(self.queue):
                 self.look(key, "done")
             self.catch_up()
