@@ -14,7 +14,7 @@ from typing import Final
 from tollbar.decide.gates import release
 from tollbar.decide.gates.release import Case, Plan, Refusal
 from tollbar.decide.pods import events
-from tollbar.gates.gate import Gate, Ledger, Reads
+from tollbar.gates.gate import Gate, Reads
 from tollbar.gates.loop import Loop
 from tollbar.gates.sight import Asking, Sight
 from tollbar.model import pods
@@ -30,7 +30,7 @@ from tollbar.views.gatherer import Gatherer
 
 _log: Final = logging.getLogger(__name__)
 
-PATIENCE: Final = 10.0
+BEGINS_WITHIN: Final = 10.0
 """Seconds after the first lists until Pods are looked at though their ledger has not begun: one that opts out needs no
 ledger."""
 
@@ -70,16 +70,16 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     if ledger is None:
         manager.leads(f"controller {controller.name}", controller.run)
     else:
-        manager.leads(f"controller {controller.name}", partial(_run, controller, ledger))
+        manager.leads(f"controller {controller.name}", partial(_run, controller, sight))
     return controller
 
 
-async def _run(controller: Controller[Key], ledger: Ledger) -> None:
+async def _run(controller: Controller[Key], sight: Sight) -> None:
     """Run the controller once the ledger has begun; without it if that takes long, and then look at all Pods again."""
     await listed(controller.needs)
     async with asyncio.TaskGroup() as running:
-        begun = running.create_task(ledger.begun())
-        await asyncio.wait({begun}, timeout=PATIENCE)
+        begun = running.create_task(sight.begun())
+        await asyncio.wait({begun}, timeout=BEGINS_WITHIN)
         is_late = not begun.done()
         running.create_task(controller.run())
         await begun

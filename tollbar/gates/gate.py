@@ -63,6 +63,8 @@ class Ledger(ABC):
 
     It has stores and watches of its own, and decides about all of them in one go, without awaiting: what it grants one
     Pod is taken from what is left for the next, long before the cache shows the release.
+
+    The names of the methods below and `changed` are taken: a subclass uses them for nothing else.
     """
 
     def __init__(self) -> None:
@@ -72,11 +74,16 @@ class Ledger(ABC):
     async def begun(self) -> None:  # noqa: B027  # most ledgers know at once
         """Return once `decide` knows what to say, after the process has begun to lead; by default at once.
 
-        No Pod is looked at before: looking at each of them twice would delay what the ledger waits for.
+        No Pod is looked at before, but for at most ten seconds: looking at each of them twice would delay what the
+        ledger waits for.  A ledger of few Pods may begin at once, hold them, and send them to `changed` when it knows.
+        One that raises counts as begun.
         """
 
     def may_go(self) -> Iterable[Key]:
-        """Pods that are let go and held yet: they are looked at before all others when the process begins to lead."""
+        """Pods that are let go and held yet: they are looked at before all others when the process begins to lead.
+
+        What it raises is logged, and the Pods are looked at in any order.
+        """
         return ()
 
     @abstractmethod

@@ -116,6 +116,16 @@ class Sight:
             return self._failed(GateFailure.RAISED, _raised(error))
         return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Asked(answer)
 
+    async def begun(self) -> None:
+        """Return once the ledger has begun; one that raises counts as begun, and is counted and logged."""
+        try:
+            if self.ledger is not None:
+                await self.ledger.begun()
+        except Exception as error:  # whatever code of others raises
+            self._errors.labels(self.gate.name, GateFailure.RAISED).inc()
+            about = {"gate": self.gate.name, "class": class_name(self.gate)}
+            _log.error("the ledger of a gate class failed", extra={**about, "error": self._why(_raised(error))})
+
     def report(self, failure: Failure, pod: Key) -> None:
         """Count and log it."""
         self._errors.labels(self.gate.name, failure.reason).inc()

@@ -53,7 +53,7 @@ class Channel(Generic[E]):
     """Events that a part of this process sends; they are not stored.  `present` returns those of the present state.
 
     Handlers are called one after the other and must return quickly.  An exception of one is logged, and the others
-    are called all the same.
+    are called all the same.  One of `present` is logged too, and ends that replay.
     """
 
     def __init__(self, name: str, present: Callable[[], Iterable[E]] = lambda: ()) -> None:
@@ -70,8 +70,11 @@ class Channel(Generic[E]):
             self._handlers.append(handler)
 
     def replay(self, handler: Callable[[E], None]) -> None:
-        for event in self._present():
-            self.call(handler, event)
+        try:
+            for event in self._present():
+                self.call(handler, event)
+        except Exception:
+            _log.exception("the present state could not be told", extra={"source": self._name})
 
     def send(self, event: E) -> None:
         for handler in self._handlers:

@@ -445,9 +445,11 @@ async def leading(world: World) -> AsyncIterator[list[str]]:
     world.controller.reconcile = reconcile
     running = asyncio.create_task(world.leading(f"controller gate {NAME}")())
     await turns()
-    yield seen
-    running.cancel()
-    await asyncio.wait({running})
+    try:
+        yield seen
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
 
 
 SEVERAL = (*(HELD.but("metadata.name", name) for name in "abc"), ML)
@@ -462,11 +464,53 @@ async def test_pods_are_looked_at_when_their_ledger_has_begun_first_those_that_m
         assert (before, seen) == ([], ["c", "a", "b"])
 
 
+class Broken(Book):
+    """Of which these methods raise."""
+
+    def __init__(self, *broken: str) -> None:
+        super().__init__()
+        self.broken = broken
+
+    async def begun(self) -> None:
+        if "begun" in self.broken:
+            raise KeyError("nope")
+
+    def may_go(self) -> Iterable[Key]:
+        yield Key("ml", "c")
+        if "may_go" in self.broken:
+            raise KeyError("nope")
+
+
+class Taken(Book):
+    """Uses the names of methods for something else."""
+
+    begun: Any = True
+    may_go: Any = ()
+
+
+FAILING: dict[str, tuple[Book, list[str], float | None]] = {
+    "it raises as it begins": (Broken("begun"), ["c", "a", "b"], 1),
+    "it raises on the way through those that may go": (Broken("may_go"), ["c", "a", "b"], None),
+    "it has something else under these names": (Taken(), ["a", "b", "c"], 1),
+}
+
+
+@pytest.mark.parametrize(("book", "looked_at", "counted"), FAILING.values(), ids=FAILING)
+async def test_a_ledger_that_fails_as_its_process_begins_to_lead_stops_nothing(
+    caplog: pytest.LogCaptureFixture, book: Book, looked_at: list[str], counted: float | None
+) -> None:
+    world = Given(SEVERAL, keeping(book)).world()
+    async with leading(world) as seen:
+        assert seen == looked_at
+    assert world.counted("tollbar_gate_errors_total", reason="Raised") == counted
+    assert [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 @pytest.mark.looptime
 async def test_where_a_ledger_does_not_begin_they_are_looked_at_all_the_same_and_again_when_it_has() -> None:
     book = Beginning("c")
     async with leading(Given(SEVERAL, keeping(book)).world()) as seen:
-        await asyncio.sleep(controller.PATIENCE - 1.0)
+        await asyncio.sleep(controller.BEGINS_WITHIN - 1.0)
         before = list(seen)
         await asyncio.sleep(2.0)
         late = list(seen)
