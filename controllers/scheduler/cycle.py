@@ -288,10 +288,11 @@ class Scheduler:
         self._queue.done(pod.uid)
         if has_pre_bind and (status := await framework.pre_bind(state, pod, node_name)) is not None:
             return Failure(status)
-        # 4. The API server has the last word.
+        # 4. The API server has the last word.  What was to be written of a Pod that is bound is not needed any more; of
+        # one that is not, `_fail` says it anew.
+        self._status.forget(pod.uid)
         if (status := await framework.bind(state, pod, node_name)) is not None:
             return Failure(status)
-        self._status.forget(pod.uid)
         return None
 
     async def _bound(self, attempt: Attempt) -> None:

@@ -2,8 +2,8 @@
 
 What is said is written after a delay, and nothing of a Pod that is bound by then: most Pods that are nominated to a
 Node are bound to it at once, and most that are rejected because a claim of theirs is just being allocated get a Node in
-the next attempt.  Only where preemption has made room for a Pod it is written at once: without that nomination the Pod
-would preempt others again.
+the next attempt.  What an attempt says of a nomination is written at once: without that of preemption the Pod would
+preempt others again, and where one ends, the watch that shows it wakes the Pods that the promised room was kept from.
 
 What is said meanwhile, or while a call about the Pod is under way, is merged into the next call, and what the Pod's
 status says already is not written.  A write that fails is logged and not repeated: the next attempt to schedule the Pod
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controllers.scheduler import status
-from tollbar.model.objects import uid_of
+from tollbar.model.objects import spec, uid_of
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, NotFound
 from tollbar.runtime.store import Store
@@ -78,13 +78,17 @@ class StatusWriter:
             wanted.nominated_node_name = nominated_node_name
         if self._tasks is None or pod.uid in self._busy:
             return
-        if not self.delay or (reason and nominated_node_name):
+        ends = nominated_node_name == "" and bool(pod.nominated_node_name)
+        if not self.delay or (reason and (nominated_node_name or ends)):
             self._begin(pod.uid, self._tasks)
         elif pod.uid not in self._due:
             self._due[pod.uid] = asyncio.get_running_loop().call_later(self.delay, self._begin, pod.uid, self._tasks)
 
     def forget(self, uid: str) -> None:
-        """The Pod is bound or gone: what has not been written is not needed any more."""
+        """The Pod is about to be bound: drop what has not been written, which the API server would refuse after that.
+
+        A call that is under way goes on.
+        """
         self._wanted.pop(uid, None)
         self._wait_no_more(uid)
 
@@ -106,7 +110,7 @@ class StatusWriter:
 
     async def _write(self, wanted: _Wanted) -> None:
         pod = self.pods.get(wanted.pod.key)
-        if pod is None or uid_of(pod) != wanted.pod.uid:
+        if pod is None or uid_of(pod) != wanted.pod.uid or spec(pod).get("nodeName"):
             return
         patch = status.patch(
             pod,

@@ -7,8 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
+import schedulerworld
+from builders import pod
 from managing import turns
-from schedulerworld import in_fake_time
+from schedulerworld import ApiServer, enabling, in_fake_time, settled
 from toyplugins import POD, framework, handle, node, pod_info
 
 from controllers.scheduler import cycle
@@ -20,9 +22,10 @@ from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.status import Status, failed
+from tollbar.scheduler.framework.status import Status, failed, unschedulable
 from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue
 
 SCHEDULER = "default-scheduler"
@@ -185,12 +188,75 @@ class Failing(Instant):
         return None
 
 
-def test_a_back_off_that_begins_while_nothing_is_due_ends_in_time() -> None:
+class Other(Failing):
+    """No Node fits the other Pod, and binding takes so long that the loop sleeps by then."""
+
+    answer = unschedulable("no")
+
+    def filter(self, _state: object, given: PodInfo, _node: object) -> Status | None:
+        return None if given.uid == POD.uid else self.answer
+
+    async def bind(self, *given: Any) -> Status | None:
+        await asyncio.sleep(0.5)
+        return await super().bind(*given)
+
+
+class Erring(Other):
+    answer = failed("no idea")
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [Failing, Other, Erring],
+    ids=["nothing is due", "a rejected Pod is tried again much later", "a back-off ends before"],
+)
+def test_a_back_off_that_begins_while_the_loop_sleeps_ends_in_time(plugin: type[Failing]) -> None:
     async def attempts() -> tuple[int, float]:
-        world = World(Failing)
+        world, other = World(plugin), pod_info("other")
+        if plugin is not Failing:
+            world.queue.add(other)
+            world.scheduler._current = lambda key: other if key == other.key else POD
         await asyncio.wait_for(world.run_until(world.plugin.has_bound), 60)
         return world.plugin.said.count("tried"), asyncio.get_running_loop().time()
 
     tried, time = in_fake_time(attempts())
     assert tried == 2
     assert 1 <= time <= 3
+
+
+class Prepared:
+    """Has nothing to do before a Pod is bound, which the scheduler does not know before it asks."""
+
+    name = "Prepared"
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def pre_bind_pre_flight(self, *_: object) -> None:
+        return None
+
+    async def pre_bind(self, *_: object) -> None:
+        return None
+
+
+BINDINGS: dict[str, tuple[list[str], list[str]]] = {
+    "succeeds": ([], ["bind web"]),
+    "fails, and all is said then": (["down"], ["bind web", "patch Pod web", "bind web"]),
+}
+
+
+@pytest.mark.parametrize(("faults", "expected"), BINDINGS.values(), ids=BINDINGS)
+def test_nothing_is_written_into_the_status_while_a_binding_is_under_way_that(
+    faults: list[str], expected: list[str]
+) -> None:
+    async def calls() -> list[str]:
+        api = ApiServer([schedulerworld.node("n1"), pod("web")], latency=1.0)
+        api.faults.extend(faults)
+        replica = schedulerworld.World(api, plugins={"Prepared": Prepared}, configuration=enabling("Prepared"))
+        replica.scheduler._status.delay = 0.25
+        replica.lead()
+        await settled(replica)
+        await replica.stop()
+        return [each for each in api.calls if each.startswith(("bind", "patch"))]
+
+    assert in_fake_time(calls()) == expected

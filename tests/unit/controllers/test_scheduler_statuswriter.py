@@ -80,6 +80,21 @@ async def made_room(writer: StatusWriter) -> None:
     writer.write(INFO, reason="Unschedulable", message="no", nominated_node_name="n1")
 
 
+async def ends(writer: StatusWriter) -> None:
+    promised = WEB.but("status.nominatedNodeName", "n1").but("metadata.resourceVersion", "2")
+    writer.pods.apply(promised)
+    writer.write(Shapes().pod_info(promised), reason="Unschedulable", message="no", nominated_node_name="")
+
+
+async def nothing_ends(writer: StatusWriter) -> None:
+    writer.write(INFO, reason="Unschedulable", message="no", nominated_node_name="")
+
+
+async def has_a_node(writer: StatusWriter) -> None:
+    await nothing_ends(writer)
+    writer.pods.apply(WEB.but("spec.nodeName", "n1").but("metadata.resourceVersion", "2"))
+
+
 async def made_room_later(writer: StatusWriter) -> None:
     nominated(writer, "other")
     await asyncio.sleep(DELAY / 2)
@@ -96,6 +111,9 @@ WRITTEN: dict[str, tuple[Callable[[StatusWriter], Any], list[tuple[float, Object
     "what is said later, after the delay again": (said_again_later, [(DELAY, OTHER), (5 + DELAY, N1)]),
     "what preemption has made room for, at once": (made_room, [(0.0, ROOM)]),
     "and also after what could wait": (made_room_later, [(DELAY / 2, ROOM)]),
+    "that a nomination ends, at once": (ends, [(0.0, {"nominatedNodeName": None, "conditions": ["Unschedulable"]})]),
+    "a condition alone, after the delay": (nothing_ends, [(DELAY, {"conditions": ["Unschedulable"]})]),
+    "nothing of a Pod that the store shows with a Node": (has_a_node, []),
     "what is said of a Pod that was forgotten": (said_again_after_it_was_forgotten, [(DELAY * 1.5, N1)]),
 }
 
