@@ -154,7 +154,9 @@ class _DryRun:
                     found = yield from trial.progress(budgets)
                 except _TrialFailed as error:
                     found = failed(str(error))
-                yield
+                if node.name in self._nominated:
+                    place = None  # somebody was nominated to it in one of the trial's pauses
+            yield
             if isinstance(found, Status):
                 self._reject(node.name, found)
                 if found.is_rejected and place is not None:
@@ -207,7 +209,8 @@ class _TrialFailed(Exception):
 class _Trial:
     """The choice of victims on one Node, tried on copies of `state` and `node`.
 
-    `of_pods` are asked whenever a Pod comes back to the Node; all others let it pass or not by itself.
+    `of_pods` are asked whenever a Pod comes back to the Node; the other filters depend on the Node's object alone and
+    are asked once.
     """
 
     def __init__(

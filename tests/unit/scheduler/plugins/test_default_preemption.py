@@ -346,6 +346,47 @@ def test_victims_are_kept_for_the_next_pod_of_the_spec_until_something_changes(c
     assert (tried, asked_about(world, 3)) == ([["n1", "n2"], ["n1", "n2"], []], expected)
 
 
+class Nominating(Counting):
+    """Somebody is nominated to n1 while it is tried."""
+
+    nominated: dict[str, list[PodInfo]] | None = None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        if self.nominated is not None and node.name == "n1":
+            self.nominated["n1"] = [OTHER]
+        return super().filter(state, pod, node)
+
+
+OTHER = pod("other", 100, nominated="n1", cpu=0)
+
+
+@pytest.mark.parametrize("cpu", [2, 0], ids=["victims", "a rejection"])
+def test_what_a_trial_has_come_to_with_a_nomination_in_between_is_not_kept(cpu: int) -> None:
+    room = Nominating()
+    pods = [pod(f"{name}-{number}", number, on=name) for name in ("n1", "n2") for number in (1, 2)]
+    world = World([node("n1", cpu), node("n2", cpu)], pods, filter_plugin=room)
+    asked_about(world, 0)
+    room.nominated = {}
+    world.handle.nominator = Nominations(room.nominated)
+    asked_about(world, 1)
+    room.nominated.clear()
+    assert asked_about(world, 2) == ["n1"]
+
+
+def test_nodes_whose_victims_are_known_take_a_turn_each() -> None:
+    world = full()
+    for number in range(2):
+        asked_about(world, number)
+    preemptor, state = pod("vip", 100, labels={"app": "vip"}), CycleState()
+    world.framework.filter_nodes(state, preemptor, world.snapshot)
+    turns = sum(
+        1 for _ in world.plugin.post_filter(state, preemptor, NodeStatuses(dict.fromkeys(["n1", "n2"], NO_ROOM)))
+    )
+    for coroutine in world.coroutines:
+        coroutine.close()
+    assert turns == 2
+
+
 class Elsewhere(Counting):
     """Its answer depends on more than the Node."""
 
