@@ -25,8 +25,9 @@ from tollbar.scheduler.framework.status import Status
 
 A = TypeVar("A", bound=np.generic)
 
-MAX_SPECS: Final = 64
-"""Of how many specs answers are kept; at 5,000 Nodes those of the default profile take some 200 KB each."""
+MAX_SPECS: Final = 32
+"""Of how many specs answers are kept.  At 5,000 Nodes those of the default profile take some 200 KB each, and 1.5 MB
+more where preemption has found victims on all of them."""
 MAX_ONE_BY_ONE: Final = 64
 """If more Nodes than so many have changed, all are asked about at once."""
 
@@ -120,25 +121,42 @@ class Victims(NamedTuple):
     violations: int
 
 
+class Budgets:
+    """The PodDisruptionBudgets as they were last, once for all specs; `version` grows whenever they are others."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._last: Sequence[Object] = ()
+
+    def update(self, budgets: Sequence[Object]) -> int:
+        """The version of these."""
+        if budgets != self._last:
+            self._last = budgets
+            self.version += 1
+        return self.version
+
+
 class Trials(Rejections):
     """What trials of preemption have come to: who rejects a Node without the Pods of lower priority, or the victims.
 
     Victims are kept where `is_complete`: where the answers of all plugins depend on the Pod's spec and the Node.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budgets: Budgets | None = None) -> None:
         super().__init__()
         self.is_complete = False
         self._victims: dict[int, Victims] = {}
-        self._budgets: Sequence[Object] = ()
+        self._budgets = budgets or Budgets()
+        self._budgets_version = -1
 
     def victims(self, budgets: Sequence[Object]) -> dict[int, Victims]:
         """By place in the snapshot, with these PodDisruptionBudgets; put there what is found out."""
         if not self.is_complete:
             self._victims = {}
             return {}
-        if budgets != self._budgets:
-            self._victims, self._budgets = {}, budgets
+        version = self._budgets.update(budgets)
+        if version != self._budgets_version:
+            self._victims, self._budgets_version = {}, version
         return self._victims
 
     def _forget(self, changed: Collection[int] | None, nodes: int) -> None:
@@ -151,10 +169,10 @@ class Trials(Rejections):
 class Reused:
     """What is kept of one spec."""
 
+    trials: Trials
     masks: Answers[np.bool_] = field(default_factory=Answers)
     scores: Answers[np.int64] = field(default_factory=Answers)
     rejections: Rejections = field(default_factory=Rejections)
-    trials: Trials = field(default_factory=Trials)
 
 
 class Reuse:
@@ -163,6 +181,7 @@ class Reuse:
     def __init__(self) -> None:
         self._by_spec: OrderedDict[Shape, Reused | None] = OrderedDict()
         self._nodes: Snapshot | None = None
+        self._budgets = Budgets()
 
     def of(self, pod: PodInfo, nodes: Snapshot) -> Reused | None:
         """What is kept for this Pod, to be asked for once in a cycle; None of a spec that comes for the first time."""
@@ -172,7 +191,7 @@ class Reuse:
             self._nodes = nodes
             self._by_spec.clear()
         spec = pod.shape.base or pod.shape
-        reused = (self._by_spec.pop(spec) or Reused()) if spec in self._by_spec else None
+        reused = (self._by_spec.pop(spec) or Reused(Trials(self._budgets))) if spec in self._by_spec else None
         self._by_spec[spec] = reused
         if len(self._by_spec) > MAX_SPECS:
             self._by_spec.popitem(last=False)
