@@ -86,7 +86,7 @@ class EventHandlers:
             if old is not None:
                 self._gone(old)
         else:
-            new = self.shapes.pod_info(delta.new, old.shape if old is not None and _is_same(delta) else None)
+            new = self.shapes.pod_info(delta.new, old.shape if old is not None and _is_same(old, delta) else None)
             self.pods[new.key] = new
             if old is None:
                 self._appeared(new)
@@ -200,7 +200,12 @@ class EventHandlers:
         )
 
 
-def _is_same(delta: Delta) -> bool:
-    """Whether an update has left what makes the Pod's shape as it was, as those of the status do."""
+def _is_same(known: PodInfo, delta: Delta) -> bool:
+    """Whether an update has left what makes the Pod's shape as it was, as those of the status do.
+
+    It tells nothing where `known` is older than what the store had: no record could be made of an object in between.
+    """
     old, new = delta.old or {}, delta.new or {}
+    if metadata(known.object).get("resourceVersion") != metadata(old).get("resourceVersion"):
+        return False
     return spec(old) == spec(new) and labels_of(old) == labels_of(new)

@@ -113,3 +113,14 @@ async def test_the_shape_of_a_pod_is_looked_for_again_after_a_change_of(
     info = world.scheduler._current(Key("ml", "web"))
     assert info is not None
     assert (bool(looked), info.labels) == (is_looked_for, labels_of(world.api.find("Pod", "web")))
+
+
+def test_a_shape_is_not_reused_after_an_object_of_which_no_record_could_be_made() -> None:
+    world = World(ApiServer([node("n1"), pod("web").labelled(app="web")]))
+    other = world.api.find("Pod", "web").labelled(app="other")
+    for each in (other.but("status.conditions", ["none"]), other):
+        world.api.store(each)
+        world.watch()
+    info = world.scheduler._current(Key("ml", "web"))
+    assert info is not None
+    assert info.labels == {"app": "other"}
