@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import aiohappyeyeballs
 import httptools
@@ -28,6 +28,8 @@ INTERIM: Final = range(100, 200)
 _UNAUTHORIZED: Final = 401
 
 C = TypeVar("C", bound="Connection")
+Make: TypeAlias = Callable[[Callable[["Connection"], None], memoryview], C]
+"""Makes a connection that tells the callable when it has ended, and is read into the buffer."""
 
 
 class ExchangeError(OSError):
@@ -149,7 +151,7 @@ class Connections:
             connection.end()
 
     def look_by(self, deadline: float) -> None:
-        """End what is late then, at this time of the loop's clock: each connection has a `deadline`."""
+        """Make sure the timer fires at `deadline` or earlier, on the loop's clock: it ends what is late."""
         if deadline < self._looks_at:
             if self._look is not None:
                 self._look.cancel()
@@ -165,15 +167,15 @@ class Connections:
             elif each.deadline < inf:
                 self.look_by(each.deadline)
 
-    async def connect(self, deadline: float, kind: type[C]) -> C:
-        """A new connection, of this kind.  NotConnectedError if there is none by then, a time of the loop's clock."""
+    async def connect(self, deadline: float, make: Make[C]) -> C:
+        """A new connection, made by `make`.  NotConnectedError if there is none by then, a time of the loop's clock."""
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._connect(kind)
+                return await self._connect(make)
         except TimeoutError:
             raise NotConnectedError(f"no connection to {self._address} in time") from None
 
-    async def _connect(self, kind: type[C]) -> C:
+    async def _connect(self, make: Make[C]) -> C:
         if self._is_closed:
             raise NotConnectedError("the client is closed")
         loop = asyncio.get_running_loop()
@@ -182,7 +184,7 @@ class Connections:
             # references, which keeps it until the garbage collector comes by.
             connected = await aiohappyeyeballs.start_connection(await self._addresses(), happy_eyeballs_delay=0.25)
             _, connection = await loop.create_connection(
-                lambda: kind(self._forget, self._buffer),
+                lambda: make(self._forget, self._buffer),
                 sock=connected,
                 ssl=self._context,
                 server_hostname=self._server_name,

@@ -8,12 +8,13 @@ taken from the server.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Self
 
 from tollbar.runtime.exchange import INTERIM, Answer, Connection, Connections, DisconnectedError
 
 CONNECT_SECONDS: Final = 10.0
-_MOST_UNREAD: Final = 4 * 1024 * 1024
+_MOST_UNREAD: Final = 512 * 1024
 """Bytes."""
 _MORE: Final = Answer(0, None, b"")
 
@@ -22,11 +23,13 @@ class Stream(Connection):
     """`answer` has the status, but no body; `next` returns the body in parts, each of which comes within `seconds`."""
 
     answer: Answer
-    _connections: Connections
-    _seconds: float
 
-    def __init__(self, forget: Callable[[Connection], None], buffer: memoryview) -> None:
+    def __init__(
+        self, connections: Connections, seconds: float, forget: Callable[[Connection], None], buffer: memoryview
+    ) -> None:
         super().__init__(forget, buffer)
+        self._connections = connections
+        self._seconds = seconds
         self._unread = 0
         self._is_complete = False
         self._failure = ""
@@ -37,8 +40,8 @@ class Stream(Connection):
 
         Raises NotConnectedError, DisconnectedError, and TimeoutError if the head does not come within so many seconds.
         """
-        stream = await connections.connect(asyncio.get_running_loop().time() + CONNECT_SECONDS, cls)
-        stream._connections, stream._seconds = connections, seconds
+        made = partial(cls, connections, seconds)
+        stream = await connections.connect(asyncio.get_running_loop().time() + CONNECT_SECONDS, made)
         try:
             stream.answer = await stream.exchange(request, stream._deadline())
         except BaseException:

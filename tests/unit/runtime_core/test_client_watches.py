@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import pytest
@@ -76,8 +76,10 @@ async def test_watch(
 
     async def silence() -> None:
         await server.hanging.wait()
-        while seen != want:  # noqa: ASYNC110 - what the client has read of it nothing tells
-            await asyncio.sleep(0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                while seen != want:  # noqa: ASYNC110 - what the client has read of it nothing tells
+                    await asyncio.sleep(0)
         leap(INACTIVITY)
 
     passing = asyncio.create_task(silence())
@@ -124,8 +126,10 @@ async def test_a_watch_through_a_proxy(
 
     async def silence() -> None:
         await server.hanging.wait()
-        while len(seen) < 2:  # noqa: ASYNC110 - what the client has read of it nothing tells
-            await asyncio.sleep(0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                while len(seen) < 2:  # noqa: ASYNC110 - what the client has read of it nothing tells
+                    await asyncio.sleep(0)
         leap(INACTIVITY)
 
     passing = asyncio.create_task(silence())

@@ -474,8 +474,9 @@ async def test_a_stream_without_a_head(
     server.script.append(parts)
     with pytest.raises(DisconnectedError):
         await opened(connections)
-    while connections._all:  # noqa: ASYNC110 - that it has ended nothing tells
-        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        while connections._all:  # noqa: ASYNC110 - that it has ended nothing tells
+            await asyncio.sleep(0)
 
 
 async def test_a_head_that_is_late_ends_the_connection(
@@ -516,8 +517,9 @@ async def test_what_nobody_reads_is_not_taken_from_the_server(
     size = 2**25
     server.script.append((b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size, b"x" * size))
     stream = await opened(connections)
-    while stream._unread <= 2**20:  # noqa: ASYNC110 - what has come nothing tells
-        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        while stream._unread <= 2**20:  # noqa: ASYNC110 - what has come nothing tells
+            await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
     assert stream._unread <= 2**20 + exchange._READ_BYTES
