@@ -12,6 +12,7 @@ from typing import Any
 
 import httptools
 import pytest
+import trustme
 
 from tollbar.runtime import exchange
 from tollbar.runtime import stream as stream_module
@@ -510,13 +511,32 @@ async def test_each_part_of_a_stream_has_its_time(
     stream.close()
 
 
+@pytest.fixture(params=["over TCP", "over TLS"])
+async def transported(
+    request: pytest.FixtureRequest, server: Server, connections: Connections
+) -> AsyncIterator[Connections]:
+    """Connections to the server, with and without TLS."""
+    if request.param == "over TCP":
+        yield connections
+        return
+    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    made = Connections("127.0.0.1", listening.sockets[0].getsockname()[1], trusting, None)
+    yield made
+    await made.close()
+    listening.close()
+
+
 async def test_what_nobody_reads_is_not_taken_from_the_server(
-    server: Server, connections: Connections, monkeypatch: pytest.MonkeyPatch
+    server: Server, transported: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_module, "_MOST_UNREAD", 2**20)
     size = 2**25
     server.script.append((b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size, b"x" * size))
-    stream = await opened(connections)
+    stream = await opened(transported)
     async with asyncio.timeout(30):
         while stream._unread <= 2**20:  # noqa: ASYNC110 - what has come nothing tells
             await asyncio.sleep(0)
