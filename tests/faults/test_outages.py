@@ -154,6 +154,7 @@ def test_an_outage_is_one_line_in_the_log_and_not_one_for_every_pod(
         cluster.create(cluster.template("mine", late))
         cluster.create(*(cluster.pod(f"web-{i}").templates("mine") for i in range(20)))
         assert len(cluster.held()) == 20
+        eventually(lambda: sent(process) >= 20, what="SchedulingHeld is said of each")
         until_now = len(troubles(process))
         with proxy.faults(Rule("hang", Hang())):
             cluster.class_("late")
