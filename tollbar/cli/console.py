@@ -24,6 +24,7 @@ import click
 import yaml
 from rich.console import Console
 
+from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.model.fields import printable
 from tollbar.runtime.client import Client
@@ -44,6 +45,14 @@ output_option: Final = click.option(
     default="table",
     show_default=True,
     help="How to print the result.",
+)
+installation_option: Final = click.option(
+    "--namespace",
+    "-n",
+    default=wellknown.SYSTEM_NAMESPACE,
+    show_default=True,
+    metavar="NAME",
+    help="Where Tollbar is installed.",
 )
 kubeconfig_option: Final = click.option(
     "--kubeconfig",

@@ -46,14 +46,7 @@ def classes(names: str) -> Mapping[str, Gate]:
 
 @click.command("gates")
 @click.argument("names", required=False, default="")
-@click.option(
-    "--namespace",
-    "-n",
-    default=wellknown.SYSTEM_NAMESPACE,
-    show_default=True,
-    metavar="NAME",
-    help="Where Tollbar is installed.",
-)
+@console.installation_option
 @click.option("--manifests", is_flag=True, help="Write the manifests for kubectl instead of the list.")
 def command(names: str, namespace: str, manifests: bool) -> None:
     """List the gate classes NAMES, separated by commas; without NAMES, all that are installed.

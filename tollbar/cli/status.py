@@ -244,14 +244,7 @@ def _leader(lease: Object, now: float) -> str | None:
 
 @click.command("status")
 @console.cluster_options
-@click.option(
-    "--namespace",
-    "-n",
-    default=wellknown.SYSTEM_NAMESPACE,
-    show_default=True,
-    metavar="NAME",
-    help="Where Tollbar is installed.",
-)
+@console.installation_option
 @console.output_option
 def command(cluster: console.Cluster, namespace: str, output: console.Output) -> None:
     """Say what is wrong with Tollbar in the cluster, if anything is.

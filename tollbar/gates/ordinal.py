@@ -163,7 +163,7 @@ class OrdinalLedger(Ledger):
         """
         if key not in self._granted:
             return DONE
-        # by a list: the controllers have no right to get Pods
+        # by a list, for which the rights that every gate controller has are enough
         by_name = f"metadata.name={key.name}"
         found = await self._manager.client.list(resources.PODS, key.namespace, field_selector=by_name)
         for pod in found["items"]:

@@ -74,10 +74,7 @@ def available() -> tuple[str, ...]:
 
 def _check_is_unique(name: str) -> None:
     ours = [_value(IN_TREE[name])] if name in IN_TREE else []
-    brought = {each.value: each for each in entry_points(group=GROUP, name=name)}
-    named = dict.fromkeys([*ours, *brought])
-    if len(named) > 1:  # one class may be found in several modules
-        named = dict.fromkeys([*ours, *map(_origin, brought.values())])
+    named = dict.fromkeys([*ours, *map(_origin, entry_points(group=GROUP, name=name))])
     if len(named) > 1:
         raise _error(f"entry point {GROUP}: {len(named)} classes are named {name}: {', '.join(named)}")
 
@@ -88,7 +85,10 @@ def _value(gate: type[Gate]) -> str:
 
 
 def _origin(brought: EntryPoint) -> str:
-    """The same of the class that this one loads; what it says itself where it cannot be loaded."""
+    """The same of the class that this one loads, which may be found in several modules.
+
+    It is what this one says itself where the class cannot be loaded.
+    """
     try:
         return _value(brought.load())
     except Exception:  # whatever code of others raises: the start ends, and names it

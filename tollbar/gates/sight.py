@@ -123,14 +123,12 @@ class Sight:
                 await self.ledger.begun()
         except Exception as error:  # whatever code of others raises
             self._errors.labels(self.gate.name, GateFailure.RAISED).inc()
-            about = {"gate": self.gate.name, "class": class_name(self.gate)}
-            _log.error("the ledger of a gate class failed", extra={**about, "error": self._why(_raised(error))})
+            self._log("the ledger of a gate class failed", self._why(_raised(error)))
 
     def report(self, failure: Failure, pod: Key) -> None:
         """Count and log it."""
         self._errors.labels(self.gate.name, failure.reason).inc()
-        about = {"gate": self.gate.name, "class": class_name(self.gate), "object": str(pod)}
-        _log.error("a gate class failed", extra={**about, "error": failure.why})
+        self._log("a gate class failed", failure.why, object=str(pod))
 
     def _objects(self, pod: Object) -> dict[str, list[Object]]:
         """Each object once, in the order of what the Pod reads."""
@@ -145,8 +143,10 @@ class Sight:
         why = self._why(_raised(error))
         if why != self._told:
             self._told = why
-            about = {"gate": self.gate.name, "class": class_name(self.gate), "object": str(key_of(obj))}
-            _log.error("a gate class failed for an object that it reads", extra={**about, "error": why})
+            self._log("a gate class failed for an object that it reads", why, object=str(key_of(obj)))
+
+    def _log(self, message: str, why: str, **about: str) -> None:
+        _log.error(message, extra={"gate": self.gate.name, "class": class_name(self.gate), **about, "error": why})
 
     def _failed(self, reason: GateFailure, what: str) -> Asked:
         why = self._why(what)

@@ -29,7 +29,7 @@ from kubernetes.aio.config.kube_config import KubeConfigLoader
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.connector import Connector
 from tollbar.runtime.errors import KubeconfigError
-from tollbar.runtime.exchange import Connections
+from tollbar.runtime.exchange import CONNECT_SECONDS, Connections
 
 _log: Final = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Access:
             client_session_kwargs={
                 "trust_env": False,  # looking for a proxy at every request costs more than the request
                 "read_bufsize": 2**21,
-                "timeout": aiohttp.ClientTimeout(total=None, sock_connect=10.0),
+                "timeout": aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             },
         )
         try:

@@ -349,7 +349,7 @@ class Client:
             before = self._check_leading if body is not None else None
             return await connections.exchange(request, timeout=timeout, is_read=method == "GET", before=before)
         async with asyncio.timeout(timeout), await self._send(method, target, headers, body) as response:
-            return await _answer(response)
+            return _answer(response, await response.read())
 
     def _check_leading(self) -> None:
         """A call may have waited for its turn, for a connection, or with the whole process."""
@@ -475,7 +475,7 @@ class _SessionStream:
     """The same over the session."""
 
     def __init__(self, response: aiohttp.ClientResponse, seconds: float) -> None:
-        self.answer = Answer(response.status, response.headers.get("Retry-After"), b"")
+        self.answer = _answer(response, b"")
         self._response = response
         self._seconds = seconds
 
@@ -501,8 +501,8 @@ async def _whole(stream: _Streamed) -> Answer:
     return stream.answer._replace(body=body)
 
 
-async def _answer(response: aiohttp.ClientResponse) -> Answer:
-    return Answer(response.status, response.headers.get("Retry-After"), await response.read())
+def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    return Answer(response.status, response.headers.get("Retry-After"), body)
 
 
 def _decode(method: str, body: bytes) -> Object:

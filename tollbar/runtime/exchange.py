@@ -20,6 +20,8 @@ import aiohappyeyeballs
 import httptools
 from aiohappyeyeballs.types import AddrInfoType
 
+CONNECT_SECONDS: Final = 10.0
+"""How long connecting may take where a call has no deadline of its own that says it."""
 IDLE_SECONDS: Final = 75.0
 """For how long a connection may rest: the API server ends it after 90."""
 _READ_BYTES: Final = 256 * 1024

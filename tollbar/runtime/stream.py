@@ -11,9 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Self
 
-from tollbar.runtime.exchange import INTERIM, Answer, Connection, Connections, DisconnectedError
+from tollbar.runtime.exchange import CONNECT_SECONDS, INTERIM, Answer, Connection, Connections, DisconnectedError
 
-CONNECT_SECONDS: Final = 10.0
 _MOST_UNREAD: Final = 512 * 1024
 """Bytes."""
 _MORE: Final = Answer(0, None, b"")

@@ -1,8 +1,8 @@
 """When the scheduler writes into the status of a Pod, and of which Pods it does not have to."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -118,20 +118,27 @@ WRITTEN: dict[str, tuple[Callable[[StatusWriter], Any], list[tuple[float, Object
 }
 
 
+@asynccontextmanager
+async def writing() -> AsyncIterator[tuple[StatusWriter, Calls]]:
+    """A writer that runs, and what it calls."""
+    store, calls = Store(PODS), Calls()
+    store.apply(WEB)
+    given: Any = calls
+    writer = StatusWriter(given, store, SystemClock(), DELAY)
+    running = asyncio.create_task(writer.run())
+    await asyncio.sleep(0)
+    yield writer, calls
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
 @pytest.mark.parametrize(("happens", "expected"), WRITTEN.values(), ids=WRITTEN)
 def test_what_is_written(happens: Callable[[StatusWriter], Any], expected: list[tuple[float, Object]]) -> None:
     async def made() -> list[tuple[float, Object]]:
-        store, calls = Store(PODS), Calls()
-        store.apply(WEB)
-        given: Any = calls
-        writer = StatusWriter(given, store, SystemClock(), DELAY)
-        running = asyncio.create_task(writer.run())
-        await asyncio.sleep(0)
-        await happens(writer)
-        await asyncio.sleep(20)
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        async with writing() as (writer, calls):
+            await happens(writer)
+            await asyncio.sleep(20)
         return [(round(time, 3), status) for time, status in calls.made]
 
     assert in_fake_time(made()) == expected
@@ -139,16 +146,8 @@ def test_what_is_written(happens: Callable[[StatusWriter], Any], expected: list[
 
 def test_nothing_is_written_after_the_end() -> None:
     async def made() -> list[tuple[float, Object]]:
-        store, calls = Store(PODS), Calls()
-        store.apply(WEB)
-        given: Any = calls
-        writer = StatusWriter(given, store, SystemClock(), DELAY)
-        running = asyncio.create_task(writer.run())
-        await asyncio.sleep(0)
-        nominated(writer)
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        async with writing() as (writer, calls):
+            nominated(writer)
         nominated(writer)
         await asyncio.sleep(20)
         return calls.made

@@ -460,28 +460,22 @@ async def test_pods_of_one_template_are_alike_whatever_their_claims_are_called()
     assert [len(line) for line in world.ledger.counts.waiting] == [2]
 
 
-async def test_a_claim_that_comes_lets_its_pod_go() -> None:
-    world = World(ENROLLED, limited(), asking("a").claims("one"), asking("b"))
+COMES: dict[str, tuple[Pod, Object, Object]] = {
+    "a claim": (asking("a").claims("one"), TWO, ONE),
+    "a template": (asking("a").templates("each"), TWICE, TEMPLATE),
+}
+
+
+@pytest.mark.parametrize(("waiting", "another", "its_own"), COMES.values(), ids=COMES)
+async def test_what_comes_lets_its_pod_go(waiting: Pod, another: Object, its_own: Object) -> None:
+    world = World(ENROLLED, limited(), waiting, asking("b"))
     world.ledger.controller.connect()
     await world.looks()
     queue = world.ledger.controller.queue
     queue._due.clear()
-    world.fill([TWO])
+    world.fill([another])
     assert not queue._due
-    world.fill([ONE])
-    assert queue._due
-    assert await world.looks() == {"a"}
-
-
-async def test_a_template_that_comes_lets_its_pod_go() -> None:
-    world = World(ENROLLED, limited(), asking("a").templates("each"))
-    world.ledger.controller.connect()
-    await world.looks()
-    queue = world.ledger.controller.queue
-    queue._due.clear()
-    world.fill([TWICE])
-    assert not queue._due
-    world.fill([TEMPLATE])
+    world.fill([its_own])
     assert queue._due
     assert await world.looks() == {"a"}
 

@@ -9,7 +9,7 @@ import pytest
 from unit.runtime_core.answers import added, bookmark, deleted, modified, status
 
 from tollbar.model import resources
-from tollbar.runtime.client import INACTIVITY
+from tollbar.runtime.client import INACTIVITY, Client
 from tollbar.runtime.errors import ApiError, Forbidden, Gone, ServerError, Unreachable
 
 WATCHES: dict[str, tuple[dict[str, Any], list[str], type[ApiError] | None]] = {
@@ -60,17 +60,10 @@ WATCHES: dict[str, tuple[dict[str, Any], list[str], type[ApiError] | None]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "want", "error"), WATCHES.values(), ids=WATCHES.keys())
-async def test_watch(
-    given: dict[str, Any],
-    want: list[str],
-    error: type[ApiError] | None,
-    server: Any,
-    connect: Any,
-    leap: Callable[[float], None],
-) -> None:
-    server.watches.append(given)
-    client = await connect()
+async def watched(
+    client: Client, want: list[str], server: Any, leap: Callable[[float], None]
+) -> tuple[list[str], type[Exception] | None]:
+    """The events of a watch, and how it ends; if the server hangs, time passes once the client has what is wanted."""
     seen: list[str] = []
     raised: type[Exception] | None = None
 
@@ -89,6 +82,21 @@ async def test_watch(
     except ApiError as caught:
         raised = type(caught)
     passing.cancel()
+    return seen, raised
+
+
+@pytest.mark.parametrize(("given", "want", "error"), WATCHES.values(), ids=WATCHES.keys())
+async def test_watch(
+    given: dict[str, Any],
+    want: list[str],
+    error: type[ApiError] | None,
+    server: Any,
+    connect: Any,
+    leap: Callable[[float], None],
+) -> None:
+    server.watches.append(given)
+    client = await connect()
+    seen, raised = await watched(client, want, server, leap)
     query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": "7", "timeoutSeconds": "300"}
     assert (seen, raised, server.requests[0].query) == (want, error, query)
 
@@ -121,25 +129,9 @@ async def test_a_watch_through_a_proxy(
 ) -> None:
     server.watches.append({"chunks": (added("a", 1), modified("a", 2)), **given})
     client = await connect(cluster={"server": "http://api.invalid/k8s", "proxy-url": server.url})
-    seen: list[str] = []
-    raised: type[Exception] | None = None
-
-    async def silence() -> None:
-        await server.hanging.wait()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(30):
-                while len(seen) < 2:  # noqa: ASYNC110 - what the client has read of it nothing tells
-                    await asyncio.sleep(0)
-        leap(INACTIVITY)
-
-    passing = asyncio.create_task(silence())
-    try:
-        async for event in client.watch(resources.PODS, resource_version="7", timeout_seconds=300):
-            seen += [event.type]
-    except ApiError as caught:
-        raised = type(caught)
-    passing.cancel()
-    assert (seen, raised, server.requests[0].path) == (["ADDED", "MODIFIED"], error, "/k8s/api/v1/pods")
+    want = ["ADDED 1", "MODIFIED 2"]
+    seen, raised = await watched(client, want, server, leap)
+    assert (seen, raised, server.requests[0].path) == (want, error, "/k8s/api/v1/pods")
 
 
 async def test_a_watch_through_a_proxy_that_is_refused(server: Any, connect: Any) -> None:
