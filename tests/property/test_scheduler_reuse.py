@@ -16,7 +16,7 @@ from scheduler.clusters import cluster
 from scheduler.comparing import Simulation
 from toyplugins import done
 
-from tollbar.model.objects import metadata, spec
+from tollbar.model.objects import Object, metadata, spec
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
@@ -99,6 +99,19 @@ def changed(simulation: Simulation, family: str, rng: Random) -> None:
                 cache.assume(replace(pod, uid=uid, node_name=name))
 
 
+def renominated(simulation: Simulation, waiting: list[Object], rng: Random) -> None:
+    """Half of the time, Pods that wait are nominated to other Nodes, some of them with another priority."""
+    names = simulation.cache.node_names()
+    if not names or rng.random() < 0.5:
+        return
+    nominated = simulation.nominations.by_node
+    nominated.clear()
+    for obj in waiting:
+        if rng.random() < 0.5:
+            pod = simulation.shapes.pod_info({**obj, "spec": {**spec(obj), "priority": rng.choice((0, 1, 5, 50))}})
+            nominated.setdefault(rng.choice(names), []).append(pod)
+
+
 def attempt(simulation: Simulation, plugins: Framework, pod: PodInfo, start: int) -> Any:
     found = done(schedule_pod(plugins, CycleState(), pod, simulation.snapshot, start))
     match found.result:
@@ -133,6 +146,7 @@ def test_the_same_decision_however_it_is_worked_out(family: str, seed: int, nowh
             assert found == alone or Code.ERROR in alone
         changed(simulation, family, rng)
         simulation.snapshot.update(simulation.cache)
+        renominated(simulation, generated.waiting, rng)
 
 
 def victims(simulation: Simulation, plugins: Framework, pod: PodInfo) -> Any:
@@ -169,8 +183,6 @@ def test_the_same_victims_with_what_is_kept_or_without(family: str, seed: int) -
     if place <= len(plugins.filter):
         plugins = replace(plugins, filter=(*plugins.filter[:place], Alone(), *plugins.filter[place:]))
     lasting = Framework("lasting", plugins, handle)
-    nominated = simulation.nominations.by_node
-    all_nominated = dict(nominated)
     for _ in range(STEPS):
         for number, obj in enumerate(3 * generated.waiting):
             priority = (1, 5, 50)[number % len(generated.waiting) % 3]
@@ -178,8 +190,7 @@ def test_the_same_victims_with_what_is_kept_or_without(family: str, seed: int) -
             assert victims(simulation, lasting, pod) == victims(simulation, Framework("fresh", plugins, handle), pod)
         changed(simulation, family, rng)
         simulation.snapshot.update(simulation.cache)
-        nominated.clear()
-        nominated.update(all_nominated if rng.random() < 0.5 else {})
+        renominated(simulation, generated.waiting, rng)
 
 
 def answers(plugin: PodTopologySpread | InterPodAffinity, pod: PodInfo, snapshot: Snapshot) -> Any:

@@ -340,14 +340,13 @@ def _explain(
     diagnosis: Diagnosis,
 ) -> Steps[tuple[Status | None, int | None]]:
     """Which plugin rejects which Node, where none fits; an Error, and the place of its Node."""
-    nominated = framework.handle.nominator.nominated_nodes()
     kept = framework.rejections(state, pod, nodes)
     reasons = framework.filter_reasons(state, pod, nodes, masks, kept.by_place)
     if isinstance(reasons, Status):
         return reasons, None
+    for place in kept.nominated:
+        reasons[place] = kept.by_place[place]
     told = {node.name: status for node, status in zip(nodes, reasons, strict=True) if status is not None}
-    for name in nominated:
-        told.pop(name, None)
     _reject_all(diagnosis, told)
     if len(diagnosis.statuses) == len(nodes):
         return None, None
@@ -355,8 +354,8 @@ def _explain(
     left = [place for place in _from(start, len(nodes)) if nodes.nodes[place].name not in diagnosis.statuses.by_node]
     for number, place in enumerate(left):
         node = nodes.nodes[place]
-        is_nominated = node.name in nominated
-        if is_nominated:
+        nominated = framework.nominated_pods(pod, node.name)
+        if nominated:
             status = yield from framework.filter_with_nominated_pods(state, pod, node)
         else:
             passed = [plugin for plugin, mask in masks.items() if mask[place]]
@@ -369,7 +368,7 @@ def _explain(
             return status, place
         status = same.setdefault(status, status)
         _reject(diagnosis, node, status)
-        if not is_nominated:
+        if kept.keeps(place, nominated):
             kept.put(place, status)
     return None, None
 

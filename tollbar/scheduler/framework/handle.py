@@ -176,7 +176,11 @@ class PluginsRunner(Protocol):
         """PreFilterExtensions of all plugins, for a Node that no longer has the removed Pod."""
 
     def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:
-        """What trials of preemption have come to for Pods with this spec; no nominated Pods are counted."""
+        """What trials of preemption have come to for Pods with this spec."""
+        ...
+
+    def nominated_pods(self, pod: PodInfo, node_name: str) -> tuple[PodInfo, ...]:
+        """The Pods that `filter_with_nominated_pods` counts on the Node."""
         ...
 
 
@@ -204,8 +208,11 @@ class NoPlugins:
 
     def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:  # noqa: ARG002
         nothing = Trials()
-        nothing.update((), nodes)
+        nothing.update((), nodes, is_complete=False, nominated={})
         return nothing
+
+    def nominated_pods(self, pod: PodInfo, node_name: str) -> tuple[PodInfo, ...]:  # noqa: ARG002
+        return ()
 
 
 @dataclass(slots=True)

@@ -3,13 +3,13 @@
 Pods of a workload come one after the other, and between two of them few Nodes change.  A plugin whose answers depend on
 nothing but the Pod's spec and the Node says so (`tollbar.scheduler.framework.interface.Reusable`).  Its mask and its
 scores are kept, and it is asked again only about Nodes that have changed since, one by one.  Where no Node fits, so are
-the rejections of such plugins.
+the rejections of such plugins, also of Nodes to which other Pods are nominated.
 
 Nothing is kept of a spec that comes once.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -84,20 +84,44 @@ class Rejections:
     """Who rejects a Node first, and why, where no Node fits; `by_place` in the snapshot, None if that is not known.
 
     Only rejections are kept that depend, as do the successes of all plugins before, on the Pod's spec and the Node.
+    `nominated` has the nominated Pods that were counted, in their order, by place.
     """
 
     def __init__(self) -> None:
         self.by_place: list[Status | None] = []
+        self.nominated: Mapping[int, tuple[PodInfo, ...]] = {}
+        self.is_complete = False
         self._plugins: tuple[Filter, ...] = ()
         self._version = -1
 
-    def update(self, plugins: tuple[Filter, ...], nodes: Snapshot) -> None:
+    def update(
+        self,
+        plugins: tuple[Filter, ...],
+        nodes: Snapshot,
+        *,
+        is_complete: bool,
+        nominated: Mapping[int, tuple[PodInfo, ...]],
+    ) -> None:
         """Forget Nodes that have changed since the last time, and all of them if the plugins were others.
 
-        `plugins` are the first ones whose Filter is called, all of them Reusable for this Pod.
+        `plugins` are the first ones whose Filter is called, all of them Reusable for this Pod; `is_complete` if these
+        are all.  A Node has changed, too, if other Pods are `nominated` to it than were then.
         """
-        self._forget(nodes.changed.since(self._version) if plugins == self._plugins else None, len(nodes))
-        self._plugins, self._version = plugins, nodes.changed.version
+        is_known = (plugins, is_complete) == (self._plugins, self.is_complete)
+        changed = nodes.changed.since(self._version) if is_known else None
+        if changed is not None:
+            changed = {*changed, *(place for place, _ in self.nominated.items() ^ nominated.items())}
+        self._forget(changed, len(nodes))
+        self._plugins, self.is_complete, self.nominated = plugins, is_complete, nominated
+        self._version = nodes.changed.version
+
+    def keeps(self, place: int, nominated: tuple[PodInfo, ...]) -> bool:
+        """Whether what is found out about a Node, with these Pods nominated to it, may be kept.
+
+        `update` has to have counted them.  With any of them, all plugins have to be Reusable: they are asked with these
+        Pods first and then without, so that what the first one says in the end depends on the last one.
+        """
+        return self.nominated.get(place, ()) == nominated and (self.is_complete or not nominated)
 
     def _forget(self, changed: Collection[int] | None, nodes: int) -> None:
         """Forget the Nodes that have changed, by place; None for all, of which there are so many now."""
@@ -144,7 +168,6 @@ class Trials(Rejections):
 
     def __init__(self, budgets: Budgets | None = None) -> None:
         super().__init__()
-        self.is_complete = False
         self._victims: dict[int, Victims] = {}
         self._budgets = budgets or Budgets()
         self._budgets_version = -1

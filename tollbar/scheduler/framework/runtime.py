@@ -273,12 +273,7 @@ class Framework:
 
         They may still go elsewhere: what they take away counts, and what they would bring (Pod affinity) does not.
         """
-        added = [
-            each
-            for each in self.handle.nominator.nominated_pods(node.name)
-            if each.priority >= pod.priority and each.uid != pod.uid
-        ]
-        if added:
+        if added := self.nominated_pods(pod, node.name):
             trial, trial_node = state.clone(), node.copy()
             for each in added:
                 trial_node.add_pod(each)
@@ -287,6 +282,19 @@ class Framework:
             if (status := (yield from self.filter(trial, pod, trial_node, plugins))) is not None:
                 return status
         return (yield from self.filter(state, pod, node, plugins))
+
+    def nominated_pods(self, pod: PodInfo, node_name: str) -> tuple[PodInfo, ...]:
+        """The Pods nominated to a Node that count for this Pod: the others, of equal or higher priority."""
+        if node_name not in self.handle.nominator.nominated_nodes():
+            return ()
+        pods = self.handle.nominator.nominated_pods(node_name)
+        return tuple([each for each in pods if each.priority >= pod.priority and each.uid != pod.uid])
+
+    def _nominated(self, pod: PodInfo, nodes: Snapshot) -> dict[int, tuple[PodInfo, ...]]:
+        """`nominated_pods` of all Nodes that have some, by place."""
+        names = self.handle.nominator.nominated_nodes()
+        found = {place: self.nominated_pods(pod, name) for name in names if (place := nodes.place(name)) is not None}
+        return {place: pods for place, pods in found.items() if pods}
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> dict[str, Mask] | Status:
         """The masks of the plugins that can answer for all Nodes at once, by plugin.  No nominated Pods are counted."""
@@ -312,24 +320,24 @@ class Framework:
         return found
 
     def rejections(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Rejections:
-        """What is kept of rejections of Pods with this spec; no nominated Pods are counted."""
+        """What is kept of rejections of Pods with this spec."""
         reused = state.read(_REUSED, Reused)
         kept = Rejections() if reused is None else reused.rejections
-        kept.update(self._first(state, pod), nodes)
+        self._update(kept, state, pod, nodes)
         return kept
 
     def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:
-        """What is kept of trials of preemption for Pods with this spec; no nominated Pods are counted."""
+        """What is kept of trials of preemption for Pods with this spec."""
         reused = state.read(_REUSED, Reused)
         kept = Trials() if reused is None else reused.trials
-        first = self._first(state, pod)
-        kept.update(first, nodes)
-        kept.is_complete = len(first) == len(self.filters(state))
+        self._update(kept, state, pod, nodes)
         return kept
 
-    def _first(self, state: CycleState, pod: PodInfo) -> tuple[interface.Filter, ...]:
-        """Those of `filters` before the first whose answers depend on more than the Pod's spec and the Node."""
-        return tuple(takewhile(lambda each: self._reused(each, state, pod)[1] is not None, self.filters(state)))
+    def _update(self, kept: Rejections, state: CycleState, pod: PodInfo, nodes: Snapshot) -> None:
+        """Keep what the plugins say before the first whose answers depend on more than the Pod's spec and the Node."""
+        filters = self.filters(state)
+        first = tuple(takewhile(lambda each: self._reused(each, state, pod)[1] is not None, filters))
+        kept.update(first, nodes, is_complete=first == filters, nominated=self._nominated(pod, nodes))
 
     def filter_reasons(
         self, state: CycleState, pod: PodInfo, nodes: Snapshot, masks: Mapping[str, Mask], told: Sequence[Status | None]

@@ -126,7 +126,6 @@ class _DryRun:
         self._violating: list[Candidate] = []
         self._harmless: list[Candidate] = []
         self._errors: dict[str, None] = {}
-        self._nominated = handle.nominator.nominated_nodes()
         self._handle = handle
         self._state = state
         self._pod = pod
@@ -143,7 +142,7 @@ class _DryRun:
         victims = kept.victims(budgets)
         of_pods = runner.filters_of_pods(self._state, self._pod)
         for node in self._promising(nodes, kept):
-            place = None if node.name in self._nominated else snapshot.place(node.name)
+            place = self._place(node.name, kept)
             known = victims.get(place) if place is not None else None
             found: Candidate | Status
             if known is not None:
@@ -154,8 +153,7 @@ class _DryRun:
                     found = yield from trial.progress(budgets)
                 except _TrialFailed as error:
                     found = failed(str(error))
-                if node.name in self._nominated:
-                    place = None  # somebody was nominated to it in one of the trial's pauses
+                place = self._place(node.name, kept)
             yield
             if isinstance(found, Status):
                 self._reject(node.name, found)
@@ -170,6 +168,12 @@ class _DryRun:
             if self._harmless and len(self.candidates) >= wanted:
                 return
 
+    def _place(self, node_name: str, kept: Rejections) -> int | None:
+        """Where the Node is in the snapshot; None if nothing is kept with the Pods that are nominated to it by now."""
+        place = self._handle.snapshot.place(node_name)
+        nominated = self._handle.runner.nominated_pods(self._pod, node_name)
+        return place if place is not None and kept.keeps(place, nominated) else None
+
     def _promising(self, nodes: Sequence[NodeInfo], kept: Rejections) -> list[NodeInfo]:
         """Those that have to be tried.  Without Pods of lower priority, or where an equal Pod was rejected, a Node is
         rejected at once."""
@@ -177,8 +181,6 @@ class _DryRun:
         lower = snapshot.groups.group(PodSelector.of_lower_priority(self._pod.priority)).counts.tolist()
         rows = snapshot.table.rows
         told = {node.name: status for node, status in zip(snapshot, kept.by_place, strict=True) if status is not None}
-        for name in self._nominated:
-            told.pop(name, None)
         promising = []
         for node in nodes:
             status = told.get(node.name) if lower[rows[node.name]] else NO_VICTIMS

@@ -247,11 +247,6 @@ REJECTED: dict[str, tuple[Callable[[], Closed], Callable[[Closed], object], list
     ),
     "it looks at more than the Node": (lambda: Closed(None), Closed.pod, ["a", "b", "c"]),
     "one before it looks at more than the Node": (lambda: Closed(before=FilterToy("f")), Closed.pod, ["a", "b", "c"]),
-    "a Node is promised to another Pod": (
-        lambda: Closed(nominated={"b": [pod_info("promised", priority=1)]}),
-        Closed.pod,
-        ["b"],
-    ),
 }
 
 
@@ -263,6 +258,58 @@ def test_who_is_asked_again_why_a_node_is_rejected(name: str) -> None:
     change(world)
 
     assert world.asked() == expected
+
+
+FIRST, SECOND, LESSER = (pod_info(name, priority=each) for name, each in (("first", 1), ("second", 1), ("third", -1)))
+WEB = pod_info("web")
+NOMINATED: dict[str, tuple[list[PodInfo], list[PodInfo], list[str]]] = {
+    "the same Pod": ([FIRST], [FIRST], []),
+    "the same Pod, which has changed": ([FIRST], [pod_info("first", priority=1)], ["b"]),
+    "another Pod": ([FIRST], [SECOND], ["b"]),
+    "one more": ([FIRST], [FIRST, SECOND], ["b"]),
+    "in another order": ([FIRST, SECOND], [SECOND, FIRST], ["b"]),
+    "nobody any more": ([FIRST], [], ["b"]),
+    "somebody by now": ([], [FIRST], ["b"]),
+    "one of lower priority": ([], [LESSER], []),
+    "one of lower priority besides": ([FIRST], [FIRST, LESSER], []),
+    "the Pod itself": ([], [WEB], []),
+    "the Pod itself besides": ([FIRST], [FIRST, WEB], []),
+}
+
+
+@pytest.mark.parametrize("case", NOMINATED)
+def test_who_is_asked_again_after_other_pods_are_nominated(case: str) -> None:
+    before, after, expected = NOMINATED[case]
+    nominated = {"b": before}
+    world = Closed()
+    world.framework = framework(world.plugin, handle=handle(nominated))
+    first = [set(world.asked()), set(world.asked()), set(world.asked())]
+    nominated["b"] = after
+
+    assert (first, world.asked()) == ([set("abc"), set("abc"), set()], expected)
+
+
+def test_what_is_said_with_nominated_pods_is_not_kept_where_a_later_plugin_looks_at_more() -> None:
+    """It speaks before the first one is asked without the nominated Pods."""
+
+    class Sociable(Asked):
+        def filter(self, state: Any, pod: Any, node: Any) -> Status | None:
+            return None if node.pods else unschedulable("lonely")
+
+    class Weather(Named):
+        is_fine = True
+
+        def filter(self, state: Any, pod: Any, node: Any) -> Status | None:
+            return None if self.is_fine else unschedulable("rain")
+
+    world, weather = Closed(), Weather("weather")
+    world.framework = framework(Sociable(), weather, nominated={"b": [FIRST]})
+    found = []
+    for is_fine in (True, True, True, False):
+        weather.is_fine = is_fine
+        found.append(str(world.attempt()).partition(": ")[2])
+
+    assert found == ["3 lonely."] * 3 + ["1 rain, 2 lonely."]
 
 
 def test_other_plugins_are_asked_anew_why_they_reject_a_node() -> None:
@@ -287,17 +334,29 @@ def test_other_plugins_are_asked_anew_why_they_reject_a_node() -> None:
 def test_what_is_said_of_a_node_with_promised_room_holds_as_long_as_the_promise() -> None:
     class Crowded(Asked):
         def filter(self, state: Any, pod: Any, node: Any) -> Status | None:
-            return unschedulable("crowded") if node.pods else super().filter(state, pod, node)
+            names = " and ".join(each.key.name for each in node.pods.values())
+            return unschedulable(names) if names else super().filter(state, pod, node)
 
-    room = {"b": [pod_info("promised", priority=1)]}
-    promised: dict[str, Any] = dict(room)
+    nominated: dict[str, list[PodInfo]] = {"b": []}
     world = Closed()
-    world.framework = framework(Crowded(), handle=handle(promised))
+    world.framework = framework(Crowded(), handle=handle(nominated))
+    web, other = world.pod(), world.pod("other")
+    steps = [
+        *[(web, [FIRST], "1 first, 2 closed.")] * 3,
+        (web, [FIRST, SECOND], "1 first and second, 2 closed."),
+        (web, [SECOND], "1 second, 2 closed."),
+        (web, [], "3 closed."),
+        (web, [LESSER], "3 closed."),
+        (web, [FIRST, LESSER], "1 first, 2 closed."),
+        (other, [FIRST, other], "1 first, 2 closed."),
+        (web, [FIRST, other], "1 first and other, 2 closed."),
+        (other, [FIRST, other], "1 first, 2 closed."),
+    ]
     found = []
-    for now in (room, room, room, {}, {}, room):
-        promised.clear()
-        promised.update(now)
-        found.append(str(world.attempt()).partition(": ")[2])
+    for pod, now, _ in steps:
+        nominated["b"] = now
+        found.append(str(world.attempt(pod)).partition(": ")[2])
+    world.on("b")
+    last = str(world.attempt(other)).partition(": ")[2]
 
-    full, crowded = "3 closed.", "1 crowded, 2 closed."
-    assert found == [crowded, crowded, crowded, full, full, crowded]
+    assert (found, last) == ([said for *_, said in steps], "1 on-b and first, 2 closed.")

@@ -346,6 +346,18 @@ def test_victims_are_kept_for_the_next_pod_of_the_spec_until_something_changes(c
     assert (tried, asked_about(world, 3)) == ([["n1", "n2"], ["n1", "n2"], []], expected)
 
 
+def test_victims_are_kept_as_long_as_the_same_pods_are_nominated_to_the_node() -> None:
+    one, other, lesser = pod("one", 100, cpu=0), pod("other", 100, cpu=0), pod("lesser", 1, cpu=0)
+    nominated = {"n2": [one]}
+    world = full()
+    world.handle.nominator = Nominations(nominated)
+    tried = [asked_about(world, number) for number in range(3)]
+    for number, now in enumerate(([one, lesser], [one, other], [one, other], [])):
+        nominated["n2"] = now
+        tried.append(asked_about(world, 3 + number))
+    assert tried == [["n1", "n2"], ["n1", "n2"], [], [], ["n2"], [], ["n2"]]
+
+
 class Nominating(Counting):
     """Somebody is nominated to n1 while it is tried."""
 
