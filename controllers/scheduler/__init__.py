@@ -68,13 +68,8 @@ def setup(
     profiles: Sequence[SchedulerProfile],
     settings: Settings,
     observe: Observe | None = None,
-    *,
-    status_delay: float = 0.0,
 ) -> Scheduler:
-    """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules.
-
-    `status_delay` is the `delay` of `StatusWriter`.
-    """
+    """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules."""
     scheduler = assemble(
         profiles,
         settings,
@@ -85,7 +80,6 @@ def setup(
         rng=manager.rng,
         metrics=manager.metrics,
         observe=observe,
-        status_delay=status_delay,
     )
 
     async def run() -> None:
@@ -107,7 +101,6 @@ def assemble(
     rng: Random,
     metrics: Metrics,
     observe: Observe | None = None,
-    status_delay: float = 0.0,
 ) -> Scheduler:
     """A scheduler that follows the stores it declares with `store`.  Its `run` wants them to have been listed."""
     pods, nodes = store(scheduling.SCHEDULABLE_PODS), store(scheduling.NODES)
@@ -159,7 +152,7 @@ def assemble(
         queue,
         current=known.get,
         begin=handlers.begin,
-        status=StatusWriter(calls, pods, clock, status_delay),
+        status=StatusWriter(calls, pods, clock, settings.status_delay),
         recorder=recorder,
         clock=clock,
         rng=rng,

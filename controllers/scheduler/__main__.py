@@ -89,9 +89,11 @@ def _run(configured: _Configured, kubeconfig: str | None) -> int:
 
 async def _setup(configuration: SchedulerConfiguration, manager: Manager) -> None:
     settings = Settings(
-        initial_backoff=configuration.pod_initial_backoff_seconds, max_backoff=configuration.pod_max_backoff_seconds
+        initial_backoff=configuration.pod_initial_backoff_seconds,
+        max_backoff=configuration.pod_max_backoff_seconds,
+        status_delay=_STATUS_DELAY,
     )
-    setup(manager, profiles_of(configuration, registry.registry()), settings, status_delay=_STATUS_DELAY)
+    setup(manager, profiles_of(configuration, registry.registry()), settings)
 
 
 command = options.command(

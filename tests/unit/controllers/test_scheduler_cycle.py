@@ -26,7 +26,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.status import Status, failed, unschedulable
-from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue
+from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue, Settings
 
 SCHEDULER = "default-scheduler"
 
@@ -239,6 +239,14 @@ class Prepared:
         return None
 
 
+def delaying(plugin: type[Prepared], api: ApiServer) -> schedulerworld.World:
+    """A leader with this plugin, which writes what becomes of a Pod after a quarter of a second."""
+    configuration, settings = enabling("Prepared"), Settings(status_delay=0.25)
+    replica = schedulerworld.World(api, plugins={"Prepared": plugin}, configuration=configuration, settings=settings)
+    replica.lead()
+    return replica
+
+
 BINDINGS: dict[str, tuple[list[str], list[str]]] = {
     "succeeds": ([], ["bind web"]),
     "fails, and all is said then": (["down"], ["bind web", "patch Pod web", "bind web"]),
@@ -252,11 +260,22 @@ def test_nothing_is_written_into_the_status_while_a_binding_is_under_way_that(
     async def calls() -> list[str]:
         api = ApiServer([schedulerworld.node("n1"), pod("web")], latency=1.0)
         api.faults.extend(faults)
-        replica = schedulerworld.World(api, plugins={"Prepared": Prepared}, configuration=enabling("Prepared"))
-        replica.scheduler._status.delay = 0.25
-        replica.lead()
+        replica = delaying(Prepared, api)
         await settled(replica)
         await replica.stop()
         return [each for each in api.calls if each.startswith(("bind", "patch"))]
 
     assert in_fake_time(calls()) == expected
+
+
+def test_a_rejection_is_written_after_the_delay() -> None:
+    async def written() -> list[list[str]]:
+        api, found = ApiServer([schedulerworld.node("n1", unschedulable=True), pod("web")]), []
+        replica = delaying(Prepared, api)
+        for _ in range(2):
+            await asyncio.sleep(0.2)
+            found.append(list(api.calls))
+        await replica.stop()
+        return found
+
+    assert in_fake_time(written()) == [[], ["patch Pod web"]]
