@@ -290,7 +290,7 @@ class Scheduler:
             return Failure(status)
         # 4. The API server has the last word.  What was to be written of a Pod that is bound is not needed any more; of
         # one that is not, `_fail` says it anew.
-        self._status.forget(pod.uid)
+        await self._status.forget(pod.uid)
         if (status := await framework.bind(state, pod, node_name)) is not None:
             return Failure(status)
         return None

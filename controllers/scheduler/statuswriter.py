@@ -47,7 +47,7 @@ class StatusWriter:
     clock: Clock
     delay: float = 0.0
     _wanted: dict[str, _Wanted] = field(default_factory=dict)
-    _busy: set[str] = field(default_factory=set)
+    _busy: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _due: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _tasks: asyncio.TaskGroup | None = None
 
@@ -84,18 +84,19 @@ class StatusWriter:
         elif pod.uid not in self._due:
             self._due[pod.uid] = asyncio.get_running_loop().call_later(self.delay, self._begin, pod.uid, self._tasks)
 
-    def forget(self, uid: str) -> None:
-        """The Pod is about to be bound: drop what has not been written, which the API server would refuse after that.
+    async def forget(self, uid: str) -> None:
+        """The Pod is about to be bound: drop what has not been written, and wait for the call that is under way.
 
-        A call that is under way goes on.
+        Else it might arrive after the binding, and say of a Pod with a Node that it has none.
         """
         self._wanted.pop(uid, None)
         self._wait_no_more(uid)
+        if (writing := self._busy.get(uid)) is not None:
+            await asyncio.wait([writing])
 
     def _begin(self, uid: str, tasks: asyncio.TaskGroup) -> None:
         self._wait_no_more(uid)
-        self._busy.add(uid)
-        tasks.create_task(self._write_all(uid))
+        self._busy[uid] = tasks.create_task(self._write_all(uid))
 
     def _wait_no_more(self, uid: str) -> None:
         if (timer := self._due.pop(uid, None)) is not None:
@@ -106,7 +107,7 @@ class StatusWriter:
             while (wanted := self._wanted.pop(uid, None)) is not None:
                 await self._write(wanted)
         finally:
-            self._busy.discard(uid)
+            del self._busy[uid]
 
     async def _write(self, wanted: _Wanted) -> None:
         pod = self.pods.get(wanted.pod.key)

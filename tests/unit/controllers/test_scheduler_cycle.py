@@ -279,3 +279,22 @@ def test_a_rejection_is_written_after_the_delay() -> None:
         return found
 
     assert in_fake_time(written()) == [[], ["patch Pod web"]]
+
+
+class Slow(Prepared):
+    async def pre_bind(self, *_: object) -> None:
+        await asyncio.sleep(1)
+
+
+def test_a_pod_is_bound_once_what_is_being_written_into_its_status_is_answered() -> None:
+    async def bound() -> list[Any]:
+        api = ApiServer([schedulerworld.node("n1"), pod("web")])
+        api.faults.append("hangs after")
+        replica, found = delaying(Slow, api), []
+        for _ in range(2):
+            await asyncio.sleep(schedulerworld.SLOW)
+            found.append([each for each in api.calls if each.startswith(("bind", "patch"))])
+        await replica.stop()
+        return found
+
+    assert in_fake_time(bound()) == [["patch Pod web"], ["patch Pod web", "bind web"]]

@@ -44,13 +44,13 @@ def nominated(writer: StatusWriter, node: str = "n1") -> None:
 async def bound(writer: StatusWriter) -> None:
     nominated(writer)
     await asyncio.sleep(DELAY / 2)
-    writer.forget("u1")
+    await writer.forget("u1")
 
 
 async def not_bound_soon(writer: StatusWriter) -> None:
     nominated(writer)
     await asyncio.sleep(DELAY * 2)
-    writer.forget("u1")
+    await writer.forget("u1")
 
 
 async def said_twice(writer: StatusWriter) -> None:
@@ -142,6 +142,20 @@ def test_what_is_written(happens: Callable[[StatusWriter], Any], expected: list[
         return [(round(time, 3), status) for time, status in calls.made]
 
     assert in_fake_time(made()) == expected
+
+
+@pytest.mark.parametrize(
+    ("happens", "expected"),
+    [(bound, DELAY / 2), (not_bound_soon, 1 + DELAY)],
+    ids=["nothing is being written", "a call is under way, which takes a second"],
+)
+def test_when_the_pod_may_be_bound(happens: Callable[[StatusWriter], Any], expected: float) -> None:
+    async def may_be_bound() -> float:
+        async with writing() as (writer, _):
+            await happens(writer)
+            return round(asyncio.get_running_loop().time(), 3)
+
+    assert in_fake_time(may_be_bound()) == expected
 
 
 def test_nothing_is_written_after_the_end() -> None:
