@@ -4,7 +4,9 @@ A kind is found by discovery and listed once to check the permission; it is then
 
 Invariants: `ABSENT` is only concluded from a 404 for the object or from a DELETED event with its uid, never from an
 object missing in a cache; a kind that is not served, or may not be read, changes nothing.  Only the fields of a
-workload that decisions about its claims read are kept.
+workload that decisions about its claims read are kept.  In metrics a kind of workload is called `deployments.apps`, so
+that a claim which names a kind that the process also caches does not hide that one; a kind that is no longer watched
+has no metrics, since its age would grow without end.
 
 Hazard: when the permission to watch a kind is taken away later, deletions are noticed only after a restart; the metric
 `tollbar_watch_age_seconds` of the kind grows meanwhile.
@@ -59,10 +61,10 @@ class _Kind:
     reflector: Reflector | None = None
     task: "asyncio.Task[None] | None" = None
 
-    def stop(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-        self.store = self.reflector = self.task = None
+    @property
+    def name(self) -> str:
+        """As CustomResourceDefinitions are named."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 class Workloads:
@@ -89,7 +91,7 @@ class Workloads:
         finally:
             self._open.clear()
             for kind in self._kinds.values():
-                kind.stop()
+                self._stop(kind)
 
     async def look_up(self, question: LookUp) -> Workload:
         """The state of the workload that this claim names; from now on its changes are sent for the claim.
@@ -128,7 +130,7 @@ class Workloads:
         if not kind.claims[workload]:
             del kind.claims[workload]
         if not kind.claims:
-            kind.stop()
+            self._stop(kind)
             del self._kinds[reference.group, reference.resource]
 
     def _register(self, claim: Key, reference: Reference) -> _Kind:
@@ -140,12 +142,19 @@ class Workloads:
         kind.claims.setdefault(Key(claim.namespace, reference.name), set()).add(claim)
         return kind
 
+    def _stop(self, kind: _Kind) -> None:
+        """Watch the kind no more, and keep nothing of it: metrics refer to the store that they count."""
+        if kind.task is not None:
+            kind.task.cancel()
+        kind.store = kind.reflector = kind.task = None
+        self._metrics.forget("kind", kind.name)
+
     async def _open_watch(self, kind: _Kind) -> None:
         """Find the kind and watch it; after a failure, at most once in `RECHECK` seconds."""
         now = self._clock.monotonic()
         if now < kind.asked + RECHECK and kind.unreadable is not None:
             return
-        kind.stop()
+        self._stop(kind)
         kind.asked, kind.unreadable = now, None
         found: Resource | None = await READ(discovery.find, self._client, kind.group, kind.plural)
         if found is None or not found.namespaced:
@@ -164,8 +173,15 @@ class Workloads:
             return
         kind.store = Store(found, project=projection)
         kind.store.subscribe(lambda delta: self._on_delta(kind, delta))
-        kind.reflector = Reflector(self._client, kind.store, clock=self._clock, rng=self._rng, metrics=self._metrics)
-        kind.task = self._tasks.create_task(kind.reflector.run(), name=f"reflector {kind.plural}.{kind.group}")
+        kind.reflector = Reflector(
+            self._client,
+            kind.store,
+            name=kind.name,
+            clock=self._clock,
+            rng=self._rng,
+            metrics=self._metrics,
+        )
+        kind.task = self._tasks.create_task(kind.reflector.run(), name=f"reflector {kind.name}")
         _log.info("watching a kind of workload", extra={"group": kind.group, "resource": kind.plural})
 
     def _on_delta(self, kind: _Kind, delta: Delta) -> None:

@@ -6,8 +6,8 @@ no longer contains are deleted from the stores.
 Invariants: `run` ends only by cancellation; an object leaves a store by a DELETED event, by a complete list without it
 or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects.
 
-Hazards: while the API server is down the stores are stale and `age` grows.  With two reflectors of one kind and
-different scopes, the gauges of that kind show the later one.
+Hazards: while the API server is down the stores are stale and `age` grows.  Of two reflectors with one name, the gauges
+show the later one.
 """
 
 import asyncio
@@ -74,6 +74,7 @@ class Reflector:
     """One kind in one scope, and the stores that it fills.
 
     `locate` finds the served version of a kind that has several; the stores' `resource` is then set to it.
+    `name` is the label `kind` of its metrics, by default the kind.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Reflector:
         field_selector: str = "",
         locate: Callable[[], Awaitable[Resource | None]] | None = None,
         page: int = PAGE,
+        name: str = "",
         clock: Clock,
         rng: Random,
         metrics: Metrics,
@@ -100,11 +102,11 @@ class Reflector:
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._clock = clock
         self._rng = rng
-        kind = self._resource.kind
-        self._relists = metrics.counter("tollbar_relists_total").labels(kind)
-        self._events = metrics.counter("tollbar_watch_events_total").labels(kind)
-        metrics.gauge("tollbar_cache_objects").labels(kind).set_function(lambda: sum(map(len, stores)))
-        metrics.gauge("tollbar_watch_age_seconds").labels(kind).set_function(self.age)
+        label = name or self._resource.kind
+        self._relists = metrics.counter("tollbar_relists_total").labels(label)
+        self._events = metrics.counter("tollbar_watch_events_total").labels(label)
+        metrics.gauge("tollbar_cache_objects").labels(label).set_function(lambda: sum(map(len, stores)))
+        metrics.gauge("tollbar_watch_age_seconds").labels(label).set_function(self.age)
         self._heard = clock.monotonic()
         self._received = 0
         self._failures = 0

@@ -101,12 +101,22 @@ class World:
         self.api = api
         self.clock = Hand()
         self.woken: asyncio.Queue[Key] = asyncio.Queue()
+        self.metrics = Metrics()
         client: Any = api
-        self.workloads = Workloads(client, clock=self.clock, rng=Random(1), metrics=Metrics())
+        self.workloads = Workloads(client, clock=self.clock, rng=Random(1), metrics=self.metrics)
         self.workloads.changes.subscribe(self.woken.put_nowait)
 
     async def look_up(self, recorded: str = "") -> Workload:
         return await self.workloads.look_up(LookUp(CLAIM, WEB, recorded))
+
+    def measured(self) -> set[str]:
+        """The kinds of which there are metrics."""
+        return {
+            sample.labels["kind"]
+            for family in self.metrics.registry.collect()
+            for sample in family.samples
+            if "kind" in sample.labels
+        }
 
     async def tell(self, kind: str, obj: Object) -> None:
         """A watch event, once its claim was woken by it."""
@@ -258,6 +268,16 @@ async def test_with_its_last_claim_the_watch_ends() -> None:
         running.api.calls.clear()
         await running.look_up()
         assert running.api.calls["list"] == 2  # asked for and listed anew
+
+
+@pytest.mark.parametrize("leads", [True, False], ids=["its last claim is gone", "this process leads no more"])
+async def test_a_kind_has_metrics_until(leads: bool) -> None:
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        before = running.measured()
+        if leads:
+            running.workloads.forget(CLAIM)
+    assert (before, running.measured()) == ({"deployments.apps"}, set())
 
 
 @pytest.mark.parametrize("status", [{"code": 500}, {"code": 401}], ids=["a failing server", "no credentials"])
