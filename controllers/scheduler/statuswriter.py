@@ -7,7 +7,8 @@ preempt others again, and where one ends, the watch that shows it wakes the Pods
 
 What is said meanwhile, or while a call about the Pod is under way, is merged into the next call, and what the Pod's
 status says already is not written.  A write that fails is logged and not repeated: the next attempt to schedule the Pod
-says the same again.
+says the same again.  A binding waits for the call about its Pod that is under way: the API server may take up two calls
+in either order, and a Pod with a Node would say that it has none.
 
 Source: pkg/scheduler/backend/api_dispatcher.
 """
@@ -47,7 +48,8 @@ class StatusWriter:
     clock: Clock
     delay: float = 0.0
     _wanted: dict[str, _Wanted] = field(default_factory=dict)
-    _busy: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    """By the uid of the Pod."""
     _due: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _tasks: asyncio.TaskGroup | None = None
 
@@ -64,7 +66,7 @@ class StatusWriter:
         finally:
             self._due.clear()
             self._wanted.clear()
-            self._busy.clear()
+            self._under_way.clear()
 
     def write(
         self, pod: PodInfo, *, reason: str = "", message: str = "", nominated_node_name: str | None = None
@@ -76,7 +78,7 @@ class StatusWriter:
             wanted.reason, wanted.message = reason, message
         if nominated_node_name is not None:
             wanted.nominated_node_name = nominated_node_name
-        if self._tasks is None or pod.uid in self._busy:
+        if self._tasks is None or pod.uid in self._under_way:
             return
         ends = nominated_node_name == "" and bool(pod.nominated_node_name)
         if not self.delay or (reason and (nominated_node_name or ends)):
@@ -85,18 +87,15 @@ class StatusWriter:
             self._due[pod.uid] = asyncio.get_running_loop().call_later(self.delay, self._begin, pod.uid, self._tasks)
 
     async def forget(self, uid: str) -> None:
-        """The Pod is about to be bound: drop what has not been written, and wait for the call that is under way.
-
-        Else it might arrive after the binding, and say of a Pod with a Node that it has none.
-        """
+        """The Pod is about to be bound: drop what has not been written, and wait for the call that is under way."""
         self._wanted.pop(uid, None)
         self._wait_no_more(uid)
-        if (writing := self._busy.get(uid)) is not None:
+        if (writing := self._under_way.get(uid)) is not None:
             await asyncio.wait([writing])
 
     def _begin(self, uid: str, tasks: asyncio.TaskGroup) -> None:
         self._wait_no_more(uid)
-        self._busy[uid] = tasks.create_task(self._write_all(uid))
+        self._under_way[uid] = tasks.create_task(self._write_all(uid))
 
     def _wait_no_more(self, uid: str) -> None:
         if (timer := self._due.pop(uid, None)) is not None:
@@ -105,9 +104,12 @@ class StatusWriter:
     async def _write_all(self, uid: str) -> None:
         try:
             while (wanted := self._wanted.pop(uid, None)) is not None:
-                await self._write(wanted)
+                try:
+                    await self._write(wanted)
+                except Exception:  # of a text that cannot be sent, say: it is a plugin's, and concerns this Pod alone
+                    _log.exception("cannot update the status of a pod", extra={"pod": str(wanted.pod.key)})
         finally:
-            del self._busy[uid]
+            self._under_way.pop(uid, None)
 
     async def _write(self, wanted: _Wanted) -> None:
         pod = self.pods.get(wanted.pod.key)

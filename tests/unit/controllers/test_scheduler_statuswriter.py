@@ -22,10 +22,11 @@ DELAY = 0.25
 
 
 class Calls:
-    """Remembers when what was written, in seconds."""
+    """Remembers when what was written, in seconds; raises `error` in place of an answer if there is one."""
 
     def __init__(self) -> None:
         self.made: list[tuple[float, Object]] = []
+        self.error: Exception | None = None
 
     async def patch_pod_status(self, pod: PodInfo, patch: Object) -> Object:
         said = {**patch["status"]}
@@ -33,6 +34,8 @@ class Calls:
             said["conditions"] = [each["reason"] for each in said["conditions"]]
         self.made.append((asyncio.get_running_loop().time(), said))
         await asyncio.sleep(1)
+        if self.error is not None:
+            raise self.error
         version = str(len(self.made) + 1)
         return WEB.but("status", patch["status"]).but("metadata.resourceVersion", version)
 
@@ -167,3 +170,16 @@ def test_nothing_is_written_after_the_end() -> None:
         return calls.made
 
     assert in_fake_time(made()) == []
+
+
+def test_an_error_that_nobody_expects_concerns_one_write_alone() -> None:
+    async def made() -> list[Object]:
+        async with writing() as (writer, calls):
+            calls.error = TypeError("str is not valid UTF-8: surrogates not allowed")
+            nominated(writer, "other")
+            await asyncio.sleep(5)
+            nominated(writer)
+            await asyncio.sleep(5)
+        return [status for _, status in calls.made]
+
+    assert in_fake_time(made()) == [OTHER, N1]
