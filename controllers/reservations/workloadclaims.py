@@ -19,6 +19,7 @@ from tollbar.model.conditions import Condition
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.runtime import claimwrites
+from tollbar.runtime.client import decoded
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.detection import ServedPodGroups
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
@@ -147,7 +148,7 @@ async def _create_group(group: Object, asked: WorkloadClaim, deps: Deps) -> Cond
     wanted, namespace = {**group, "apiVersion": served.api_version}, key_of(group).namespace
     try:
         tried = await client.raw("POST", served.path(namespace), orjson.dumps(wanted), query={"dryRun": "All"})
-        if (problem := podgroups.answered(orjson.loads(tried), asked)) is not None:
+        if (problem := podgroups.answered(decoded("POST", tried), asked)) is not None:
             return problem
         deps.pod_groups.assume(await client.create(served, wanted), created=True)
     except AlreadyExists:

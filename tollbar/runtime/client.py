@@ -168,7 +168,7 @@ class Client:
         return self._access.namespace or "default"
 
     async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
-        return _decode("GET", await self.raw("GET", res.path(namespace, name)))
+        return decoded("GET", await self.raw("GET", res.path(namespace, name)))
 
     async def list(
         self,
@@ -190,18 +190,18 @@ class Client:
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
         }
-        return _decode("GET", await self.raw("GET", res.path(namespace), query=query, timeout=LIST_TIMEOUT))
+        return decoded("GET", await self.raw("GET", res.path(namespace), query=query, timeout=LIST_TIMEOUT))
 
     async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object:
         """Create in the given namespace, by default the object's own.  Raises AlreadyExists."""
         path = res.path(namespace or metadata(obj).get("namespace") or "")
-        return _decode("POST", await self.raw("POST", path, orjson.dumps(obj)))
+        return decoded("POST", await self.raw("POST", path, orjson.dumps(obj)))
 
     async def replace(self, res: Resource, obj: Object, subresource: str = "") -> Object:
         """PUT the object, which names itself; with its resourceVersion, a newer one at the server is a Conflict."""
         meta = metadata(obj)
         path = res.path(meta.get("namespace") or "", meta["name"], subresource)
-        return _decode("PUT", await self.raw("PUT", path, orjson.dumps(obj)))
+        return decoded("PUT", await self.raw("PUT", path, orjson.dumps(obj)))
 
     async def patch(
         self,
@@ -219,7 +219,7 @@ class Client:
         query = {"fieldManager": field_manager, "force": "true" if force else ""}
         path = res.path(namespace, name, subresource)
         answer = await self.raw("PATCH", path, orjson.dumps(body), query=query, content_type=patch_type.value)
-        return _decode("PATCH", answer)
+        return decoded("PATCH", answer)
 
     async def delete(
         self,
@@ -259,7 +259,7 @@ class Client:
         """The plural names that discovery lists for `v1` or `group/version`; empty when it is not served."""
         prefix = "/apis/" if "/" in group_version else "/api/"
         try:
-            answer = _decode("GET", await self.raw("GET", prefix + group_version))
+            answer = decoded("GET", await self.raw("GET", prefix + group_version))
         except ApiError as error:
             if error.status == 404:
                 return set()
@@ -505,15 +505,18 @@ def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
     return Answer(response.status, response.headers.get("Retry-After"), body)
 
 
-def _decode(method: str, body: bytes) -> Object:
-    """Raises Unreachable for an answer that is no JSON object: a proxy or load balancer has answered."""
+def decoded(method: str, body: bytes) -> Object:
+    """The JSON object that a call of this method was answered with.
+
+    Raises Unreachable for anything else: a proxy or load balancer has answered.
+    """
     try:
-        decoded: Object = orjson.loads(body)
+        answer: Object = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Unreachable(f"the answer is not JSON: {error}", method=method) from error
-    if not isinstance(decoded, dict):
+    if not isinstance(answer, dict):
         raise Unreachable("the answer is not a JSON object", method=method)
-    return decoded
+    return answer
 
 
 def _target(path: str, query: Mapping[str, str] | None) -> str:

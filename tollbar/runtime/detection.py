@@ -19,7 +19,7 @@ from tollbar.model.resources import (
     SELF_SUBJECT_REVIEWS,
     Resource,
 )
-from tollbar.runtime.client import Client
+from tollbar.runtime.client import Client, decoded
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound
 from tollbar.runtime.reflector import ListerWatcher
@@ -107,11 +107,7 @@ def minor_of(version: str) -> tuple[int, int]:
 async def _version(client: Client) -> str:
     """Empty when the answer has no gitVersion.  Raises ApiError."""
     answer: bytes = await READ(client.raw, "GET", "/version")
-    try:
-        said = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        return ""
-    return str(said.get("gitVersion") or "") if isinstance(said, dict) else ""
+    return str(decoded("GET", answer).get("gitVersion") or "")
 
 
 async def pod_groups(client: ListerWatcher) -> Resource | None:
@@ -181,8 +177,10 @@ class KeptTolerations:
     async def _ask(self) -> bool | None:
         """None without an answer."""
         path, body = RESOURCE_CLAIMS.path(self._namespace), orjson.dumps(_TOLERATING)
+        found: bool | None
         try:
-            found = _tolerates(await READ(self._client.raw, "POST", path, body, query={"dryRun": "All"}))
+            answer: bytes = await READ(self._client.raw, "POST", path, body, query={"dryRun": "All"})
+            found = _tolerates(decoded("POST", answer))
         except ApiError as error:
             level = logging.DEBUG if self._is_failing else error.level(logging.WARNING)
             _log.log(level, "cannot find out whether tolerations of devices are kept", extra={"error": str(error)})
@@ -191,14 +189,8 @@ class KeptTolerations:
         return found
 
 
-def _tolerates(answer: bytes) -> bool | None:
-    """Whether a request of the claim in this answer has tolerations; None if it is no claim."""
-    try:
-        claim = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(claim, dict):
-        return None
+def _tolerates(claim: Object) -> bool:
+    """Whether a request of the claim has tolerations."""
     exactly = [each.get("exactly") for each in requests_of(claim) if isinstance(each, dict)]
     return any(each.get("tolerations") for each in exactly if isinstance(each, dict))
 

@@ -6,11 +6,9 @@ Nothing is cached: what is served changes with every CRD.
 from collections.abc import Iterable
 from typing import Final
 
-import orjson
-
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import Client
+from tollbar.runtime.client import Client, decoded
 from tollbar.runtime.errors import NotFound
 
 _VERBS: Final = frozenset({"get", "list", "watch"})
@@ -43,7 +41,6 @@ async def _versions(client: Client, group: str) -> Iterable[str]:
 async def _get(client: Client, path: str) -> Object:
     """The decoded answer; an empty object for 404."""
     try:
-        answer: Object = orjson.loads(await client.raw("GET", path))
+        return decoded("GET", await client.raw("GET", path))
     except NotFound:
         return {}
-    return answer

@@ -14,7 +14,7 @@ from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.controller import Controller
-from tollbar.runtime.errors import error_from_status
+from tollbar.runtime.errors import Unreachable, error_from_status
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
@@ -251,6 +251,16 @@ async def test_a_pod_group_that_was_made_is_known_before_the_watch_shows_it() ->
     await controller.reconcile(KEY)
     await controller.reconcile(KEY)
     assert api.done.count("create PodGroup web-gpu") == 1
+
+
+class Proxied(Api):
+    async def raw(self, *_: Any, **__: Any) -> bytes:
+        return b"<html>"
+
+
+async def test_a_proxy_that_answers_in_the_api_servers_place_is_no_error_of_the_program() -> None:
+    with pytest.raises(Unreachable):
+        await reconcile(Proxied(), USED, HELD, wanted=GROUPED)
 
 
 async def test_a_claim_that_may_not_be_written_does_not_keep_the_pod_group() -> None:

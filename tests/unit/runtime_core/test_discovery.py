@@ -27,19 +27,23 @@ SERVED: dict[str, Object] = {
 
 
 class Server:
-    """Discovery documents by path."""
+    """Discovery documents by path; what is asked for at `failing` has `error`, or another answer."""
 
-    def __init__(self, failing: str = "") -> None:
+    def __init__(self, failing: str = "", error: bytes | ApiError = b"") -> None:
         self._failing = failing
+        self._error = error
 
     async def raw(self, _method: str, path: str) -> bytes:
         if path == self._failing:
-            raise ServerError(503, "ServiceUnavailable", "no backend")
+            if isinstance(self._error, ApiError):
+                raise self._error
+            return self._error
         if path not in SERVED:
             raise NotFound(404, "NotFound", "404 page not found")
         return orjson.dumps(SERVED[path])
 
 
+NO_ANSWERS = {"a failing server": ServerError(503, "ServiceUnavailable", "no backend"), "a proxy": b"<html>"}
 WANTED = {
     ("apps", "deployments"): Resource("apps", "v1", "deployments", "Deployment", namespaced=True),
     ("apps", "rollouts"): Resource("apps", "v2beta1", "rollouts", "Rollout", namespaced=True),
@@ -57,7 +61,8 @@ async def test_kinds(name: tuple[str, str], want: Resource | None) -> None:
     assert await find(server, *name) == want
 
 
-async def test_a_failing_server_is_not_a_kind_that_is_not_served() -> None:
-    server: Any = Server("/apis/apps/v1")
+@pytest.mark.parametrize("error", NO_ANSWERS.values(), ids=NO_ANSWERS)
+async def test_an_answer_that_says_nothing_is_not_a_kind_that_is_not_served(error: bytes | ApiError) -> None:
+    server: Any = Server("/apis/apps/v1", error)
     with pytest.raises(ApiError):
         await find(server, "apps", "deployments")
