@@ -128,7 +128,10 @@ class Connections:
 
     def opened(self, protocol: web.RequestHandler, transport: asyncio.Transport) -> None:
         """The handshake is done."""
-        self._open[protocol].transport = transport
+        if connection := self._open.get(protocol):
+            connection.transport = transport
+        else:
+            transport.abort()  # it was closed at the moment when its handshake ended
 
     def begins(self, protocol: web.RequestHandler) -> None:
         """The head of a request has arrived."""

@@ -2,12 +2,13 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from unit.webhooks.serving import BODY, Running
 
 from tollbar.runtime.metrics import Metrics
-from webhooks.connections import LIMITS, Limits
+from webhooks.connections import LIMITS, Connections, Limits
 
 REVIEW = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
 OK = b"HTTP/1.1 200 OK"
@@ -63,6 +64,20 @@ async def test_a_client_that_does_not_even_shake_hands_counts_as_a_connection(me
     answers = [await silent.ends(), await other.review()]
     await running.stop()
     assert (answers, running.shed()) == ([b"", OK], {"connections": 1.0})
+
+
+class Transport:
+    is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def test_one_that_is_closed_at_the_moment_when_its_handshake_ends_is_given_up(metrics: Metrics) -> None:
+    nothing: Any = None
+    transport: Any = Transport()
+    Connections(nothing, nothing, LIMITS, metrics).opened(nothing, transport)
+    assert transport.is_aborted
 
 
 async def test_of_too_many_bytes_those_of_the_largest_body_are_given_up(metrics: Metrics) -> None:
