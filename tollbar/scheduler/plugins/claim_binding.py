@@ -36,6 +36,8 @@ class ClaimBinding:
         self._timeout = timeout
         self._releasing: dict[str, asyncio.Event] = {}
         """By the uid of a Pod whose reservations are being taken back."""
+        self._deleting: set[str] = set()
+        """The uids of claims that are being deleted, which takes as long as others keep a finalizer on them."""
         self._unsettled: list[tuple[Object, str, PodInfo]] = []
         """Allocations of which nobody knew whether they were written when this process stopped to schedule."""
 
@@ -89,13 +91,26 @@ class ClaimBinding:
         self._handle.start(self._gone(pod, partial(self._writes.deallocate, claim)))
 
     def delete(self, claim: Object, pod: PodInfo) -> None:
-        """Delete a claim that an earlier attempt has created, and try the Pod again: no event is about it."""
+        """Delete a claim that an earlier attempt has created, and try the Pod again: no event is about it.
+
+        Does nothing while that is under way: the Pod may be tried any number of times meanwhile.
+        """
+        uid = uid_of(claim)
+        if uid in self._deleting:
+            return
+        self._deleting.add(uid)
 
         async def delete() -> None:
             await self._writes.delete(claim)
             self._handle.activate([pod])
 
-        self._handle.start(self._gone(pod, delete))
+        async def once() -> None:
+            try:
+                await self._gone(pod, delete)
+            finally:
+                self._deleting.discard(uid)
+
+        self._handle.start(once())
 
     def has_timed_out(self, claim: Object) -> bool:
         return binding_conditions.have_timed_out(claim, self._handle.now(), self._timeout)

@@ -16,6 +16,8 @@ from tollbar.scheduler.plugins import extended_resources
 RESOURCE = "example.com/gpu"
 BACKED = device_class().backing(RESOURCE)
 WANTS = a_pod().but("spec.containers", []).wants({RESOURCE: "1"})
+LEFT = a_claim("left").owned_by("Pod", "web").annotated({wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"})
+"""A claim that an earlier attempt has created for the Pod."""
 
 
 def extended(made: Pod, world_nodes: Iterable[Object], *objects: Object) -> World:
@@ -42,10 +44,7 @@ EXTENDED: dict[str, tuple[Pod, list[Object], list[Object], Any]] = {
     "an earlier attempt has left a claim": (
         WANTS,
         [node("n1")],
-        [
-            N1,
-            a_claim("left").owned_by("Pod", "web").annotated({wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"}),
-        ],
+        [N1, LEFT],
         {"n1": f"{UU}: cannot schedule extended resource claim"},
     ),
 }
@@ -109,9 +108,18 @@ async def test_unreserve_deletes_the_claim_for_extended_resources() -> None:
     )
 
 
+async def test_what_an_earlier_attempt_has_left_is_deleted_once_however_often_the_pod_is_tried_meanwhile() -> None:
+    world = extended(WANTS, [node("n1")], N1, LEFT)
+    world.while_sleeping = world.watch
+    for _ in range(3):
+        world.filter(WANTS)
+        world.post_filter(WANTS)
+    await world.carry_out()
+    assert (world.api.made, world.activated) == (["get web", "delete left"], ["web"])
+
+
 async def test_post_filter_deletes_what_an_earlier_attempt_has_left() -> None:
-    left = a_claim("left").owned_by("Pod", "web").annotated({wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"})
-    world = extended(WANTS, [node("n1")], N1, left.but("metadata.finalizers", [wellknown.DELETE_PROTECTION_FINALIZER]))
+    world = extended(WANTS, [node("n1")], N1, LEFT.but("metadata.finalizers", [wellknown.DELETE_PROTECTION_FINALIZER]))
     world.filter(WANTS)
     answer = world.post_filter(WANTS)
     before: list[str] = []
