@@ -119,7 +119,7 @@ class EventHandlers:
             store.subscribe(self.other(resource))
 
     def _is_ours(self, pod: PodInfo) -> bool:
-        return (pod.spec.get("schedulerName") or "default-scheduler") in self.names
+        return pod.scheduler_name in self.names
 
     def _waits(self, pod: PodInfo) -> bool:
         """Whether it is to be scheduled, and neither in the queue nor being bound."""

@@ -151,6 +151,16 @@ class PodInfo:
         """The fields of the spec that scheduling reads."""
         return self.shape.spec
 
+    @property
+    def scheduler_name(self) -> str:
+        """The scheduler that it asks for."""
+        return self.shape.spec.get("schedulerName") or "default-scheduler"
+
+    @property
+    def has_place(self) -> bool:
+        """Whether it has a Node, or is promised one."""
+        return bool(self.node_name or self.nominated_node_name)
+
 
 class Shapes:
     """Makes PodInfos, with one Shape for all Pods that are equal to the scheduler, as long as there is such a Pod."""

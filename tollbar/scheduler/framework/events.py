@@ -126,6 +126,11 @@ class QueueingHint(Enum):
     QUEUE = "Queue"
 
 
+def queue_if(helps: object) -> QueueingHint:
+    """`QUEUE` if the event helps, which is anything that is true, else `SKIP`."""
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
 HintFn: TypeAlias = Callable[[PodInfo, Any, Any], QueueingHint]
 """(waiting Pod, old object, new object) to a hint; there is no old object of an addition and no new one of a deletion.
 

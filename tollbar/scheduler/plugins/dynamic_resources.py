@@ -16,7 +16,14 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
-from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from tollbar.scheduler.framework.events import (
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+    queue_if,
+)
 from tollbar.scheduler.framework.handle import NOTHING, Handle
 from tollbar.scheduler.framework.interface import Arguments, Known, Mask, Nominate, PreFlight, Scores
 from tollbar.scheduler.framework.status import SKIP, Status, Steps, failed, unresolvable, unschedulable
@@ -279,17 +286,17 @@ class DynamicResources:
 
     def _after_claim_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         if new is None:
-            return _hint(_gives_up_devices(old, new))
+            return queue_if(_gives_up_devices(old, new))
         try:
             used = any(uid_of(each) == uid_of(new) for each in claims_of(pod.object, self._manager.claims))
         except NotReady:
             return QueueingHint.SKIP
         changed = old is None or (old.get("status") or {}) != (new.get("status") or {})
-        return _hint(_gives_up_devices(old, new) or (used and changed))
+        return queue_if(_gives_up_devices(old, new) or (used and changed))
 
     def _after_pod_group(self, pod: PodInfo, _old: Object | None, new: Object | None) -> QueueingHint:
         group = key_of(new or {})
-        return _hint(group == (pod.key.namespace, pods.scheduling_group(pod.object)))
+        return queue_if(group == (pod.key.namespace, pods.scheduling_group(pod.object)))
 
     def _after_own_update(self, pod: PodInfo, old: PodInfo | None, new: PodInfo) -> QueueingHint:
         try:
@@ -310,10 +317,6 @@ def _available_nodes(found: PodClaims, nodes: Snapshot) -> Mask | None:
         if selector is not None:
             mask &= node_masks.selected(selector, table)[table.order]
     return mask
-
-
-def _hint(queue: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if queue else QueueingHint.SKIP
 
 
 def _gives_up_devices(old: Object | None, new: Object | None) -> bool:

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, Final
 
 from tollbar.model import conditions
-from tollbar.model.objects import Key, metadata, spec
+from tollbar.model.objects import Key, metadata
 from tollbar.runtime.errors import ApiError, NotFound
-from tollbar.scheduler.cache.podinfo import PREEMPTED, PodInfo
+from tollbar.scheduler.cache.podinfo import DISRUPTION_TARGET, PREEMPTED, PodInfo
 from tollbar.scheduler.framework.handle import Handle
 
-DISRUPTION_TARGET: Final = "DisruptionTarget"
 _log: Final = logging.getLogger(__name__)
 
 
@@ -101,14 +100,13 @@ class Evictions:
 
     async def _mark(self, pod: PodInfo, victim: PodInfo) -> None:
         """Say in the victim's status why it goes: condition DisruptionTarget (KEP-3329)."""
-        scheduler = spec(pod.object).get("schedulerName") or "default-scheduler"
         given = (victim.object.get("status") or {}).get("conditions")
         marked = conditions.with_condition(
             given,
             type_=DISRUPTION_TARGET,
             status="True",
             reason=PREEMPTED,
-            message=f"{scheduler}: preempting to accommodate a higher priority pod",
+            message=f"{pod.scheduler_name}: preempting to accommodate a higher priority pod",
             generation=metadata(victim.object).get("generation") or 0,
             now=self._handle.now(),
         )

@@ -24,7 +24,14 @@ from tollbar.scheduler.cache.selector import PodSelector
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from tollbar.scheduler.framework.events import (
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+    queue_if,
+)
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
 from tollbar.scheduler.framework.status import SKIP, Status, Steps, unresolvable, unschedulable
@@ -375,16 +382,16 @@ class InterPodAffinity:
 
 def _after_assigned_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
     """One that the Pod wants to be near came, or one that keeps it away left."""
-    if any(each and not each.node_name and not each.nominated_node_name for each in (old, new)):
+    if any(each and not each.has_place for each in (old, new)):
         return QueueingHint.SKIP
     affinity, anti_affinity = pod.shape.affinity, pod.shape.anti_affinity
     if old is None or new is None:
         if new is not None:
-            return _queue_if(_matches_all(affinity, new))
-        return _queue_if(
+            return queue_if(_matches_all(affinity, new))
+        return queue_if(
             old is not None and (_matches_any(anti_affinity, old) or _matches_any(old.shape.anti_affinity, pod))
         )
-    return _queue_if(
+    return queue_if(
         (not _matches_all(affinity, old) and _matches_all(affinity, new))
         or (_matches_any(anti_affinity, old) and not _matches_any(anti_affinity, new))
     )
@@ -399,18 +406,14 @@ def _after_node(pod: PodInfo, old: Object | None, new: Object) -> QueueingHint:
     """A Node came into a domain of the Pod's affinity, out of one of its anti-affinity, or into another one."""
     after, affinity, anti_affinity = labels_of(new), pod.shape.affinity, pod.shape.anti_affinity
     if old is None:
-        return _queue_if(bool(anti_affinity) or any(term.topology_key in after for term in affinity))
+        return queue_if(bool(anti_affinity) or any(term.topology_key in after for term in affinity))
     before = labels_of(old)
     keys = {term.topology_key for term in (*affinity, *anti_affinity)}
-    return _queue_if(
+    return queue_if(
         any(key in before and key in after and before[key] != after[key] for key in keys)
         or any(term.topology_key not in before and term.topology_key in after for term in affinity)
         or any(term.topology_key in before and term.topology_key not in after for term in anti_affinity)
     )
-
-
-def _queue_if(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _matches(term: AffinityTerm, pod: PodInfo) -> bool:

@@ -15,6 +15,7 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask
@@ -53,9 +54,7 @@ class NodePorts:
 
 def after_pod_delete(pod: PodInfo, old: PodInfo, _new: None) -> QueueingHint:
     """A Pod that had a Node, or was promised one, helps if it used one of the ports."""
-    had_node = old.node_name or old.nominated_node_name
-    collided = _collide(pod.shape.host_ports, old.shape.host_ports)
-    return QueueingHint.QUEUE if had_node and collided else QueueingHint.SKIP
+    return queue_if(old.has_place and _collide(pod.shape.host_ports, old.shape.host_ports))
 
 
 def _collide(wanted: Iterable[HostPort], used: Collection[HostPort]) -> bool:

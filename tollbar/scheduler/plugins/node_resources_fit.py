@@ -22,6 +22,7 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, Scores
@@ -102,7 +103,7 @@ class NodeResourcesFit:
         node, amounts = _empty(new), _amounts(pod)
         if any(self._shortages(amounts, node, lambda _: False)):
             return QueueingHint.SKIP
-        return QueueingHint.QUEUE if old is None or self._has_more(amounts, _empty(old), node) else QueueingHint.SKIP
+        return queue_if(old is None or self._has_more(amounts, _empty(old), node))
 
     def _has_more(self, amounts: Sequence[tuple[str, int]], old: NodeInfo, new: NodeInfo) -> bool:
         return new.allocatable.pods > old.allocatable.pods or any(
@@ -132,13 +133,13 @@ class NodeResourcesFit:
 
 def after_pod_delete(_pod: PodInfo, old: PodInfo, _new: None) -> QueueingHint:
     """A Pod that had a Node, or was promised one, leaves room."""
-    return QueueingHint.QUEUE if old.node_name or old.nominated_node_name else QueueingHint.SKIP
+    return queue_if(old.has_place)
 
 
 def after_scale_down(pod: PodInfo, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Another Pod that takes less of what this one requests leaves room, if it has a Node."""
     frees = any(old.requests.resources.get(name) > new.requests.resources.get(name) for name, _ in _amounts(pod))
-    return QueueingHint.QUEUE if new.node_name and frees else QueueingHint.SKIP
+    return queue_if(new.node_name and frees)
 
 
 def after_device_class_change(pod: PodInfo, old: Object | None, new: Object) -> QueueingHint:
@@ -147,7 +148,7 @@ def after_device_class_change(pod: PodInfo, old: Object | None, new: Object) -> 
     if old is not None and (spec(old).get("extendedResourceName") or "") == (extended or ""):
         return QueueingHint.SKIP
     backed = {extended, f"{IMPLICIT_EXTENDED_RESOURCE_PREFIX}{key_of(new).name}"} if old is None else {extended}
-    return QueueingHint.QUEUE if backed & pod.shape.requests.resources.scalars.keys() else QueueingHint.SKIP
+    return queue_if(backed & pod.shape.requests.resources.scalars.keys())
 
 
 def _amounts(pod: PodInfo) -> Sequence[tuple[str, int]]:

@@ -17,6 +17,7 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask
@@ -51,12 +52,12 @@ class NodeUnschedulable:
 def after_node_change(_pod: PodInfo, old: Object | None, new: Object) -> QueueingHint:
     """A Node that can be scheduled to and could not before helps."""
     was_closed = old is None or bool(spec(old).get("unschedulable"))
-    return QueueingHint.QUEUE if was_closed and not spec(new).get("unschedulable") else QueueingHint.SKIP
+    return queue_if(was_closed and not spec(new).get("unschedulable"))
 
 
 def after_toleration_change(_pod: PodInfo, _old: PodInfo, new: PodInfo) -> QueueingHint:
     """The Pod was rejected for want of the toleration, so one that it has must be new."""
-    return QueueingHint.QUEUE if _tolerates(new) else QueueingHint.SKIP
+    return queue_if(_tolerates(new))
 
 
 def _tolerates(pod: PodInfo) -> bool:

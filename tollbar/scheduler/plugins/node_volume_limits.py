@@ -22,11 +22,12 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
 from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, failed, unresolvable, unschedulable
-from tollbar.scheduler.plugins.volumes import claims, is_for, not_made_for, storage_class_of
+from tollbar.scheduler.plugins.volumes import after_claim, claims, is_for, not_made_for, storage_class_of
 
 TOO_MANY_VOLUMES: Final = unschedulable("node(s) exceed max volume count")
 
@@ -92,7 +93,7 @@ class NodeVolumeLimits:
             ClusterEventWithHint(csi_node_added),
             ClusterEventWithHint(csi_node, after_csi_node_update),
             ClusterEventWithHint(deleted, after_pod_delete),
-            ClusterEventWithHint(claim, after_claim_add),
+            ClusterEventWithHint(claim, after_claim),
             ClusterEventWithHint(detached, after_attachment_delete),
         ]
 
@@ -147,24 +148,17 @@ class NodeVolumeLimits:
 def after_csi_node_update(_pod: PodInfo, old: Object, new: Object) -> QueueingHint:
     """A driver may attach more volumes than before."""
     before, after = _limits(old), _limits(new)
-    more = any(limit > before.get(driver, 0) for driver, limit in after.items())
-    return QueueingHint.QUEUE if more else QueueingHint.SKIP
+    return queue_if(any(limit > before.get(driver, 0) for driver, limit in after.items()))
 
 
 def after_pod_delete(_pod: PodInfo, old: PodInfo, _new: None) -> QueueingHint:
     """A Pod that had a Node, or was promised one, and used a claim is gone."""
-    had_node = old.node_name or old.nominated_node_name
-    return QueueingHint.QUEUE if had_node and claims(old) else QueueingHint.SKIP
-
-
-def after_claim_add(pod: PodInfo, _old: None, new: Object) -> QueueingHint:
-    """A claim of the Pod was created."""
-    return QueueingHint.QUEUE if key_of(new) in (each.key for each in claims(pod)) else QueueingHint.SKIP
+    return queue_if(old.has_place and claims(old))
 
 
 def after_attachment_delete(pod: PodInfo, _old: Object, _new: None) -> QueueingHint:
     """A volume was detached, and the Pod needs one."""
-    return QueueingHint.QUEUE if pod.shape.claims else QueueingHint.SKIP
+    return queue_if(pod.shape.claims)
 
 
 def _drivers(csi_node: Object | None) -> Sequence[Object]:

@@ -21,7 +21,14 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.cache.table import IdColumn, Ints, Mask, Table
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from tollbar.scheduler.framework.events import (
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+    queue_if,
+)
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, Steps, unresolvable, unschedulable
@@ -243,7 +250,7 @@ class PodTopologySpread:
         if old is not None and new is not None:
             return _after_labels(old, new, constraints)
         changed = new or old
-        return _queue_if(changed is not None and any(each.selector.matches(changed.labels) for each in constraints))
+        return queue_if(changed is not None and any(each.selector.matches(changed.labels) for each in constraints))
 
     def _after_target_pod(self, pod: PodInfo, old: PodInfo, new: PodInfo) -> QueueingHint:
         """It got tolerations that a nodeTaintsPolicy asks about, or matches its own constraints differently."""
@@ -259,13 +266,13 @@ class PodTopologySpread:
         was = old is not None and has_keys(labels_of(old), constraints)
         is_now = new is not None and has_keys(labels_of(new), constraints)
         if old is None or new is None:
-            return _queue_if(was or is_now)
+            return queue_if(was or is_now)
         if was != is_now:
             return QueueingHint.QUEUE
         keys = [each.topology_key for each in constraints]
         moved = any(labels_of(old).get(key, "") != labels_of(new).get(key, "") for key in keys)
         retainted = (spec(old).get("taints") or []) != (spec(new).get("taints") or [])
-        return _queue_if(is_now and (moved or retainted))
+        return queue_if(is_now and (moved or retainted))
 
 
 def _rows(nodes: Sequence[NodeInfo], table: Table) -> NDArray[np.intp]:
@@ -318,18 +325,13 @@ def _change(state: CycleState, pod: PodInfo, changed: PodInfo, node: NodeInfo, c
 
 
 def _is_involved(changed: PodInfo, pod: PodInfo) -> bool:
-    has_node = bool(changed.node_name or changed.nominated_node_name)
-    return has_node and changed.key.namespace == pod.key.namespace
+    return changed.has_place and changed.key.namespace == pod.key.namespace
 
 
 def _after_labels(old: PodInfo, new: PodInfo, constraints: Iterable[Constraint]) -> QueueingHint:
-    return _queue_if(
+    return queue_if(
         any(each.selector.matches(old.labels) != each.selector.matches(new.labels) for each in constraints)
     )
-
-
-def _queue_if(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 _LN2_HIGH: Final = 6.93147180369123816490e-01

@@ -18,6 +18,7 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, Scores
@@ -67,7 +68,7 @@ class TaintToleration:
 def after_node_change(pod: PodInfo, old: Object | None, new: Object) -> QueueingHint:
     """A Node whose taints the Pod tolerates, and did not before, helps."""
     kept_away = old is None or _keeps_away(old, pod)
-    return QueueingHint.QUEUE if kept_away and not _keeps_away(new, pod) else QueueingHint.SKIP
+    return queue_if(kept_away and not _keeps_away(new, pod))
 
 
 def _unwelcome(taints: Iterable[Object], pod: PodInfo) -> int:

@@ -21,6 +21,7 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
@@ -28,6 +29,7 @@ from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, failed, un
 from tollbar.scheduler.plugins.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimRef,
+    after_claim,
     claims,
     is_for,
     no_claim,
@@ -91,7 +93,7 @@ class VolumeBinding:
         change = Action.ADD | Action.UPDATE
         return [
             ClusterEventWithHint(ClusterEvent(EventResource.STORAGE_CLASS, change), after_storage_class_change),
-            ClusterEventWithHint(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, change), after_claim_change),
+            ClusterEventWithHint(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, change), after_claim),
             ClusterEventWithHint(ClusterEvent(EventResource.PERSISTENT_VOLUME, change)),
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
         ]
@@ -145,12 +147,7 @@ class VolumeBinding:
 def after_storage_class_change(_pod: PodInfo, old: Object | None, new: Object) -> QueueingHint:
     """A class was created, or allows other topologies."""
     same = old is not None and (old.get("allowedTopologies") or []) == (new.get("allowedTopologies") or [])
-    return QueueingHint.SKIP if same else QueueingHint.QUEUE
-
-
-def after_claim_change(pod: PodInfo, _old: Object | None, new: Object) -> QueueingHint:
-    """A claim of the Pod was created or changed."""
-    return QueueingHint.QUEUE if key_of(new) in (each.key for each in claims(pod)) else QueueingHint.SKIP
+    return queue_if(not same)
 
 
 def _not_supported(names: Sequence[str]) -> Status:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tollbar.model.objects import Key, Object, key_of, spec
+from tollbar.model.objects import Key, Object, spec
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -18,11 +18,12 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, unschedulable
-from tollbar.scheduler.plugins.volumes import no_claim
+from tollbar.scheduler.plugins.volumes import after_named_claim, no_claim
 
 DISK_CONFLICT: Final = unschedulable("node(s) had no available disk")
 CLAIM_IN_USE: Final = unschedulable(
@@ -85,7 +86,7 @@ class VolumeRestrictions:
         return [
             ClusterEventWithHint(deleted, after_pod_delete),
             ClusterEventWithHint(node),
-            ClusterEventWithHint(claim, after_claim_add),
+            ClusterEventWithHint(claim, after_named_claim),
         ]
 
     def _count(self, state: CycleState, other: PodInfo, sign: int) -> None:
@@ -97,13 +98,7 @@ def after_pod_delete(pod: PodInfo, old: PodInfo, _new: None) -> QueueingHint:
     """A Pod that shared a disk or a claim with this one is gone."""
     if pod.key.namespace != old.key.namespace:
         return QueueingHint.SKIP
-    shared = _collide(pod, old) or not set(pod.shape.claims).isdisjoint(old.shape.claims)
-    return QueueingHint.QUEUE if shared else QueueingHint.SKIP
-
-
-def after_claim_add(pod: PodInfo, _old: None, new: Object) -> QueueingHint:
-    """A claim of the Pod was created."""
-    return QueueingHint.QUEUE if key_of(new) in pod.shape.claims else QueueingHint.SKIP
+    return queue_if(_collide(pod, old) or not set(pod.shape.claims).isdisjoint(old.shape.claims))
 
 
 def _disks(pod: PodInfo) -> list[Object]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tollbar.model.objects import Key, Object, key_of, labels_of, spec
+from tollbar.model.objects import Key, Object, labels_of, spec
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -18,12 +18,14 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, unresolvable
 from tollbar.scheduler.plugins.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
+    after_named_claim,
     no_claim,
     no_storage_class,
     no_volume,
@@ -89,7 +91,7 @@ class VolumeZone:
         return [
             ClusterEventWithHint(storage_class, after_storage_class_add),
             ClusterEventWithHint(node),
-            ClusterEventWithHint(claim, after_claim_change),
+            ClusterEventWithHint(claim, after_named_claim),
             ClusterEventWithHint(volume, after_volume_change),
         ]
 
@@ -133,19 +135,13 @@ def topologies_of(volume: Object) -> list[Topology]:
 
 def after_storage_class_add(_pod: PodInfo, _old: None, new: Object) -> QueueingHint:
     """Only claims of a class with WaitForFirstConsumer may be unbound."""
-    waits = new.get("volumeBindingMode") == WAIT_FOR_FIRST_CONSUMER
-    return QueueingHint.QUEUE if waits else QueueingHint.SKIP
-
-
-def after_claim_change(pod: PodInfo, _old: Object | None, new: Object) -> QueueingHint:
-    """A claim of the Pod was created or changed."""
-    return QueueingHint.QUEUE if key_of(new) in pod.shape.claims else QueueingHint.SKIP
+    return queue_if(new.get("volumeBindingMode") == WAIT_FOR_FIRST_CONSUMER)
 
 
 def after_volume_change(_pod: PodInfo, old: Object | None, new: Object) -> QueueingHint:
     """A PersistentVolume was created, or its labels changed."""
     same = old is not None and topologies_of(old) == topologies_of(new)
-    return QueueingHint.SKIP if same else QueueingHint.QUEUE
+    return queue_if(not same)
 
 
 def _suits(node: NodeInfo, topology: Topology) -> bool:

@@ -1,9 +1,10 @@
-"""The PersistentVolumeClaims of a Pod, and what the volume plugins say about objects that are missing."""
+"""The PersistentVolumeClaims of a Pod, and what the volume plugins have in common."""
 
 from typing import Final, NamedTuple
 
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, spec
 from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.framework.events import QueueingHint, queue_if
 from tollbar.scheduler.framework.status import Status, unresolvable
 
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
@@ -43,6 +44,16 @@ def storage_class_of(claim: Object) -> str:
     """The name of its StorageClass; empty without one.  The annotation is older than the field."""
     annotation = annotations_of(claim).get("volume.beta.kubernetes.io/storage-class")
     return spec(claim).get("storageClassName") or "" if annotation is None else annotation
+
+
+def after_named_claim(pod: PodInfo, _old: Object | None, new: Object) -> QueueingHint:
+    """A claim that a volume of the Pod names was created or changed."""
+    return queue_if(key_of(new) in pod.shape.claims)
+
+
+def after_claim(pod: PodInfo, _old: Object | None, new: Object) -> QueueingHint:
+    """The same, also of a claim that is made for an ephemeral volume."""
+    return queue_if(key_of(new) in (each.key for each in claims(pod)))
 
 
 def no_claim(name: str) -> Status:

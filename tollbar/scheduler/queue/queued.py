@@ -49,7 +49,7 @@ class QueuedPod:
     @property
     def profile(self) -> str:
         """The name of the scheduler that it asks for."""
-        return self.pod.spec.get("schedulerName") or "default-scheduler"
+        return self.pod.scheduler_name
 
     def failed(self, pod: PodInfo, unschedulable: Iterable[str] = (), pending: Iterable[str] = ()) -> None:
         """An attempt failed: remember who rejected the Pod, nobody after an error, and what the Pod is by now.
