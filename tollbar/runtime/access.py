@@ -1,9 +1,10 @@
-"""The address of the API server, the credentials and the HTTP session, as `kubernetes.aio` finds and builds them.
+"""The address of the API server, the credentials and the connections, as `kubernetes.aio` finds and sets them up.
 
-The library reads kubeconfigs, exec plugins and service accounts, and sets TLS up.
+The library reads kubeconfigs, exec plugins and service accounts, and sets TLS up.  Its HTTP session is used where there
+is a proxy, and `tollbar.runtime.exchange` where there is none.
 
-Invariants: credentials and CA certificates are read again every minute; there is one session, with keep-alive; keys and
-certificates that a kubeconfig or an exec plugin contains are never written to a disk (on Linux).
+Invariants: credentials and CA certificates are read again every minute; keys and certificates that a kubeconfig or an
+exec plugin contains are never written to a disk (on Linux).
 Hazards: credentials that cannot be read again stay in use; a CA that was trusted once stays trusted until the process
 ends.
 """
@@ -29,13 +30,11 @@ from kubernetes.aio.config.kube_config import KubeConfigLoader
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.connector import Connector
 from tollbar.runtime.errors import KubeconfigError
-from tollbar.runtime.exchange import CONNECT_SECONDS, Connections
+from tollbar.runtime.exchange import CONNECT_SECONDS, IDLE_SECONDS, Connections
 
 _log: Final = logging.getLogger(__name__)
 
 _RELOAD_SECONDS: Final = 60.0
-_IDLE_SECONDS: Final = 75.0
-"""How long an idle connection is kept: the API server closes it after 90."""
 _POOL: Final = 0
 """No limit of connections: `Client` bounds its calls itself."""
 _KEPT: Final = 32
@@ -94,7 +93,7 @@ class Access:
         self._lock = asyncio.Lock()
         self.host: str = rest.configuration.host.rstrip("/")
         self.connections = _connections(rest)
-        """For calls; None if they go through a proxy, as only the session can."""
+        """For calls and watches; None where there is a proxy, which only the session knows how to use."""
         self.options: dict[str, Any] = {}
         if rest.configuration.tls_server_name:
             self.options["server_hostname"] = rest.configuration.tls_server_name
@@ -176,7 +175,7 @@ class _Rest(RESTClientObject):
 
     def _create_connector(self) -> aiohttp.TCPConnector:
         """The library drops idle connections after 15 seconds, and a handshake costs the CPU of ten calls."""
-        return Connector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=_IDLE_SECONDS)
+        return Connector(limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=IDLE_SECONDS)
 
     def session(self) -> aiohttp.ClientSession:
         if self.pool_manager is None:
