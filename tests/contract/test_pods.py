@@ -25,6 +25,7 @@ def condition(answer: Answer) -> Any:
 
 
 HELD = ("False", "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
+REJECTED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
 CONDITIONS: Rows = {
     "a gated Pod says so from the start": (lambda api: condition(api.create(pod(A))), HELD),
     "a Pod without gates says nothing": (lambda api: api.create(pod())["status.conditions"], None),
@@ -57,6 +58,15 @@ CONDITIONS: Rows = {
             api.get(PODS, "web")["status.nominatedNodeName"],
         ),
         None,
+    ),
+    "what a scheduler writes after the binding stays": (
+        lambda api: last(
+            api.create(pod()),
+            api.bind(),
+            api.patch(PODS, "web", {"status": {"conditions": [REJECTED]}}, PatchType.STRATEGIC, "status"),
+            condition(api.get(PODS, "web")),
+        ),
+        ("False", "Unschedulable", "no room"),
     ),
     "binding twice": (
         lambda api: last(api.create(pod()), api.bind(), api.bind()),
