@@ -45,11 +45,12 @@ class ApiCalls:
         await REFUSED(self._client.delete, resources.PODS, pod.key.name, pod.key.namespace, uid=pod.uid)
 
     async def patch_pod_status(self, pod: PodInfo, patch: Object) -> Object:
+        body = {"metadata": {"uid": pod.uid}, **patch}
         patched: Object = await REFUSED(
             self._client.patch,
             resources.PODS,
             pod.key.name,
-            patch,
+            body,
             namespace=pod.key.namespace,
             patch_type=PatchType.STRATEGIC,
             subresource="status",

@@ -6,7 +6,7 @@ Source: updatePod in pkg/scheduler/schedule_one.go, UpdatePodCondition in pkg/ap
 from typing import Final
 
 from tollbar.model import timestamps
-from tollbar.model.objects import Object, metadata, uid_of
+from tollbar.model.objects import Object, metadata
 
 POD_SCHEDULED: Final = "PodScheduled"
 
@@ -26,7 +26,7 @@ def patch(
         (pod.get("status") or {}).get("nominatedNodeName") or ""
     ):
         status["nominatedNodeName"] = nominated_node_name or None
-    return {"metadata": {"uid": uid_of(pod)}, "status": status} if status else None
+    return {"status": status} if status else None
 
 
 def _condition(pod: Object, now: float, reason: str, message: str) -> Object | None:

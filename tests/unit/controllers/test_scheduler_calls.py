@@ -116,3 +116,18 @@ async def test_which_writes_are_repeated(write: Callable[[ApiCalls], Awaitable[A
     except ApiError as error:
         failure = error
     assert (client.calls, failure) == (calls, expected)
+
+
+class Patching:
+    def __init__(self) -> None:
+        self.body: Object = {}
+
+    async def patch(self, _resource: object, _name: str, body: Object, **_: Any) -> Object:
+        self.body = body
+        return {}
+
+
+async def test_a_status_is_that_of_this_very_pod_and_not_of_a_later_one_of_its_name() -> None:
+    client: Any = Patching()
+    await ApiCalls(client).patch_pod_status(POD, {"status": {"nominatedNodeName": None}})
+    assert client.body == {"metadata": {"uid": POD.uid}, "status": {"nominatedNodeName": None}}

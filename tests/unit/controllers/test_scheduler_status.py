@@ -67,5 +67,5 @@ CASES: dict[str, tuple[Object, dict[str, Any], Object | None]] = {
 @pytest.mark.behaviour(8, case="a condition that was true")
 @pytest.mark.parametrize(("given", "said", "expected"), CASES.values(), ids=CASES)
 def test_patch(given: Object, said: dict[str, Any], expected: Object | None) -> None:
-    wanted = {"metadata": {"uid": "u1"}, "status": expected} if expected else None
+    wanted = {"status": expected} if expected else None
     assert status.patch(given, NOW, **said) == wanted

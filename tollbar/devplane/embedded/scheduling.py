@@ -88,7 +88,8 @@ class SchedulerApi:
         await self.delete(PODS.kind, pod.key, uid=pod.uid)
 
     async def patch_pod_status(self, pod: PodInfo, patch: Object) -> Object:
-        return await self.patch(PODS, pod.key, patch, PatchType.STRATEGIC, "status")
+        body = {"metadata": {"uid": pod.uid}, **patch}
+        return await self.patch(PODS, pod.key, body, PatchType.STRATEGIC, "status")
 
     async def get(self, kind: str, key: Key) -> Object:
         stored = self._registry.kinds.at(_RESOURCES[kind])

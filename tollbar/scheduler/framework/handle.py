@@ -137,7 +137,7 @@ class Calls(Protocol):
         """Delete this very Pod: its uid is a precondition."""
 
     async def patch_pod_status(self, pod: PodInfo, patch: Object) -> Object:
-        """A strategic merge patch of the status subresource."""
+        """A strategic merge patch of the status subresource of this very Pod: its uid is a precondition."""
         ...
 
     async def get(self, kind: str, key: Key) -> Object:
