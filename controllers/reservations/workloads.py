@@ -19,9 +19,9 @@ from random import Random
 from typing import Final
 
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
-from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
-from tollbar.model.workloads import Reference, pod_spec
+from tollbar.model.workloads import Reference, member, pod_spec
 from tollbar.runtime import discovery
 from tollbar.runtime.asking import is_about
 from tollbar.runtime.client import Client
@@ -40,7 +40,6 @@ _LISTING_SECONDS: Final = 10.0
 """How long a reconcile waits for the first list of a kind before it is tried again later."""
 _METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
 _SPEC: Final = ("replicas", "strategy", "parallelism", "completions")
-_POD_SPEC: Final = ("resourceClaims", "schedulingGroup")
 _STATUS: Final = ("desiredNumberScheduled",)
 
 _UNLISTED: Final = Workload(Knowledge.UNLISTED)
@@ -202,18 +201,33 @@ class Workloads:
 
 
 def projection(workload: Object) -> Object:
-    """The fields that `tollbar.model.workloads` reads, and the object's identity."""
-    meta, status = metadata(workload), workload.get("status") or {}
-    wanted = {name: spec(workload)[name] for name in _SPEC if name in spec(workload)}
-    pods = {name: found for name, found in pod_spec(workload).items() if name in _POD_SPEC}
+    """The fields that `tollbar.model.workloads` reads, and the object's identity.
+
+    Never raises: whoever may create an object of the kind would stop the watch of all of them.
+    """
+    meta, body, status = metadata(workload), member(workload, "spec"), member(workload, "status")
+    wanted = {name: body[name] for name in _SPEC if name in body}
     scheduled = {name: status[name] for name in _STATUS if name in status}
     conditions = [
-        {"type": each.get("type"), "status": each.get("status")}
-        for each in status.get("conditions") or ()
-        if isinstance(each, dict)
+        {"type": each.get("type"), "status": each.get("status")} for each in _objects(status.get("conditions"))
     ]
+    pods: Object = {}
+    if claims := [_texts(each) for each in _objects(pod_spec(workload).get("resourceClaims"))]:
+        pods["resourceClaims"] = claims
+    if group := _texts(member(pod_spec(workload), "schedulingGroup")):
+        pods["schedulingGroup"] = group
     return {
         "metadata": {name: meta[name] for name in _METADATA if name in meta},
         "spec": {**wanted, **({"template": {"spec": pods}} if pods else {})},
         "status": {"observedGeneration": status.get("observedGeneration"), "conditions": conditions, **scheduled},
     }
+
+
+def _objects(given: object) -> list[Object]:
+    """The objects in a list; none of what is no list."""
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+
+
+def _texts(given: Object) -> Object:
+    """The members that are texts."""
+    return {name: each for name, each in given.items() if isinstance(each, str)}

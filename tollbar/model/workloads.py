@@ -133,7 +133,7 @@ def _at_least(seen: object, generation: object) -> bool:
 
 def pod_spec(workload: Object) -> Object:
     """`spec.template.spec` of a kind that has a template for its Pods; empty for others."""
-    return _member(_member(spec(workload), "template"), "spec")
+    return member(member(member(workload, "spec"), "template"), "spec")
 
 
 def pods_at_once(workload: Object) -> int | None:
@@ -148,12 +148,12 @@ def pods_at_once(workload: Object) -> int | None:
     if (parallelism := _count(wanted.get("parallelism"))) is not None:
         completions = _count(wanted.get("completions"))
         return parallelism if completions is None else min(parallelism, completions)
-    return _count(_member(workload, "status").get("desiredNumberScheduled"))
+    return _count(member(workload, "status").get("desiredNumberScheduled"))
 
 
 def _surge(wanted: Object, replicas: int) -> int:
     """The Pods that a rolling update adds, as the Deployment controller resolves `maxSurge` (apps/v1)."""
-    surge = _member(_member(wanted, "strategy"), "rollingUpdate").get("maxSurge")
+    surge = member(member(wanted, "strategy"), "rollingUpdate").get("maxSurge")
     if isinstance(surge, str) and surge.endswith("%") and surge[:-1].isdecimal() and len(surge) <= _PERCENTAGE:
         return -(-replicas * int(surge[:-1]) // 100)
     return _count(surge) or 0
@@ -162,7 +162,7 @@ def _surge(wanted: Object, replicas: int) -> int:
 _PERCENTAGE: Final = len("100%")
 
 
-def _member(part: Object, name: str) -> Object:
+def member(part: Object, name: str) -> Object:
     """The object in this field; empty when there is none: the fields of a kind that is not known may be anything."""
     found = part.get(name)
     return found if isinstance(found, dict) else {}

@@ -222,6 +222,28 @@ def test_of_a_workload_only_what_is_read_is_kept() -> None:
     }
 
 
+ODD: dict[str, Object] = {
+    "texts": {"spec": "replicas", "status": "conditions"},
+    "lists": {"spec": ["replicas"], "status": [{"conditions": []}]},
+    "numbers": {"spec": {"template": 1}, "status": {"conditions": 1}},
+    "no objects further in": {
+        "spec": {"template": {"spec": {"resourceClaims": 1, "schedulingGroup": "g"}}},
+        "status": {"conditions": {"Ready": "True"}},
+    },
+    "no texts in the end": {
+        "spec": {"template": {"spec": {"resourceClaims": ["gpu"], "schedulingGroup": {"podGroupName": {}}}}},
+        "status": {"conditions": ["Ready"]},
+    },
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_a_kind_may_have_anything_in_the_fields_that_workloads_have(odd: Object) -> None:
+    meta = {"namespace": "ml", "name": "web", "uid": "u1"}
+    nothing = {"metadata": meta, "spec": {}, "status": {"observedGeneration": None, "conditions": []}}
+    assert projection({"metadata": meta, **odd}) == nothing
+
+
 async def test_a_kind_that_is_no_longer_served_is_no_deletion_of_the_workload() -> None:
     """An object may be missing because the kind is no longer served."""
     async with world(Api(deployment())) as running:
