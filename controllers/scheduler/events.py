@@ -34,7 +34,7 @@ def failed(message: str) -> Event:
 
 
 def skipped(pod: PodInfo) -> Event:
-    """It is being deleted."""
+    """The Pod was not tried, because it is being deleted."""
     return failed(f"skip schedule deleting pod: {pod.key}")
 
 

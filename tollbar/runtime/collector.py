@@ -5,12 +5,12 @@ import gc
 from typing import Final
 
 _FILLING: Final = (50_000, 1_000, 1_000)
-"""While caches are filled nothing but them becomes old, and a look at all that there is would take a second or more."""
+"""While caches are filled, what becomes old is theirs and stays, and a full collection would take a second or more."""
 _FILLED: Final = (50_000, 5, 1_000)
 
 
 def tune() -> None:
-    """Collect what is young alone, and more rarely; at the end of the process nothing, because that takes its time."""
+    """Collect more rarely and young objects alone; nothing at the end of the process, which would only take time."""
     gc.set_threshold(*_FILLING)
     atexit.register(gc.freeze)
 

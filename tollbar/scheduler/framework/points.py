@@ -31,7 +31,7 @@ class Point(Enum):
     POST_BIND = "PostBind"
 
     __hash__ = object.__hash__
-    """As that of Code."""
+    """There is one object for each point; the hash of an Enum is a call of Python code."""
 
 
 INTERFACES: Final[Mapping[str, type]] = {

@@ -88,7 +88,7 @@ class ClaimBinding:
 
     def give_up(self, claim: Object, pod: PodInfo) -> None:
         """Take the allocation back, beside the scheduling cycle; the Pod is woken by the event of that."""
-        self._handle.start(self._gone(pod, partial(self._writes.deallocate, claim)))
+        self._handle.start(self._unless_bound(pod, partial(self._writes.deallocate, claim)))
 
     def delete(self, claim: Object, pod: PodInfo) -> None:
         """Delete a claim that an earlier attempt has created, and try the Pod again: no event is about it.
@@ -106,7 +106,7 @@ class ClaimBinding:
 
         async def once() -> None:
             try:
-                await self._gone(pod, delete)
+                await self._unless_bound(pod, delete)
             finally:
                 self._deleting.discard(uid)
 
@@ -190,7 +190,8 @@ class ClaimBinding:
                 return False
         return True
 
-    async def _gone(self, pod: PodInfo, write: Callable[[], Awaitable[object]]) -> None:
+    async def _unless_bound(self, pod: PodInfo, write: Callable[[], Awaitable[object]]) -> None:
+        """Make this write unless the Pod has a Node by now; the Pod is tried again where it has, or the write fails."""
         try:
             if not await self._writes.has_node(pod):
                 await write()

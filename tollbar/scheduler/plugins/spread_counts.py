@@ -62,7 +62,7 @@ class Counting:
         )
 
     def forget(self) -> None:
-        """It is asked for no more."""
+        """Free the sums that the snapshot keeps for it: nobody asks for it any more."""
         self.nodes.groups.forget([each.eligible for each in self.counted])
 
 

@@ -1,4 +1,4 @@
-"""What the queue tells to whoever counts; upstream's metrics are named where they are meant."""
+"""What the queue counts, for the metrics of kube-scheduler that are named here."""
 
 from typing import Protocol
 
