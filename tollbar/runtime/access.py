@@ -6,7 +6,8 @@ is a proxy, and `tollbar.runtime.exchange` where there is none.
 Invariants: credentials and CA certificates are read again every minute; keys and certificates that a kubeconfig or an
 exec plugin contains are never written to a disk (on Linux).
 Hazards: credentials that cannot be read again stay in use; a CA that was trusted once stays trusted until the process
-ends.
+ends.  An exec plugin that hangs holds up the call that has begun to read the credentials again, others go on with what
+there is.
 """
 
 import asyncio
@@ -90,7 +91,7 @@ class Access:
         self._modified = modified
         self._clock = clock
         self._reload_at = clock.monotonic() + _RELOAD_SECONDS
-        self._lock = asyncio.Lock()
+        self._is_reloading = False
         self.host: str = rest.configuration.host.rstrip("/")
         self.connections = _connections(rest)
         """For calls and watches; None where there is a proxy, which only the session knows how to use."""
@@ -135,21 +136,20 @@ class Access:
         self._reload_at = min(self._reload_at, self._clock.monotonic() + 5.0)
 
     async def refresh(self) -> None:
-        if self._clock.monotonic() < self._reload_at:
+        if self._is_reloading or self._clock.monotonic() < self._reload_at:
             return
-        async with self._lock:
-            if self._clock.monotonic() < self._reload_at:
-                return
-            self._reload_at = self._clock.monotonic() + _RELOAD_SECONDS
-            try:
-                if self._loader is None:
-                    await _read(self._configuration, None, None)
-                else:
-                    with _plugin_errors():
-                        await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
-                self._use(await asyncio.to_thread(_modified, self._configuration))
-            except Exception as error:  # the credentials in use may still be valid
-                _log.warning("cannot read the credentials again", extra={"error": str(error)})
+        self._is_reloading, self._reload_at = True, self._clock.monotonic() + _RELOAD_SECONDS
+        try:
+            if self._loader is None:
+                await _read(self._configuration, None, None)
+            else:
+                with _plugin_errors():
+                    await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
+            self._use(await asyncio.to_thread(_modified, self._configuration))
+        except Exception as error:  # the credentials in use may still be valid
+            _log.warning("cannot read the credentials again", extra={"error": str(error)})
+        finally:
+            self._is_reloading = False
 
     def _use(self, modified: dict[str, int]) -> None:
         """Load the certificates that were modified.  Raises OSError for one that is half written."""

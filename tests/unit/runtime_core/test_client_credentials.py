@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,30 @@ async def test_credentials_that_cannot_be_read_again_stay_in_use(
         "Bearer one",
         ["cannot read the credentials again"],
     )
+
+
+async def test_an_exec_plugin_that_hangs_holds_up_one_call_alone(
+    server: Any, connect: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    async def load_and_set(_configuration: object) -> None:
+        hangs.set()
+        goes_on.wait()
+
+    server.others += [{"body": {}} for _ in range(2)]
+    client = await connect({"token": "t"})
+    monkeypatch.setattr(client._access._loader, "load_and_set", load_and_set)
+    clock.time += 60
+    held_up = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
+    await asyncio.to_thread(hangs.wait)
+    clock.time += 60
+    try:
+        async with asyncio.timeout(10):
+            await client.get(resources.PODS, "web", "shop")
+    finally:
+        goes_on.set()
+        await held_up
 
 
 TWO_CLUSTERS = {
