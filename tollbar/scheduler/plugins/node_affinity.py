@@ -18,6 +18,7 @@ from tollbar.scheduler.framework.events import (
     ClusterEventWithHint,
     EventResource,
     QueueingHint,
+    queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, PreFilterResult, Scores
@@ -96,9 +97,7 @@ class NodeAffinity:
         """A Node that matches helps, unless it has matched the Pod before."""
         if self._added_required is not None and not nodeaffinity.selects(self._added_required, new):
             return QueueingHint.SKIP
-        if not _allows(pod, new) or (old is not None and _allows(pod, old)):
-            return QueueingHint.SKIP
-        return QueueingHint.QUEUE
+        return queue_if(_allows(pod, new) and (old is None or not _allows(pod, old)))
 
     def _terms(self, pod: PodInfo) -> list[tuple[int, Object]]:
         """Preferred terms with their weights, the profile's and the Pod's."""

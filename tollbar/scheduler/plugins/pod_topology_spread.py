@@ -329,9 +329,7 @@ def _is_involved(changed: PodInfo, pod: PodInfo) -> bool:
 
 
 def _after_labels(old: PodInfo, new: PodInfo, constraints: Iterable[Constraint]) -> QueueingHint:
-    return queue_if(
-        any(each.selector.matches(old.labels) != each.selector.matches(new.labels) for each in constraints)
-    )
+    return queue_if(any(each.selector.matches(old.labels) != each.selector.matches(new.labels) for each in constraints))
 
 
 _LN2_HIGH: Final = 6.93147180369123816490e-01
