@@ -125,6 +125,8 @@ class Scheduler:
         self._changed = asyncio.Event()
         self._looks_at = inf
         """When the queue is looked at in any case, while that is waited for, in seconds of the clock."""
+        self.rest: Callable[[], Awaitable[None]] | None = None
+        """Awaited before a Pod is taken from the queue: a simulation lets everybody else finish first."""
 
     @property
     def is_idle(self) -> bool:
@@ -182,6 +184,8 @@ class Scheduler:
         """The next Pod; meanwhile the queue's timers run."""
         while True:
             await self._turn()
+            if self.rest is not None:
+                await self.rest()
             self._changed.clear()
             for report in self._queue.flush():
                 self._report(report)

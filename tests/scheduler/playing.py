@@ -209,8 +209,8 @@ def difference(trace: Trace, states: Sequence[Object]) -> str:
 
 
 def _rank(queued: QueuedPod) -> tuple[Any, ...]:
-    """PrioritySort with a last word, so that there is one order of popping."""
-    return -queued.pod.priority, queued.timestamp, queued.pod.uid
+    """PrioritySort with a last word for Pods that entered at the same time of the trace, as the oracle has it."""
+    return -queued.pod.priority, round(queued.timestamp, 3), queued.pod.uid
 
 
 def _less(one: QueuedPod, other: QueuedPod) -> bool:

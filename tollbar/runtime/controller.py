@@ -3,10 +3,11 @@
 The reconcile function gets a key and nothing else; it reads the objects from the stores.
 
 Invariants: every outcome is counted in one metric and writes one log line, for debugging only if it is a failure in an
-outage of the API server; Done and RetryAfter reset the back-off of a
-key, every other outcome lengthens it; an exception in a reconcile never ends a worker; a worker yields to the event
-loop between two reconciles; a stopped controller lets running reconciles finish for at most `grace` seconds, and starts
-no new ones.
+outage of the API server; Done and RetryAfter reset the back-off of a key, every other outcome lengthens it; an
+exception in a reconcile never ends a worker; between the beginnings of two reconciles of one controller the event loop
+turns at least once, however many workers there are, so that what else the process does waits for one reconcile of each
+controller and not for as many as there are workers; a stopped controller lets running reconciles finish for at most
+`grace` seconds, and starts no new ones.
 
 The watches are connected when the loop starts, not before: a queue without workers would grow without bound.  A loop
 that was stopped may run again: it begins with the objects that are there, like the first time.
@@ -63,6 +64,8 @@ class Controller(Generic[K]):
         self._grace = grace
         self._serial = itertools.count(1)
         self._connected = False
+        self._turn = asyncio.Lock()
+        """Held by the worker that takes the next key."""
         self._total = metrics.counter("controller_runtime_reconcile_total")
         self._errors = metrics.counter("controller_runtime_reconcile_errors_total").labels(name)
         self._terminal = metrics.counter("controller_runtime_terminal_reconcile_errors_total").labels(name)
@@ -110,7 +113,9 @@ class Controller(Generic[K]):
     async def _work(self) -> None:
         while True:
             try:
-                key = await self.queue.get()
+                async with self._turn:
+                    await asyncio.sleep(0)  # a reconcile without a write never yields, and the lease must be renewed
+                    key = await self.queue.get()
             except ShutDown:
                 return
             self._active.inc()
@@ -122,7 +127,6 @@ class Controller(Generic[K]):
                 self._seconds.observe(self._clock.monotonic() - started)
                 self._active.dec()
                 self.queue.done(key)
-            await asyncio.sleep(0)  # a reconcile without a write never yields, and the lease must be renewed
 
     async def _process(self, key: K) -> None:
         try:

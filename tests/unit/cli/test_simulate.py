@@ -63,6 +63,10 @@ POD_RULES = webhooks.pods_configuration(webhooks.at_service(), pod_rules=True)
 DRA = [namespace(), CLASS, TEMPLATE, RULE]
 
 
+def of_priority(name: str, value: int, **more: Any) -> Built:
+    return Built(apiVersion="scheduling.k8s.io/v1", kind="PriorityClass", metadata={"name": name}, value=value, **more)
+
+
 def said(found: Outcome) -> dict[str, tuple[Any, ...]]:
     """(admission, rules, Node, devices, why it has none) by name."""
     return {
@@ -193,6 +197,30 @@ def test_so_many_copies() -> None:
     assert sorted(each.node for each in found.results) == ["", "gpu-1", "gpu-1"]
 
 
+def test_pods_of_equal_priority_get_devices_in_the_order_of_their_creation() -> None:
+    found = said(outcome([*DRA, *GPU_NODE], *(new(name).templates("gpu") for name in "abcdefg")))
+    assert [(name, each[3]) for name, each in found.items() if each[3]] == [
+        ("a", ["gpu-1/gpu-0"]),
+        ("b", ["gpu-1/gpu-1"]),
+    ]
+
+
+def test_priority_decides_although_the_claims_of_others_are_made_before() -> None:
+    low = [new(f"low-{number}").templates("gpu") for number in range(5)]
+    high = new("high").templates("gpu").but("spec.priorityClassName", "high")
+    found = said(outcome([*DRA, *GPU_NODE, of_priority("high", 1, preemptionPolicy="Never")], *low, high))
+    assert {name for name, each in found.items() if each[3]} == {"high", "low-0"}
+
+
+def test_pods_that_wait_in_the_cluster_are_tried_by_age() -> None:
+    waiting = [
+        pod(name).wants({"cpu": "3"}).but("metadata.creationTimestamp", f"{year}-01-01T00:00:00Z")
+        for name, year in (("a", 2024), ("b", 2022), ("c", 2023))
+    ]
+    found = outcome([namespace(), node("plain"), *waiting], new().wants({"cpu": "3"}), for_page=True)
+    assert [each["metadata"]["name"] for each in found.objects if (each.get("spec") or {}).get("nodeName")] == ["b"]
+
+
 def test_the_claim_of_a_workload_claim_is_made() -> None:
     kept = Built(
         apiVersion="tollbar.dev/v1alpha1",
@@ -213,9 +241,6 @@ def test_the_claim_of_a_workload_claim_is_made() -> None:
 
 
 def test_a_pod_of_higher_priority_takes_the_place_of_another() -> None:
-    def of_priority(name: str, value: int) -> Object:
-        return Built(apiVersion="scheduling.k8s.io/v1", kind="PriorityClass", metadata={"name": name}, value=value)
-
     low = pod("low").wants({"cpu": "3"}).but("spec.nodeName", "plain").but("spec.priority", 1)
     objects = [namespace(), node("plain"), of_priority("high", 100), low]
     found = outcome(objects, new("high").wants({"cpu": "3"}).but("spec.priorityClassName", "high"))
@@ -477,3 +502,29 @@ def test_a_loop_is_at_its_next_timer_at_once() -> None:
         return clock.monotonic(), clock.now()
 
     assert on_virtual_time(play) == (3650.0, 3750.0)
+
+
+def test_who_rests_goes_on_when_all_others_have_done_what_there_was_to_do() -> None:
+    async def play(loop: VirtualLoop) -> list[str]:
+        seen = []
+
+        async def busy() -> None:
+            for turn in range(3):
+                seen.append(f"busy {turn}")
+                await asyncio.sleep(0)
+            await asyncio.sleep(1)
+            seen.append("a second later")
+
+        async def rests(name: str) -> None:
+            await loop.rest()
+            seen.append(f"{name} at {loop.time():g}")
+
+        async with asyncio.TaskGroup() as tasks:
+            given_up = tasks.create_task(rests("nobody"))
+            tasks.create_task(rests("one"))
+            tasks.create_task(rests("another"))
+            tasks.create_task(busy())
+            asyncio.get_running_loop().call_soon(given_up.cancel)
+        return seen
+
+    assert on_virtual_time(play) == ["busy 0", "busy 1", "busy 2", "one at 0", "another at 0", "a second later"]

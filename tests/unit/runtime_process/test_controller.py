@@ -15,7 +15,7 @@ from tollbar.runtime.controller import Controller
 from tollbar.runtime.errors import ServerError, Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.source import Watch, key_itself
-from tollbar.runtime.workqueue import WorkQueue
+from tollbar.runtime.workqueue import RELIST, WorkQueue
 
 KEY = Key("ns", "web")
 Reconcile = Callable[[Key], Awaitable[Outcome]]
@@ -294,7 +294,8 @@ async def test_stopping_cancels_what_runs_for_too_long(clock: Clock) -> None:
     assert (ended, task.cancelled(), asyncio.get_running_loop().time()) == (["cancelled"], True, 5)
 
 
-async def test_reconciles_that_wait_for_nothing_let_others_go_on(clock: Clock) -> None:
+@pytest.mark.parametrize("workers", [1, 64])
+async def test_reconciles_that_wait_for_nothing_let_others_go_on(clock: Clock, workers: int) -> None:
     """The elector, for one, has to renew its lease during a long backlog."""
     turns, seen, done = 0, list[int](), asyncio.Event()
 
@@ -310,7 +311,7 @@ async def test_reconciles_that_wait_for_nothing_let_others_go_on(clock: Clock) -
             turns += 1
             await asyncio.sleep(0)
 
-    bench = Bench(clock, reconcile)
+    bench = Bench(clock, reconcile, workers)
     for number in range(100):
         bench.queue.add(Key("ns", str(number)))
     running = asyncio.create_task(bench.controller.run())
@@ -318,3 +319,26 @@ async def test_reconciles_that_wait_for_nothing_let_others_go_on(clock: Clock) -
     bench.queue.shut_down()
     await running
     assert len(set(seen)) == 100
+
+
+@pytest.mark.parametrize("workers", [1, 64])
+async def test_a_key_of_a_watch_event_goes_before_all_that_wait_from_a_list(clock: Clock, workers: int) -> None:
+    """Also while reconciles wait for nothing: what brings the event gets its turn."""
+    seen, done = list[str](), asyncio.Event()
+
+    async def reconcile(key: Key) -> Outcome:
+        if not seen:
+            asyncio.get_running_loop().call_soon(bench.queue.add, KEY)
+        seen.append(key.name)
+        if len(seen) == 100:
+            done.set()
+        return DONE
+
+    bench = Bench(clock, reconcile, workers)
+    for number in range(99):
+        bench.queue.add(Key("ns", str(number)), priority=RELIST)
+    running = asyncio.create_task(bench.controller.run())
+    await done.wait()
+    bench.queue.shut_down()
+    await running
+    assert seen[1] == KEY.name

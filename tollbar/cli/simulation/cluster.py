@@ -130,6 +130,7 @@ class SimulatedCluster:
         self._quiet = max(_QUIET, scheduler.pod_max_backoff_seconds + _BESIDE_BACKOFF)
         self._names = frozenset(each.scheduler_name for each in scheduler.profiles)
         self._scheduler = setup(manager, profiles_of(scheduler, registry.registry()), settings, observe)
+        self._scheduler.rest = loop.rest
         self.api.follow(manager.caches.stores.values())
         for store in manager.caches.stores.values():
             store.served = store.resource.kind not in unserved
@@ -146,8 +147,8 @@ class SimulatedCluster:
         return (spec(pod).get("schedulerName") or DEFAULT_PROFILE) in self._names
 
     def put(self, objects: Iterable[Object]) -> None:
-        """Add objects that are there already, such as Nodes and running Pods."""
-        for obj in objects:
+        """Add objects that are there already, such as Nodes and running Pods, the oldest first."""
+        for obj in sorted(objects, key=lambda each: metadata(each).get("creationTimestamp") or ""):
             self.api.put(obj)
 
     def create(self, pod: Object) -> Story:

@@ -5,6 +5,7 @@ Nothing here waits for a file or a socket, so that an idle loop has only timers 
 
 import asyncio
 import selectors
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -12,16 +13,32 @@ _FOREVER: Final = float("inf")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`may_pass` is asked when no callback is ready, with the seconds until the next timer, infinite without one: if it
-    says so, that time has passed.  Otherwise it has made a callback ready."""
+    """`may_pass` is asked when no callback is ready and nobody rests, with the seconds until the next timer, infinite
+    without one: if it says so, that time has passed.  Otherwise it has made a callback ready."""
 
     def __init__(self) -> None:
         self.virtual_now = 0.0
         self.may_pass: Callable[[float], bool] = lambda _seconds: True
+        self._resting: deque[asyncio.Future[None]] = deque()
         super().__init__(_Selector(self))
 
     def time(self) -> float:
         return self.virtual_now
+
+    async def rest(self) -> None:
+        """Return once no callback is ready: all others have done what there is to do at this moment."""
+        resting = self.create_future()
+        self._resting.append(resting)
+        await resting
+
+    def passes(self, seconds: float) -> bool:
+        """Whether so much time passes, since no callback is ready; otherwise one is made ready."""
+        while self._resting:
+            resting = self._resting.popleft()
+            if not resting.done():  # it is when its task was cancelled
+                resting.set_result(None)
+                return False
+        return self.may_pass(seconds)
 
 
 class _Selector(selectors.DefaultSelector):
@@ -33,8 +50,8 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            self._loop.may_pass(_FOREVER)
-        elif timeout > 0 and self._loop.may_pass(timeout):
+            self._loop.passes(_FOREVER)
+        elif timeout > 0 and self._loop.passes(timeout):
             self._loop.virtual_now += timeout
         return super().select(0)
 

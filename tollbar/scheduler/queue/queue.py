@@ -16,7 +16,7 @@ Source: pkg/scheduler/backend/queue/scheduling_queue.go of Kubernetes 1.37, with
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import floor
+from math import floor, inf, nextafter
 from typing import Any, Final
 
 from tollbar.model.objects import Key
@@ -98,6 +98,7 @@ class SchedulingQueue:
         self._max_in_unschedulable = settings.max_in_unschedulable
         self._next_unschedulable_flush = now() + FLUSH_EVERY
         self._reports = Reports(settings.not_ready_delay)
+        self._last_entry = -inf
 
     # What the scheduler does with Pods.
 
@@ -139,7 +140,7 @@ class SchedulingQueue:
                 queued.consecutive_errors = 0
             else:
                 queued.consecutive_errors += 1
-            queued.timestamp = self._now()
+            queued.timestamp = self._entry()
             queued.backoff_expiration = None
             queued.was_flushed = False
             queued.flush_timestamp = 0.0
@@ -166,7 +167,7 @@ class SchedulingQueue:
     def add(self, pod: PodInfo) -> None:
         """A Pod without a Node appeared."""
         self.nominator.add(pod)
-        self._move_to_active(QueuedPod(pod, self._now()), UNSCHEDULED_POD_ADD.label)
+        self._move_to_active(QueuedPod(pod, self._entry()), UNSCHEDULED_POD_ADD.label)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """A Pod without a Node changed.  One that waits for an event is woken if the change helps it."""
@@ -281,6 +282,14 @@ class SchedulingQueue:
         return self._find(key)
 
     # How Pods move.
+
+    def _entry(self) -> float:
+        """Now, but later than any other Pod entered: of equal priority, QueueSort has nothing else to go by.
+
+        A clock that stands still, as that of a simulation does, would leave their order to the heap.
+        """
+        self._last_entry = max(self._now(), nextafter(self._last_entry, inf))
+        return self._last_entry
 
     def _pop_from_backoff(self) -> QueuedPod | None:
         queued = self._backoff.pop()

@@ -34,6 +34,18 @@ def test_pods_are_popped_by_priority_and_then_by_age() -> None:
     assert [world.pop() for _ in range(5)] == ["b", "d", "a", "c", None]
 
 
+def test_pods_that_enter_at_the_same_time_are_popped_in_the_order_in_which_they_entered() -> None:
+    world = world_with_f()
+    for name in "fghij":
+        world.rejected(name, F)
+    for name in "abcde":
+        world.add(name)
+    world.happened()
+    world.time += 11
+    world.queue.flush()
+    assert [world.pop() for _ in range(10)] == [*"fghijabcde"]
+
+
 def test_an_update_moves_a_pod_to_its_place_in_the_active_queue() -> None:
     world = World()
     world.add("a", priority=1)
