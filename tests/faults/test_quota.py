@@ -8,17 +8,17 @@ import asyncio
 import itertools
 import json
 import logging
-import math
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from loading import Service
+from quotareleases import Release, Sized, State, may_go, releases
 from recording import Recorder
 from stack import ELECTION, Stack, eventually, installed
 
@@ -30,7 +30,7 @@ from tollbar.devplane.real.launcher import RealPlane
 from tollbar.gates.quota import PodQuotas
 from tollbar.gates.sight import told_of
 from tollbar.model import podresources, pods, resources
-from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Object, key_of, metadata, spec, uid_of
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import AlreadyExists, ApiError, NotFound
 from tollbar.runtime.metrics import Metrics
@@ -139,31 +139,8 @@ def is_out(pod: Object) -> bool:
     return PodQuotas.name not in pods.gate_names(pod)
 
 
-class Sized(NamedTuple):
-    """A Pod as far as the quota knows it."""
-
-    key: Key
-    cores: int
-    priority: int
-
-
 def sized(pod: Object) -> Sized:
     return Sized(key_of(pod), int(podresources.requests(pod)["cpu"]), int(spec(pod).get("priority") or 0))
-
-
-def nameless(pod: Sized) -> Sized:
-    return pod._replace(key=pod.key._replace(name=""))
-
-
-class State(NamedTuple):
-    """One stored state of a Pod: when it was seen, and the cores that are used from then on."""
-
-    uid: str
-    pod: Sized
-    out: bool
-    deleted: bool
-    seen: float
-    used: int
 
 
 class Seen(Recorder):
@@ -181,11 +158,11 @@ class Seen(Recorder):
         if kind == "Pod" and key_of(obj).namespace in NAMESPACES:
             uid, pod, out, deleted = uid_of(obj), sized(obj), is_out(obj), type_ == "DELETED"
             if (before := self.held.pop(uid, None)) is not None:
-                self.alike[nameless(before)] -= 1
+                self.alike[before.alike] -= 1
             self.out.pop(uid, None)
             if not deleted:
                 (self.out if out else self.held)[uid] = pod
-                self.alike[nameless(pod)] += not out
+                self.alike[pod.alike] += not out
             version = int(metadata(obj)["resourceVersion"])
             self._states.append((version, uid, pod, out, deleted, asyncio.get_running_loop().time()))
         await super()._note(kind, type_, obj)
@@ -198,61 +175,6 @@ class Seen(Recorder):
             if out and not deleted:
                 using[uid] = pod.cores
             yield State(uid, pod, out, deleted, seen, sum(using.values()))
-
-
-class Release(NamedTuple):
-    """When it was seen, since when the Pod could have gone, and for how long it was held."""
-
-    fitted: float
-    seen: float
-    waited: float
-
-    @property
-    def late(self) -> float:
-        return max(0.0, self.seen - self.fitted)
-
-
-def may_go(held: Mapping[str, Sized], used: Counter[str], limit: int) -> set[str]:
-    """Those that fit, and bring their namespace no larger share than one that does not fit would bring its own."""
-    room = limit - used.total()
-    reach = {uid: used[pod.key.namespace] + pod.cores for uid, pod in held.items()}
-    least = min((reach[uid] for uid, pod in held.items() if pod.cores > room), default=math.inf)
-    return {uid for uid, pod in held.items() if pod.cores <= room and reach[uid] <= least}
-
-
-def releases(states: Iterable[State], limits: Sequence[tuple[float, int]]) -> Iterator[Release]:
-    """`limits` are the limit of the quota by when it was written."""
-    held: dict[str, Sized] = {}
-    created: dict[str, float] = {}
-    out: dict[str, Sized] = {}
-    since: dict[str, float] = {}
-    used: Counter[str] = Counter()
-    changes, limit = list(limits), 0
-
-    def look(now: float) -> None:
-        able = may_go(held, used, limit)
-        for uid in since.keys() - able:
-            del since[uid]
-        for uid in able - since.keys():
-            since[uid] = now
-
-    for state in states:
-        while changes and changes[0][0] <= state.seen:
-            moment, limit = changes.pop(0)
-            look(moment)
-        if (before := out.pop(state.uid, None)) is not None:
-            used[before.key.namespace] -= before.cores
-        if held.pop(state.uid, None) is not None and state.out and not state.deleted:
-            yield Release(since.pop(state.uid, state.seen), state.seen, state.seen - created[state.uid])
-        if state.deleted:
-            since.pop(state.uid, None)
-        elif state.out:
-            out[state.uid] = state.pod
-            used[state.pod.key.namespace] += state.pod.cores
-        else:
-            held[state.uid] = state.pod
-            created.setdefault(state.uid, state.seen)
-        look(state.seen)
 
 
 class Load:
@@ -342,8 +264,8 @@ class Load:
         """Wait until none of those that wait fits, nor could by its namespace's share."""
 
         def nothing_goes() -> bool:
-            held = {str(each): each for each, count in self.seen.alike.items() if count}
-            return not may_go(held, self.used(), limit)
+            alike = {each: each for each, count in self.seen.alike.items() if count}
+            return not may_go(alike, self.used(), limit)
 
         assert await self.seen.until(nothing_goes, seconds), f"{self.used().total()} of {limit} are used"
 
