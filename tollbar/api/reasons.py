@@ -73,7 +73,7 @@ class HoldReason(Code):
     CLAIM_MISSING = (
         "QuotaClaimMissing",
         """The quota limits devices, and the named claim or template, which says how many the Pod takes, is not there:
-        create it; without it the Pod could not start either.  Of a Pod with more than 1024 claims, or with an entry
+        create it; without it the Pod could not start either.  Of a Pod with more than 128 claims, or with an entry
         that names neither, the text says that.""",
     )
     REFUSED = (

@@ -76,6 +76,16 @@ def is_enrolled(namespace: Object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Cover:
+    """A quota that covers a namespace, as far as the charges of its Pods depend on it: not on how much it allows."""
+
+    name: str
+    pods: Object
+    """The selector."""
+    limits: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Counted:
     """A Pod as it was counted: what it asks for, its charge, and the lines in which that is, if in any."""
 
@@ -103,7 +113,7 @@ class Counts:
         self._refused: set[str] = set()
         """uids of Pods that are on neither side, since their release was refused."""
         self._counted: dict[Key, _Counted] = {}
-        self._covering: Mapping[str, tuple[PodQuota, ...]] = {}
+        self._covering: Mapping[str, tuple[_Cover, ...]] = {}
         """The quotas of each namespace that takes part."""
         self._of_devices: frozenset[str] = frozenset()
         """The quotas in force that limit devices."""
@@ -112,6 +122,8 @@ class Counts:
         self._parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
         self._changed: set[Key] | None = None
         """Pods that are to be counted anew; None for all."""
+        self._left: set[Key] = set()
+        """Those that a look has begun with and not come to yet."""
 
     def follow(self) -> None:
         """Note from now on what changes."""
@@ -143,16 +155,22 @@ class Counts:
         """Of all Pods, on which side they may be."""
         return {key: counted.charge for key, counted in self._counted.items()}
 
-    def look(self) -> None:
-        """Count what has changed since the last look; everything at the first one and after `begin`."""
+    def look(self, most: int | None = None) -> bool:
+        """Count what has changed since the last look; everything at the first one and after `begin`.
+
+        Of at most so many Pods; whether these were all.  Until they are, `out` and `waiting` are not to be used.
+        """
         if not self._is_covering:
             self._cover()
         if self._changed is None:
             there = (key for namespace in self._covering for key in self.pods.keys_by_index("namespace", namespace))
             self._changed = {*self._counted, *there}
-        for key in self._changed:
-            self._count(key, self._covering.get(key.namespace))
+        self._left |= self._changed
         self._changed = set()
+        for _ in range(len(self._left) if most is None else min(most, len(self._left))):
+            key = self._left.pop()
+            self._count(key, self._covering.get(key.namespace))
+        return not self._left
 
     def grant(self, key: Key) -> None:
         """Let a Pod that waits count as out, until the cache shows it without the gate."""
@@ -197,12 +215,19 @@ class Counts:
                 self._changed = None
 
     def _cover(self) -> None:
-        """Find the quotas of each namespace; where they have changed, its Pods are to be counted anew."""
-        before, self._covering, self._is_covering = self._covering, self._coverage(), True
+        """Find the quotas of each namespace; where charges depend on what has changed, Pods are to be counted anew."""
+        before, coverage, self._is_covering = self._covering, self._coverage(), True
+        found = {each.metadata.name: each for covering in coverage.values() for each in covering}
+        covers = {
+            name: _Cover(name, each.spec.pod_selector.as_object(), frozenset(each.spec.limits))
+            for name, each in found.items()
+        }
+        self._covering = {
+            name: tuple(covers[each.metadata.name] for each in covering) for name, covering in coverage.items()
+        }
         for namespace in before.keys() | self._covering.keys():
             if self._changed is not None and before.get(namespace) != self._covering.get(namespace):
                 self._changed.update(self.pods.keys_by_index("namespace", namespace))
-        found = {each.metadata.name: each for covering in self._covering.values() for each in covering}
         self.devices.limit(name for each in found.values() for name in each.spec.limits)
         self.in_force = [self._quota(each.metadata.name, each.spec) for each in found.values()]
         self._of_devices = frozenset(each.name for each in self.in_force if each.counts_devices)
@@ -227,7 +252,7 @@ class Counts:
             if is_enrolled(each)
         }
 
-    def _count(self, key: Key, covering: Sequence[PodQuota] | None) -> None:
+    def _count(self, key: Key, covering: Sequence[_Cover] | None) -> None:
         """`covering` is None where the namespace takes no part."""
         pod, before = self.pods.get(key) if covering is not None else None, self._counted.get(key)
         if before is not None and (pod is None or uid_of(pod) != before.uid or not _is_held(pod)):
@@ -268,16 +293,16 @@ def _is_held(pod: Object) -> bool:
     return wellknown.QUOTA_GATE in pods.gate_names(pod)
 
 
-def _charge(key: Key, pod: Object, asked: Asked, covering: Iterable[PodQuota], of_devices: Collection[str]) -> Charge:
+def _charge(key: Key, pod: Object, asked: Asked, covering: Iterable[_Cover], of_devices: Collection[str]) -> Charge:
     """`pod` is as the store keeps it, and `of_devices` has the names of quotas that limit devices.
 
     Of what the Pod alone takes, the charge has what these quotas limit: each decision walks it, and a Pod may name as
     many resources as its author likes.
     """
     labels = labels_of(pod)
-    selecting = [each for each in covering if selectors.matches(each.spec.pod_selector.as_object(), labels)]
-    names = tuple(each.metadata.name for each in selecting)
-    limited = {name for each in selecting for name in each.spec.limits}
+    selecting = [each for each in covering if selectors.matches(each.pods, labels)]
+    names = tuple(each.name for each in selecting)
+    limited = {name for each in selecting for name in each.limits}
     requests: Mapping[str, str] = pod["requests"]
     amounts = {PODS: Decimal(1), **{name: Decimal(requests[name]) for name in limited if name in requests}}
     for name, amount in asked.own():

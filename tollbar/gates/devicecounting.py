@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.decide.pods.size import MAX_PARTS
 from tollbar.decide.quotas import devices
 from tollbar.dra.classes import DeviceClasses
 from tollbar.model import claims, pods
@@ -21,6 +20,10 @@ from tollbar.runtime.sharing import sharing
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 
+MOST_CLAIMS: Final = 128
+"""Claims that one Pod may refer to where devices are limited, as many as a ResourceSlice has devices.
+
+A limit, since each decision about all Pods goes over the claims of each, and its author may name any number."""
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 _SHARED: Final = frozenset({("devices",)})
 _MOST_ALIKE: Final = 256
@@ -54,9 +57,9 @@ COUNTED_BY: Final = (CLAIMS, TEMPLATES, kinds.CLASSES)
 def references(pod: Object) -> list[Object] | None:
     """The entries of `spec.resourceClaims`: their names, and those of claim and template, of which either may be empty.
 
-    None for a Pod with more than MAX_PARTS of them.
+    None for a Pod with more than MOST_CLAIMS of them.
     """
-    if len(pods.claim_references(pod)) > MAX_PARTS:
+    if len(pods.claim_references(pod)) > MOST_CLAIMS:
         return None
     return [
         {
@@ -159,7 +162,7 @@ class Devices:
         comes back.
         """
         references = pod.get("claims", ())
-        unknown = f"fewer claims: more than {MAX_PARTS} are not looked up" if references is None else ""
+        unknown = f"fewer claims: more than {MOST_CLAIMS} are not looked up" if references is None else ""
         parts: dict[str, Part] = {}
         for each in references or ():
             part = self._part(pod, each)

@@ -7,7 +7,8 @@ is sent, and a process that begins to lead first waits until its cache has all t
 
 Hazards.  Down: Pods wait.  Behind: Pods that have ended count on, and others start late.  A Pod that is created without
 the gate, because it opts out or is one of a DaemonSet, counts when the watch shows it.  So does a claim that takes the
-place of another one of its name, after Pods that use it were let go.
+place of another one of its name, after Pods that use it were let go.  A release that the API server carries out after
+its sender's Lease has expired, and the next leader has listed the Pods, is not known to that one.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, uid_
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.caches import listed
-from tollbar.runtime.errors import ApiError
+from tollbar.runtime.errors import ApiError, ServerError, Unreachable
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Channel, Delta, spec_changed
 
@@ -47,6 +48,11 @@ UNSEEN_FOR: Final = 1.0
 """Seconds until a new Pod that has not been counted is asked about again, so that its Event says what it waits for."""
 SETTLED: Final = 30.0
 """Seconds after a Pod's creation until which the cache may not know that its Namespace has the label."""
+DOUBTFUL_FOR: Final = 75.0
+"""Seconds for which a release that had no answer may come to pass yet: more than the 60 for which the API server works
+on a request (`--request-timeout`)."""
+COUNTED_AT_ONCE: Final = 100
+"""Pods that are counted before the event loop turns: in some milliseconds, or 0.1 s where each has many claims."""
 
 
 class PodQuotas(Gate):
@@ -104,6 +110,8 @@ class QuotaLedger(Ledger):
         devices = self.counts.devices
         self._refused: dict[str, tuple[Key, float]] = {}
         """Pods by uid whose room is others', and until when, in epoch seconds."""
+        self._doubtful: dict[str, float] = {}
+        """Pods by uid of which a release had no answer, and until when it may come to pass, in epoch seconds."""
         self._served: dict[tuple[str, str], _Service] = {}
         """By quota and namespace."""
         self._held: Mapping[Key, Held] = {}
@@ -148,13 +156,21 @@ class QuotaLedger(Ledger):
 
     @contextmanager
     def sending(self, pod: Object) -> Iterator[None]:
+        """A release that is refused gives its room back, unless one before it may come to pass yet.
+
+        In all other cases it may have come to pass, or somebody else has taken the gate off.
+        """
         try:
             yield
         except ApiError as error:
-            if error.refused:  # in all other cases the release may have come to pass
-                self.counts.refuse(pod)
-                self._refused[uid_of(pod)] = key_of(pod), self._manager.clock.now() + REFUSED_FOR
-                self.controller.queue.add(_ALL)
+            uid, now = uid_of(pod), self._manager.clock.now()
+            if error.refused:
+                if now >= self._doubtful.get(uid, 0.0):
+                    self.counts.refuse(pod)
+                    self._refused[uid] = key_of(pod), now + REFUSED_FOR
+                    self.controller.queue.add(_ALL)
+            elif _may_come_to_pass(error):
+                self._doubtful[uid] = now + DOUBTFUL_FOR
             raise
 
     def _is_used(self, index: str) -> Callable[[Delta], bool]:
@@ -163,12 +179,13 @@ class QuotaLedger(Ledger):
     async def _lead(self) -> None:
         self.counts.begin()
         self._refused.clear()
+        self._doubtful.clear()
         self._held = {}
         counts, devices = self.counts, self.counts.devices
         await listed(
             (counts.namespaces, counts.quotas, counts.pods, devices.claims, devices.templates, devices.classes)
         )
-        counts.look()
+        await self._look()
         await caught_up(self._manager, counts.pods, namespaces=counts.enrolled)
         if any(quota.counts_devices for quota in counts.in_force):
             for store, kind in ((devices.claims, CLAIMS), (devices.templates, TEMPLATES)):
@@ -179,13 +196,14 @@ class QuotaLedger(Ledger):
             self._begun.clear()
 
     async def reconcile(self, _: Key) -> Outcome:
-        """Decide about all Pods in one go, without awaiting, and wake those that may go."""
+        """Count what has changed, decide about all Pods in one go, without awaiting, and wake those that may go."""
         now = self._manager.clock.now()
         for uid, (key, until) in [*self._refused.items()]:
             if until <= now:
                 del self._refused[uid]
                 self.counts.forgive(uid, key)
-        self.counts.look()
+        self._doubtful = {uid: until for uid, until in self._doubtful.items() if now < until}
+        await self._look()
         served = {whose: each.at for whose, each in self._served.items()}
         found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, served)
         for charge in found.granted:
@@ -200,6 +218,13 @@ class QuotaLedger(Ledger):
             self.changed.send(charge.pod)
         self._begun.set()
         return RetryAfter(LOOK_AGAIN) if self._held else DONE
+
+    async def _look(self) -> None:
+        """Count, and let others have their turns."""
+        is_complete = self.counts.look(COUNTED_AT_ONCE)
+        while not is_complete:
+            await asyncio.sleep(0)
+            is_complete = self.counts.look(COUNTED_AT_ONCE)
 
     def _held_by_others(self) -> Mapping[Key, Held]:
         why = Held(HoldReason.REFUSED, "other admission to accept its release")
@@ -227,6 +252,11 @@ class _Service:
     def lasting(self, patience: float) -> "_Service":
         """Kept for so many seconds at least."""
         return replace(self, until=max(self.until, self.at + patience))
+
+
+def _may_come_to_pass(error: ApiError) -> bool:
+    """Whether a write without this answer may have been carried out, or may be yet."""
+    return isinstance(error, ServerError) or (isinstance(error, Unreachable) and error.sent)
 
 
 def _by_quota(lines: Lines) -> Counter[str]:

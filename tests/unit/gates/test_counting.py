@@ -127,6 +127,29 @@ def test_a_status_of_a_claim_is_no_change() -> None:
     assert all(charge is before[key] for key, charge in world.counts.charges.items())
 
 
+def test_how_much_a_quota_allows_is_in_no_charge() -> None:
+    world = World(*HERE)
+    before = world.counts.charges
+    world.fill([quota(limits={"cpu": "3"}, sharing="Fair", patience="1h")])
+    world.counts.look()
+    assert all(charge is before[key] for key, charge in world.counts.charges.items())
+    assert [(each.limits, each.fair, each.patience) for each in world.counts.in_force] == [({"cpu": 3}, True, 3600.0)]
+
+
+def test_a_look_may_be_had_in_parts_and_what_changes_meanwhile_is_counted() -> None:
+    world = World(*HERE)
+    world.counts.begin()
+    done = [world.counts.look(2)]
+    world.fill([asking("new", "3"), asking("waits", gated=False)])
+    world.remove(asking("runs"))
+    while not done[-1]:
+        done.append(world.counts.look(2))
+    assert len(done) > 2
+    anew = Counts(world.caches.store)
+    anew.look()
+    assert state(world.counts) == state(anew)
+
+
 def test_more_changes_than_are_noted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "MOST_CHANGED", 2)
     world = World(*HERE)
@@ -205,10 +228,11 @@ def test_claims_that_ask_for_the_same_have_it_in_common() -> None:
     names = [f"claim-{number}" for number in range(300)]
     alike = [claim(name).request("gpu") for name in names]
     different = [claim(name).request("gpu").request(f"class-of-{name}") for name in names]
+    pods = [asking(f"p{number}").claims(*names[number : number + 100]) for number in range(0, 300, 100)]
     found = []
     for claims in (alike, different):
-        world = World(ENROLLED, quota(limits={DEVICES: 1}), device_class(), *claims, asking("a").claims(*names))
-        taken = world.counts.charges[Key("ml", "a")].claims.values()
+        world = World(ENROLLED, quota(limits={DEVICES: 1}), device_class(), *claims, *pods)
+        taken = [each for charge in world.counts.charges.values() for each in charge.claims.values()]
         found.append((len(taken), {*map(tuple, map(dict.items, taken))}, len({*map(id, taken)}) == 1))
         assert len(world.counts.devices._alike) <= 256
     assert found == [(300, {((DEVICES, 1),)}, True), (300, {((DEVICES, 1),)}, False)]

@@ -12,11 +12,12 @@ from builders import CREATED, Built, Pod, claim, device_class, namespace, pod, t
 from managing import Managed, turns
 
 from tollbar.gates import Answer, Copy, Facts, Hold, NotMine, Release, Told
-from tollbar.gates.quota import REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
+from tollbar.gates import quota as quotas
+from tollbar.gates.quota import DOUBTFUL_FOR, REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, RetryAfter
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.errors import error_from_status
+from tollbar.runtime.errors import ApiError, Conflict, Forbidden, ServerError, Unreachable, error_from_status
 
 ENROLLED = namespace().labelled({"tollbar.dev/quota": ""})
 OTHER = namespace("other").labelled({"tollbar.dev/quota": ""})
@@ -155,6 +156,57 @@ async def test_a_release_of_which_nobody_knows_whether_it_came_to_pass_keeps_its
     await world.looks()
     fails(world, "a", code)
     assert (await world.looks(), world.says("a")) == (set(), Release())
+
+
+ANSWERS: dict[str, tuple[ApiError, set[str]]] = {
+    "none": (Unreachable("cut off"), set()),
+    "an error of the server": (ServerError(504, "Timeout", "late"), set()),
+    "none, since it was never sent": (Unreachable("no connection", sent=False), {"b"}),
+    "the Pod has changed": (Conflict(409, "Conflict", "changed"), {"b"}),
+}
+
+
+@pytest.mark.parametrize(("first", "others"), ANSWERS.values(), ids=ANSWERS)
+async def test_a_refusal_gives_no_room_back_while_the_release_before_it_may_come_to_pass(
+    first: ApiError, others: set[str]
+) -> None:
+    world = World(ENROLLED, quota(), asking("a", "2"), asking("b"))
+    await world.looks()
+    for error in (first, Forbidden(403, "Forbidden", "no")):
+        with pytest.raises(type(error)), world.ledger.sending(asking("a")):
+            raise error
+    assert await world.looks() == others
+    world.time.time += DOUBTFUL_FOR
+    fails(world, "a", 403)
+    world.remove(asking("b"))
+    world.shows(asking("c"))
+    assert await world.looks() == {"c"}
+
+
+async def test_a_webhook_that_denies_with_a_code_of_the_server_refuses() -> None:
+    world = World(ENROLLED, quota(), asking("a", "2"), asking("b"))
+    await world.looks()
+    fails(world, "a", 500, message='admission webhook "x" denied the request: no')
+    assert await world.looks() == {"b"}
+
+
+async def test_many_pods_are_counted_in_turns_and_decided_about_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "COUNTED_AT_ONCE", 2)
+    world = World(ENROLLED, quota(limits={"pods": 3}), *(asking(name) for name in "abcdefgh"))
+    others = 0
+
+    async def other() -> None:
+        nonlocal others
+        while not world.woken:
+            others += 1
+            if others == 2:
+                world.shows(asking("ran", gated=False))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    assert await world.looks() == {"a", "b"}
+    await task
+    assert others >= 4
 
 
 async def test_a_namespace_without_the_label_has_no_quota() -> None:
@@ -424,9 +476,9 @@ DEVICES: dict[str, tuple[tuple[Object, ...], set[str], dict[str, Hold]]] = {
         {},
     ),
     "more claims than anybody looks up": (
-        (limited(), asking("a").claims(*(f"c{number}" for number in range(1025)))),
+        (limited(), asking("a").claims(*(f"c{number}" for number in range(129)))),
         set(),
-        {"a": Hold("QuotaClaimMissing", "fewer claims: more than 1024 are not looked up")},
+        {"a": Hold("QuotaClaimMissing", "fewer claims: more than 128 are not looked up")},
     ),
     "a reference of a kind that is yet to be": (
         (limited(), asking("a").but("spec.resourceClaims", [{"name": "new"}])),
