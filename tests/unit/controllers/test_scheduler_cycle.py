@@ -1,7 +1,6 @@
 """The scheduler's loop: what becomes of the Pods that are being bound when it ends, and when it begins again."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
