@@ -32,7 +32,8 @@ class Recorder:
     def __init__(self, client: Client, *more: Resource) -> None:
         self._client = client
         self._resources = (PODS, RESOURCE_CLAIMS, *more)
-        self._changed = asyncio.Condition()
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        """Those who wait, and what for: asked about at each change, which is much cheaper than to wake them all."""
         self._listed = {resource.kind: asyncio.Event() for resource in self._resources}
         self.changes: defaultdict[str, list[Change]] = defaultdict(list)
         self.objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
@@ -50,13 +51,23 @@ class Recorder:
             await listed.wait()
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Whether it came to hold in time."""
+        """Whether it came to hold in time.  Raises what `holds` does."""
         try:
-            async with asyncio.timeout(seconds), self._changed:
-                await self._changed.wait_for(holds)
+            async with asyncio.timeout(seconds):
+                while not holds():  # any more, when its turn comes
+                    await self._change(holds)
         except TimeoutError:
             return False
         return True
+
+    async def _change(self, holds: Callable[[], bool]) -> None:
+        """Wait for the next change after which it holds."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting[waiting] = holds
+        try:
+            await waiting
+        finally:
+            del self._waiting[waiting]
 
     async def quiet(self, namespaces: frozenset[str], seconds: float, limit: float = 20.0) -> bool:
         """Whether nothing happened in any of them for so long, before the limit was reached."""
@@ -71,7 +82,7 @@ class Recorder:
     async def _follow(self, resource: Resource) -> None:
         page = await self._client.list(resource, limit=0)
         for obj in page["items"]:
-            await self._note(resource.kind, "ADDED", obj)
+            self._note(resource.kind, "ADDED", obj)
         version = metadata(page)["resourceVersion"]
         self._listed[resource.kind].set()
         while True:
@@ -80,9 +91,9 @@ class Recorder:
                 async for event in events:
                     version = metadata(event.object)["resourceVersion"]
                     if event.type != "BOOKMARK":
-                        await self._note(resource.kind, event.type, event.object)
+                        self._note(resource.kind, event.type, event.object)
 
-    async def _note(self, kind: str, type_: str, obj: Object) -> None:
+    def _note(self, kind: str, type_: str, obj: Object) -> None:
         namespace, name = metadata(obj)["namespace"], metadata(obj)["name"]
         now = self.objects[namespace]
         if type_ != "DELETED":
@@ -90,9 +101,19 @@ class Recorder:
         elif uid_of(now.get((kind, name), obj)) == uid_of(obj):
             now.pop((kind, name), None)
         self.changes[namespace].append(Change(kind, type_ == "DELETED", obj))
-        async with self._changed:
-            self.moments[namespace] = asyncio.get_running_loop().time()
-            self._changed.notify_all()
+        self.moments[namespace] = asyncio.get_running_loop().time()
+        for waiting, holds in self._waiting.items():
+            if not waiting.done():
+                _settle(waiting, holds)
+
+
+def _settle(waiting: asyncio.Future[None], holds: Callable[[], bool]) -> None:
+    """End the wait if it holds."""
+    try:
+        if holds():
+            waiting.set_result(None)
+    except Exception as error:  # whoever waits has asked what cannot be answered any more
+        waiting.set_exception(error)
 
 
 @asynccontextmanager
