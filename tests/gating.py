@@ -29,9 +29,9 @@ class Judge:
 
     reserved: str
     releases: Counter[str] = field(default_factory=Counter)
-    """How often a Pod of this name was released."""
+    """How often a Pod of this name was released, since `patched`."""
     ended: set[str] = field(default_factory=set)
-    """Names of Pods that went in the gate."""
+    """Names of Pods that went in the gate, since then."""
     _pods: dict[str, Object] = field(default_factory=dict)
     """By uid."""
     _claims: dict[str, Object] = field(default_factory=dict)
@@ -40,6 +40,22 @@ class Judge:
     def wrongs(self, changes: Iterable[Change]) -> list[str]:
         """Sentences about what should not have happened, in the order of the stored states."""
         return [wrong for change in sorted(changes, key=_version) for wrong in self._step(change)]
+
+    def patched(self, accepted: Counter[str]) -> list[str]:
+        """Sentences about Pods, by name, that were released by more or fewer patches than the API server accepted.
+
+        All Pods have to be gone; those that come are counted anew.  The API server first marks a Pod without a Node as
+        deleted, then deletes it.  A patch in between is answered with 200 and has deleted the Pod: it is accepted, and
+        no release was stored.
+        """
+        wrongs = [
+            f"{name}: {accepted[name]} patches were accepted, and it was released {self.releases[name]} times"
+            for name in sorted(accepted | self.releases)
+            if accepted[name] not in (self.releases[name], self.releases[name] + (name in self.ended))
+        ]
+        self.releases.clear()
+        self.ended.clear()
+        return wrongs
 
     def _step(self, change: Change) -> Iterator[str]:
         obj = change.object

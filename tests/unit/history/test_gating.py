@@ -1,6 +1,7 @@
 """The judge of gates finds what it is there to find, and nothing in a life as it should be."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -152,3 +153,41 @@ def test_what_went_in_the_gate_is_told_by_name() -> None:
     assert judge.ended == set()
     judge.wrongs([pod(5, HELD, uid="p2"), pod(6, HELD, uid="p2", gone=True)])
     assert (judge.ended, judge.releases) == ({"web"}, {"web": 1})
+
+
+PATCHED: dict[str, tuple[list[Change], int, list[str]]] = {
+    "a patch for its release": ([pod(1, HELD), claim(2), pod(3, FREE, RESERVED)], 1, []),
+    "none, and it was decided at its creation": ([claim(1), pod(2, FREE, RESERVED)], 0, []),
+    "one that has deleted it in the gate": ([pod(1, HELD), pod(2, HELD, gone=True)], 1, []),
+    "two, of which one released nothing": (
+        [pod(1, HELD), claim(2), pod(3, FREE, RESERVED)],
+        2,
+        ["web: 2 patches were accepted, and it was released 1 times"],
+    ),
+    "two that deleted it": (
+        [pod(1, HELD), pod(2, HELD, gone=True)],
+        2,
+        ["web: 2 patches were accepted, and it was released 0 times"],
+    ),
+    "a release by nobody": (
+        [pod(1, HELD), claim(2), pod(3, FREE, RESERVED)],
+        0,
+        ["web: 0 patches were accepted, and it was released 1 times"],
+    ),
+}
+"""What was stored of a Pod, the number of patches that the API server accepted, and what is wrong with it."""
+
+
+@pytest.mark.parametrize(("changes", "patches", "wrongs"), PATCHED.values(), ids=PATCHED)
+def test_accepted_patches_are_releases(changes: list[Change], patches: int, wrongs: list[str]) -> None:
+    judge = Judge("reserved")
+    judge.wrongs(changes)
+    assert judge.patched(Counter({"web": patches})) == wrongs
+
+
+def test_pods_that_come_later_are_counted_anew() -> None:
+    judge = Judge("reserved")
+    judge.wrongs([pod(1, HELD), claim(2), pod(3, FREE, RESERVED), pod(4, FREE, RESERVED, gone=True)])
+    judge.wrongs([pod(5, HELD, uid="p2"), pod(6, HELD, uid="p2", gone=True)])
+    judge.patched(Counter({"web": 1}))
+    assert (judge.releases, judge.ended) == (Counter(), set())
