@@ -74,7 +74,7 @@ test-long: $(READY)
 	TOLLBAR_DRILLS=10 $(BIN)/python -m pytest tests/faults/test_under_load.py tests/e2e/test_removal.py \
 	  tests/integration/test_flood.py tests/integration/test_large_claims.py --log-cli-level=INFO
 	TOLLBAR_QUOTA_PODS=5000 $(BIN)/python -m pytest tests/faults/test_quota.py --log-cli-level=INFO
-	TOLLBAR_LIFE_CYCLES=1000 $(BIN)/python -m pytest tests/faults/test_claims.py
+	TOLLBAR_LIFE_CYCLES=10000 $(BIN)/python -m pytest tests/faults/test_claims.py
 	TOLLBAR_GATES=20000 $(BIN)/python -m pytest tests/faults/test_gates.py
 	TOLLBAR_MIGRATIONS=5000 $(BIN)/python -m pytest tests/property/test_ordinals.py
 	TOLLBAR_ORDINAL=20 $(BIN)/python -m pytest tests/faults/test_ordinal.py --log-cli-level=INFO

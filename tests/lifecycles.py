@@ -31,12 +31,9 @@ from tollbar.runtime.errors import AlreadyExists, NotFound
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.retry import READ, WRITE
 
-DEVICES: Final = 12
-"""Fewer than what lives at one time wants: a claim that is not freed holds everything up."""
 KINDS: Final = 6
 """So many kinds of life there are; each has its turn."""
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
-_AT_ONCE: Final = 12
 _DRIVER: Final = "gpu.example.com"
 _SPEC: Final = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 
@@ -52,6 +49,8 @@ class Lives:
     rng: random.Random
     seconds: float
     """How long a wait may take."""
+    at_once: int
+    """So many lives at one time."""
     _count: int = 0
 
     @property
@@ -59,7 +58,7 @@ class Lives:
         return self.recorder.changes[self.namespace]
 
     async def live(self, number: int) -> None:
-        """So many more life cycles, a dozen at a time; every kind in turn."""
+        """So many more life cycles, `at_once` of them; every kind in turn."""
         kinds = (self.finishes, self.lingers, self.is_deleted, self.is_deleted_early, self.shares, self.comes_again)
         begins = iter(range(self._count, self._count + number))
         self._count += number
@@ -69,7 +68,7 @@ class Lives:
                 await kinds[index % KINDS](f"life-{index}")
 
         async with asyncio.TaskGroup() as workers:
-            for _ in range(_AT_ONCE):
+            for _ in range(self.at_once):
                 workers.create_task(worker())
 
     async def end(self) -> list[str]:
@@ -157,13 +156,19 @@ class Lives:
 
 
 @asynccontextmanager
-async def lives(kubeconfig: Path, namespace: str, *, seed: int, seconds: float = 60.0) -> AsyncGenerator[Lives, None]:
-    """In a new namespace of a plane with kube-scheduler.  Not twice at one time: the Node has one name."""
+async def lives(
+    kubeconfig: Path, namespace: str, *, seed: int, seconds: float = 60.0, at_once: int = 12
+) -> AsyncGenerator[Lives, None]:
+    """In a new namespace of a plane with kube-scheduler.  Not twice at one time: the Node has one name.
+
+    There are as many devices as lives at one time, which is fewer than these want: a claim that is not freed holds
+    everything up.
+    """
     client = await Client.connect(kubeconfig=str(kubeconfig), metrics=Metrics(), user_agent="lives")
     try:
         async with FakeKubelet(client) as kubelet:
             await kubelet.add_node(NodeSpec("devices"))
-            await kubelet.publish_devices("devices", _DRIVER, [{"name": f"gpu-{index}"} for index in range(DEVICES)])
+            await kubelet.publish_devices("devices", _DRIVER, [{"name": f"gpu-{index}"} for index in range(at_once)])
             selectors = [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]
             with suppress(AlreadyExists):
                 await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}})
@@ -174,6 +179,6 @@ async def lives(kubeconfig: Path, namespace: str, *, seed: int, seconds: float =
             template = {"metadata": {"name": "gpu", "namespace": namespace}, "spec": {"spec": _SPEC}}
             await client.create(RESOURCE_CLAIM_TEMPLATES, template)
             async with recorded(client) as recorder:
-                yield Lives(client, namespace, kubelet, recorder, random.Random(seed), seconds)
+                yield Lives(client, namespace, kubelet, recorder, random.Random(seed), seconds, at_once)
     finally:
         await client.close()
