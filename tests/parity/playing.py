@@ -95,11 +95,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(side: Side) -> AsyncGenerator[Stage, None]:
+async def staged(side: Side, turn: str) -> AsyncGenerator[Stage, None]:
     async with connected(side) as client:
         await with_fences(client)
         async with recorded(client, POD_GROUPS) as recorder:
-            yield Stage(side, client, recorder, Fences(client, recorder, "drawn", asking(), POD_GROUPS, PATIENCE))
+            yield Stage(side, client, recorder, Fences(client, recorder, turn, asking(), POD_GROUPS, PATIENCE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,10 @@ class Theatre:
             *(self._traces(index, stage, batch, since[index]) for index, stage in enumerate(self.stages))
         )
         return [Played(each, self.ends[each.number].after, upstream[each.number], ours[each.number]) for each in batch]
+
+    async def leave(self) -> None:
+        """See that nobody goes on with what was played last."""
+        await self._both(Stage.clear)
 
     async def _both(self, what: Callable[[Stage], Awaitable[T]]) -> list[T]:
         return await asyncio.gather(*(what(stage) for stage in self.stages))
@@ -225,6 +229,9 @@ def _garbage(changes: Iterable[Change]) -> bool:
 
 
 @asynccontextmanager
-async def theatre(sides: Sides) -> AsyncGenerator[Theatre, None]:
-    async with staged(sides.upstream) as upstream, staged(sides.ours) as ours:
-        yield Theatre((upstream, ours))
+async def theatre(sides: Sides, turn: str) -> AsyncGenerator[Theatre, None]:
+    """Both sides, for what is played in this turn: one that has not been yet on these planes."""
+    async with staged(sides.upstream, turn) as upstream, staged(sides.ours, turn) as ours:
+        found = Theatre((upstream, ours))
+        yield found
+        await found.leave()
