@@ -3,11 +3,16 @@
 A search for slow inputs runs for TOLLBAR_CEL_SECONDS of CPU, from TOLLBAR_CEL_SEED, and asserts that the engines agree
 on all that it finds and stay within their limits.  Since it is guided by time, the same seed does not find the same
 again: what fails or takes too long is printed when it is found, as a row of FOUND, and written to a file, so that it is
-there however the search ends.  Times are not asserted: `make bench` has them.
+there however the search ends; how much was tried is printed every minute.
+
+Times are asserted of a long search alone, which is what it is for, and only of what is slow whenever it is measured:
+what else a machine does can only add to the CPU time of an evaluation.
 """
 
 import os
+import re
 import resource
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -27,6 +32,11 @@ SECONDS: Final = float(os.environ.get("TOLLBAR_CEL_SECONDS", "3"))
 SEED: Final = int(os.environ.get("TOLLBAR_CEL_SEED", "1"))
 KEPT: Final = Path(__file__).parents[2] / "build" / "slow-inputs.txt"
 """What searches have found, each with what is wrong with it."""
+JUDGED: Final = 600.0
+"""Seconds of CPU from which on what a search finds has to end in time."""
+ROUNDS: Final = 10
+PAUSE: Final = 30.0
+"""What is slow is measured again in so many rounds, with so many seconds between them."""
 COSTLY: Final = 1_000_000_000
 """Steps that no row below needs."""
 
@@ -134,7 +144,7 @@ def test_what_a_search_has_found_stays_mended(engines: dict[str, CelEngine], slo
     assert wrong_with(engines, found) == ""
 
 
-@pytest.mark.timeout(60 + 4 * SECONDS)
+@pytest.mark.timeout(900 + 4 * SECONDS)
 def test_what_a_search_for_slow_inputs_finds_ends_within_the_limits(
     engines: dict[str, CelEngine], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,9 +152,19 @@ def test_what_a_search_for_slow_inputs_finds_ends_within_the_limits(
         with capsys.disabled():
             print(line, flush=True)  # noqa: T201
 
+    engine = engines["compiled"]
     tell(f"\nsearching from seed {SEED} for {SECONDS:g} s of CPU; what is slow or wrong is kept in {KEPT}")
-    wrong = told(search(engines["compiled"], SEED, SECONDS), partial(wrong_with, engines), tell, KEPT)
-    assert wrong == []
+    wrong, slow = told(search(engine, SEED, SECONDS), partial(wrong_with, engines), tell, KEPT)
+    if SECONDS < JUDGED:
+        slow = []
+    for _ in range(ROUNDS):
+        slow = [each for each in (confirmed(engine, each) for each in slow) if each.share > 1]
+        if slow:
+            tell(f"{len(slow)} are slow again, with a load of {os.getloadavg()[0]:.1f}")
+            time.sleep(PAUSE)
+    for each in slow:
+        tell(f"{each}: it is always slow ({each.cost})")
+    assert (wrong, slow) == ([], [])
 
 
 class Ended(BaseException):
@@ -172,6 +192,18 @@ def test_what_is_slow_or_wrong_is_told_and_kept_when_it_is_found(tmp_path: Path)
     assert kept.read_text().splitlines() == lines
 
 
+def test_how_far_a_search_has_come_is_told(tmp_path: Path) -> None:
+    wrong, slow = Slow("i + 1", (0,), 2), Slow("i + 2", (0,), 2, seconds=0.0101, steps=7)
+    lines: list[str] = []
+    found = told([wrong, slow], lambda each: "it differs" if each is wrong else "", lines.append, tmp_path / "found", 0)
+    assert found == ([(wrong, "it differs")], [slow])
+    assert [re.sub(r"^\d+ s", "0 s", line) for line in lines if "inputs" in line] == [
+        "0 s of CPU: 1 inputs, 1 of them wrong, 0 slow",
+        "0 s of CPU: 2 inputs, 1 of them wrong, 1 slow",
+        "0 s of CPU: 2 inputs, 1 of them wrong, 1 slow",
+    ]
+
+
 def test_a_time_that_is_not_seen_again_counts_for_nothing(engines: dict[str, CelEngine]) -> None:
     once = Slow("i", (0,), 2, seconds=0.5, compiling=0.5)
     for_ever = replace(once, seconds=0.02, compiling=0.2)
@@ -182,31 +214,49 @@ def test_a_time_that_is_not_seen_again_counts_for_nothing(engines: dict[str, Cel
 
 
 def told(
-    found: Iterable[Slow], wrong_with: Callable[[Slow], str], tell: Callable[[str], None], kept: Path
-) -> list[tuple[Slow, str]]:
-    """What is wrong among these, with the reason; that and what is slow is told and kept one by one, a summary last."""
+    found: Iterable[Slow],
+    wrong_with: Callable[[Slow], str],
+    tell: Callable[[str], None],
+    kept: Path,
+    every: float = 60.0,
+) -> tuple[list[tuple[Slow, str]], list[Slow]]:
+    """What is wrong among these, with the reason, and what is slow.
+
+    Each is told and kept when it is found; every so many seconds of CPU, and in the end, how much has been tried.
+    """
     wrong: list[tuple[Slow, str]] = []
-    count = slow = 0
+    slow: list[Slow] = []
+    count = 0
     slowest = longest = Slow("", (), 0)
+    begun = last = time.process_time()
+
+    def summed_up() -> str:
+        return f"{last - begun:.0f} s of CPU: {count} inputs, {len(wrong)} of them wrong, {len(slow)} slow"
+
     for each in found:
         count += 1
-        slow += each.share > 1
         slowest = max(slowest, each, key=lambda one: one.seconds)
         longest = max(longest, each, key=lambda one: one.compiling)
         problem = wrong_with(each)
         if problem:
             wrong.append((each, problem))
+        if each.share > 1:
+            slow.append(each)
         if problem or each.share > 1:
             line = f"{each}: {problem or 'it is slow'} ({each.cost})"
             kept.parent.mkdir(exist_ok=True)
             with kept.open("a") as file:
                 file.write(f"{line}\n")
             tell(line)
-    limits = f"{EVALUATING * 1000:g} ms, or {COMPILING * 1000:g} ms to compile"
-    tell(f"{count} inputs, of which {slow} take more than {limits}")
+        if time.process_time() - last >= every:
+            last = time.process_time()
+            tell(summed_up())
+    last = time.process_time()
+    tell(summed_up())
+    tell(f"slow takes more than {EVALUATING * 1000:g} ms, or {COMPILING * 1000:g} ms to compile")
     tell(f"the slowest: {slowest} ({slowest.cost})")
     tell(f"the longest to compile: {longest} ({longest.cost})")
-    return wrong
+    return wrong, slow
 
 
 def wrong_with(engines: dict[str, CelEngine], found: Slow) -> str:
