@@ -145,7 +145,8 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "quantity sums",
-        "With `b.add(c)` or `b.sub(c)` on the right, `==` is an error in Kubernetes, `in` and `indexOf` find nothing",
+        "With `b.add(c)` or `b.sub(c)` on the right, `==` is an error in Kubernetes, in lists and maps true whatever"
+        " the sum; `in` and `indexOf` find nothing",
         "A bug of Kubernetes 1.37: the sum has another internal type, which its equality does not support",
         'quantity("1") == quantity("0").add(quantity("1"))',
         ("bool", "true"),
