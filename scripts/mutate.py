@@ -5,24 +5,35 @@ runs for each mutant the tests that reach it, and prints the change in every mut
 reason why none can (`SURVIVORS`), first those without one.  It works on a copy of the tree.  Exit code 1 when less than
 `LEAST` of the mutants were killed.
 
+It tells every two minutes how far it is.  Ended early, by SIGINT or SIGTERM, it judges what was tried until then, and
+says which modules that was.
+
 mutmut is configured in pyproject.toml; it is in the extra `mutation`.
 """
 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LEAST: Final = 0.9
 KILLED: Final = ("killed", "timeout")
+UNTRIED: Final = ("not checked", "check was interrupted by user")
 COPIED: Final = ("tollbar", "controllers", "webhooks", "tests", "docs", "manifests", "pyproject.toml", "README.md")
+TELLING: Final = 120.0
+"""Seconds from one line about how far it is to the next."""
+ENDING: Final = 60.0
+"""Seconds that mutmut may take to end."""
 UNEXPLAINED: Final = "no reason is known: a row is missing"
 SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
     "what falls out of `match` without a value returns None as well": (r"-case _:  -return None",),
@@ -48,16 +59,67 @@ def main(*names: str) -> int:
     with tempfile.TemporaryDirectory(prefix="tollbar-mutants-") as directory:
         tree = Path(directory)
         _copy(tree)
-        patterns = [f"{name}*" for name in names]
-        mutating = [*_MUTMUT, "run", "--max-children", str(os.cpu_count() or 1), *patterns]
-        subprocess.run(mutating, cwd=tree, stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+        _mutate(tree, *names)
         outcomes = _outcomes(tree)
-        survivors = {name: _change(tree, name) for name, outcome in outcomes.items() if outcome not in KILLED}
-        _show(survivors, outcomes)
-    counts = Counter(outcomes.values())
-    share = sum(counts[each] for each in KILLED) / max(1, len(outcomes))
-    sys.stdout.write(f"\n{len(outcomes)} mutants, {share:.1%} killed: {dict(counts)}\n")
-    return 0 if share >= LEAST else 1
+        tried = {name: outcome for name, outcome in outcomes.items() if outcome not in UNTRIED}
+        survivors = [name for name, outcome in tried.items() if outcome not in KILLED]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            changes = dict(zip(survivors, pool.map(lambda name: _change(tree, name), survivors), strict=True))
+        _show(changes, outcomes)
+    for module, of_it in _modules(outcomes).items():
+        if of_it.keys() & tried.keys():
+            sys.stdout.write(f"{module}: {_summed_up(of_it)}\n")
+    sys.stdout.write(f"\n{_summed_up(outcomes)}\n")
+    return 0 if _killed(tried) >= LEAST * len(tried) else 1
+
+
+def _mutate(tree: Path, *names: str) -> None:
+    """Until all is tried, or somebody ends it."""
+    mutating = [*_MUTMUT, "run", "--max-children", str(os.cpu_count() or 1), *(f"{name}*" for name in names)]
+    child = subprocess.Popen(mutating, cwd=tree, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+    try:
+        while _is_running(child):
+            with suppress(subprocess.CalledProcessError):  # mutmut writes what is read here
+                sys.stdout.write(f"{_summed_up(_outcomes(tree))}\n")
+                sys.stdout.flush()
+        if child.returncode:
+            raise subprocess.CalledProcessError(child.returncode, mutating)
+    except KeyboardInterrupt:
+        sys.stdout.write("ended early\n")
+        child.send_signal(signal.SIGINT)  # upon which it ends the tests that are running, and writes no more
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(ENDING)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _is_running(child: subprocess.Popen[bytes]) -> bool:
+    """After some time, or as soon as it is not."""
+    try:
+        child.wait(TELLING)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+def _modules(outcomes: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """What became of the mutants of each module."""
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for name, outcome in outcomes.items():
+        found[name.rpartition(".")[0]][name] = outcome
+    return found
+
+
+def _summed_up(outcomes: Mapping[str, str]) -> str:
+    counts = Counter(outcome for outcome in outcomes.values() if outcome not in UNTRIED)
+    share = _killed(outcomes) / max(1, counts.total())
+    return f"{counts.total()} of {len(outcomes)} mutants tried, {share:.1%} killed: {dict(counts)}"
+
+
+def _killed(outcomes: Mapping[str, str]) -> int:
+    return sum(outcome in KILLED for outcome in outcomes.values())
 
 
 def _show(survivors: Mapping[str, str], outcomes: Mapping[str, str]) -> None:
@@ -87,9 +149,9 @@ def _copy(tree: Path) -> None:
 
 
 def _outcomes(tree: Path) -> dict[str, str]:
-    """What became of each mutant that was tried, by its name."""
+    """What became of each mutant, by its name: one of UNTRIED where its turn has not come."""
     pairs = (line.strip().rsplit(": ", 1) for line in _said(tree, "results", "--all", "true") if ": " in line)
-    return {name: outcome for name, outcome in pairs if outcome != "not checked"}
+    return dict(pairs)
 
 
 def _change(tree: Path, name: str) -> str:
@@ -103,4 +165,5 @@ def _said(tree: Path, *command: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(*sys.argv[1:]))
