@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sampleplugins
+import yaml
 from cluster import Cluster, as_written
 from planes import since
 from simulated import EXAMPLES, is_simulated_as_it_becomes, tollbar
@@ -47,6 +48,10 @@ NOT_PLAYED = {
 """Why a simulation cannot play an example; its exit code and a part of what it says without a cluster."""
 ELSEWHERE = {"pod-group"}
 """In tests/e2e/test_many_consumers.py, on a plane that serves PodGroups."""
+AS_THE_SIMULATOR = (
+    *("apply", "--server-side", "--force-conflicts", "--field-manager=simulator"),
+    *("--dry-run=server", "-o", "json", "-f", "-"),
+)
 NAME = re.compile(r"night-\w{5}")
 """Drawn by chance."""
 
@@ -85,6 +90,24 @@ def test_a_live_cluster_is_copied_for_the_simulation(cluster: Cluster, tmp_path:
     done = tollbar("simulate", "-f", str(file), "--live", "-o", "json", cluster=cluster)
     (found,) = json.loads(done.stdout)["pods"]
     assert (done.returncode, found["node"], cluster.pods()) == (0, "plain", [])
+
+
+def test_a_record_is_taken_as_kube_scheduler_simulator_imports_it(cluster: Cluster, tmp_path: Path) -> None:
+    """Its backend applies every object, without its uid, as the field manager `simulator`.  Nothing is stored here."""
+    files, record = tmp_path / "files.yaml", tmp_path / "record.yml"
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": cluster.unique("recorded")}, "status": status}
+    files.write_text(yaml.safe_dump_all([node, json.loads(json.dumps(as_written(cluster.pod("web"))))]))
+    done = tollbar("simulate", "-f", str(files), "--explain", str(record), cluster=cluster)
+    assert done.returncode == 0, done.stderr
+    found = yaml.safe_load(record.read_text())
+    (pod,) = found["pods"]
+    imported = []
+    for obj in (*found["nodes"], pod):
+        del obj["metadata"]["uid"]
+        imported.append(json.loads(cluster.kubectl(*AS_THE_SIMULATOR, stdin=json.dumps(obj))))
+    assert pod["metadata"]["annotations"].items() <= imported[-1]["metadata"]["annotations"].items()
+    assert pod["spec"]["nodeName"] == node["metadata"]["name"]
 
 
 def test_what_the_page_about_drift_says_is_what_happens(cluster: Cluster, stack: Stack, tmp_path: Path) -> None:

@@ -140,6 +140,20 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["   ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
+@contextmanager
+def reading() -> Iterator[Callable[[str, int], None]]:
+    """For a block that reads a cluster kind by kind: is told each kind with how many there are, and shows it.
+
+    On a terminal alone.
+    """
+    terminal = stderr()
+    if not terminal.is_terminal:
+        yield lambda _kind, _count: None
+        return
+    with terminal.status("reading the cluster") as status:
+        yield lambda kind, count: status.update(f"reading the cluster: {count:,} of kind {kind}")
+
+
 @asynccontextmanager
 async def connected(cluster: Cluster, command: str) -> AsyncGenerator[Client, None]:
     """A client for a command, named in the API server's logs; closed at the end.  Raises KubeconfigError."""

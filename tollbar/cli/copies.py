@@ -22,7 +22,8 @@ from tollbar.offline import Cluster, loading
 async def of_live(cluster: console.Cluster, command: str, gates: Iterable[Gate] = ()) -> Cluster:
     """With what these gate classes read.  Raises ApiError and KubeconfigError."""
     async with console.connected(cluster, command) as client:
-        return await loading.load(client, gates=gates)
+        with console.reading() as progress:
+            return await loading.load(client, gates=gates, progress=progress)
 
 
 def of_dump(path: Path, gates: Iterable[Gate] = ()) -> Cluster:

@@ -8,7 +8,7 @@ may be on a Node that was created after the Nodes were listed.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +31,15 @@ INCOMPLETE: Final = 3
 """The exit code when something may not be read, as of `tollbar status`."""
 
 
-async def take(client: Client, clock: Clock) -> ClusterDump:
-    """A copy of the cluster.  Raises ApiError for anything but the refusal of a list."""
+def _silent(_kind: str, _count: int) -> None:
+    pass
+
+
+async def take(client: Client, clock: Clock, progress: Callable[[str, int], None] = _silent) -> ClusterDump:
+    """A copy of the cluster.  Raises ApiError for anything but the refusal of a list.
+
+    `progress` is told each kind and how many objects of it there are.
+    """
     reading = Reading(client)
     items: list[Object] = []
     unread: dict[str, str] = {}
@@ -45,6 +52,7 @@ async def take(client: Client, clock: Clock) -> ClusterDump:
         found = await reading.list(served, keep=kind.keep, project=kind.reduce)
         if found is None:
             unread[name] = reading.unread[-1]
+        progress(name, len(found or ()))
         items += ({**kind.resource.type_meta, **each} for each in found or ())
     return ClusterDump(timestamps.time(clock.now()), clusterdump.in_order(items), unread, tuple(unserved))
 
@@ -117,4 +125,5 @@ def command(cluster: console.Cluster, target: Path) -> None:
 
 async def _take(cluster: console.Cluster) -> ClusterDump:
     async with console.connected(cluster, "dump") as client:
-        return await take(client, SystemClock())
+        with console.reading() as progress:
+            return await take(client, SystemClock(), progress)

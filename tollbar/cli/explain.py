@@ -20,7 +20,7 @@ from tollbar.cli.page import rendering
 from tollbar.cli.reading import Reading
 from tollbar.explain import objects, pods, text
 from tollbar.explain.causes import Cause
-from tollbar.explain.values import Finding, PodExplanation
+from tollbar.explain.values import Explanation, Finding, PodExplanation
 from tollbar.gates import registry
 from tollbar.model import names, timestamps
 from tollbar.model.fields import printable
@@ -62,6 +62,12 @@ _output: Final = click.option(
     show_default=True,
     help="How to print the answer; wide leaves nothing out.",
 )
+_watch: Final = click.option(
+    "--watch",
+    "-w",
+    is_flag=True,
+    help="Answer anew whenever the answer changes; of a Pod until it has a Node, else until interrupted.",
+)
 _namespace: Final = click.option(
     "--namespace", "-n", type=_Name(), metavar="NAME", help="Where it is.  Default: the namespace of the context."
 )
@@ -72,7 +78,7 @@ _namespace: Final = click.option(
 @_namespace
 @_output
 @rendering.option
-@click.option("--watch", "-w", is_flag=True, help="Answer anew whenever the answer changes, until the Pod has a Node.")
+@_watch
 @console.cluster_options
 def pod(
     name: str, namespace: str | None, output: Output, html: Path | None, watch: bool, cluster: console.Cluster
@@ -96,7 +102,8 @@ async def _pod(
             found = answer.found
             told = [(each.cause, each.what) for each in found.findings], found.remedies
             if told != said:
-                show(text.of_pod(found, wide=output == "wide"), text.data(found), output)
+                lines = text.of_pod(found, wide=output == "wide")
+                show(lines, text.data(found), output, again=said is not None)
                 if html is not None:
                     shown = page.page(answer.copy, answer.pod, found, answer.events)
                     await asyncio.to_thread(rendering.write, html, shown)
@@ -110,42 +117,57 @@ async def _pod(
 @click.argument("name", type=_Name())
 @_namespace
 @_output
+@_watch
 @console.cluster_options
-def claim(name: str, namespace: str | None, output: Output, cluster: console.Cluster) -> None:
+def claim(name: str, namespace: str | None, output: Output, watch: bool, cluster: console.Cluster) -> None:
     """Say how a ResourceClaim stands: its devices, who uses it, and why they wait."""
-    console.run(_object(cluster, "claim", name, namespace, output))
+    console.run(_object(cluster, "claim", name, namespace, output, watch=watch))
 
 
 @command.command("rule", short_help="Say what a TolerationRule does, and for which Pods.")
 @click.argument("name", type=_Name())
 @_output
+@_watch
 @console.cluster_options
-def rule(name: str, output: Output, cluster: console.Cluster) -> None:
+def rule(name: str, output: Output, watch: bool, cluster: console.Cluster) -> None:
     """Say what a TolerationRule does: whether it is in force, for which waiting Pods, and which Nodes it opens."""
-    console.run(_object(cluster, "rule", name, None, output))
+    console.run(_object(cluster, "rule", name, None, output, watch=watch))
 
 
 @command.command("node", short_help="Say what keeps Pods that wait off this Node.")
 @click.argument("name", type=_Name())
 @_output
+@_watch
 @console.cluster_options
-def node(name: str, output: Output, cluster: console.Cluster) -> None:
+def node(name: str, output: Output, watch: bool, cluster: console.Cluster) -> None:
     """Say why Pods that wait are not on this Node: what rejects each of them there, its taints, its devices."""
-    console.run(_object(cluster, "node", name, None, output))
+    console.run(_object(cluster, "node", name, None, output, watch=watch))
 
 
-async def _object(cluster: console.Cluster, kind: str, name: str, namespace: str | None, output: Output) -> None:
+async def _object(
+    cluster: console.Cluster, kind: str, name: str, namespace: str | None, output: Output, *, watch: bool
+) -> None:
     resource, explain = objects.FINDERS[kind]
+    said: Explanation | None = None
     async with console.connected(cluster, "explain") as client:
         where = (namespace or client.namespace) if resource.namespaced else ""
-        copy = await loading.load(client, namespace=where, gates=registry.enabled(registry.IN_TREE))
-    found = copy.get(resource, name, where)
-    if found is None:
-        if not copy.knows(resource):
-            raise click.ClickException(f"{resource.plural} may not be read: {copy.unknown[resource.kind]}")
-        raise click.ClickException(f'{resource.plural} "{name}" not found')
-    answer = explain(copy, found)
-    show(text.of_object(answer, wide=output == "wide"), text.data(answer), output)
+        while True:
+            with console.reading() as progress:
+                gates = registry.enabled(registry.IN_TREE)
+                copy = await loading.load(client, namespace=where, gates=gates, progress=progress)
+            found = copy.get(resource, name, where)
+            if found is None:
+                if not copy.knows(resource):
+                    raise click.ClickException(f"{resource.plural} may not be read: {copy.unknown[resource.kind]}")
+                raise click.ClickException(f'{resource.plural} "{name}" not found')
+            answer = explain(copy, found)
+            if answer != said:
+                lines = text.of_object(answer, wide=output == "wide")
+                show(lines, text.data(answer), output, again=said is not None)
+            if not watch:
+                return
+            said = answer
+            await asyncio.sleep(_AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +190,8 @@ async def explained(client: Client, namespace: str, name: str) -> Explained:
     selector = f"regarding.kind={PODS.kind},regarding.name={name}"
     about = await reading.list(EVENTS, namespace, field_selector=selector, keep=partial(_regards, found))
     classes = await asyncio.to_thread(registry.installed, gate_names(found))
-    copy = await loading.load(client, namespace=namespace, gates=classes)
+    with console.reading() as progress:
+        copy = await loading.load(client, namespace=namespace, gates=classes, progress=progress)
     if about is None:
         copy.unknown["Event"] = reading.unread[0]
     kept = copy.put({**PODS.type_meta, **found})
@@ -221,8 +244,10 @@ def _last(event: Object) -> float:
     return timestamps.parse(str(when)) if when else 0.0
 
 
-def show(lines: Sequence[str], data: object, output: Output) -> None:
-    """Print an answer."""
+def show(lines: Sequence[str], data: object, output: Output, *, again: bool = False) -> None:
+    """Print an answer, or another one after it: in YAML a document each."""
+    if again and output != "json":
+        click.echo("---" if output == "yaml" else "")
     if output == "json":
         click.echo(json.dumps(data, indent=2))
     elif output == "yaml":

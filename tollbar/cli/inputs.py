@@ -93,6 +93,8 @@ def read(names: Sequence[str], stdin: Any, namespace: str = DEFAULT_NAMESPACE) -
     defined = {_defined(located.obj) for located in found if isinstance(located.obj, dict)}
     checker = _Checker(namespace)
     wanted = [located for located in found if _is_wanted(located, defined)]
+    if found and not wanted:
+        raise _unreadable(found[0], "", "nothing here is a Pod, or decides about one")
     return [Located(each.file, checker.checked(each), each.node) for each in wanted]
 
 

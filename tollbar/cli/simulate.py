@@ -254,7 +254,8 @@ async def simulate(
             create(wanted.new, replicas)
             end = await cluster.settle(seconds)
         found = tuple(report.result(cluster, story, origins[key]) for key, story in cluster.stories.items())
-    snapshot = records.snapshot(cluster.api.all) if records is not None else None
+    profiles = [each.scheduler_name for each in scheduler.profiles]
+    snapshot = records.snapshot(cluster.api.all, profiles) if records is not None else None
     objects = tuple(cluster.api.everything()) if for_page else ()
     return Outcome(found, tuple(cluster.victims), end, cluster.now, fit, snapshot, objects, seen)
 
@@ -361,7 +362,9 @@ def command(
         console.say(f"Error: {error}")
         raise click.exceptions.Exit(2) from None
     if not wanted.new and not wanted.moved:
-        console.say(f"Error: {', '.join(names)}: no Pod, and no workload, which would make one")
+        places = (f"{each.file}:{each.line('')}: {each.obj['kind']} {key_of(each.obj)}" for each in files)
+        first = next(places, ", ".join(names))
+        console.say(f"Error: {first}: no Pod, and no workload, which would make one")
         raise click.exceptions.Exit(2)
     for line in wanted.notes:
         console.say(line)
@@ -377,8 +380,10 @@ def command(
     except ConfigError as error:
         console.say(f"Error: {scheduler_config}: {str(error).splitlines()[0]}")
         raise click.exceptions.Exit(2) from None
-    if record is not None:
+    if record is not None and records is not None:
         _write(record, outcome.snapshot)
+        if records.notice:
+            console.say(f"{record}: {records.notice}")
     if html is not None:
         rendering.write(html, page_of(outcome, wanted, scheduler))
         console.say(f"{html}: written")
@@ -389,7 +394,8 @@ def command(
 
 async def _live(cluster: console.Cluster) -> ClusterDump:
     async with console.connected(cluster, "simulate") as client:
-        return await dump.take(client, SystemClock())
+        with console.reading() as progress:
+            return await dump.take(client, SystemClock(), progress)
 
 
 def _configured(path: Path | None) -> SchedulerConfiguration:

@@ -1,6 +1,7 @@
 """What commands share: output formats, errors as one line, and interruption."""
 
 import asyncio
+import io
 import os
 import signal
 import sys
@@ -8,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from rich.console import Console
 
 from tollbar.cli import console
 from tollbar.runtime.errors import ApiError, Forbidden, KubeconfigError, Unreachable
@@ -128,3 +130,19 @@ def test_progress_is_plain_without_a_terminal(capsys: pytest.CaptureFixture[str]
     console.stderr().print("[bold]half[/] way")
 
     assert (capsys.readouterr().err, sys.stderr.isatty()) == ("half way\n", False)
+
+
+def test_what_is_read_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=80)
+    monkeypatch.setattr(console, "stderr", lambda: terminal)
+    with console.reading() as progress:
+        progress("Pod", 50_000)
+        terminal.print("done")
+    assert "reading the cluster: 50,000 of kind Pod" in shown.getvalue()
+
+
+def test_without_a_terminal_nothing_is_shown_of_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.reading() as progress:
+        progress("Pod", 50_000)
+    assert capsys.readouterr() == ("", "")

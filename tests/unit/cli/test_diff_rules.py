@@ -226,3 +226,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], tmp_path:
     file = written(tmp_path / "rule.yaml", ALL)
     done = diff(*(argument.replace("FILE", file) for argument in arguments))
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+
+
+def test_rules_that_cannot_be_read_are_told_with_their_place(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(f"{Path(written(tmp_path / 'rule.yaml', ALL)).read_text()}---\na: [1\nb: 2\n")
+    line = broken.read_text().splitlines().index("b: 2") + 1
+    done = diff(str(broken), "-f", str(broken), "--cluster", str(tmp_path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"Error: {broken}:{line}:2: expected ',' or ']', but got ':'\n"

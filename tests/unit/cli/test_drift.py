@@ -328,6 +328,14 @@ def test_a_dump_cannot_be_cleaned_up(tmp_path: Path) -> None:
     assert run(tmp_path, arguments=("--delete-pending",)).exit_code == 2
 
 
+def test_a_dump_that_is_none_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text("[]")
+    done = CliRunner().invoke(main, ["drift", "--cluster", str(file)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"Error: {file}:1: not a dump, which has the kind ClusterDump\n"
+
+
 def test_nothing_is_deleted_while_something_is_unknown_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     async def of_live(*_: Any) -> Cluster:
         return Cluster([*BASE, OWNED], unknown={"DeviceClass": "deviceclasses is forbidden"})

@@ -2,25 +2,28 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import pytest
 import yaml
-from builders import CREATED, namespace, pod
+from builders import CREATED, claim, namespace, pod
 from click.testing import CliRunner
+from devices import allocation
 from situations import NOW, SITUATIONS
 
 from tollbar import cli
+from tollbar.cli import console
 from tollbar.cli.explain import explained, show
 from tollbar.cli.page import rendering
 from tollbar.cli.page.explained import page
 from tollbar.explain import pods, text
 from tollbar.explain.causes import Cause
 from tollbar.model.objects import Object
-from tollbar.model.resources import EVENTS, PODS, Resource
+from tollbar.model.resources import EVENTS, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.offline import Cluster
 from tollbar.runtime.errors import NotFound
 
@@ -149,3 +152,38 @@ async def test_an_event_is_a_cause_if_it_is_about_this_very_pod(uid: str, is_cau
     client: Any = Api(refused(uid))
     causes = [each.cause for each in (await explained(client, "ml", "web")).found.findings]
     assert ("ReleaseRefused" in causes) is is_cause, causes
+
+
+class Watched(Api):
+    """Has one claim: pending for two looks, allocated for two, then it is gone."""
+
+    namespace = "ml"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    async def list(self, resource: Resource, *_: Any, **__: Any) -> Object:
+        if resource != RESOURCE_CLAIMS:
+            return {"metadata": {}, "items": []}
+        self.looks += 1
+        state = ("pending", "pending", "allocated", "allocated", "gone")[self.looks - 1]
+        known = claim("c").but("status.allocation", allocation("d1")) if state == "allocated" else claim("c")
+        return {"metadata": {}, "items": [] if state == "gone" else [known]}
+
+
+def test_a_claim_is_told_of_again_when_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Watched()
+
+    @asynccontextmanager
+    async def connected(*_: Any) -> AsyncIterator[Watched]:
+        yield server
+
+    monkeypatch.setattr(console, "connected", connected)
+    monkeypatch.setattr("tollbar.cli.explain._AGAIN", 0.0)
+    done = CliRunner().invoke(cli.main, ["explain", "claim", "c", "--watch", "-o", "yaml"])
+    assert (done.exit_code, done.stderr, server.looks) == (1, 'Error: resourceclaims "c" not found\n', 5)
+    assert [each["summary"] for each in yaml.safe_load_all(done.stdout)] == [
+        ["pending: no Pod that waits for a Node uses it"],
+        ["allocated for every Node; nobody uses it"],
+    ]

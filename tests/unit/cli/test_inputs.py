@@ -100,6 +100,10 @@ WRONG: dict[str, tuple[str, str]] = {
         "apiVersion: dump.tollbar.dev/v1\nkind: ClusterDump\n",
         "stdin:1: a dump of a cluster, which goes to --cluster",
     ),
+    "nothing that is read": (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+        "stdin:1: ConfigMap x: nothing here is a Pod, or decides about one",
+    ),
     "no name": ("apiVersion: v1\nkind: Pod\nmetadata: {}\n", "stdin:3: Pod: a Pod has metadata.name"),
     "metadata that is a list": ("apiVersion: v1\nkind: Node\nmetadata: []\n", "stdin:3: Node: a Node has metadata"),
     "an unknown field": (

@@ -12,6 +12,7 @@ from tollbar.cli import main
 from tollbar.cli.simulation import records
 from tollbar.cli.simulation.records import PREFIX, Records
 from tollbar.model.objects import Object
+from tollbar.scheduler.plugins import registry
 
 
 def recorded(*objects: Object, **kwargs: Any) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def test_the_last_attempts_are_kept_and_no_more_bytes_than_an_object_may_have(mo
     monkeypatch.setattr(records, "ATTEMPTS", 3)
     given = Records()
     tried = records._Tried({"filter-result": {"n": {"p": "x" * 1000}}}, {"bind-result": {"DefaultBinder": "success"}})
-    given._tried[records.key_of(pod())] = [tried] * 3
+    given._tried[records.key_of(pod())] = [records._packed(tried)] * 3
 
     def history() -> list[Any]:
         notes = given.annotated(pod())["metadata"]["annotations"]
@@ -80,6 +81,26 @@ def test_the_last_attempts_are_kept_and_no_more_bytes_than_an_object_may_have(mo
     assert len(history()) == 1
 
 
+def test_an_attempt_that_is_too_large_is_recorded_with_fewer_nodes(monkeypatch: Any) -> None:
+    nodes = [node(f"n{number}") for number in range(8)]
+    whole = recorded(*nodes)
+    monkeypatch.setattr(records, "_BYTES", 4000)
+    found = recorded(*nodes)
+    assert 0 < len(found["filter-result"]) < len(whole["filter-result"]) == 8
+    assert found["selected-node"] in found["score-result"]
+
+
+def test_of_more_pods_than_are_recorded_the_first_are_and_that_is_said(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(records, "PODS", 2)
+    target = tmp_path / "record.yml"
+    given = written(node("a"), in_file())
+    arguments = ["simulate", "-f", "-", "--replicas", "3", "--explain", str(target)]
+    done = CliRunner().invoke(main, arguments, input=given)
+    pods = json.loads(target.read_text())["pods"]
+    assert sum(f"{PREFIX}selected-node" in each["metadata"].get("annotations", {}) for each in pods) == 2
+    assert f"{target}: the attempts of 2 Pods are in it, and nothing of 1 more" in done.stderr.splitlines()
+
+
 def test_the_command_writes_what_the_page_imports(tmp_path: Path) -> None:
     target = tmp_path / "snapshot.json"
     given = written(node("a"), in_file())
@@ -88,6 +109,7 @@ def test_the_command_writes_what_the_page_imports(tmp_path: Path) -> None:
     found = json.loads(target.read_text())
     assert [each["metadata"]["name"] for each in (*found["pods"], *found["nodes"])] == ["web", "a"]
     assert found["pods"][0]["metadata"]["annotations"][f"{PREFIX}selected-node"] == "a"
+    assert registry.configuration(found["schedulerConfig"]).profiles[0].scheduler_name == "default-scheduler"
     refused = CliRunner().invoke(main, ["simulate", "-f", "-", "--explain", str(tmp_path / "x" / "y")], input=given)
     assert refused.exit_code == 1
     assert refused.stderr.splitlines()[-1].startswith("Error: cannot write ")

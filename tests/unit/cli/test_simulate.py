@@ -443,10 +443,42 @@ def test_the_pod_group_of_a_workload_claim_is_made(caplog: pytest.LogCaptureFixt
     assert caplog.records == []
 
 
+CONFIG: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
 SAMPLE = EXAMPLES / "scheduler-plugins" / "scheduler.yaml"
 WRONG: dict[str, tuple[list[str], str, str]] = {
     "broken YAML": (["-f", "-"], "a: [", "Error: stdin:1:5: "),
-    "no Pod": (["-f", "-"], written(node("plain")), "Error: -: no Pod, and no workload, which would make one"),
+    "no Pod": (
+        ["-f", "-"],
+        written(node("plain")),
+        "Error: stdin:1: Node plain: no Pod, and no workload, which would make one",
+    ),
+    "nothing": (["-f", "-"], "", "Error: -: no Pod, and no workload, which would make one"),
+    "another kind than a Pod": (["-f", "-"], written(CONFIG), "Error: stdin:1: ConfigMap x: nothing here is a Pod, or"),
+    "several documents, of which one is wrong": (
+        ["-f", "-"],
+        FILES + "---\nkind: x\n",
+        "Error: stdin:86: an object of the API has apiVersion and kind",
+    ),
+    "an unknown kind": (
+        ["-f", "-"],
+        written({**CONFIG, "kind": "Podd"}),
+        'Error: stdin:1: no kind "Podd" of v1 is known',
+    ),
+    "an empty directory": (
+        ["-f", "TMP/empty"],
+        "",
+        "Error: TMP/empty: no manifest (.yaml, .yml, .json) is in this directory",
+    ),
+    "an empty directory for a dump": (
+        ["-f", "-", "--cluster", "TMP/empty"],
+        FILES,
+        "Error: TMP/empty: no file of a dump (*.json) is in this directory",
+    ),
+    "a dump of another version": (
+        ["-f", "-", "--cluster", "TMP/old.json"],
+        FILES,
+        'Error: TMP/old.json:1: a dump of the version "dump.tollbar.dev/v0"; this program reads dump.tollbar.dev/v1',
+    ),
     "a dump that is none": (["-f", "-", "--cluster", __file__], FILES, f"Error: {__file__}:1:3: not a dump"),
     "containers that are a text": (
         ["-f", "-"],
@@ -476,11 +508,14 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
 
 
 @pytest.mark.parametrize(("arguments", "stdin", "line"), WRONG.values(), ids=WRONG)
-def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], stdin: str, line: str) -> None:
-    done = simulate(*arguments, stdin=stdin)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], stdin: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    older = clusterdump.encoded(ClusterDump("", [], {}))
+    (tmp_path / "old.json").write_bytes(b"".join(older).replace(b"tollbar.dev/v1", b"tollbar.dev/v0"))
+    done = simulate(*(each.replace("TMP", str(tmp_path)) for each in arguments), stdin=stdin)
     assert (done.exit_code, done.stdout) == (2, "")
     (said,) = done.stderr.splitlines()
-    assert said.startswith(line)
+    assert said.replace(str(tmp_path), "TMP").startswith(line)
 
 
 # The loop.

@@ -5,11 +5,11 @@ is JSON, by Node and plugin or by plugin, and the attempts so far in `result-his
 what Filter says of each Node, also where the scheduler itself looked no further, and what the Score plugins gave.  The
 Nodes that a PreFilter plugin leaves are not recorded (`prefilter-result`).
 
-The record of a Pod is bounded: so many Nodes of each attempt, those with the best scores first, the last attempts, and
-no more bytes than the API server takes in annotations.
+The record is bounded: so many Pods, the first that are tried; of each the last attempts, and no more bytes than the API
+server takes in annotations; of each attempt so many Nodes, the one that was taken and those with the best scores first.
 """
 
-from collections import defaultdict
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,15 +21,18 @@ from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata
 from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
+from tollbar.scheduler.config.load import API_VERSION, KIND
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.interface import Plugin
 from tollbar.scheduler.framework.status import Status, finished
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
+PODS: Final = 1_000
 NODES: Final = 100
 ATTEMPTS: Final = 10
 _BYTES: Final = 200 * 1024
 """Of all annotations of a Pod; the API server takes 256 KiB."""
+_BY_NODE: Final = frozenset({"filter-result", "score-result", "finalscore-result"})
 _PASSED: Final = "passed"
 _SUCCESS: Final = "success"
 _VICTIM: Final = "preemption victim"
@@ -42,6 +45,15 @@ class _Tried:
     results: dict[str, Any]
     binding: dict[str, dict[str, str]]
 
+    def of_nodes(self, count: int) -> "_Tried":
+        """With what is said of the first so many Nodes alone."""
+        kept = set(list(self.results.get("filter-result", ()))[:count])
+        by_node = {
+            name: {node: said for node, said in self.results[name].items() if node in kept}
+            for name in _BY_NODE & self.results.keys()
+        }
+        return _Tried({**self.results, **by_node}, self.binding)
+
     def annotations(self, *, is_bound: bool = False, nominated: str = "") -> dict[str, str]:
         after = self.binding if is_bound else {name: {} for name in self.binding}
         made_room = {nominated: {"DefaultPreemption": _VICTIM}} if nominated else {}
@@ -52,32 +64,61 @@ class _Tried:
         }
 
 
+def _packed(tried: _Tried) -> bytes:
+    """What is said of many Nodes is much alike."""
+    return zlib.compress(orjson.dumps((tried.results, tried.binding)), 1)
+
+
+def _unpacked(packed: bytes) -> _Tried:
+    return _Tried(*orjson.loads(zlib.decompress(packed)))
+
+
 class Records:
     """Is told of attempts (`controllers.scheduler.cycle.Observe`)."""
 
     def __init__(self) -> None:
-        self._tried: defaultdict[Key, list[_Tried]] = defaultdict(list)
+        self._left_out: set[Key] = set()
+        self._tried: dict[Key, list[bytes]] = {}
 
     def __call__(self, attempt: Attempt, result: Scheduled | FitError | Status) -> None:
-        found = self._tried[attempt.pod.key]
-        found.append(_recorded(attempt, result))
+        key = attempt.pod.key
+        if key not in self._tried and len(self._tried) >= PODS:
+            self._left_out.add(key)
+            return
+        found = self._tried.setdefault(key, [])
+        found.append(_packed(_recorded(attempt, result)))
         del found[:-ATTEMPTS]
+
+    @property
+    def notice(self) -> str:
+        """What whoever reads the record has to know; empty if it has every Pod."""
+        left = len(self._left_out)
+        return f"the attempts of {PODS:,} Pods are in it, and nothing of {left:,} more" if left else ""
 
     def annotated(self, pod: Object) -> Object:
         """The Pod, as it is when nothing is left to happen, with the annotations about its attempts."""
         if key_of(pod) not in self._tried:
             return pod
-        *earlier, last = self._tried[key_of(pod)]
+        *earlier, last = map(_unpacked, self._tried[key_of(pod)])
         nominated = (pod.get("status") or {}).get("nominatedNodeName") or ""
-        latest = last.annotations(is_bound=pods.is_bound(pod), nominated=nominated)
-        history = [*(each.annotations() for each in earlier), latest]
-        while len(history) > 1 and len(_json(history)) + len(_json(latest)) > _BYTES:
-            del history[0]
-        notes = {**annotations_of(pod), **latest, f"{PREFIX}result-history": _json(history)}
-        return {**pod, "metadata": {**metadata(pod), "annotations": notes}}
+        history, nodes = [each.annotations() for each in earlier], NODES
+        while True:
+            latest = last.of_nodes(nodes).annotations(is_bound=pods.is_bound(pod), nominated=nominated)
+            shown = {**latest, f"{PREFIX}result-history": _json([*history, latest])}
+            size = sum(len(name) + len(text.encode()) for name, text in shown.items())
+            if size <= _BYTES or (nodes == 1 and not history):
+                return {**pod, "metadata": {**metadata(pod), "annotations": {**annotations_of(pod), **shown}}}
+            if history:
+                del history[0]
+            else:
+                nodes //= 2
 
-    def snapshot(self, objects: Callable[[str], list[Object]]) -> Object:
-        """What the web page imports, with the objects of each kind."""
+    def snapshot(self, objects: Callable[[str], list[Object]], profiles: Iterable[str]) -> Object:
+        """What the web page imports: the objects of each kind, and a scheduler for each of these profiles.
+
+        The simulator starts its own scheduler with the configuration, and fails without one.  It has kube-scheduler's
+        plugins, so those are what the profiles have there.
+        """
         return {
             "pods": [self.annotated(pod) for pod in objects("Pod")],
             "nodes": objects("Node"),
@@ -86,7 +127,11 @@ class Records:
             "storageClasses": objects("StorageClass"),
             "priorityClasses": objects("PriorityClass"),
             "namespaces": objects("Namespace"),
-            "schedulerConfig": None,
+            "schedulerConfig": {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "profiles": [{"schedulerName": name} for name in profiles],
+            },
         }
 
 
@@ -124,13 +169,15 @@ def _status(plugins: Iterable[Plugin], skipped: Collection[str] = ()) -> dict[st
 
 
 def _shown(attempt: Attempt, result: Scheduled | FitError | Status) -> Iterator[NodeInfo]:
-    """The Nodes that are recorded; none where Filter was not called."""
+    """The Nodes that are recorded, the one that was taken first; none where Filter was not called."""
     if isinstance(result, Status) or (isinstance(result, FitError) and result.diagnosis.pre_filter_message):
         return
     first: list[NodeInfo] = []
     if isinstance(result, Scheduled) and result.scores is not None:
-        best = result.scores.totals.argsort(kind="stable")[::-1][:NODES]
-        first = [result.scores.nodes[place] for place in best.tolist()]
+        nodes, taken = result.scores.nodes, result.node_name
+        best = result.scores.totals.argsort(kind="stable")[::-1].tolist()
+        best.sort(key=lambda place: nodes[place].name != taken)
+        first = [nodes[place] for place in best[:NODES]]
     known = {node.name for node in first}
     yield from first
     others = (node for node in attempt.framework.handle.snapshot if node.name not in known)
