@@ -89,42 +89,70 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         "ResourceClaimTemplate t exists",
     ),
     "the class is missing, no gate": lambda: Situation(
+        [node("n1"), wanting(exactly("r0")), published("s", "d1")],
+        claiming(),
+        Cause.CLASS_MISSING,
+        "DeviceClass gpu exists, and selects every device",
+    ),
+    "the class is missing, no gate, and there are no devices": lambda: Situation(
         [node("n1"), wanting(exactly("r0"))], claiming(), Cause.CLASS_MISSING
     ),
-    "the claim is missing, no gate": lambda: Situation([node("n1")], claiming(), Cause.CLAIM_MISSING),
-    "the template is missing, no gate": lambda: Situation([node("n1")], pod().templates("t"), Cause.TEMPLATE_MISSING),
+    "the claim is missing, no gate": lambda: Situation(
+        [node("n1")], claiming(), Cause.CLAIM_MISSING, "ResourceClaim c exists, and asks for nothing"
+    ),
+    "the template is missing, no gate": lambda: Situation(
+        [node("n1")],
+        pod().templates("t"),
+        Cause.TEMPLATE_MISSING,
+        "ResourceClaimTemplate t exists, and asks for nothing",
+    ),
     "the PodGroup is missing": lambda: Situation(
-        [node("n1"), device_class("gpu"), wanting(exactly("r0"))],
+        [node("n1"), device_class("gpu"), wanting(exactly("r0")), published("s", "d1")],
         claiming().in_group("gang"),
         Cause.POD_GROUP_MISSING,
+        "PodGroup gang exists",
     ),
     "nobody generates the claim": lambda: Situation(
-        [node("n1"), template("t").request("gpu"), device_class("gpu")],
+        [node("n1"), template("t").request("gpu"), device_class("gpu"), published("s", "d1")],
         pod().templates("t"),
         Cause.CLAIM_NOT_GENERATED,
+        "ResourceClaim from template t is made",
     ),
     "the generated claim is another Pod's": lambda: Situation(
-        [node("n1"), template("t").request("gpu"), device_class("gpu"), wanting(exactly("r0"), name="web-t-1")],
+        [
+            node("n1"),
+            template("t").request("gpu"),
+            device_class("gpu"),
+            wanting(exactly("r0"), name="web-t-1"),
+            published("s", "d1"),
+        ],
         pod().templates("t").generated("t", "web-t-1"),
         Cause.OWNER_MISMATCH,
+        "ResourceClaim from template t is made",
     ),
     "the generated claim is another Pod's, and there is no template for another one": lambda: Situation(
         [node("n1"), device_class("gpu"), wanting(exactly("r0"), name="web-t-1")],
         pod().templates("t").generated("t", "web-t-1"),
         Cause.OWNER_MISMATCH,
+        "ResourceClaimTemplate t exists, and asks for nothing",
     ),
     "the claim is being deleted": lambda: Situation(
-        [node("n1"), *GPU[:1], wanting(exactly("r0")).deleting()], claiming(), Cause.CLAIM_DELETING
+        [node("n1"), *GPU[:1], wanting(exactly("r0")).deleting(), published("s", "d1")],
+        claiming(),
+        Cause.CLAIM_DELETING,
+        "ResourceClaim c is made anew",
     ),
     "a foreign gate": lambda: Situation(
         [node("n1"), scheduling_gate("quota", "example.com/quota").but("spec.owners", ["quota-controller"])],
         pod().gated("example.com/quota"),
         Cause.FOREIGN_GATE,
+        "scheduling gate example.com/quota is removed",
     ),
     "the gate of a class, which says what for": lambda: Situation(
         [node("n1"), scheduling_gate("quota", "tollbar.dev/quota").but("spec.owners", ["controllers"])],
         pod().gated("tollbar.dev/quota"),
         Cause.GATE_CLASS,
+        "scheduling gate tollbar.dev/quota is removed",
         events=(
             {"reason": "SchedulingHeld", "note": "tollbar.dev/quota: waiting for cpu in PodQuota q", "metadata": {}},
         ),
@@ -282,6 +310,7 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         ],
         claiming(),
         Cause.CONSTRAINT,
+        "claim ml/c, request r0 asks for 1 instead of 2",
     ),
     "of two devices that are needed one is free, one is taken, and one is tainted": lambda: Situation(
         [
@@ -379,6 +408,7 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         ],
         claiming(),
         Cause.CONSTRAINT,
+        "claim ml/c has no constraints",
     ),
     "the pool is incomplete": lambda: Situation(
         [node("n1"), *GPU, published("s", "d1").but(*_OF_TWO)],
@@ -418,6 +448,7 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         ],
         claiming(),
         Cause.RESERVATION_FULL,
+        "one of the 256 consumers lets ResourceClaim c go",
     ),
     "the Node is too small": lambda: Situation(
         [node("n1")], pod().wants({"cpu": "8"}), Cause.NODE_TOO_SMALL, "the Pod asks for 4 cpu"
@@ -489,8 +520,22 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         [node("n1")],
         pod().gated("example.com/quota").wants({"cpu": "8"}),
         Cause.FOREIGN_GATE,
-        "the Pod asks for 4 cpu",
+        "scheduling gate example.com/quota is removed, and the Pod asks for 4 cpu",
         (Cause.NODE_TOO_SMALL,),
+    ),
+    "two causes at once: a foreign gate, and a claim is missing": lambda: Situation(
+        [node("n1")],
+        claiming().gated("example.com/quota"),
+        Cause.FOREIGN_GATE,
+        "scheduling gate example.com/quota is removed, and ResourceClaim c exists, and asks for nothing",
+        (Cause.CLAIM_MISSING,),
+    ),
+    "two causes at once: two foreign gates, and Tollbar's, which no controller takes off": lambda: Situation(
+        [node("n1"), *GPU, rule(), published("s", "d1")],
+        claiming().gated("tollbar.dev/tolerations", "example.com/a", "example.com/b"),
+        Cause.NO_CONTROLLER,
+        "Tollbar releases the Pod, and 2 scheduling gates (example.com/a, example.com/b) are removed",
+        (Cause.FOREIGN_GATE, Cause.FOREIGN_GATE),
     ),
     "there are no Nodes": lambda: Situation([], pod(), Cause.NO_NODES),
     "nobody serves the scheduler's name": lambda: Situation(

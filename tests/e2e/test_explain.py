@@ -19,7 +19,7 @@ import pytest
 from builders import claim, device_class, scheduling_gate, template, toleration_rule
 from cluster import a_pod, as_written
 from devices import consuming, device, exactly, published, selecting, shared
-from stack import eventually, installed
+from stack import eventually, eventually_is, installed
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries
@@ -55,8 +55,9 @@ class Planted:
 
     `before` are Pods that run first.  `then` is what the remedy that helps says, `promise` what comes of it, with the
     Node in the place of {}, and `does` carries it out, besides that a controller runs from then on.
-    `said` is a part of what kube-scheduler says; empty where it does not try the Pod.  The explanation is made
-    `later`, in seconds after the copy.  `prepares` is done before the Pods are made, `spoils` afterwards.
+    `said` is a part of what kube-scheduler says, empty where it does not try the Pod; `told` of what the explanation
+    says first, which is made `later`, in seconds after the copy.  `prepares` is done before the Pods are made, `spoils`
+    afterwards.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Planted:
     prepares: Callable[[Kubectl], object] | None = None
     spoils: Callable[[Kubectl], object] | None = None
     promise: str = "the Pod fits on node {}"
+    told: str = ""
 
     def __post_init__(self) -> None:
         self.pod = self.pod or on(self.name)
@@ -209,11 +211,11 @@ def _apart(pod: Any, app: str) -> Any:
     return pod.labelled(app=app).but("spec.affinity", {"podAntiAffinity": required})
 
 
-def _spread(name: str, suffix: str = "") -> Any:
+def _spread(name: str, suffix: str = "", *, otherwise: str = "DoNotSchedule") -> Any:
     constraint = {
         "maxSkew": 1,
         "topologyKey": "rack",
-        "whenUnsatisfiable": "DoNotSchedule",
+        "whenUnsatisfiable": otherwise,
         "labelSelector": {"matchLabels": {"app": name}},
     }
     pod = a_pod(f"{name}{suffix}", NS).labelled(app=name).but("spec.nodeSelector", {"set": name})
@@ -255,10 +257,10 @@ def missing(name: str, cause: Cause, pod: Any, thing: Any, *objects: Any, said: 
     return Planted(name, cause, pod, said, [a_slice(name, "d1"), *objects], does=applying(thing), **more)
 
 
-def ruled(name: str, cause: Cause, rule: Any, then: str, does: Callable[[Kubectl], object]) -> Planted:
+def ruled(name: str, cause: Cause, rule: Any, then: str, does: Callable[[Kubectl], object], told: str = "") -> Planted:
     """A Pod that lacks the toleration which this rule would give it, if it were different."""
-    there, nodes = [*with_devices(name, "d1"), rule], [node(name, TAINT)]
-    return Planted(name, cause, claiming(name), "untolerated taint", there, nodes=nodes, then=then, does=does)
+    more: Any = {"nodes": [node(name, TAINT)], "then": then, "does": does, "told": told}
+    return Planted(name, cause, claiming(name), "untolerated taint", [*with_devices(name, "d1"), rule], **more)
 
 
 def of_claims() -> Iterator[Planted]:
@@ -274,12 +276,15 @@ def of_claims() -> Iterator[Planted]:
     )
     s = "class-missing-ungated"
     absent = f"device class {s} does not exist"
-    yield missing(s, Cause.CLASS_MISSING, claiming(s), a_class(s), a_claim(s), said=absent)
+    every = f"DeviceClass {s} exists, and selects every device"
+    yield missing(s, Cause.CLASS_MISSING, claiming(s), a_class(s), a_claim(s), said=absent, then=every)
     s = "claim-missing"
-    yield missing(s, Cause.CLAIM_MISSING, claiming(s), a_claim(s), a_class(s))
+    nothing = f"ResourceClaim {s} exists, and asks for nothing"
+    yield missing(s, Cause.CLAIM_MISSING, claiming(s), a_claim(s), a_class(s), then=nothing)
     s = "template-missing"
     a_template = template(s, NS).request(s)
-    yield missing(s, Cause.TEMPLATE_MISSING, on(s).templates(s), a_template, a_class(s))
+    nothing = f"ResourceClaimTemplate {s} exists, and asks for nothing"
+    yield missing(s, Cause.TEMPLATE_MISSING, on(s).templates(s), a_template, a_class(s), then=nothing)
     s = "owner-mismatch"
     recorded = {"status": {"resourceClaimStatuses": [{"name": s, "resourceClaimName": s}]}}
     yield missing(
@@ -289,6 +294,7 @@ def of_claims() -> Iterator[Planted]:
         template(s, NS).request(s),
         a_class(s),
         a_claim(s),
+        then=f"ResourceClaimTemplate {s} exists, and asks for nothing",
         spoils=lambda kubectl: _status(kubectl, "pod", "owner-mismatch", recorded),
     )
 
@@ -297,7 +303,20 @@ def of_gates() -> Iterator[Planted]:
     s = "foreign-gate"
     gate = f"{s}.example.com/quota"
     declared = scheduling_gate(s, gate).but("spec.owners", ["quota"])
-    yield Planted(s, Cause.FOREIGN_GATE, on(s).gated(gate), objects=[declared], does=ungating(s))
+    removed = f"scheduling gate {gate} is removed"
+    yield Planted(s, Cause.FOREIGN_GATE, on(s).gated(gate), objects=[declared], then=removed, does=ungating(s))
+    s = "foreign-gate-overdue"
+    gate = f"{s}.example.com/quota"
+    yield Planted(
+        s,
+        Cause.FOREIGN_GATE,
+        on(s).gated(gate),
+        objects=[scheduling_gate(s, gate).expiring("60s", "Report")],
+        later=90.0,
+        told="for longer than its maxHold 60s",
+        then=f"scheduling gate {gate} is removed",
+        does=ungating(s),
+    )
     s = "gate-due-without-controller"
     starts: Any = {"then": "a controller runs", "promise": RELEASES}
     yield Planted(s, Cause.NO_CONTROLLER, on(s).gated(), does=by_controllers, **starts)
@@ -327,11 +346,16 @@ def of_rules() -> Iterator[Planted]:
     label = f"namespace {NS} has the label team=a"
     labelling = lambda kubectl: kubectl("label", "namespace", NS, "team=a")  # noqa: E731
     yield ruled(s, Cause.RULE_OUT_OF_SCOPE, a_rule(s).in_namespaces(team="a"), label, labelling)
+    s = "rule-selects-others"
+    elsewhere = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["b"]}]}
+    scoped = a_rule(s).but("spec.namespaceSelector", elsewhere)
+    yield ruled(s, Cause.RULE_OUT_OF_SCOPE, scoped, f"rule {s} selects every namespace", applying(a_rule(s)))
     s = "rule-fails"
     failing = a_rule(s).cel(f'{wants(a_rule(s))} && pod.metadata.labels["a"] == "b"')
     yield ruled(s, Cause.RULE_FAILED, failing, f"rule {s} gives its tolerations", applying(a_rule(s)))
     s = "webhook-down"
-    yield ruled(s, Cause.RULE_NOT_APPLIED, a_rule(s), f"the toleration of rule {s} is added", by_controllers)
+    added, late = f"the toleration of rule {s} is added", "no controller renews the Lease to add it late"
+    yield ruled(s, Cause.RULE_NOT_APPLIED, a_rule(s), added, by_controllers, late)
     s = "two-causes"
     yield Planted(
         s,
@@ -355,6 +379,27 @@ def of_devices() -> Iterator[Planted]:
         a_claim(s, of_model),
         a_slice(s, device("d1", model="a100")),
         then=f"claim {NS}/{s}, request r0 has no selectors of its own",
+        does=remaking(a_claim(s)),
+    )
+    s = "no-match-by-class"
+    other = device_class(s).selecting('device.driver == "other.example.com"')
+    yield Planted(
+        s,
+        Cause.NO_DEVICE_MATCHES,
+        claiming(s),
+        CANNOT_ALLOCATE,
+        [other, a_claim(s), a_slice(s, "d1")],
+        then=f"DeviceClass {s} selects every device",
+        does=applying(device_class(s)),
+    )
+    s = "too-little-capacity"
+    large = exactly("r0", cls=s, capacity={"requests": {"memory": "60"}})
+    yield unallocated(
+        s,
+        Cause.NO_DEVICE_MATCHES,
+        a_claim(s, large),
+        a_slice(s, shared("d1", memory="10")),
+        then=f"claim {NS}/{s}, request r0 asks for no capacity",
         does=remaking(a_claim(s)),
     )
     s = "too-few-devices"
@@ -392,6 +437,16 @@ def of_devices() -> Iterator[Planted]:
         then="the driver takes the taint from device d1",
         does=applying(a_slice(s, "d1")),
     )
+    s = "device-taint-to-tolerate"
+    tolerating_it = exactly("r0", cls=s, tolerations=[{**BROKEN, "operator": "Exists"}])
+    yield unallocated(
+        s,
+        Cause.DEVICE_TAINTED,
+        a_claim(s),
+        a_slice(s, {"name": "d1", "taints": [BROKEN]}),
+        then=f"claim {NS}/{s}, request r0 tolerates example.com/broken:NoSchedule",
+        does=remaking(a_claim(s, tolerating_it)),
+    )
     s = "counters-exhausted"
     counters = {"name": "shared", "counters": {"memory": {"value": "10"}}}
     counting = published(f"{s}-counters", node=s, sharedCounters=[counters]).but("metadata.resourceVersion", None)
@@ -411,7 +466,8 @@ def of_devices() -> Iterator[Planted]:
         Cause.CONSTRAINT,
         a_claim(s, exactly("r0", 2, cls=s), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
         a_slice(s, device("d1", numa=1), device("d2", numa=2)),
-        does=applying(a_slice(s, device("d1", numa=1), device("d2", numa=1))),
+        then=f"claim {NS}/{s} has no constraints",
+        does=remaking(a_claim(s, exactly("r0", 2, cls=s))),
     )
     s = "pool-incomplete"
     yield unallocated(
@@ -480,6 +536,16 @@ def of_nodes() -> Iterator[Planted]:
     )
     s = "full"
     yield occupied(s, Cause.NODE_FULL, asking(s, "2"), "Insufficient cpu", asking(s, "3", "-there"))
+    s = "full-for-so-much"
+    yield Planted(
+        s,
+        Cause.NODE_FULL,
+        asking(s, "2"),
+        "Insufficient cpu",
+        before=[asking(s, "3", "-there")],
+        then="the Pod asks for 1 cpu",
+        does=remaking(asking(s, "1")),
+    )
     s = "cordoned"
     yield Planted(
         s,
@@ -500,6 +566,16 @@ def of_nodes() -> Iterator[Planted]:
     yield occupied(s, Cause.HOST_PORTS, _port(on(s)), "free ports", _port(on(s, "-there")))
     s = "anti-affinity"
     yield occupied(s, Cause.POD_AFFINITY, _apart(on(s), s), "anti-affinity rules", _apart(on(s, "-there"), s))
+    s = "anti-affinity-of-its-own"
+    yield Planted(
+        s,
+        Cause.POD_AFFINITY,
+        _apart(on(s), s),
+        "anti-affinity rules",
+        before=[on(s, "-there").labelled(app=s)],
+        then="the Pod has no Pod affinity and anti-affinity",
+        does=remaking(on(s).labelled(app=s)),
+    )
     s = "spread"
     yield Planted(
         s,
@@ -509,7 +585,7 @@ def of_nodes() -> Iterator[Planted]:
         before=[_spread(s, "-there")],
         nodes=[NodeSpec(s, labels={"set": s, "rack": "a"}), NodeSpec(f"{s}-cordoned", labels={"set": s, "rack": "b"})],
         then="the Pod's topology spread constraints say ScheduleAnyway",
-        does=deleting(f"{s}-there"),
+        does=remaking(_spread(s, otherwise="ScheduleAnyway")),
     )
     s = "volume-missing"
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": s}}
@@ -593,13 +669,16 @@ async def _copied(plane: RealPlane) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def explanations(plane: RealPlane, planted: Kubectl) -> dict[str, PodExplanation]:
-    """Of one copy."""
-    cluster = asyncio.run(_copied(plane))
-    found, moment = {}, cluster.now
+def copy(plane: RealPlane, planted: Kubectl) -> Cluster:
+    return asyncio.run(_copied(plane))
+
+
+@pytest.fixture(scope="module")
+def explanations(copy: Cluster) -> dict[str, PodExplanation]:
+    found, moment = {}, copy.now
     for name, each in PLANTED.items():
-        cluster.now = moment + each.later
-        found[name] = pods.explain(cluster, cluster.get(PODS, name, NS) or {})
+        copy.now = moment + each.later
+        found[name] = pods.explain(copy, copy.get(PODS, name, NS) or {})
     return found
 
 
@@ -607,6 +686,7 @@ def explanations(plane: RealPlane, planted: Kubectl) -> dict[str, PodExplanation
 def test_the_true_cause_comes_first(name: str, explanations: dict[str, PodExplanation]) -> None:
     given, found = PLANTED[name], explanations[name]
     assert found.findings[0].cause == given.cause, found
+    assert given.told in found.findings[0].what
     if given.then:
         assert given.then in [each.change for each in found.remedies if each.helps], found.remedies
 
@@ -616,6 +696,20 @@ def test_the_copy_finds_what_kube_scheduler_says(name: str, explanations: dict[s
     seen = explanations[name].scheduling
     assert seen is not None
     assert seen.said.startswith(seen.message.rstrip(".")), "but for preemption, which kube-scheduler adds"
+
+
+NOT_TRIED: Final = [each.name for each in PLANTED.values() if not each.said and each.name != "no-scheduler"]
+
+
+@pytest.mark.parametrize("name", NOT_TRIED)
+def test_the_copy_holds_back_what_kube_scheduler_does_not_try(name: str, planted: Kubectl, copy: Cluster) -> None:
+    pod = _pods(planted)[name]
+    reason = conditions.of(pod, "PodScheduled").get("reason")
+    assert copy.scheduler.attempt(copy.get(PODS, name, NS) or {}).held is not None
+    if pod["spec"].get("schedulingGates"):
+        assert reason == "SchedulingGated", "which the API server writes"
+    else:
+        assert reason != "Unschedulable"
 
 
 OBJECTS: Final = (
@@ -683,22 +777,42 @@ def _tollbar(plane: RealPlane, account: str, *arguments: str) -> "subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def _nothing_of(planted: Kubectl, kind: str, namespace: str) -> None:
+    """A namespace whose quota allows nothing of this kind."""
+    meta, body = {"name": "none"}, {"hard": {kind: "0"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": body}
+    planted("create", "namespace", namespace)
+    planted("apply", "-n", namespace, "-f", "-", stdin=json.dumps(quota))
+
+
+def _says(plane: RealPlane, namespace: str, word: str) -> list[str]:
+    """What is said of the Pod `web`, once this word is in it."""
+    command = [sys.executable, "-m", "tollbar.cli", "explain", "pod", "web", "-n", namespace]
+    done = subprocess.run(
+        [*command, "--kubeconfig", str(plane.kubeconfig)], capture_output=True, text=True, check=False
+    )
+    return done.stdout.splitlines() if word in done.stdout else []
+
+
 def test_a_quota_that_keeps_pods_from_being_made(plane: RealPlane, planted: Kubectl) -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
-    planted("create", "namespace", "quota")
-    planted("apply", "-n", "quota", "-f", "-", stdin=json.dumps(quota))
-    planted("create", "deployment", "web", "-n", "quota", "--image=none")
-
-    def said() -> list[str]:
-        command = [sys.executable, "-m", "tollbar.cli", "explain", "pod", "web", "-n", "quota"]
-        done = subprocess.run(
-            [*command, "--kubeconfig", str(plane.kubeconfig)], capture_output=True, text=True, check=False
-        )
-        return done.stdout.splitlines() if "exceeded quota" in done.stdout else []
-
-    answer = eventually(said, what="the quota is named")
-    assert answer[:3] == ["Pod quota/web: not created", "", "Why"]
+    _nothing_of(planted, "pods", "no-pods")
+    planted("create", "deployment", "web", "-n", "no-pods", "--image=none")
+    answer = eventually(lambda: _says(plane, "no-pods", "exceeded quota"), what="the quota is named")
+    assert answer[:3] == ["Pod no-pods/web: not created", "", "Why"]
     assert answer[3].startswith("  NotCreated: ReplicaSet web-")
+    planted("delete", "resourcequota", "none", "-n", "no-pods")
+    eventually(lambda: planted.json("get", "pods", "-n", "no-pods")["items"], what="its controller tries again")
+
+
+def test_a_quota_that_keeps_claims_from_being_made(plane: RealPlane, planted: Kubectl) -> None:
+    _nothing_of(planted, "count/resourceclaims.resource.k8s.io", "no-claims")
+    planted("wait", "--for=create", "serviceaccount/default", "-n", "no-claims", "--timeout=60s")
+    nowhere = a_pod("web", "no-claims").templates("t").but("spec.nodeSelector", {"kubernetes.io/hostname": "nowhere"})
+    planted.apply(as_written(template("t", "no-claims").request("device-taken")), as_written(nowhere))
+    answer = eventually(lambda: _says(plane, "no-claims", "quota"), what="the quota is named")
+    assert answer[3].startswith("  ClaimNotGenerated: nobody has made ResourceClaim from template t: ")
+    planted("delete", "resourcequota", "none", "-n", "no-claims")
+    eventually(lambda: planted.json("get", "resourceclaims", "-n", "no-claims")["items"], what="the claim is made")
 
 
 def test_every_situation_has_something_that_ends_it() -> None:
@@ -725,14 +839,13 @@ def test_what_would_change_it_is_done_and_then_true(
 
 
 def _all_have_what_was_promised(planted: Kubectl, explanations: dict[str, PodExplanation]) -> None:
-    waiting = dict(PLANTED)
+    waiting = set(PLANTED)
 
-    def all_have_nodes() -> bool:
-        for name in [name for name, pod in _pods(planted).items() if pod["spec"].get("nodeName")]:
-            waiting.pop(name, None)
-        return not waiting
+    def without_node() -> set[str]:
+        waiting.difference_update(name for name, pod in _pods(planted).items() if pod["spec"].get("nodeName"))
+        return waiting
 
-    eventually(all_have_nodes, what="the Pods have Nodes")
+    eventually_is(set(), without_node)
     bound = {name: pod["spec"]["nodeName"] for name, pod in _pods(planted).items() if name in PLANTED}
     promised = {
         name: (each.then, each.promise.format(bound[name]))

@@ -47,27 +47,32 @@ class Case:
 
     @property
     def controllers(self) -> bool | None:
-        """Whether a controller renews the Lease; None if it may not be read."""
-        if not self.cluster.knows(self.cluster.lease.resource):
-            return None
-        lease = self._lease
-        renewed, lasts = spec(lease).get("renewTime"), float(spec(lease).get("leaseDurationSeconds") or 15)
-        if not (renewed and spec(lease).get("holderIdentity")):
-            return False
-        return self.cluster.now - timestamps.parse(str(renewed)) <= _PATIENCE * lasts
+        """Whether they are led (`is_led`)."""
+        return is_led(self.cluster)
 
     def releases(self, gate: str) -> bool | None:
         """Whether a controller renews the Lease that releases this gate of a class, as far as it says which it does."""
-        said = annotations_of(self._lease).get(ANNOTATION_GATES)
+        said = annotations_of(_lease(self.cluster)).get(ANNOTATION_GATES)
         return self.controllers and (said is None or gate in str(said).split(","))
-
-    @property
-    def _lease(self) -> Object:
-        """{} when there is none."""
-        return next(iter(self.cluster.store(self.cluster.lease).values()), {})
 
     def declared(self, gate: str) -> Object | None:
         """The SchedulingGate that declares the gate of this name."""
         return next(
             (each for each in self.cluster.objects(SCHEDULING_GATES) if spec(each).get("gateName") == gate), None
         )
+
+
+def is_led(cluster: Cluster) -> bool | None:
+    """Whether a controller renews the Lease; None if it may not be read."""
+    if not cluster.knows(cluster.lease.resource):
+        return None
+    lease = _lease(cluster)
+    renewed, lasts = spec(lease).get("renewTime"), float(spec(lease).get("leaseDurationSeconds") or 15)
+    if not (renewed and spec(lease).get("holderIdentity")):
+        return False
+    return cluster.now - timestamps.parse(str(renewed)) <= _PATIENCE * lasts
+
+
+def _lease(cluster: Cluster) -> Object:
+    """{} when there is none."""
+    return next(iter(cluster.store(cluster.lease).values()), {})

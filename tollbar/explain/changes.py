@@ -12,6 +12,8 @@ Edit: TypeAlias = Callable[[Object], Object]
 
 MOST: Final = 4
 """Of taints, Nodes, Pods or claims that are told apart: an explanation is one screen."""
+NODES_LOOKED_AT: Final = 50
+"""Of so many Nodes the devices are looked at."""
 
 
 @dataclass(frozen=True, slots=True)

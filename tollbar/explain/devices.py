@@ -13,7 +13,7 @@ from tollbar.dra.inventory import PoolState
 from tollbar.dra.requests import Request
 from tollbar.dra.state import AllocatedState
 from tollbar.explain.causes import Cause
-from tollbar.explain.changes import MOST, Change, Group, Rejection, named
+from tollbar.explain.changes import MOST, NODES_LOOKED_AT, Change, Group, Rejection, named
 from tollbar.explain.values import DeviceGroup
 from tollbar.model import claims, nodeaffinity
 from tollbar.model.devices import DeviceId
@@ -23,8 +23,6 @@ from tollbar.offline import Cluster
 from tollbar.scheduler.plugins.dynamic_resources import UNAVAILABLE
 from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
 
-_NODES: Final = 50
-"""Of so many Nodes the devices are looked at."""
 _STAGES: Final[tuple[Exclusion | Cause, ...]] = (
     Exclusion.SELECTOR_FAILED,
     Exclusion.NOT_SUPPORTED,
@@ -111,7 +109,7 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
         return
     allocator = cluster.scheduler.allocator()
     asked = list(requests(cluster, pod))
-    nodes = [_look(allocator, asked, cluster.get(NODES, name) or {}) for name in group.nodes[:_NODES]]
+    nodes = [_look(allocator, asked, cluster.get(NODES, name) or {}) for name in group.nodes[:NODES_LOOKED_AT]]
     nearest = max((each.stage for each in nodes), default=0)
     best = [each for each in nodes if each.stage == nearest]
     unusable = {
@@ -144,7 +142,7 @@ def groups(cluster: Cluster, pod: Object, nodes: Sequence[str]) -> tuple[DeviceG
     allocator = cluster.scheduler.allocator()
     found: dict[tuple[str, Exclusion, str], dict[DeviceId, None]] = {}
     for request in requests(cluster, pod):
-        for name in nodes[:_NODES]:
+        for name in nodes[:NODES_LOOKED_AT]:
             for each in exclusions(allocator, request, cluster.get(NODES, name) or {}):
                 found.setdefault((request.label, each.why, each.detail), {})[each.device] = None
     return tuple(
@@ -267,7 +265,7 @@ def _together(
     if wanted > most:
         at_most = "at most " if len(nodes) > 1 else ""
         return _rejection(Cause.TOO_FEW_DEVICES, f"{what}: {wanted} in all; one Node has {at_most}{most} that match")
-    return _rejection(Cause.CONSTRAINT, f"{what}: {why}")
+    return _rejection(Cause.CONSTRAINT, f"{what}: {why}", tuple(_loosened(cluster, first)))
 
 
 def _rejection(cause: Cause, what: str, changes: tuple[Change, ...] = ()) -> Rejection:
@@ -277,7 +275,8 @@ def _rejection(cause: Cause, what: str, changes: tuple[Change, ...] = ()) -> Rej
 
 def _on(nodes: Sequence[_OnNode], group: Group) -> str:
     """The Nodes, and of how many that were not all looked at."""
-    more = f", of {len(group.nodes)} of which {_NODES} were looked at" if len(group.nodes) > _NODES else ""
+    total = len(group.nodes)
+    more = f", of {total} of which {NODES_LOOKED_AT} were looked at" if total > NODES_LOOKED_AT else ""
     return f"{named('node', [each.name for each in nodes])}{more}"
 
 
@@ -309,6 +308,18 @@ def _changes(cluster: Cluster, cause: Cause, request: Request, details: Sequence
             yield from _untainted(cluster, request, details)
         case Cause.NO_DEVICE_MATCHES:
             yield from _unselective(cluster, cause, request)
+
+
+def _loosened(cluster: Cluster, asked: Sequence[Request]) -> Iterator[Change]:
+    """Each claim without its constraints, and each request for one device less."""
+    for claim in {key_of(each): each for request in asked if (each := _claim_of(cluster, request))}.values():
+        if (spec(claim).get("devices") or {}).get("constraints"):
+            put = {**claim, "spec": {**spec(claim), "devices": {**spec(claim)["devices"], "constraints": []}}}
+            yield Change(Cause.CONSTRAINT, f"claim {key_of(claim)} has no constraints", put=(put,))
+    for request in asked[:MOST]:
+        if request.count is not None and request.count > 1:
+            text = f"{request.label} asks for {request.count - 1} instead of {request.count}"
+            yield Change(Cause.CONSTRAINT, text, put=_with_request(cluster, request, count=request.count - 1))
 
 
 def _fewer(cluster: Cluster, cause: Cause, request: Request, counts: Counter[Exclusion], most: int) -> Iterator[Change]:

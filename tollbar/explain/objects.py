@@ -54,7 +54,11 @@ def claim(cluster: Cluster, obj: Object) -> Explanation:
                 ("RESOURCE", "NAME", "STATE"),
                 tuple(_entry(cluster, key.namespace, each) for each in claims.reserved_for(obj)),
             ),
-            Section("Pods that use it", ("POD", "NODE", "WHY IT WAITS"), tuple(_users(cluster, users))),
+            Section(
+                "Pods that use it",
+                ("POD", "NODE", "WHY IT WAITS", "WHAT WOULD CHANGE IT"),
+                tuple(_users(cluster, users)),
+            ),
         ),
         _unknown(cluster),
     )
@@ -129,12 +133,13 @@ def _members(cluster: Cluster, namespace: str, group: str) -> str:
 def _users(cluster: Cluster, users: Sequence[Object]) -> Iterator[tuple[str, ...]]:
     asked = 0
     for each in users:
-        node, why = str(spec(each).get("nodeName") or "-"), "-"
+        node, why, helps = str(spec(each).get("nodeName") or "-"), "-", "-"
         if node == "-" and asked < _CAUSES:
             asked += 1
-            first = pod_explanations.explain(cluster, each).findings[0]
-            why = f"{first.cause}: {first.what}"
-        yield str(key_of(each)), node, why
+            found = pod_explanations.explain(cluster, each)
+            why = f"{found.findings[0].cause}: {found.findings[0].what}"
+            helps = next((f"if {one.change}: {one.result}" for one in found.remedies if one.helps), "-")
+        yield str(key_of(each)), node, why, helps
 
 
 def rule(cluster: Cluster, obj: Object) -> Explanation:

@@ -1,6 +1,7 @@
 """Why a Pod waits: gates, then claims, then the scheduler's view, each with what stands in the way now."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tollbar import wellknown
@@ -8,11 +9,10 @@ from tollbar.api import durations
 from tollbar.decide.gates.answers import Answer, Hold
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.matching import Truth
-from tollbar.decide.pods.package import Missing
-from tollbar.explain import remedies, sections
+from tollbar.explain import awaited, remedies, sections
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
-from tollbar.explain.changes import MOST, with_spec, with_tolerations
+from tollbar.explain.changes import MOST, named, with_spec, with_tolerations
 from tollbar.explain.values import (
     Finding,
     PodExplanation,
@@ -25,7 +25,6 @@ from tollbar.model.objects import Object, key_of, metadata, spec
 from tollbar.model.plan import Code
 from tollbar.model.resources import (
     DEVICE_CLASSES,
-    NAMESPACES,
     NODES,
     POD_GROUPS,
     PODS,
@@ -39,14 +38,6 @@ from tollbar.offline.scheduling import DEFAULT_PROFILE
 
 _SETTLED: Final = 10.0
 """Seconds after its creation in which a Pod may wait for nothing but that it is somebody's turn."""
-_MISSING: Final = {
-    "ResourceClaim": Cause.CLAIM_MISSING,
-    "ResourceClaimTemplate": Cause.TEMPLATE_MISSING,
-    "DeviceClass": Cause.CLASS_MISSING,
-    "Namespace": Cause.NAMESPACE_UNKNOWN,
-}
-_RELEASES: Final = "Tollbar releases the Pod"
-_KINDS: Final = {each.kind: each for each in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, NAMESPACES)}
 _MAKERS: Final = (
     "kube-controller-manager, or Tollbar with `claims: Replace`",
     "see whether its ResourceClaim controller runs, and what quota and admission say",
@@ -86,23 +77,66 @@ def explain(cluster: Cluster, pod: Object, events: Sequence[Object] = ()) -> Pod
 def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | None]:
     if (over := _over(case)) is not None:
         return [over], [], None
-    held = [*_our_gate(case), *_other_gates(case), *_not_ready(case), *_full(case)]
+    ours, others = list(_our_gate(case)), list(_other_gates(case))
+    held = [*ours, *others, *_not_ready(case), *_full(case)]
     free = ungated(case.cluster, case.pod)
     attempt = case.cluster.scheduler.attempt(free, preempt=True)
     scheduling = sections.scheduling_of(case, free, attempt)
-    released = list(_released(case))
+    released = list(awaited.released(case))
     if blind := _unread(case):
         return held or [blind], released, scheduling
-    if any(each.cause in _UNREADY for each in held):
-        return held, released, scheduling  # the scheduler says the same of each Node
+    lifted = _lifted(case, ours, others)
+    if unready := [each.cause for each in held if each.cause in _UNREADY]:
+        # The scheduler says the same of each Node.
+        return held, [*released, *_after(lifted, awaited.ready(case, free, unready[0]))], scheduling
     if attempt.node_name:
         first = held or [_fits(case, attempt)]
-        served = _served(case, free) if first[0].cause is Cause.NO_SCHEDULER else ()
-        return first, [*released, *served], scheduling
+        return first, [*released, *_where_it_fits(case, free, attempt, first, lifted)], scheduling
     found, tried = remedies.tried(case.cluster, free, remedies.rejections(case.cluster, free, attempt))
     since = _since(case)
     rejected = [Finding(each.cause, each.what, since, each.who, each.action) for each in found]
-    return [*held, *rejected], [*released, *tried], scheduling
+    return [*held, *rejected], [*released, *_after(lifted, tried)], scheduling
+
+
+@dataclass(frozen=True, slots=True)
+class _Lifted:
+    """What has to become of gates before a scheduler tries the Pod, as far as nobody is about to do it.
+
+    `cause` is that of the first gate of somebody else; None if only Tollbar's own gate holds the Pod, or none does.
+    """
+
+    cause: Cause | None
+    texts: tuple[str, ...] = ()
+
+
+def _lifted(case: Case, ours: Sequence[Finding], others: Sequence[Finding]) -> _Lifted:
+    """`ours` and `others` are the findings about Tollbar's gate, and one for each other gate of the Pod."""
+    names = [name for name in pods.gate_names(case.pod) if name != wellknown.GATE]
+    holding = {
+        name: each.cause for name, each in zip(names, others, strict=True) if each.cause is not Cause.RELEASE_DUE
+    }
+    texts = [awaited.RELEASES] if ours and ours[0].cause is not Cause.RELEASE_DUE else []
+    if holding:
+        texts.append(f"{named('scheduling gate', list(holding))} {'is' if len(holding) == 1 else 'are'} removed")
+    return _Lifted(next(iter(holding.values()), None), tuple(texts))
+
+
+def _after(lifted: _Lifted, tried: Iterable[Remedy]) -> Iterator[Remedy]:
+    """What was tried of the Pod without gates, with what has to become of these first."""
+    for each in tried:
+        yield replace(each, change=", and ".join((*lifted.texts, each.change)))
+
+
+def _where_it_fits(
+    case: Case, free: Object, attempt: Attempt, first: Sequence[Finding], lifted: _Lifted
+) -> Iterator[Remedy]:
+    """What would help a Pod that has to wait although a Node fits."""
+    if first[0].cause is Cause.NO_SCHEDULER:
+        yield from _served(case, free)
+    if full := list(_full_claims(case)):
+        yield from _after(lifted, awaited.shared_less(case, free, full))
+    elif lifted.cause is not None:
+        yield Remedy(lifted.cause, ", and ".join(lifted.texts), f"the Pod fits on node {attempt.node_name}", helps=True)
 
 
 def ungated(cluster: Cluster, pod: Object) -> Object:
@@ -176,8 +210,8 @@ def _our_gate(case: Case) -> Iterator[Finding]:
         tail = f"Tollbar's gate holds the Pod{overdue}: {waiting or 'the rules are not known'}"
         package = cluster.package(case.pod)
         for each in package.missing:
-            cause = _MISSING[each.kind]
-            if not cluster.knows(_KINDS[each.kind], namespace=case.key.namespace):
+            cause = awaited.MISSING[each.kind]
+            if not cluster.knows(awaited.KINDS[each.kind], namespace=case.key.namespace):
                 yield Finding(Cause.UNKNOWN, f"{each.kind} {each.name} may not be read; {tail}", since)
                 continue
             what = f"{each.kind} {each.name} does not exist; {tail}"
@@ -205,46 +239,6 @@ def _undecided(case: Case) -> Iterator[tuple[str, str]]:
 def _is_overdue(case: Case) -> bool:
     most = case.cluster.gatherer.gate_policy().max_hold
     return most is not None and case.age >= most
-
-
-def _released(case: Case) -> Iterator[Remedy]:
-    """What would release a Pod that our gate holds: what is missing is there, empty as it may be; or a controller."""
-    cluster = case.cluster
-    if not pods.is_gated(case.pod):
-        return
-    if cluster.gate_plan(case.pod).released:
-        if case.controllers is False:
-            yield Remedy(Cause.NO_CONTROLLER, "a controller runs", _RELEASES, helps=True)
-        return
-    missing = cluster.package(case.pod).missing
-    if not all(cluster.knows(_KINDS[each.kind], namespace=case.key.namespace) for each in missing):
-        return
-    put = [obj for each in missing if (obj := _stub(case, each)) is not None]
-    if not put:
-        return
-    with cluster.changed(put=put):
-        released = cluster.gate_plan(case.pod).released
-    names = ", ".join(map(str, missing))
-    result = _RELEASES if released else "still held"
-    yield Remedy(_MISSING[missing[0].kind], f"{names} exist{'s' if len(missing) == 1 else ''}", result, released)
-
-
-def _stub(case: Case, missing: Missing) -> Object | None:
-    meta: Object = {"name": missing.name}
-    match missing.kind:
-        case "DeviceClass":
-            return {**DEVICE_CLASSES.type_meta, "metadata": meta, "spec": {}}
-        case "ResourceClaim":
-            inside: Object = {"devices": {"requests": []}}
-            return {**RESOURCE_CLAIMS.type_meta, "metadata": {**meta, "namespace": case.key.namespace}, "spec": inside}
-        case "ResourceClaimTemplate":
-            body: Object = {"spec": {"devices": {"requests": []}}}
-            return {
-                **RESOURCE_CLAIM_TEMPLATES.type_meta,
-                "metadata": {**meta, "namespace": case.key.namespace},
-                "spec": body,
-            }
-    return None
 
 
 def _other_gates(case: Case) -> Iterator[Finding]:
@@ -369,17 +363,23 @@ def _not_generated(case: Case, what: str) -> Finding:
 
 
 def _full(case: Case) -> Iterator[Finding]:
+    for claim in _full_claims(case):
+        count = len(claims.reserved_for(claim))
+        what = f"ResourceClaim {key_of(claim).name} is reserved for {count} consumers, and there may be no more"
+        action = "wait until one of them ends, share the claim less, or share it by a PodGroup"
+        yield Finding(Cause.RESERVATION_FULL, what, _since(case), "the author of the Pod", action)
+
+
+def _full_claims(case: Case) -> Iterator[Object]:
+    """The Pod's claims that have as many consumers as may be, without the Pod."""
     for _, name in claims.resolved(case.pod):
         claim = case.cluster.get(RESOURCE_CLAIMS, str(name), case.key.namespace)
-        reserved = claims.reserved_for(claim or {})
         if (
             claim is not None
-            and len(reserved) >= claims.RESERVED_FOR_MAX
+            and len(claims.reserved_for(claim)) >= claims.RESERVED_FOR_MAX
             and not claims.is_reserved_for(claim, case.pod)
         ):
-            what = f"ResourceClaim {name} is reserved for {len(reserved)} consumers, and there may be no more"
-            action = "wait until one of them ends, share the claim less, or share it by a PodGroup"
-            yield Finding(Cause.RESERVATION_FULL, what, _since(case), "the author of the Pod", action)
+            yield claim
 
 
 # The scheduler.

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from tollbar.decide.pods.matching import Truth
 from tollbar.decide.rules.rule import Problem
 from tollbar.dra.exclusions import taint_text
+from tollbar.explain.case import is_led
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, Change, Group, Rejection, named, with_spec, with_tolerations
 from tollbar.model import pods, tolerations
@@ -113,9 +114,12 @@ def _why_not(case: _Case) -> Rejection | None:
     match verdict.truth:
         case Truth.TRUE if rule.mode == "Enforce":
             why = f"rule {name} is true for the Pod, and has not given it the toleration"
-            action = "nothing, the controllers add it late; if they do not, see `tollbar status`"
+            who, action = "Tollbar's controllers", "nothing, they add it late; if they do not, see `tollbar status`"
+            if is_led(case.cluster) is False:
+                why += ", and no controller renews the Lease to add it late"
+                who, action = "who runs Tollbar", "start the controllers, and see `tollbar status` for the webhook"
             change = Change(Cause.RULE_NOT_APPLIED, f"the toleration of rule {name} is added", by_rules=True)
-            return case.rejection(Cause.RULE_NOT_APPLIED, why, "Tollbar's controllers", action, change)
+            return case.rejection(Cause.RULE_NOT_APPLIED, why, who, action, change)
         case Truth.TRUE:
             why = f"rule {name} is true for the Pod, but its mode is Audit"
             action = f"set spec.mode of rule {name} to Enforce"

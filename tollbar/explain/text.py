@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from tollbar.api import durations
+from tollbar.explain.changes import NODES_LOOKED_AT
 from tollbar.explain.values import Explanation, Finding, PodExplanation, Remedy, Scheduling
 from tollbar.gates import Section
 
@@ -14,6 +15,7 @@ _OTHERS: Final = 3
 """Those that do not help, shown if none does."""
 _LISTED: Final = 8
 """Lines of one section, unless all are asked for."""
+_DYNAMIC_RESOURCES: Final = "DynamicResources"
 
 
 def data(value: Any) -> Any:
@@ -174,8 +176,10 @@ def scheduling_tables(seen: Scheduling) -> Iterator[Section]:
         ("NODES", "PLUGIN", "REASON", "SUCH AS"),
         tuple((str(each.count), each.plugin, each.reason, ", ".join(each.nodes)) for each in seen.rejected),
     )
+    rejected = sum(each.count for each in seen.rejected if each.plugin == _DYNAMIC_RESOURCES)
+    some = f"{NODES_LOOKED_AT} of the {rejected:,} " if rejected > NODES_LOOKED_AT else ""
     yield Section(
-        "Devices of Nodes that DynamicResources rejects",
+        f"Devices of {some}Nodes that {_DYNAMIC_RESOURCES} rejects",
         ("DEVICES", "REQUEST", "WHY", "DETAIL", "SUCH AS", "HELD BY"),
         tuple(
             (

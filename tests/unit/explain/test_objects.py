@@ -65,9 +65,15 @@ def test_a_claim_tells_why_its_pods_wait() -> None:
     found = objects.claim(cluster, cluster.put(GPU[1]))
     asks = "claim ml/c, request r0 asks for 1 device of class gpu; there are none"
     assert rows(found, "Pods that use it") == [
-        ("ml/runs", "n1", "-"),
-        ("ml/web", "-", f"NoDevices: node n1: {asks}"),
+        ("ml/runs", "n1", "-", "-"),
+        ("ml/web", "-", f"NoDevices: node n1: {asks}", "-"),
     ]
+
+
+def test_a_claim_tells_what_would_help_its_pods() -> None:
+    cluster = copied(node("n1"), *GPU, published("s", "d1"), HELD, claiming())
+    ((*_, helps),) = rows(objects.claim(cluster, cluster.put(GPU[1])), "Pods that use it")
+    assert helps == "if ResourceClaim ml/other gives up its devices: the Pod fits on node n1"
 
 
 def test_the_entry_of_a_pod_group_tells_for_how_many_pods_it_stands() -> None:

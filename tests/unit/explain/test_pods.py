@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from builders import namespace, pod, toleration, toleration_rule
-from devices import a_claim, whole
-from situations import GPU, NOW, SITUATIONS, TOLERATION, WANTS_GPU, Situation, claiming
+from builders import device_class, namespace, pod, scheduling_gate, toleration, toleration_rule
+from devices import a_claim, published, whole
+from schedulerworld import node
+from situations import GPU, NOW, SITUATIONS, TOLERATION, WANTS_GPU, Situation, claiming, lease
 
 from tollbar import wellknown
 from tollbar.explain import pods, text
@@ -47,6 +48,14 @@ def test_the_true_cause_comes_first(case: str) -> None:
 def test_who_makes_the_claim_in_the_place_of_another_pods(case: str, action: str) -> None:
     (found,) = explained(SITUATIONS[case]()).findings
     assert found.action.startswith(action)
+
+
+@pytest.mark.parametrize(("renewed", "who"), [(NOW, "Tollbar's controllers"), (NOW - 300, "who runs Tollbar")])
+def test_who_adds_the_tolerations_that_a_pod_lacks(renewed: float, who: str) -> None:
+    given = SITUATIONS["a rule that is true and was not applied"]()
+    (found,) = explained(replace(given, objects=[*given.objects, lease(renewed)])).findings
+    assert (found.cause, found.who) == (Cause.RULE_NOT_APPLIED, who)
+    assert ("no controller renews the Lease" in found.what) == (renewed < NOW)
 
 
 def test_of_many_rules_that_wait_some_are_named() -> None:
@@ -166,3 +175,38 @@ def test_a_rule_for_claims_alone_is_in_the_table(given: Object, wanted: Object, 
     cluster = Cluster(json.loads(json.dumps([namespace(), GPU[0], wanted, given])), now=NOW)
     (found,) = pods.explain(cluster, cluster.put(claiming())).rules
     assert (found.verdict, found.why, found.gives) == (*said, ("example.com/gpu:NoSchedule op=Exists",))
+
+
+@pytest.mark.parametrize(("nodes", "which"), [(50, "Nodes"), (60, "50 of the 60 Nodes")])
+def test_of_how_many_nodes_the_devices_were_looked_at_is_said(nodes: int, which: str) -> None:
+    names = [f"n{number}" for number in range(nodes)]
+    there = [*map(node, names), *(published(name, "d", node=name) for name in names)]
+    given = Situation([*there, device_class("gpu").selecting("false"), GPU[1]], claiming(), Cause.NO_DEVICE_MATCHES)
+    assert f"Devices of {which} that DynamicResources rejects" in text.of_pod(explained(given))
+
+
+OVERDUE: Mapping[str, tuple[Object, Object, str]] = {
+    "ours, which reports": (
+        scheduling_gate().expiring("10s", "Report"),
+        claiming().gated(),
+        "Tollbar's gate holds the Pod for longer than maxHold, which says onExpiry Report",
+    ),
+    "ours, in time": (
+        scheduling_gate().expiring("60s", "Report"),
+        claiming().gated(),
+        "Tollbar's gate holds the Pod: ",
+    ),
+    "somebody else's": (
+        scheduling_gate("quota", "example.com/quota").expiring("10s", "Report"),
+        claiming().gated("example.com/quota"),
+        "scheduling gate example.com/quota holds the Pod, for longer than its maxHold 10s",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OVERDUE)
+def test_that_a_gate_is_overdue_is_said(case: str) -> None:
+    declared, held, said = OVERDUE[case]
+    objects = [GPU[1], toleration_rule("gpu").cel(WANTS_GPU).giving(TOLERATION), declared]
+    first = explained(Situation(objects, held, Cause.CLASS_MISSING)).findings[0]
+    assert said in first.what
