@@ -96,8 +96,8 @@ test-long: $(READY)
 demo: $(READY)
 	@$(BIN)/tollbar demo
 
-# About ten minutes, on a machine that does nothing else; `make bench W=ungate` runs one workload.  W=schedule takes an
-# hour or more, and is not one of those that run unnamed.
+# About a quarter of an hour, on a machine that does nothing else; `make bench W=ungate` runs one workload.
+# W=schedule takes an hour or more, and is not one of those that run unnamed.
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(W)
 

@@ -6,7 +6,20 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import admission, allocate, cache, cel, claims, cycle, devices, footprint, report, ungate, wakeup
+from benchmarks import (
+    admission,
+    allocate,
+    cache,
+    cel,
+    claims,
+    cycle,
+    devices,
+    footprint,
+    report,
+    simulate,
+    ungate,
+    wakeup,
+)
 from benchmarks.run import run
 from benchmarks.schedulerperf import command as schedulerperf
 from benchmarks.schedulerperf.report import section
@@ -29,6 +42,7 @@ WORKLOADS = {
         devices.WORKLOAD,
         cycle.WORKLOAD,
         footprint.WORKLOAD,
+        simulate.WORKLOAD,
     )
 }
 REPETITIONS = 3
