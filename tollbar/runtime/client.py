@@ -26,6 +26,7 @@ import orjson
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
+from tollbar.model import decoding
 from tollbar.model.objects import Object, key_of, metadata, uid_of
 from tollbar.model.resources import PODS, Resource
 from tollbar.runtime.clock import Clock, SystemClock
@@ -35,6 +36,7 @@ from tollbar.runtime.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    Unwritable,
     error_from_answer,
     error_from_status,
 )
@@ -195,13 +197,13 @@ class Client:
     async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object:
         """Create in the given namespace, by default the object's own.  Raises AlreadyExists."""
         path = res.path(namespace or metadata(obj).get("namespace") or "")
-        return decoded("POST", await self.raw("POST", path, orjson.dumps(obj)))
+        return decoded("POST", await self.raw("POST", path, _encode("POST", obj)))
 
     async def replace(self, res: Resource, obj: Object, subresource: str = "") -> Object:
         """PUT the object, which names itself; with its resourceVersion, a newer one at the server is a Conflict."""
         meta = metadata(obj)
         path = res.path(meta.get("namespace") or "", meta["name"], subresource)
-        return decoded("PUT", await self.raw("PUT", path, orjson.dumps(obj)))
+        return decoded("PUT", await self.raw("PUT", path, _encode("PUT", obj)))
 
     async def patch(
         self,
@@ -218,7 +220,7 @@ class Client:
         """The patched object.  APPLY needs a `field_manager`.  Raises Invalid, whose `refused` tells what to do."""
         query = {"fieldManager": field_manager, "force": "true" if force else ""}
         path = res.path(namespace, name, subresource)
-        answer = await self.raw("PATCH", path, orjson.dumps(body), query=query, content_type=patch_type.value)
+        answer = await self.raw("PATCH", path, _encode("PATCH", body), query=query, content_type=patch_type.value)
         return decoded("PATCH", answer)
 
     async def delete(
@@ -294,7 +296,7 @@ class Client:
         await self._turn()
         async with aclosing(self._lines(res.path(namespace), query, inactivity)) as lines:
             async for line in lines:
-                event = orjson.loads(line)
+                event = decoding.decoded(line)
                 if event["type"] == "ERROR":
                     raise error_from_status(event["object"], method="GET")
                 yield WatchEvent(event["type"], event["object"])
@@ -505,13 +507,21 @@ def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
     return Answer(response.status, response.headers.get("Retry-After"), body)
 
 
+def _encode(method: str, body: Object | Sequence[Object]) -> bytes:
+    """Raises Unwritable for what is nested more deeply than orjson writes."""
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:
+        raise Unwritable(str(error), method=method) from error
+
+
 def decoded(method: str, body: bytes) -> Object:
     """The JSON object that a call of this method was answered with.
 
     Raises Unreachable for anything else: a proxy or load balancer has answered.
     """
     try:
-        answer: Object = orjson.loads(body)
+        answer: Object = decoding.decoded(body)
     except orjson.JSONDecodeError as error:
         raise Unreachable(f"the answer is not JSON: {error}", method=method) from error
     if not isinstance(answer, dict):

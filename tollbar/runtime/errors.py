@@ -120,6 +120,17 @@ class TooManyRequests(ApiError):
         return any(cause.get("reason") == "DisruptionBudget" for cause in self.details.get("causes") or ())
 
 
+class Unwritable(ApiError):
+    """A write that was not sent: the object is nested more deeply than is written."""
+
+    def __init__(self, why: str, *, method: str = "") -> None:
+        super().__init__(0, "Unwritable", f"not sent: {why}", method=method)
+
+    @property
+    def refused(self) -> bool:
+        return True
+
+
 class ServerError(ApiError):
     """5xx."""
 

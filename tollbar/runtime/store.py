@@ -16,6 +16,7 @@ will do.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -103,12 +104,16 @@ def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str]]:
 
 
 def footprint(obj: Object) -> int:
-    """About how many bytes of memory metadata and spec take, without what the API server keeps of field managers.
+    """About how many bytes of memory metadata and spec take, without what the API server keeps of field managers;
+    sys.maxsize if they are nested too deeply to be written.
 
     From the JSON, since a text of many small values takes up to twenty times its length: its length, and what an object
     or list, a string and a number take beside their characters.  Within a factor of two of what was measured.
     """
-    text = orjson.dumps((metadata(drop_managed_fields(obj)), obj.get("spec")))
+    try:
+        text = orjson.dumps((metadata(drop_managed_fields(obj)), obj.get("spec")))
+    except TypeError:
+        return sys.maxsize
     return len(text) + 200 * (text.count(b"{") + text.count(b"[")) + 25 * text.count(b'"') + 30 * text.count(b",")
 
 
@@ -364,14 +369,17 @@ class Store:
 
 
 def _same(old: Object, new: Object) -> bool:
-    """Whether nothing but the resourceVersion differs."""
+    """Whether nothing but the resourceVersion differs; not of what is nested too deeply to be compared."""
     old_meta, new_meta = metadata(old), metadata(new)
     if len(old) != len(new) or len(old_meta) != len(new_meta):
         return False
     for name, value in new_meta.items():
         if name != "resourceVersion" and old_meta.get(name, _MISSING) != value:
             return False
-    return all(name == "metadata" or old.get(name, _MISSING) == value for name, value in new.items())
+    try:
+        return all(name == "metadata" or old.get(name, _MISSING) == value for name, value in new.items())
+    except RecursionError:
+        return False
 
 
 def _version(obj: Object) -> int:

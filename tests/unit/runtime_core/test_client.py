@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pytest
 from unit.runtime_core.answers import status
 
@@ -24,6 +25,7 @@ from tollbar.runtime.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    Unwritable,
 )
 from tollbar.runtime.metrics import Metrics
 
@@ -361,6 +363,20 @@ async def test_an_answer_that_is_no_object_is_no_answer_of_the_api_server(
     with pytest.raises(Unreachable, match=why) as raised:
         await client.create(resources.PODS, POD)
     assert (raised.value.method, raised.value.sent) == ("POST", True)
+
+
+async def test_what_is_nested_too_deeply_to_be_written_is_refused_and_not_sent(server: Any, connect: Any) -> None:
+    obj: Any = {**POD, "spec": orjson.loads(b'{"a":' * 300 + b"1" + b"}" * 300)}
+    client = await connect()
+    for call in (
+        client.create(resources.PODS, obj),
+        client.replace(resources.PODS, obj),
+        client.patch(resources.PODS, "web", obj, namespace="shop"),
+    ):
+        with pytest.raises(Unwritable, match="not sent") as raised:
+            await call
+        assert raised.value.refused
+    assert server.requests == []
 
 
 async def test_a_qps_spreads_calls_after_the_burst(server: Any, connect: Any, clock: Any) -> None:

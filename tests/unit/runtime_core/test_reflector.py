@@ -1,6 +1,7 @@
 """The reflector and the client against a scripted server: every way in which a list or a watch can end."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -48,6 +49,12 @@ class Case:
     slept: list[float] = field(default_factory=list)
     discovery: Script = field(default_factory=list)
     resource: Resource = resources.PODS
+
+
+def strange(value: Any) -> bytes:
+    """Its JSON, with many levels for DEEP and half of a surrogate pair for HALF."""
+    text = json.dumps(value).replace('"DEEP"', '{"a":' * 1600 + "1" + "}" * 1600)
+    return text.replace("HALF", "\\ud83d").encode()
 
 
 CASES = {
@@ -229,6 +236,13 @@ CASES = {
         deltas=["[+a-1]"],
         requests=["list", "watch 9", "list", "discovery", "list", "watch 30"],
         slept=[1.0, 2.0],
+    ),
+    "what only Go reads is read": Case(
+        lists=[{"body": strange(page(9, pod("a", 3, spec="DEEP"))["body"])}],
+        watches=[last(strange({"type": "ADDED", "object": pod("b", 10, spec="HALF")}) + b"\n")],
+        objects=["a-1", "b-1"],
+        deltas=["[+a-1]", "+b-1"],
+        requests=["list", "watch 9"],
     ),
     "an answer that is no JSON costs a list": Case(
         lists=[page(9, pod("a", 3)), page(30, pod("a", 3))],

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import pytest
 
 from tollbar.model import resources
 from tollbar.model.flat import Flat, flat
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
 from tollbar.runtime.source import Delta
-from tollbar.runtime.store import Store, drop_managed_fields
+from tollbar.runtime.store import Keep, Store, drop_managed_fields
 
 
 def pod(name: str, version: int, uid: str = "1", **labels: str) -> Object:
@@ -600,6 +601,14 @@ def test_whether_the_store_is_ahead_of_list_and_watch(steps: list[Callable[[Stor
     for step in steps:
         step(store)
     assert store.is_ahead(KEY) == want
+
+
+def test_what_is_nested_too_deeply_to_be_compared_is_another_one() -> None:
+    store = Store(resources.PODS, project=Keep(frozenset({"spec"})))
+    heard = listen(store)
+    for version in (5, 6):
+        store.apply({**pod("a", version), "spec": orjson.loads(b'{"a":' * 1000 + b"1" + b"}" * 1000)})
+    assert (heard, len(store)) == (["+a1", "~a1"], 1)
 
 
 def test_an_equal_object_of_a_later_list_takes_no_more_memory() -> None:

@@ -19,6 +19,15 @@ FULL: Object = {
     "status": {"b": 2},
 }
 LARGE_PART: Object = {"note": "x" * kinds.MOST_BYTES}
+
+
+def nested(levels: int) -> Object:
+    found: Object = {}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
 HUGE: Object = {
     "metadata": {"name": "a", "uid": "u", "annotations": {"a": "b"}, "labels": {"c": "d"}},
     "spec": LARGE_PART,
@@ -76,6 +85,16 @@ PROJECTED: dict[str, tuple[Cached, Object, Object]] = {
         kinds.CLAIMS_WITH_ALLOCATION,
         HUGE,
         {member: HUGE[member] for member in ("metadata", "spec", "status")},
+    ),
+    "the identity of a claim with parameters that are nested too deeply to be written": (
+        kinds.CLAIMS,
+        {"metadata": {"name": "a", "labels": {"c": "d"}}, "spec": nested(300)},
+        {"metadata": {"name": "a"}, "spec": {}, "stub": True},
+    ),
+    "of a claim that would be too large if its managed fields counted, everything": (
+        kinds.CLAIMS,
+        {"metadata": {"name": "a", "managedFields": [nested(300)]}, "spec": {"a": 1}},
+        {"metadata": {"name": "a"}, "spec": {"a": 1}},
     ),
     "a template that is too large, to make claims from": (
         kinds.WHOLE_TEMPLATES,
