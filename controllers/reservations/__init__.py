@@ -50,7 +50,7 @@ def setup(
     """
     store = manager.caches.store
     claims, consumers = store(kinds.CLAIMS_WITH_STATUS), store(kinds.CLAIM_CONSUMERS)
-    templates, workload_claims = store(kinds.WHOLE_TEMPLATES), store(kinds.WORKLOAD_CLAIMS)
+    templates, workload_claims = store(kinds.TEMPLATES), store(kinds.WORKLOAD_CLAIMS)
     pod_groups = store(kinds.POD_GROUPS)
     server = ServerVersion(manager.client, manager.clock)
     workloads = Workloads(manager.client, clock=manager.clock, rng=manager.rng, metrics=manager.metrics)
@@ -93,6 +93,7 @@ def setup(
         status=status,
         hindrances=workloadclaims.Hindrances(manager.clock),
         tolerations=tolerations,
+        asker=Asker(manager.client),
     )
     kept_claims_of, workload_claims_of = KeptClaimsOf(claims), WorkloadClaimsOf(workload_claims)
     builder = (

@@ -15,10 +15,12 @@ from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
 from tollbar.model import resources
+from tollbar.model.ask import Answers, Ask
 from tollbar.model.conditions import Condition
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.runtime import claimwrites
+from tollbar.runtime.asking import Asker
 from tollbar.runtime.client import decoded
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.detection import ServedPodGroups
@@ -67,6 +69,7 @@ class Deps:
     status: StatusWriter
     hindrances: Hindrances
     tolerations: DeviceTolerations
+    asker: Asker
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -76,7 +79,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         deps.hindrances.forget(key)
         return DONE
     facts = gather(key, obj, deps)
-    plan = workloadclaims.decide(facts, deps.manager.clock.now())
+    plan = await _decided(facts, deps)
     refused: ApiError | None = None
     try:
         await act(facts, plan, deps)
@@ -91,11 +94,18 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         hindered = await act_on_group(facts, plan.pod_group, deps)
         if hindered is not None:
             deps.hindrances.remember(obj, hindered)
-            plan = workloadclaims.decide(replace(facts, pod_group_refused=hindered), deps.manager.clock.now())
+            plan = await _decided(replace(facts, pod_group_refused=hindered), deps)
     if refused is not None:
         return await _refused(facts, plan.pod_group, refused, deps)
     outcome = await deps.status.write(obj, plan.status)
     return RetryAfter(RECHECK) if hindered is not None and outcome == DONE else outcome
+
+
+async def _decided(facts: WorkloadClaimFacts, deps: Deps) -> WorkloadClaimPlan:
+    def decision(answers: Answers) -> WorkloadClaimPlan | Ask:
+        return workloadclaims.decide(replace(facts, answers=answers), deps.manager.clock.now())
+
+    return await deps.asker.decide(decision)
 
 
 def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tollbar.decide.pods import swaps
+from tollbar.decide.pods.package import assemble
 from tollbar.decide.pods.swaps import SwapFacts, SwapPlan
 from tollbar.model import claims, resources, tolerations
 from tollbar.model.ask import Absence, Answers, Ask, Get
@@ -16,6 +17,7 @@ from tollbar.runtime.events import Recorder
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.gatherer import Gatherer
+from tollbar.views.lookup import WholeClaims
 
 _log: Final = logging.getLogger(__name__)
 
@@ -29,7 +31,6 @@ class Deps:
     """`told` are the uids of the Pods that have been told of, each once while it is there."""
 
     manager: Manager
-    claims: Store
     consumers: Store
     gatherer: Gatherer
     recorder: Recorder
@@ -47,7 +48,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         whole = answers.get(Get(resources.PODS, key))
         if isinstance(whole, Absence) or (whole is not None and uid_of(whole) != uid_of(pod)):
             return swaps.NOTHING
-        return swaps.decide(gather(pod if whole is None else whole, deps, whole=whole is not None))
+        return swaps.decide(gather(pod if whole is None else whole, answers, deps, whole=whole is not None))
 
     plan = await deps.asker.decide(decision)
     if not plan.unjustified:
@@ -56,19 +57,19 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     return await _evict(pod, deps) if deps.manager.configuration.on_unjustified_toleration == "Evict" else DONE
 
 
-def gather(pod: Object, deps: Deps, *, whole: bool) -> SwapFacts:
+def gather(pod: Object, answers: Answers, deps: Deps, *, whole: bool) -> SwapFacts:
     """The facts about this Pod.  A claim from a template counts as none until the Pod's status names it."""
-    gatherer = deps.gatherer
+    gatherer, known = deps.gatherer, WholeClaims(deps.gatherer.lookup, answers)
     namespace = (pod.get("metadata") or {}).get("namespace") or ""
     named: list[Object | None] = []
     generated: list[Object | None] = []
     for reference, name in claims.resolved(pod):
         if name is claims.Unresolved.NOT_NEEDED:
             continue
-        claim = deps.claims.get(Key(namespace, name)) if isinstance(name, str) else None
+        claim = known.claim(Key(namespace, name)) if isinstance(name, str) else None
         (generated if reference.get("resourceClaimTemplateName") else named).append(claim)
     return SwapFacts(
-        package=gatherer.package(pod),
+        package=assemble(pod, known),
         named=named,
         generated=generated,
         rules=gatherer.ruleset.rules,

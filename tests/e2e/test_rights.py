@@ -3,13 +3,14 @@
 Each process does in one short life all that it may have to do.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from builders import claim, device_class, pod_group, toleration_rule
+from builders import Built, claim, device_class, pod_group, toleration_rule
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from conftest import Plane
 from e2e.test_second_scheduler import DRIVER, OURS, PRINCIPAL, ours
@@ -230,7 +231,8 @@ def release(cluster: Cluster) -> None:
 
 
 def swap(cluster: Cluster) -> None:
-    """A claim is put in the place of another one; the rule reads more of the Pod than the caches keep."""
+    """A claim is put in the place of another one, too large for the caches; the rule reads more of the Pod than they
+    keep."""
     gpu = cluster.class_("swapped")
     expression = gpu_rule(gpu)["spec"]["match"]["cel"]["expression"]
     a_ready_rule(cluster, gpu_rule(gpu).cel(f"pod.spec.serviceAccountName != '' && {expression}"))
@@ -240,14 +242,20 @@ def swap(cluster: Cluster) -> None:
     cluster.create_known(cluster.pod("sly").claims("sly").labelled(app="sly"))
     cluster.kubectl("delete", "resourceclaim", "sly", "-n", cluster.namespace)
     cluster.until_younger_than("pod", "sly")
-    cluster.create(claim("sly", cluster.namespace))
+    create_too_large(cluster, claim("sly", cluster.namespace))
     eventually(lambda: "sly" not in {metadata(each)["name"] for each in cluster.pods()}, what="evicted")
 
 
+def create_too_large(cluster: Cluster, obj: Built) -> None:
+    """With labels that take more than a mebibyte of memory: the API server counts neither them nor their length."""
+    labelled = as_written(obj.labelled({f"l{number}": "x" * 63 for number in range(6000)}))
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(labelled))
+
+
 def reserve(cluster: Cluster) -> None:
-    """A claim is made, reserved for a Deployment and given back."""
+    """A claim is made, of a template that is too large for the caches, reserved for a Deployment and given back."""
     shared = Shared(cluster)
-    cluster.create(cluster.template("one", cluster.class_("one")))
+    create_too_large(cluster, cluster.template("one", cluster.class_("one")))
     shared.apply(for_web(), deployment("web", "device"))
     shared.until(shared.entries, PINNED)
     shared.run("delete", "workloadclaim", "device")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
-from tollbar.model.objects import Key
+from tollbar.model.objects import Key, Object, is_stub, key_of
 from tollbar.model.resources import Resource
 
 
@@ -55,3 +55,14 @@ class Ask:
 
 
 Answers: TypeAlias = Mapping[Hashable, Any]
+
+
+def whole(known: Object | None, resource: Resource, answers: Answers) -> Object | Ask | None:
+    """An object of this kind as the caches know it; where they have a stub of it, as the API server answers."""
+    if known is None or not is_stub(known):
+        return known
+    question = Get(resource, key_of(known))
+    if question not in answers:
+        return Ask((question,))
+    answer = answers[question]
+    return answer if isinstance(answer, dict) else None

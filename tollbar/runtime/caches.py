@@ -19,6 +19,7 @@ from typing import Final
 from tollbar.model.flat import Flat
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
+from tollbar.runtime.budget import Budget
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import PAGE, ListerWatcher, Reflector
@@ -75,7 +76,9 @@ async def listed(stores: Iterable[Store]) -> None:
 class Caches:
     """Stores by name, and one reflector for each resource."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        """`budget` limits the memory that all of them together take for objects that may become stubs."""
+        self._budget = budget
         self._declared: dict[str, list[Cached]] = {}
         self._stores: dict[str, Store] = {}
         self._reflectors: tuple[Reflector, ...] = ()
@@ -94,6 +97,7 @@ class Caches:
                 accepts=cached.accepts,
                 alike=cached.alike,
                 flat=cached.flat,
+                budget=self._budget,
             )
             self._declared[cached.name] = [cached]
             self._stores[cached.name] = store

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from tollbar.model.objects import Object
 from tollbar.runtime import collector
+from tollbar.runtime.budget import Budget
 from tollbar.runtime.caches import Caches, listed
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
@@ -48,7 +49,9 @@ class Manager:
         *,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        """`budget` limits the memory of the caches (`Caches`)."""
         self.configuration = configuration
         self.client = client
         self.metrics = metrics
@@ -56,7 +59,7 @@ class Manager:
         self.rng = rng or random.Random()
         # The manifests set POD_NAME: Pods with hostNetwork share the name of their host.
         self.instance = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-        self.caches = Caches()
+        self.caches = Caches(budget)
         self.health = Health(metrics)
         self.lease_annotations: dict[str, str] = {}
         """Annotations that the holder of the Lease writes on it with every renewal."""

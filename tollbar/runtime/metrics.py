@@ -327,6 +327,12 @@ TABLE: Final[tuple[Metric, ...]] = (
         "Claims on which a finished Pod's entry was seen to come and go within half a minute.",
     ),
     Metric("tollbar_cache_objects", "gauge", "Objects in the cache.", ("kind",)),
+    Metric(
+        "tollbar_cache_stubs",
+        "gauge",
+        "Objects of which the cache has the identity alone: too large, or too many for its memory.",
+        ("kind",),
+    ),
     Metric("tollbar_watch_age_seconds", "gauge", "Seconds since the API server last answered for a kind.", ("kind",)),
     Metric("tollbar_relists_total", "counter", "Complete lists of a kind.", ("kind",)),
     Metric("tollbar_watch_events_total", "counter", "Watch events of a kind, bookmarks excepted.", ("kind",)),

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import tollbar
 from tollbar.runtime import chassis, collector, log
+from tollbar.runtime.budget import SHARE, Budget, memory_limit
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import LoopClock
 from tollbar.runtime.config import Configuration
@@ -37,13 +38,13 @@ def run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str |
     collector.tune()
     sslproto.SSLProtocol.max_size = _TLS_BUFFER
     try:
-        return asyncio.run(_run(name, setup, configuration, kubeconfig))
+        return asyncio.run(_run(name, setup, configuration, kubeconfig, Budget(SHARE * memory_limit())))
     except (KubeconfigError, ApiError) as error:
         _log.error("cannot use the API server", extra={"error": str(error)})
         return 1
 
 
-async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str | None) -> int:
+async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str | None, budget: Budget) -> int:
     metrics = Metrics()
     metrics.gauge("tollbar_build_info").labels(tollbar.__version__).set(1)
     limits = configuration.client_connection
@@ -65,6 +66,6 @@ async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig
             clients.push_async_callback(client.close)
             return client
 
-        manager = Manager(configuration, await connect(), metrics, clock=clock)
+        manager = Manager(configuration, await connect(), metrics, clock=clock, budget=budget)
         await setup(manager)
         return await chassis.run(manager.phases(await connect() if manager.elects else None))

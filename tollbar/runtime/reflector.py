@@ -106,6 +106,7 @@ class Reflector:
         self._relists = metrics.counter("tollbar_relists_total").labels(label)
         self._events = metrics.counter("tollbar_watch_events_total").labels(label)
         metrics.gauge("tollbar_cache_objects").labels(label).set_function(lambda: sum(map(len, stores)))
+        metrics.gauge("tollbar_cache_stubs").labels(label).set_function(lambda: sum(store.stubs for store in stores))
         metrics.gauge("tollbar_watch_age_seconds").labels(label).set_function(self.age)
         self._heard = clock.monotonic()
         self._received = 0
@@ -163,14 +164,18 @@ class Reflector:
             # A bug in a projection or indexer: retries with back-off are visible in the log, a dead task may not be.
             _log.exception("the reflector failed", extra={"kind": self._resource.kind})
             self._advance("")
-        self._consider_relist(empty=empty and not self._received)
+        self._consider_relist(empty=empty and not self._received, clean=clean)
         lasted = 0.0 if began is None else self._clock.monotonic() - began
         return self._pause(served_well=lasted >= HEALTHY and (clean or self._received > 0))
 
-    def _consider_relist(self, *, empty: bool) -> None:
-        """List again after two watches in a row without events: after a restore the server may not know our version."""
+    def _consider_relist(self, *, empty: bool, clean: bool) -> None:
+        """List again after two watches in a row without events: after a restore the server may not know our version.
+
+        Also after one that ended as it should when a store has room by now for what it had to leave out, which no watch
+        shows again.
+        """
         self._empty_watches = self._empty_watches + 1 if empty else 0
-        if self._empty_watches >= 2:
+        if self._empty_watches >= 2 or (clean and any(store.would_keep_more for store in self._stores)):
             self._empty_watches = 0
             self._advance("")
 

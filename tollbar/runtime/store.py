@@ -8,7 +8,8 @@ the one that list and watch showed last (the API version), to which `restore` go
 
 Invariants: stored objects are never mutated; events are applied in the order of the watch, except those that are not
 newer than an assumed version; handlers are called once for each change, after store and indexes have it; an object of
-the same name with another uid is a deletion and an addition.
+the same name with another uid is a deletion and an addition; what makes stubs (`Keep.most`) takes no more memory than
+the store's budget leaves it.
 
 Hazards: while its reflector is interrupted the store returns the last known state.  Where objects are packed or flat
 (`tollbar.runtime.packed`, `tollbar.runtime.flattened`), every object that is read is decoded: ask for keys where keys
@@ -25,8 +26,9 @@ import orjson
 
 from tollbar.model import managers, resourceversion
 from tollbar.model.flat import Flat, Path
-from tollbar.model.objects import STUB, Key, Object, key_of, metadata, uid_of
+from tollbar.model.objects import STUB, Key, Object, is_stub, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime.budget import Budget
 from tollbar.runtime.flattened import Flattened
 from tollbar.runtime.packed import Packed, created_at
 from tollbar.runtime.sharing import sharing
@@ -56,7 +58,8 @@ class Keep:
     What is at the paths of `shared` is kept in memory once where it is equal.
 
     With `most`, an object of which metadata and spec take more bytes of memory (`footprint`) becomes a stub: nothing is
-    kept of it but its identity, and whole what `anyway` names, members and "metadata".
+    kept of it but its identity, and whole what `anyway` names, members and "metadata".  So may others of the store, for
+    which there is no room beside what they have in common with it (`tollbar.runtime.budget`).
 
     `|` makes a projection that keeps what either one keeps.
     """
@@ -74,8 +77,8 @@ class Keep:
         elif "managedFields" in meta:
             meta = {**meta, "managedFields": managers.reduced(obj)}
         kept: Object = {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
-        if self.most is not None and footprint(obj) > self.most:
-            kept = self._stub(kept)
+        if self.most is not None and footprint(metadata(drop_managed_fields(obj)), obj.get("spec")) > self.most:
+            kept = self.stub(kept)
         return sharing(kept, self.shared) if self.shared else kept
 
     def __or__(self, other: "Keep") -> "Keep":
@@ -86,12 +89,20 @@ class Keep:
             *_limits(self, other),
         )
 
-    def _stub(self, kept: Object) -> Object:
+    def stub(self, kept: Object) -> Object:
+        """What is left of an object that this projection has kept, where there is no room for it."""
         meta = metadata(kept)
         if "metadata" not in self.anyway:
             meta = {name: meta[name] for name in _IDENTITY if name in meta}
         members = {member: kept[member] if member in self.anyway else {} for member in self.members}
         return {"metadata": meta, **members, STUB: True}
+
+    def spares(self, kept: Object) -> int:
+        """About how many bytes of memory the stub of an object saves that was kept; 0 for a stub."""
+        if self.most is None or is_stub(kept):
+            return 0
+        goes = [kept[name] for name in ("metadata", *self.members) if name not in self.anyway]
+        return footprint(*goes) if goes else 0
 
 
 def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str]]:
@@ -103,18 +114,20 @@ def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str]]:
     return max(limited), frozenset().union(*kept)
 
 
-def footprint(obj: Object) -> int:
-    """About how many bytes of memory metadata and spec take, without what the API server keeps of field managers;
-    sys.maxsize if they are nested too deeply to be written.
+def footprint(*parts: Any) -> int:
+    """About how many bytes of memory these values take; sys.maxsize if they are nested too deeply to be written.
 
     From the JSON, since a text of many small values takes up to twenty times its length: its length, and what an object
-    or list, a string and a number take beside their characters.  Within a factor of two of what was measured.
+    or list, a string and a number take beside their characters.  One character that is not ASCII makes all of its
+    string take up to four bytes each (PEP 393).  Within a factor of two of what was measured for ASCII, else at least
+    that.
     """
     try:
-        text = orjson.dumps((metadata(drop_managed_fields(obj)), obj.get("spec")))
+        text = orjson.dumps(parts)
     except TypeError:
         return sys.maxsize
-    return len(text) + 200 * (text.count(b"{") + text.count(b"[")) + 25 * text.count(b'"') + 30 * text.count(b",")
+    length = len(text) if text.isascii() else 4 * len(text)
+    return length + 200 * (text.count(b"{") + text.count(b"[")) + 25 * text.count(b'"') + 30 * text.count(b",")
 
 
 @dataclass(slots=True)
@@ -138,7 +151,8 @@ class Store:
 
     `project` keeps of each object at least its identity and resourceVersion.  Only objects that `accepts` lets in are
     stored; one that it no longer accepts is removed.  With `alike` they are packed, and it is equal for those of which
-    the text is much alike; with `flat`, those of which it returns something are kept as that.
+    the text is much alike; with `flat`, those of which it returns something are kept as that.  `budget` limits what
+    objects take of which the projection makes stubs.
     """
 
     def __init__(
@@ -150,6 +164,7 @@ class Store:
         accepts: Callable[[Object], bool] | None = None,
         alike: Callable[[Object], Hashable] | None = None,
         flat: Callable[[Object], Flat | None] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()
@@ -157,7 +172,10 @@ class Store:
         """The latest resourceVersion of list and watch; empty when a list is due."""
         self.served = True
         """Whether the API server serves this API in a version that is read; otherwise the store is empty and synced."""
+        self.stubs = 0
+        """Objects of which the store has only a stub."""
         self._project = project
+        self._budget = budget
         self._accepts = accepts
         self._indexers = dict(indexers or {})
         self._objects: MutableMapping[Key, Object] = {}
@@ -215,6 +233,17 @@ class Store:
             raise ValueError(f"two projections of {self.resource.plural}")
         self._indexers.update(indexers)
         self._indexes = {name: {} for name in self._indexers}
+
+    def leave_out(self, key: Key) -> None:
+        """Keep only a stub of this object, until it comes again."""
+        held = self._objects[key]
+        if isinstance(self._project, Keep):
+            self._change(key, held, self._project.stub(held), initial=False)
+
+    @property
+    def would_keep_more(self) -> bool:
+        """Whether there is room by now for an object that was left out, so that another list would bring it back."""
+        return self._budget is not None and self._budget.would_keep_more(self)
 
     def subscribe(self, handler: Callable[[Delta], None]) -> None:
         """Call the handler with every change from now on.  It must return quickly and not write to the store."""
@@ -338,16 +367,36 @@ class Store:
         if held is not None and uid_of(held) != uid_of(new):
             self._change(key, held, None, initial=initial)
             held = None
+        new = self._fitted(key, new)
         if held is not None and _same(held, new):
             # Others refer to parts of the object that is stored, which an equal copy would keep in memory twice.
             self._objects[key] = {**held, "metadata": metadata(new)}
             return
         self._change(key, held, new, initial=initial)
 
+    def _fitted(self, key: Key, new: Object) -> Object:
+        """The object, or its stub where there is no room for it; others that make room for it are stubs from now on."""
+        if self._budget is None or not isinstance(self._project, Keep):
+            return new
+        size = self._project.spares(new)
+        if not size:
+            self._budget.forget((self, key))
+            return new
+        fitted = new
+        for holder, each in self._budget.keep((self, key), size):
+            if (holder, each) == (self, key):
+                fitted = self._project.stub(new)
+            else:
+                holder.leave_out(each)
+        return fitted
+
     def _change(self, key: Key, old: Object | None, new: Object | None, *, initial: bool) -> None:
         self._reindex(key, old, new)
+        self.stubs += (new is not None and is_stub(new)) - (old is not None and is_stub(old))
         if new is None:
             del self._objects[key]
+            if self._budget is not None:
+                self._budget.forget((self, key))
         else:
             self._objects[key] = new
         if self._changes:

@@ -252,9 +252,7 @@ TEMPLATES: Final = Cached(
     indexers={"class": _classes_of_template},
     page=_PAGE,
 )
-"""As claims: without what is too large to decide Pods by."""
-WHOLE_TEMPLATES: Final = replace(TEMPLATES, project=Keep(frozenset({"spec"})))
-"""Whatever their size, to make claims from."""
+"""As claims: without what is too large to decide Pods by; who makes claims of one reads it from the API server."""
 CLASSES: Final = Cached(
     "classes",
     resources.DEVICE_CLASSES,

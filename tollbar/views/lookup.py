@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from tollbar.dra.classes import DeviceClasses
+from tollbar.model.ask import Answers, Ask, whole
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.caches import Cached, Caches
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
@@ -57,10 +59,29 @@ class PackageLookup:
         return self._device_classes.for_extended_resource(resource)
 
 
+class WholeClaims:
+    """Implements `tollbar.decide.pods.package.Lookup`: with what the API server has answered for claims of which the
+    caches have only a stub."""
+
+    def __init__(self, lookup: PackageLookup, answers: Answers) -> None:
+        self._lookup = lookup
+        self._answers = answers
+        self.template = lookup.template
+        self.device_class = lookup.device_class
+        self.class_for_extended_resource = lookup.class_for_extended_resource
+        self.namespace = lookup.namespace
+
+    def claim(self, key: Key) -> Object | None:
+        """A stub of one that was not asked for yet."""
+        known = self._lookup.claim(key)
+        found = whole(known, RESOURCE_CLAIMS, self._answers)
+        return known if isinstance(found, Ask) else found
+
+
 class ClaimLookup:
     """Implements `tollbar.decide.claims.resourceclaims.Lookup`."""
 
-    KINDS = (kinds.CLAIMS_WITH_STATUS, kinds.WHOLE_TEMPLATES, kinds.CLAIM_CONSUMERS, kinds.POD_GROUPS)
+    KINDS = (kinds.CLAIMS_WITH_STATUS, kinds.TEMPLATES, kinds.CLAIM_CONSUMERS, kinds.POD_GROUPS)
 
     def __init__(self, store: Callable[[Cached], Store]) -> None:
         """`store` is `Caches.store`."""

@@ -95,7 +95,8 @@ def test_rights_for_reservations() -> None:
     read, written = ["get", "list", "watch"], ["patch", "update"]
     assert verbs == {
         "tollbar-reservations": {
-            "resource.k8s.io/resourceclaims": ["create", "patch"],
+            "resource.k8s.io/resourceclaims": ["create", "get", "patch"],
+            "resource.k8s.io/resourceclaimtemplates": ["get"],
             "resource.k8s.io/resourceclaims/status": written,
             "resource.k8s.io/resourceclaims/binding": written,
             "core/pods": ["get"],

@@ -16,6 +16,7 @@ from tollbar.model import claims
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Failed, RetryAfter
 from tollbar.runtime.errors import error_from_status
+from tollbar.views import kinds
 
 ACCOUNT = expression(
     lambda inputs: inputs["pod"]["spec"].get("serviceAccountName") == "a", "claims", "pod.spec.serviceAccountName"
@@ -27,6 +28,7 @@ PENDING = pod().annotated({wellknown.ANNOTATION_PROVENANCE: json.dumps(RECORD)})
 WEB, KEY = PENDING.bound(), Key("ml", "web")
 EMPTY = claim("mine").created(CREATED + 1)
 RESERVED = EMPTY.allocated().reserved(claims.pod_entry(WEB))
+LARGE = RESERVED.annotated({"example.com/note": "x" * kinds.MOST_BYTES})
 TOLD = "Pod web: TolerationUnjustified"
 
 
@@ -121,6 +123,19 @@ async def test_a_rule_that_reads_more_of_the_pod_has_it_read_whole() -> None:
     for each in running:
         await each.look()
     assert ([each.told.reasons for each in running], found.read, justified.read) == ([[TOLD], []], 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("answered", "want"),
+    [(LARGE, [TOLD]), (LARGE.request("gpu"), []), (LARGE.but("status", {}), [])],
+    ids=["it is empty", "it justifies the toleration", "it is not reserved for the Pod any more"],
+)
+async def test_a_claim_that_is_too_large_for_the_caches_is_read(answered: Object, want: list[str]) -> None:
+    api = Api(whole=answered)
+    running = Running(api)
+    running.fill([LARGE])
+    await running.look()
+    assert (running.told.reasons, api.read) == (want, 1)
 
 
 CHANGES: dict[str, tuple[list[Object], list[Object], list[Key]]] = {

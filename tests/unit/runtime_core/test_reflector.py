@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from unit.runtime_core.answers import (
@@ -28,11 +28,13 @@ from unit.runtime_core.answers import (
 from tollbar.model import resources
 from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime.budget import Budget
+from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import RECHECK, RECHECK_OURS, Reflector
 from tollbar.runtime.source import Delta
-from tollbar.runtime.store import Store
+from tollbar.runtime.store import Keep, Store
 
 Script = list[dict[str, Any]]
 
@@ -372,6 +374,51 @@ async def test_two_watches_without_events_cause_a_list(clock: Any, rng: Random, 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert source.calls[:6] == ["list", "watch", "watch", "list", "watch", "watch"]
+
+
+FIRST: Final = pod("a", 3, spec={"x": "y" * 500})
+SECOND: Final = pod("b", 4, spec={"x": "y" * 500})
+
+
+class Filling(Silent):
+    """A list of two objects, of which one has room; whoever watches sees that the first one goes, or nothing."""
+
+    def __init__(self, *, frees: bool) -> None:
+        super().__init__()
+        self.frees = frees
+
+    async def list(self, *_args: Any, **_options: Any) -> Object:
+        self.calls.append("list")
+        gone = self.frees and "watch" in self.calls
+        return {"metadata": {"resourceVersion": "9"}, "items": [SECOND] if gone else [FIRST, SECOND]}
+
+    async def watch(self, *_args: Any, **_options: Any) -> AsyncIterator[Any]:
+        self.calls.append("watch")
+        if len(self.calls) >= 6:
+            self.enough.set()
+            await asyncio.Event().wait()
+        if self.frees and self.calls.count("watch") == 1:
+            yield WatchEvent("DELETED", FIRST)
+        yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "11"}})
+
+
+@pytest.mark.parametrize(
+    ("frees", "calls", "stubs"),
+    [(True, ["list", "watch", "list", "watch", "watch", "watch"], 0), (False, ["list", *["watch"] * 5], 1)],
+    ids=["room", "no room"],
+)
+async def test_what_was_left_out_is_listed_again_once_there_is_room(
+    clock: Any, rng: Random, metrics: Metrics, frees: bool, calls: list[str], stubs: int
+) -> None:
+    keep = Keep(frozenset({"spec"}), most=1_000_000)
+    store = Store(resources.PODS, project=keep, budget=Budget(1.5 * keep.spares(keep(FIRST))))
+    source: Any = Filling(frees=frees)
+    task = asyncio.create_task(Reflector(source, store, clock=clock, rng=rng, metrics=metrics).run())
+    await source.enough.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    said = metrics.registry.get_sample_value("tollbar_cache_stubs", {"kind": "Pod"})
+    assert (source.calls, store.stubs, said) == (calls, stubs, stubs)
 
 
 async def test_a_store_has_no_resource_version_while_a_list_is_due(clock: Any, rng: Random, metrics: Metrics) -> None:

@@ -4,6 +4,7 @@ import gc
 import hashlib
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 import pytest
@@ -14,6 +15,7 @@ from fakes import has_label, rule
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.runtime import packed, sharing
 from tollbar.runtime.caches import Caches
+from tollbar.runtime.store import footprint
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.views import kinds, scheduling
 from tollbar.views.devices import dra_manager
@@ -70,6 +72,29 @@ def traced(make: Callable[[int], Object], keep: Callable[[Object], None]) -> flo
 @pytest.mark.usefixtures("_nothing_stays_decoded")
 def test_a_pod_without_a_node_takes_a_part_of_its_text() -> None:
     assert (len(orjson.dumps(of_a_workload(0))) > 8000, taken(of_a_workload) < 3000) == (True, True)
+
+
+SHAPES: dict[str, Callable[[int], Any]] = {
+    "a long text": lambda number: f"{number}" * 3000,
+    "a text with one character that takes four bytes": lambda number: f"{number}\U0001f600" + "x" * 9000,
+    "a text of characters that take two bytes": lambda number: f"{number}" + "\u4e2d" * 3000,
+    "short texts": lambda number: [f"{number}{n}" for n in range(500)],
+    "texts of one character": lambda _: [str(n % 10) for n in range(500)],
+    "numbers": lambda number: [number * 1000 + n + 0.5 for n in range(500)],
+    "empty objects": lambda _: [{} for _ in range(500)],
+    "objects of one member": lambda _: [{"a": n} for n in range(500)],
+    "empty lists": lambda _: [[] for _ in range(500)],
+    "members with names of their own": lambda number: {f"{number}-{n}": f"{n}" for n in range(500)},
+    "a few levels": lambda number: [{"cel": {"expression": f"{number}{n}"}} for n in range(300)],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_what_is_said_to_be_taken_is_at_least_half_of_what_is(shape: Callable[[int], Any]) -> None:
+    kept: list[Object] = []
+    taken = traced(lambda number: {"spec": shape(number)}, kept.append)
+    said = sum(footprint(spec(each)) for each in kept) / len(kept)
+    assert taken < 2 * said
 
 
 def test_a_bound_pod_without_claims_takes_nothing() -> None:

@@ -19,11 +19,11 @@ from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.claims import events
 from tollbar.decide.claims.resourceclaims import Lookup
 from tollbar.model import claims, names, pods
-from tollbar.model.ask import Absence, Answers, Ask, Get
+from tollbar.model.ask import Absence, Answers, Ask, Get, whole
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of
 from tollbar.model.plan import Event
-from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
+from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +245,13 @@ def _of_the_group(case: _Case) -> ConsumerPlan | None:
     return NOTHING if case.owner is case.group else None
 
 
-def _generated(case: _Case) -> ConsumerPlan | None:
+def _generated(case: _Case) -> ConsumerPlan | Ask:
     consumer = case.facts.consumer
     template_name = str(case.reference.get("resourceClaimTemplateName"))
-    template = case.facts.lookup.template(Key(key_of(consumer).namespace, template_name))
+    known = case.facts.lookup.template(Key(key_of(consumer).namespace, template_name))
+    template = whole(known, RESOURCE_CLAIM_TEMPLATES, case.facts.answers)
+    if isinstance(template, Ask):
+        return template
     if template is None:
         missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
         return case.failed(f'resource claim template "{template_name}": {missing}')
@@ -262,7 +265,7 @@ EXISTENCE: Final[Chain[_Case, ConsumerPlan | Ask]] = (  # order is the specifica
     _unknown,  # the status names one that the caches do not know -> ask for it, then for the consumer
     _found,  # one was made for this entry and is not recorded -> record it
     _of_the_group,  # the PodGroup's -> nothing: it is made for the PodGroup
-    _generated,  # else -> create it, or a failure without its template
+    _generated,  # else -> create it, or a failure without its template, which is asked for if the caches have a stub
 )
 
 

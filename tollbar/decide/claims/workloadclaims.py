@@ -19,10 +19,11 @@ from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import State, uid_on_record
 from tollbar.decide.status import StatusPlan
 from tollbar.model import claims, conditions
+from tollbar.model.ask import Answers, Ask, whole
 from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, spec, uid_of
-from tollbar.model.resources import RESOURCE_CLAIMS, WORKLOAD_CLAIMS
+from tollbar.model.resources import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, WORKLOAD_CLAIMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class WorkloadClaimFacts:
     written: float | None
     pod_group: Object | None = None
     pod_group_refused: Condition | None = None
+    answers: Answers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,12 @@ class WorkloadClaimPlan:
 
 
 NOTHING: Final = WorkloadClaimPlan()
-Answer: TypeAlias = WorkloadClaimPlan | State
-"""Of the chain: what to do, or what the status should say."""
+Answer: TypeAlias = WorkloadClaimPlan | State | Ask
+"""Of the chain: what to do, what the status should say, or what to ask first."""
 
 
-def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
-    """`now` in epoch seconds."""
+def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan | Ask:
+    """`now` in epoch seconds; an `Ask` for the template where the caches have only a stub of it."""
     if metadata(facts.obj).get("deletionTimestamp"):
         return NOTHING
     answer: Answer = facts.state or NOTHING
@@ -71,6 +73,8 @@ def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
         facts.obj, facts.parsed, facts.pod_group, facts.claim, facts.state, facts.pod_group_refused
     )
     answer = first_answer(CHAIN, _Case(facts, facts.parsed)) or answer
+    if isinstance(answer, Ask):
+        return answer
     if isinstance(answer, State):
         return WorkloadClaimPlan(status=status_of(facts, answer, now, group), pod_group=group)
     return replace(answer, pod_group=group)
@@ -82,11 +86,14 @@ class _Case(NamedTuple):
 
 
 def _without_claim(case: _Case) -> Answer | None:
-    wanted, template = case.wanted.spec.resource_claim_template_name, case.facts.template
+    wanted = case.wanted.spec.resource_claim_template_name
     if case.facts.claim is not None:
         return None
     if wanted is None:
         return State(False, ReservedReason.CLAIM_MISSING, f"ResourceClaim {case.wanted.claim_name} does not exist")
+    template = whole(case.facts.template, RESOURCE_CLAIM_TEMPLATES, case.facts.answers)
+    if isinstance(template, Ask):
+        return template
     if template is None:
         return State(False, ReservedReason.TEMPLATE_MISSING, f"ResourceClaimTemplate {wanted} does not exist")
     return WorkloadClaimPlan(create=claim_for(case.facts.obj, case.wanted, template))

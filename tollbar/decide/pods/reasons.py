@@ -18,8 +18,9 @@ class PodReason(Code):
     )
     PACKAGE_TOO_LARGE = (
         "PackageTooLarge",
-        """The Pod has more claims, requests or resources than are looked at, or a claim or a template of it takes more
-        than 1 MiB of memory: at admission the controllers decide the named rule, there it is false.""",
+        """The Pod has more claims, requests or resources than are looked at, or there is no memory for a claim or a
+        template of it, which takes more than 1 MiB or is one of too many: at admission the controllers decide the named
+        rule, there it is false.""",
     )
     COST_LIMIT_EXCEEDED = (
         "CostLimitExceeded",

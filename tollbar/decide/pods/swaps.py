@@ -25,9 +25,9 @@ from tollbar.decide.pods.package import Package
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import claims, pods
 from tollbar.model.ask import Ask, Get
-from tollbar.model.objects import Object, annotations_of, key_of, metadata
+from tollbar.model.objects import Object, annotations_of, is_stub, key_of, metadata
 from tollbar.model.plan import Event
-from tollbar.model.resources import PODS
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 
 _POD: Final = frozenset({"pod"})
 
@@ -66,6 +66,7 @@ ValidatePodUpdate and ValidatePodResize in k8s.io/kubernetes/pkg/apis/core/valid
 class SwapFacts:
     """What the Pod refers to, None where there is none: the claims that it names, and those generated for it.
 
+    Of one that the caches have no room for it is the stub, until the API server has answered.
     `whole`: the package has the Pod as the API server has it; otherwise only what tells of its claims.
     """
 
@@ -100,7 +101,8 @@ def is_concerned(pod: Object) -> bool:
 
 
 def decide(facts: SwapFacts) -> SwapPlan | Ask:
-    """The plan for a Pod; an `Ask` for the whole Pod where a rule reads more of it than the caches keep."""
+    """The plan for a Pod; an `Ask` for claims of which the caches have only a stub, as whoever replaces one may make
+    it, and for the whole Pod where a rule reads more of it than they keep."""
     return first_answer(CHAIN, facts) or NOTHING
 
 
@@ -123,6 +125,11 @@ def _as_created(facts: SwapFacts) -> SwapPlan | None:
     if not facts.generated and all(each is not None and _created(each) <= created for each in facts.named):
         return NOTHING
     return None
+
+
+def _left_out(facts: SwapFacts) -> Ask | None:
+    stubs = [claim for claim in (*facts.named, *facts.generated) if claim is not None and is_stub(claim)]
+    return Ask(tuple(Get(RESOURCE_CLAIMS, key_of(claim)) for claim in stubs)) if stubs else None
 
 
 def _judged(facts: SwapFacts) -> SwapPlan | Ask:
@@ -175,5 +182,6 @@ CHAIN: Final[Chain[SwapFacts, SwapPlan | Ask]] = (  # order is the specification
     _not_concerned,  # without a Node or a record, or ending -> nothing
     _not_reserved,  # a claim is not reserved for the Pod -> nothing yet, the reservation tells
     _as_created,  # its claims were there when it was created -> nothing
+    _left_out,  # the caches have no room for a claim -> ask for it
     _judged,  # else -> what rules gave that are not true now, and of which only the claims can have changed
 )

@@ -20,7 +20,8 @@ from tollbar.model.ask import Absence, Ask, Get, List
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import Event
-from tollbar.model.resources import PODS, RESOURCE_CLAIMS
+from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from tollbar.views import kinds
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")
@@ -33,11 +34,17 @@ NOTHING = ConsumerPlan()
 ABOUT_X = Get(RESOURCE_CLAIMS, Key("ml", "web-gpu-x"))
 ABOUT_WEB = Get(PODS, Key("ml", "web"))
 GONE = Absence.OBJECT
+LARGE = GPU.annotated({"example.com/note": "x" * kinds.MOST_BYTES})
+ABOUT_GPU = Get(RESOURCE_CLAIM_TEMPLATES, Key("ml", "gpu"))
 
 
 def creating(*references: str, consumer: Object = WEB) -> ConsumerPlan:
     given = {"gpu": GPU, "nic": NIC}
     return ConsumerPlan(creations=tuple(Creation(each, new_claim(consumer, each, given[each])) for each in references))
+
+
+def making(given: Object) -> ConsumerPlan:
+    return ConsumerPlan(creations=(Creation("gpu", new_claim(WEB, "gpu", given)),))
 
 
 def failing(note: str, kind: str = "Pod", **more: Any) -> ConsumerPlan:
@@ -160,6 +167,21 @@ ANSWERS: dict[str, tuple[Any, ConsumerPlan | Ask]] = {
 @pytest.mark.parametrize(("answers", "want"), ANSWERS.values(), ids=ANSWERS)
 def test_a_recorded_claim_that_is_not_in_the_cache(answers: Any, want: ConsumerPlan | Ask) -> None:
     assert decide(ConsumerFacts(RECORDED, view_of(GPU), answers=answers)) == want
+
+
+OF_A_STUB: dict[str, tuple[Any, ConsumerPlan | Ask]] = {
+    "it is asked for": ({}, Ask((ABOUT_GPU,))),
+    "the claim is made of what the API server has": ({ABOUT_GPU: LARGE}, making(LARGE)),
+    "it is gone by now": (
+        {ABOUT_GPU: GONE},
+        failing('gpu: resource claim template "gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found'),
+    ),
+}
+
+
+@pytest.mark.parametrize(("answers", "want"), OF_A_STUB.values(), ids=OF_A_STUB)
+def test_a_template_that_the_caches_have_no_room_for(answers: Any, want: ConsumerPlan | Ask) -> None:
+    assert decide(ConsumerFacts(WEB, view_of(LARGE), answers=answers)) == want
 
 
 def test_what_may_exist_unseen_is_asked_for_before_a_claim_is_created() -> None:

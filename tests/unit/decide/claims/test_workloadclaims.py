@@ -11,10 +11,12 @@ from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan, decide
 from tollbar.decide.status import StatusPlan
+from tollbar.model.ask import Absence, Ask, Get
 from tollbar.model.claims import pod_entry
 from tollbar.model.conditions import Condition
-from tollbar.model.objects import Object
+from tollbar.model.objects import Key, Object
 from tollbar.model.plan import Event, RetryAfter
+from tollbar.model.resources import RESOURCE_CLAIM_TEMPLATES
 
 NOW = CREATED + 100.0
 SINCE = "2026-01-01T00:01:40Z"
@@ -29,6 +31,8 @@ ENTRY = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u
 MADE = workload_claim(release="WhenIdle", resourceClaimTemplateName="one")
 ADOPTED = workload_claim(release="WhenIdle", resourceClaimName="gpu")
 TEMPLATE = template("one").request("gpu.example.com").giving({"team": "a"}, {"note": "x"})
+STUB = {"metadata": {"namespace": "ml", "name": "one"}, "spec": {}, "stub": True}
+ABOUT_ONE = Get(RESOURCE_CLAIM_TEMPLATES, Key("ml", "one"))
 OWNER = {"apiVersion": "tollbar.dev/v1alpha1", "kind": "WorkloadClaim", "name": "web-gpu", "uid": "wc1"}
 NEW = {
     "apiVersion": "resource.k8s.io/v1",
@@ -114,6 +118,14 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
         says("False", "TemplateMissing", "Pending", f"ResourceClaimTemplate one {MISSING}", name="web-gpu"),
     ),
     "a claim is created from the template": (facts(MADE, template=TEMPLATE), WorkloadClaimPlan(create=NEW)),
+    "a claim is created from a template that the caches have no room for, as the API server has it": (
+        replace(facts(MADE, template=STUB), answers={ABOUT_ONE: TEMPLATE}),
+        WorkloadClaimPlan(create=NEW),
+    ),
+    "unless it is gone by then": (
+        replace(facts(MADE, template=STUB), answers={ABOUT_ONE: Absence.OBJECT}),
+        says("False", "TemplateMissing", "Pending", f"ResourceClaimTemplate one {MISSING}", name="web-gpu"),
+    ),
     "a claim of the name that has no owner is not taken": (
         facts(MADE, claim("web-gpu"), template=TEMPLATE),
         says("False", "ClaimTaken", "Blocked", "ResourceClaim web-gpu is somebody else's", name="web-gpu"),
@@ -265,6 +277,14 @@ def test_the_pod_group_is_made_whatever_the_claim_waits_for() -> None:
 @pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES)
 def test_decisions(given: WorkloadClaimFacts, want: WorkloadClaimPlan) -> None:
     assert decide(given, NOW) == want
+
+
+def test_a_template_that_the_caches_have_no_room_for_is_asked_for() -> None:
+    assert decide(facts(MADE, template=STUB), NOW) == Ask((ABOUT_ONE,))
+
+
+def test_it_is_not_asked_for_once_there_is_a_claim() -> None:
+    assert decide(facts(MADE, made(), template=STUB), NOW) == WorkloadClaimPlan(annotate=WRITTEN)
 
 
 def test_a_claim_that_was_made_is_left_as_it_is() -> None:

@@ -90,6 +90,11 @@ CASES: dict[str, tuple[Callable[[], Any], Any]] = {
         ),
         FOUND,
     ),
+    "an empty one that is too large for the caches": (
+        decide(NAMING, reserved(EMPTY).but("stub", True)),
+        Ask((Get(resources.RESOURCE_CLAIMS, Key("ml", "mine")),)),
+    ),
+    "one that is too large and was there before the Pod": (decide(NAMING, reserved(OLD).but("stub", True)), []),
     "an empty claim that was generated for it": (decide(MADE, reserved(GENERATED)), FOUND),
     "a generated one for which the rule is true": (decide(MADE, reserved(GENERATED.request("gpu"))), []),
     "no Node yet": (decide(NAMING.but("spec.nodeName", None), reserved(EMPTY)), []),

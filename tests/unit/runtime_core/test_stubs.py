@@ -1,0 +1,174 @@
+"""Stores that share a budget: which objects become stubs, who hears of it, and what comes back."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tollbar.model import resources
+from tollbar.model.objects import Key, Object, is_stub, key_of, spec
+from tollbar.runtime.budget import Budget
+from tollbar.runtime.caches import Cached, Caches
+from tollbar.runtime.source import Delta
+from tollbar.runtime.store import Keep, Store
+
+KEEP = Keep(frozenset({"spec"}), most=100_000)
+
+
+def note(obj: Object) -> list[str]:
+    return [spec(obj)["note"][0]] if "note" in spec(obj) else []
+
+
+CLAIMS = Cached("claims", resources.RESOURCE_CLAIMS, project=KEEP, indexers={"note": note})
+TEMPLATES = Cached("templates", resources.RESOURCE_CLAIM_TEMPLATES, project=KEEP)
+NAMESPACES = Cached("namespaces", resources.NAMESPACES)
+
+
+def large(name: str, namespace: str = "ml", *, version: int = 1, length: int = 1000) -> Object:
+    meta = {"namespace": namespace, "name": name, "uid": f"of-{name}", "resourceVersion": str(version)}
+    return {"metadata": {**meta, "labels": {"a": "b"}}, "spec": {"note": "x" * length}}
+
+
+SIZE = KEEP.spares(KEEP(large("a")))
+
+
+def stores(room: float) -> tuple[Callable[[Cached], Store], Budget]:
+    """With a budget for so many of the large ones."""
+    budget = Budget(room * SIZE)
+    return Caches(budget).store, budget
+
+
+def listen(store: Store) -> list[str]:
+    heard: list[str] = []
+
+    def say(delta: Delta) -> None:
+        old, new = ("-" if obj is None else "stub" if is_stub(obj) else "whole" for obj in (delta.old, delta.new))
+        heard.append(f"{key_of(delta.new or delta.old or {}).name}: {old} {new}")
+
+    store.subscribe(say)
+    return heard
+
+
+def whole(store: Store) -> list[str]:
+    return [key_of(obj).name for obj in store.values() if not is_stub(obj)]
+
+
+def test_what_there_is_no_room_for_is_a_stub_and_in_no_index() -> None:
+    store, budget = stores(2.5)
+    claims = store(CLAIMS)
+    heard = listen(claims)
+    for name in "abc":
+        claims.apply(large(name))
+    assert (claims.get(Key("ml", "c")), whole(claims), claims.stubs) == (
+        {"metadata": {"namespace": "ml", "name": "c", "uid": "of-c", "resourceVersion": "1"}, "spec": {}, "stub": True},
+        ["a", "b"],
+        1,
+    )
+    assert claims.keys_by_index("note", "x") == {Key("ml", "a"), Key("ml", "b")}
+    assert heard == ["a: - whole", "b: - whole", "c: - stub"]
+    assert budget.used == 2 * SIZE
+
+
+def test_what_has_to_make_room_for_another_namespace_becomes_a_stub_and_that_is_heard() -> None:
+    store, _ = stores(2.5)
+    claims, templates = store(CLAIMS), store(TEMPLATES)
+    heard = listen(claims)
+    for name in "ab":
+        claims.apply(large(name))
+    templates.apply(large("t", "web"))
+    assert (whole(claims), whole(templates), heard) == (
+        ["a"],
+        ["t"],
+        ["a: - whole", "b: - whole", "b: whole stub"],
+    )
+    assert not claims.keys_by_index("note", "x") - {Key("ml", "a")}
+
+
+def test_a_list_that_comes_again_changes_nothing_while_there_is_no_room() -> None:
+    store, _ = stores(2.5)
+    claims = store(CLAIMS)
+    listed = [large(name) for name in "abc"]
+    claims.replace(listed, "5")
+    heard = listen(claims)
+    claims.replace(listed, "6")
+    assert (heard, whole(claims), claims.would_keep_more) == ([], ["a", "b"], False)
+
+
+def test_a_list_brings_back_what_there_is_room_for_by_then() -> None:
+    store, _ = stores(2.5)
+    claims = store(CLAIMS)
+    claims.replace([large(name) for name in "abc"], "5")
+    claims.remove(large("a", version=6))
+    heard, before = listen(claims), claims.would_keep_more
+    claims.replace([large(name) for name in "bc"], "7")
+    assert (before, heard, whole(claims), claims.stubs, claims.would_keep_more) == (
+        True,
+        ["c: stub whole"],
+        ["b", "c"],
+        0,
+        False,
+    )
+    assert len(claims.keys_by_index("note", "x")) == 2
+
+
+def test_so_does_a_change_of_the_object() -> None:
+    store, _ = stores(2.9)
+    claims = store(CLAIMS)
+    for name in "abc":
+        claims.apply(large(name))
+    claims.apply(large("c", version=2, length=10))
+    assert (whole(claims), claims.stubs) == (["a", "b", "c"], 0)
+
+
+def test_an_answer_to_a_write_counts_as_what_a_watch_shows() -> None:
+    store, budget = stores(2.5)
+    claims = store(CLAIMS)
+    for name in "ab":
+        claims.apply(large(name))
+    claims.assume(large("c", version=9), created=True)
+    assert (whole(claims), claims.stubs, budget.used) == (["a", "b"], 1, 2 * SIZE)
+    claims.restore(Key("ml", "c"))
+    assert (whole(claims), claims.stubs, len(claims)) == (["a", "b"], 0, 2)
+
+
+def test_another_object_of_the_name_counts_in_the_place_of_the_first() -> None:
+    store, budget = stores(1.5)
+    claims = store(CLAIMS)
+    claims.apply(large("a"))
+    other = large("a", version=2)
+    claims.apply({**other, "metadata": {**other["metadata"], "uid": "of-b"}})
+    assert (whole(claims), budget.used) == (["a"], SIZE)
+
+
+def test_what_is_gone_leaves_nothing() -> None:
+    store, budget = stores(1.5)
+    claims = store(CLAIMS)
+    for name in "ab":
+        claims.apply(large(name))
+    claims.replace([], "9")
+    assert (len(claims), claims.stubs, budget.used, vars(budget)["_out"]) == (0, 0, 0, {})
+
+
+def test_what_is_too_large_by_itself_counts_for_nothing() -> None:
+    store, budget = stores(1.5)
+    claims = store(CLAIMS)
+    claims.apply(large("a", length=200_000))
+    claims.apply(large("b"))
+    assert (whole(claims), claims.stubs, budget.used, claims.would_keep_more) == (["b"], 1, SIZE, False)
+
+
+def test_kinds_without_stubs_are_kept_whole() -> None:
+    store, budget = stores(0.1)
+    namespaces = store(NAMESPACES)
+    given: Any = large("ml", "")
+    namespaces.apply(given)
+    assert (namespaces.values(), budget.used) == ([given], 0)
+
+
+def test_what_others_keep_of_an_object_is_kept_of_its_stub_and_takes_no_room() -> None:
+    """As in the controllers, which make patches from metadata and status."""
+    store, budget = stores(0.1)
+    with_status = Keep(frozenset({"spec", "status"}), most=100_000, anyway=frozenset({"metadata", "status"}))
+    claims = store(CLAIMS)
+    store(Cached("claims", resources.RESOURCE_CLAIMS, project=with_status))
+    claims.apply({**large("a"), "status": {"b": 1}})
+    assert claims.values() == [{"metadata": large("a")["metadata"], "spec": {}, "status": {"b": 1}, "stub": True}]
+    assert budget.used == 0
