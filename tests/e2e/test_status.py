@@ -12,7 +12,8 @@ import pytest
 import yaml
 from cluster import Cluster, a_ready_rule, gpu_rule
 from faultproxy import FaultProxy, Hang, Rule
-from stack import Process, Stack, eventually, installed
+from stack import ROOT, Process, Stack, eventually, installed
+from transcripts import steps
 
 import tollbar
 from tollbar.api import crds, webhooks
@@ -25,6 +26,7 @@ from tollbar.runtime import certs
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.real]
 
+PAGE = (ROOT / "docs" / "operations" / "troubleshooting.md").read_text()
 BOTH = "zz-tollbar-pods, zz-tollbar-rules"
 IN_VAIN = "the API server gets no answer from the webhook: a broken rule passed a dry run"
 
@@ -78,6 +80,10 @@ def configure(stack: Stack, to: webhooks.ClientConfig) -> None:
 
 def at(stack: Stack, authority: bytes) -> webhooks.ClientConfig:
     return webhooks.at_url(f"https://127.0.0.1:{stack.serving}", authority)
+
+
+def test_the_page_has_the_lines_that_are_printed(stack: Stack) -> None:
+    assert list(table(stack)) == [re.split(" {3,}", line)[0] for line in steps(PAGE)[0].output.splitlines()]
 
 
 def test_versions_gates_and_the_certificate_are_shown(stack: Stack) -> None:

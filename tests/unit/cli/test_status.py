@@ -3,16 +3,20 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from builders import CREATED, Built, claim, pod, scheduling_gate, toleration_rule
+from click.testing import CliRunner
+from transcripts import steps
 
+import tollbar
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.api.gates import CONTROLLERS
-from tollbar.cli import crdstatus
+from tollbar.cli import crdstatus, status
 from tollbar.cli.claimstatus import Reservation, reservations
 from tollbar.cli.gatestatus import GateStatus, HeldPod
 from tollbar.cli.quotastatus import QuotaStatus, status_of
@@ -25,9 +29,17 @@ from tollbar.model.resources import LEASES, Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden, NotFound
 
+PAGE = (Path(__file__).parents[3] / "docs" / "operations" / "troubleshooting.md").read_text()
 NOW = CREATED + 1000
 PODS_WEBHOOK = Webhook("zz-tollbar-pods", "10.0.0.1:9443", "", expires=NOW + 20 * 86400)
 RULES_WEBHOOK = replace(PODS_WEBHOOK, configuration="zz-tollbar-rules")
+OUTSIDE = Webhook(
+    "zz-tollbar-pods",
+    "tollbar-webhook.tollbar-system.svc:443",
+    "",
+    "tollbar-webhook.tollbar-system.svc has no address here",
+    endpoints=2,
+)
 FINE_ADMISSION = Admission(pods=(PODS_WEBHOOK,), rules=(RULES_WEBHOOK,), by_policy=False, called=True)
 FINE_GATE = GateStatus(
     name="tolerations",
@@ -84,6 +96,22 @@ ALL_UNKNOWN = replace(
     loops=None,
     unread=("pods is forbidden",),
 )
+
+
+ON_THE_PAGE = replace(
+    FINE,
+    server="v1.37.0",
+    parts={
+        "tollbar-controllers": "2 of 2 ready, tollbar:0.1.0",
+        "tollbar-webhook": "2 of 2 ready, tollbar:0.1.0",
+    },
+    admission=replace(FINE_ADMISSION, pods=(OUTSIDE,), rules=(replace(OUTSIDE, configuration="zz-tollbar-rules"),)),
+    leader="tollbar-controllers-5f8d7c6b9-x2v4q-3f1c9a7e",
+    gates=(replace(FINE_GATE, held=0, owned=True),),
+    held_pods=0,
+    reservations={"Held": 3},
+)
+"""The overlay `default`, from a machine that knows no addresses of Services."""
 
 
 def admission(**changes: Any) -> Status:
@@ -375,6 +403,16 @@ def generated(manager: str, seconds: float) -> Built:
         {"manager": manager, "fieldsV1": {"f:spec": {}}},
     ]
     return made.but("metadata.managedFields", fields)
+
+
+def test_the_page_shows_how_it_looks_when_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def found(*_: Any) -> Status:
+        return ON_THE_PAGE
+
+    monkeypatch.setattr(status, "_main", found)
+    monkeypatch.setattr(tollbar, "__version__", "0.1.0")
+    result = CliRunner().invoke(status.command, [])
+    assert (result.exit_code, result.output) == (0, steps(PAGE)[0].output)
 
 
 async def test_what_is_read() -> None:
