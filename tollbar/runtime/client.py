@@ -26,9 +26,9 @@ import orjson
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from tollbar.model import decoding
 from tollbar.model.objects import Object, key_of, metadata, uid_of
 from tollbar.model.resources import PODS, Resource
+from tollbar.runtime import decoding
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import (
     ApiError,

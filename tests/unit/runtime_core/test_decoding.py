@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tollbar.model.decoding import LEVELS, decoded
+from tollbar.runtime.decoding import LEVELS, decoded
 
 
 def nested(levels: int, innermost: str = "1", opening: str = '{"a":', closing: str = "}") -> bytes:
