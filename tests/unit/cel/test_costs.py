@@ -77,6 +77,8 @@ COSTS: dict[str, tuple[str, Any, int]] = {
     "indexOf for each element": ("x.all(i, [i].indexOf(i) == 0)", LIST[:1_000], 95_000),
     "flatten for each element": ("x.all(i, [[i]].flatten() == [i])", LIST[:1_000], 295_000),
     "uint for each element": ("x.all(i, uint(i) >= 0u)", LIST[:1_000], 80_000),
+    "a key of any kind for each element": ("x.all(i, !(i in i))", [{"a": 1}] * 1_000, 26_000),
+    "sums of uints for each element": ("x.all(i, [1u, 1u, uint(i)].sum() > 1u)", LIST[:1_000], 260_000),
     "texts that are no cidr": ("x.all(i, !isCIDR(i))", ["a"] * 1_000, 120_000),
     "has() of what has no fields": ("x.all(i, !has(i.a))", LIST[:1_000], 25_000),
     "names of hosts": ("x.all(i, url(i).getHostname() == 'a')", ["http://a/"] * 400, 540_000),

@@ -153,7 +153,7 @@ class Prices:
     def _relation(self, node: Call) -> int:
         name, (a, b) = node.function, node.arguments
         if name == "_in_":
-            return 3 if operations.constant_strings(b) is not None or isinstance(a, Literal) else 14
+            return 3 if operations.constant_strings(b) is not None or isinstance(a, Literal) else 18
         if name in ORDER:
             return 2 if isinstance(b, Literal) and type(b.value) is int else 14
         if operations.plain_literal(a) or operations.plain_literal(b):

@@ -30,6 +30,8 @@ _ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": Uint(0), "double": 0.0, "dura
 _COMPARABLE: Final = tuple(sorted(NUMERIC | ORDERED))
 _SUM_STEPS: Final = 22
 """For an element that sum() adds."""
+_UINT_STEPS: Final = 10
+"""More for an unsigned integer, which Python has no kind for."""
 _EXTREME_STEPS: Final = 75
 """For an element that min(), max() or isSorted() compares."""
 _KEY_STEPS: Final = 14
@@ -65,7 +67,8 @@ def total(cost: CostTracker, items: list[Any], zero: Any = _ZEROS["int"]) -> Any
     if not items:
         return zero
     first = kind(items[0])
-    cost.charge(len(items) * (_SUM_STEPS if first in NUMERIC else _SUM_STEPS + OBJECT_STEPS))
+    more = _UINT_STEPS if first == "uint" else 0 if first in NUMERIC else OBJECT_STEPS
+    cost.charge(len(items) * (_SUM_STEPS + more))
     if first not in _ZEROS:
         raise no_overload("sum", items)
     found = _ZEROS[first]
