@@ -20,6 +20,7 @@ UNRELEASED: Final = "Unreleased"
 STATED: Final = (
     "Dockerfile",
     "README.md",
+    "docs/operations/troubleshooting.md",
     "docs/tasks/install.md",
     "manifests/README.md",
     "manifests/base/controllers/deployment.yaml",

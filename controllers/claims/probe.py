@@ -40,7 +40,7 @@ RIGHTS: Final = (
     (_DRA, "resourceclaims", ("get", "list", "watch", "create", "delete", "patch")),
     (_DRA, "resourceclaims/status", ("update", "patch")),
     (_DRA, "resourceclaims/binding", ("update", "patch")),
-    (_DRA, "resourceclaimtemplates", ("list", "watch")),
+    (_DRA, "resourceclaimtemplates", ("get", "list", "watch")),
     ("", "pods", ("get", "list", "watch")),
     ("", "pods/status", ("patch",)),
     (POD_GROUPS.group, "podgroups", ("get", "list", "watch")),
