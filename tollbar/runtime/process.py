@@ -38,7 +38,7 @@ def run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str |
     collector.tune()
     sslproto.SSLProtocol.max_size = _TLS_BUFFER
     try:
-        return asyncio.run(_run(name, setup, configuration, kubeconfig, Budget(SHARE * memory_limit())))
+        return asyncio.run(_run(name, setup, configuration, kubeconfig, Budget(int(SHARE * memory_limit()))))
     except (KubeconfigError, ApiError) as error:
         _log.error("cannot use the API server", extra={"error": str(error)})
         return 1
