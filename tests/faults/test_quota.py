@@ -154,7 +154,7 @@ class Seen(Recorder):
         """How many of those that are held are alike to the quota, whatever their names: asked about at every event."""
         self._states: list[tuple[int, str, Sized, bool, bool, float]] = []
 
-    async def _note(self, kind: str, type_: str, obj: Object) -> None:
+    def _note(self, kind: str, type_: str, obj: Object) -> None:
         if kind == "Pod" and key_of(obj).namespace in NAMESPACES:
             uid, pod, out, deleted = uid_of(obj), sized(obj), is_out(obj), type_ == "DELETED"
             if (before := self.held.pop(uid, None)) is not None:
@@ -165,7 +165,7 @@ class Seen(Recorder):
                 self.alike[pod.alike] += not out
             version = int(metadata(obj)["resourceVersion"])
             self._states.append((version, uid, pod, out, deleted, asyncio.get_running_loop().time()))
-        await super()._note(kind, type_, obj)
+        super()._note(kind, type_, obj)
 
     def history(self) -> Iterator[State]:
         """In the order in which they were stored."""
