@@ -11,6 +11,7 @@ says which modules that was.
 mutmut is configured in pyproject.toml; it is in the extra `mutation`.
 """
 
+import importlib.util
 import os
 import re
 import shutil
@@ -56,6 +57,9 @@ _MUTMUT: Final = (sys.executable, "-m", "mutmut")
 
 
 def main(*names: str) -> int:
+    if importlib.util.find_spec("mutmut") is None:
+        sys.stderr.write("mutmut is not installed: .venv/bin/python -m pip install -e '.[mutation]'\n")
+        return 2
     with tempfile.TemporaryDirectory(prefix="tollbar-mutants-") as directory:
         tree = Path(directory)
         _copy(tree)
@@ -70,7 +74,7 @@ def main(*names: str) -> int:
         if of_it.keys() & tried.keys():
             sys.stdout.write(f"{module}: {_summed_up(of_it)}\n")
     sys.stdout.write(f"\n{_summed_up(outcomes)}\n")
-    return 0 if _killed(tried) >= LEAST * len(tried) else 1
+    return 0 if tried and _killed(tried) >= LEAST * len(tried) else 1
 
 
 def _mutate(tree: Path, *names: str) -> None:

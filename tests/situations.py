@@ -110,7 +110,7 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         [node("n1"), device_class("gpu"), wanting(exactly("r0")), published("s", "d1")],
         claiming().in_group("gang"),
         Cause.POD_GROUP_MISSING,
-        "PodGroup gang exists",
+        "PodGroup gang exists, and wants no other Pods with it",
     ),
     "nobody generates the claim": lambda: Situation(
         [node("n1"), template("t").request("gpu"), device_class("gpu"), published("s", "d1")],

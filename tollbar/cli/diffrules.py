@@ -200,7 +200,7 @@ def command(
     if len(rules) == 1 and not (base or live):
         raise click.UsageError("without OLD, the rules of a cluster are compared: give --live or --cluster")
     try:
-        *olds, new = ([each.obj for each in inputs.read([name], sys.stdin)] for name in rules)
+        *olds, new = ([each.obj for each in inputs.read([name], sys.stdin, needed=False)] for name in rules)
         files = [each.obj for each in inputs.read(list(names), sys.stdin, namespace)]
         found = copies.of_dump(base) if base is not None else Cluster()
     except Unreadable as error:

@@ -84,16 +84,17 @@ _MOST_PODS: Final = 100_000
 _FIELD: Final = re.compile(r"field \"?([\w.\[\]-]+)\"?")
 
 
-def read(names: Sequence[str], stdin: Any, namespace: str = DEFAULT_NAMESPACE) -> list[Located]:
+def read(names: Sequence[str], stdin: Any, namespace: str = DEFAULT_NAMESPACE, *, needed: bool = True) -> list[Located]:
     """The objects in these files and directories, and of standard input for `-`, in their order.
 
-    `namespace` is that of namespaced objects that name none.  Raises Unreadable.
+    `namespace` is that of namespaced objects that name none.  Raises Unreadable, also where something is `needed` and
+    none of the objects is read.
     """
     found = [located for name in names for file in _files(name) for located in manifests.read(file, stdin)]
     defined = {_defined(located.obj) for located in found if isinstance(located.obj, dict)}
     checker = _Checker(namespace)
     wanted = [located for located in found if _is_wanted(located, defined)]
-    if found and not wanted:
+    if needed and found and not wanted:
         raise _unreadable(found[0], "", "nothing here is a Pod, or decides about one")
     return [Located(each.file, checker.checked(each), each.node) for each in wanted]
 

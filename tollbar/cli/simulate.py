@@ -354,7 +354,7 @@ def command(
     if base is not None and live:
         raise click.UsageError("--cluster and --live are two clusters: give one")
     try:
-        files = inputs.read([*names, *rules], sys.stdin, namespace)
+        files = inputs.read([*names, *rules], sys.stdin, namespace, needed=not without)
         known = clusterdump.read(base) if base is not None else console.run(_live(cluster)) if live else None
         start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now() // 1
         wanted = plan(files, known, without, start)

@@ -56,7 +56,7 @@ def released(case: Case) -> Iterator[Remedy]:
         return
     missing = cluster.package(case.pod).missing
     put = _stubs(case, missing)
-    if not put:
+    if len(put) < len(missing):
         return
     with cluster.changed(put=put):
         is_released = cluster.gate_plan(case.pod).released
@@ -82,7 +82,7 @@ def ready(case: Case, free: Object, cause: Cause) -> Iterator[Remedy]:
     if cause is Cause.POD_GROUP_MISSING:
         name = str(pods.scheduling_group(free))
         put.append({**POD_GROUPS.type_meta, "metadata": {"name": name, "namespace": case.key.namespace}, "spec": {}})
-        texts.append(f"PodGroup {name} exists")
+        texts.append(f"PodGroup {name} exists, and wants no other Pods with it")
     for claim in _deleting(case, free):
         put.append(claim)
         texts.append(f"ResourceClaim {key_of(claim).name} is made anew")
@@ -100,19 +100,6 @@ def ready(case: Case, free: Object, cause: Cause) -> Iterator[Remedy]:
         attempt = cluster.scheduler.attempt({**free, "status": {**status, "resourceClaimStatuses": recorded}})
     if texts:
         yield _tried(cause, "; ".join(texts), attempt)
-
-
-def shared_less(case: Case, free: Object, full: Sequence[Object]) -> Iterator[Remedy]:
-    """What would come of the Pod if one consumer fewer had each of these claims, which may have no more."""
-    put = []
-    for claim in full:
-        status = claim["status"]
-        put.append({**claim, "status": {**status, "reservedFor": status["reservedFor"][:-1]}})
-    with case.cluster.changed(put=put):
-        attempt = case.cluster.scheduler.attempt(free)
-    counted = ((len(claims.reserved_for(each)), key_of(each).name) for each in full)
-    texts = (f"one of the {count} consumers lets ResourceClaim {name} go" for count, name in counted)
-    yield _tried(Cause.RESERVATION_FULL, ", and ".join(texts), attempt)
 
 
 def _tried(cause: Cause, change: str, attempt: Attempt) -> Remedy:

@@ -100,9 +100,10 @@ def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | Non
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """What has to become of gates before a scheduler tries the Pod, as far as nobody is about to do it.
+    """What has to become of gates and of full claims besides, as far as nobody is about to do it.
 
-    `cause` is that of the first gate of somebody else; None if only Tollbar's own gate holds the Pod, or none does.
+    A scheduler finds a Node for a Pod of a full claim, and then cannot reserve the claim.  `cause` is that of the first
+    gate of somebody else, or that a claim is full; None if only Tollbar's own gate holds the Pod, or nothing does.
     """
 
     cause: Cause | None
@@ -118,11 +119,16 @@ def _lifted(case: Case, ours: Sequence[Finding], others: Sequence[Finding]) -> _
     texts = [awaited.RELEASES] if ours and ours[0].cause is not Cause.RELEASE_DUE else []
     if holding:
         texts.append(f"{named('scheduling gate', list(holding))} {'is' if len(holding) == 1 else 'are'} removed")
-    return _Lifted(next(iter(holding.values()), None), tuple(texts))
+    causes = [*holding.values()]
+    for claim in _full_claims(case):
+        causes.append(Cause.RESERVATION_FULL)
+        count = len(claims.reserved_for(claim))
+        texts.append(f"one of the {count} consumers lets ResourceClaim {key_of(claim).name} go")
+    return _Lifted(next(iter(causes), None), tuple(texts))
 
 
 def _after(lifted: _Lifted, tried: Iterable[Remedy]) -> Iterator[Remedy]:
-    """What was tried of the Pod without gates, with what has to become of these first."""
+    """What was tried of the Pod without gates, with what has to become of these and of full claims first."""
     for each in tried:
         yield replace(each, change=", and ".join((*lifted.texts, each.change)))
 
@@ -133,9 +139,7 @@ def _where_it_fits(
     """What would help a Pod that has to wait although a Node fits."""
     if first[0].cause is Cause.NO_SCHEDULER:
         yield from _served(case, free)
-    if full := list(_full_claims(case)):
-        yield from _after(lifted, awaited.shared_less(case, free, full))
-    elif lifted.cause is not None:
+    if lifted.cause is not None:
         yield Remedy(lifted.cause, ", and ".join(lifted.texts), f"the Pod fits on node {attempt.node_name}", helps=True)
 
 
@@ -371,11 +375,12 @@ def _full(case: Case) -> Iterator[Finding]:
 
 
 def _full_claims(case: Case) -> Iterator[Object]:
-    """The Pod's claims that have as many consumers as may be, without the Pod."""
-    for _, name in claims.resolved(case.pod):
-        claim = case.cluster.get(RESOURCE_CLAIMS, str(name), case.key.namespace)
+    """The Pod's claims that have as many consumers as may be, without the Pod; none that is being deleted."""
+    for name in dict.fromkeys(str(name) for _, name in claims.resolved(case.pod)):
+        claim = case.cluster.get(RESOURCE_CLAIMS, name, case.key.namespace)
         if (
             claim is not None
+            and not metadata(claim).get("deletionTimestamp")
             and len(claims.reserved_for(claim)) >= claims.RESERVED_FOR_MAX
             and not claims.is_reserved_for(claim, case.pod)
         ):

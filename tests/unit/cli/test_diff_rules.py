@@ -188,6 +188,13 @@ def test_pods_may_come_from_files(tmp_path: Path) -> None:
     assert (found["owner"], found["gains"]) == ("Deployment web", [{"toleration": TEXT, "rule": "a"}])
 
 
+def test_the_old_rules_may_be_none_yet(tmp_path: Path) -> None:
+    old = written(tmp_path / "old.yaml", {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"})
+    web = pod().but("spec.containers", [{"name": "main", "image": "x"}])
+    done = diff(old, written(tmp_path / "new.yaml", ALL), "-f", written(tmp_path / "pod.yaml", web))
+    assert (done.exit_code, TEXT in done.stdout) == (1, True), done.output
+
+
 def test_claims_follow_the_pods(tmp_path: Path) -> None:
     old = written(tmp_path / "old.yaml")
     new = written(tmp_path / "new.yaml", ALL, DEVICES.but("metadata.name", "b"))

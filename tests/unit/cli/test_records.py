@@ -65,6 +65,14 @@ def test_a_record_is_bounded(monkeypatch: Any) -> None:
     assert found["selected-node"] in found["score-result"]
 
 
+def test_the_only_node_that_fits_is_recorded_however_many_do_not(monkeypatch: Any) -> None:
+    monkeypatch.setattr(records, "NODES", 2)
+    cordoned = [node(name).but("spec.unschedulable", True) for name in "abc"]
+    found = recorded(*cordoned, node("d"))
+    assert (found["selected-node"], len(found["filter-result"])) == ("d", 2)
+    assert "d" in found["filter-result"]
+
+
 def test_the_last_attempts_are_kept_and_no_more_bytes_than_an_object_may_have(monkeypatch: Any) -> None:
     monkeypatch.setattr(records, "ATTEMPTS", 3)
     given = Records()

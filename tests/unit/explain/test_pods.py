@@ -50,6 +50,14 @@ def test_who_makes_the_claim_in_the_place_of_another_pods(case: str, action: str
     assert found.action.startswith(action)
 
 
+def test_a_full_claim_has_to_let_somebody_go_whatever_else_would_help() -> None:
+    given = SITUATIONS["the claim is reserved for as many as may be"]()
+    cordoned = [each.but("spec.unschedulable", True) if each["kind"] == "Node" else each for each in given.objects]
+    found = explained(replace(given, objects=cordoned))
+    helpful = [each.change for each in found.remedies if each.helps]
+    assert helpful == ["one of the 256 consumers lets ResourceClaim c go, and node n1 is uncordoned"]
+
+
 @pytest.mark.parametrize(("renewed", "who"), [(NOW, "Tollbar's controllers"), (NOW - 300, "who runs Tollbar")])
 def test_who_adds_the_tolerations_that_a_pod_lacks(renewed: float, who: str) -> None:
     given = SITUATIONS["a rule that is true and was not applied"]()

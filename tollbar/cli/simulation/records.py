@@ -105,9 +105,10 @@ class Records:
         while True:
             latest = last.of_nodes(nodes).annotations(is_bound=pods.is_bound(pod), nominated=nominated)
             shown = {**latest, f"{PREFIX}result-history": _json([*history, latest])}
-            size = sum(len(name) + len(text.encode()) for name, text in shown.items())
+            annotations = {**annotations_of(pod), **shown}
+            size = sum(len(name.encode()) + len(text.encode()) for name, text in annotations.items())
             if size <= _BYTES or (nodes == 1 and not history):
-                return {**pod, "metadata": {**metadata(pod), "annotations": {**annotations_of(pod), **shown}}}
+                return {**pod, "metadata": {**metadata(pod), "annotations": annotations}}
             if history:
                 del history[0]
             else:
@@ -178,6 +179,8 @@ def _shown(attempt: Attempt, result: Scheduled | FitError | Status) -> Iterator[
         best = result.scores.totals.argsort(kind="stable")[::-1].tolist()
         best.sort(key=lambda place: nodes[place].name != taken)
         first = [nodes[place] for place in best[:NODES]]
+    elif isinstance(result, Scheduled):  # no other Node fits
+        first = [node for node in attempt.framework.handle.snapshot if node.name == result.node_name]
     known = {node.name for node in first}
     yield from first
     others = (node for node in attempt.framework.handle.snapshot if node.name not in known)
