@@ -19,7 +19,8 @@ import orjson
 LEVELS: Final = 512
 """Few enough for CPython to compare two values of that depth (sys.getrecursionlimit)."""
 
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A string that does not end is one to the end of the text: else each of its quotes would be tried as the first one."""
 _ESCAPED: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair of surrogates
     rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})"

@@ -70,6 +70,12 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
         decoded(text)
 
 
+@pytest.mark.timeout(60)
+def test_a_string_that_does_not_end_is_read_once() -> None:
+    with pytest.raises(orjson.JSONDecodeError):
+        decoded(b'{"a":"' + 1_000_000 * b'\\"')
+
+
 def test_values_as_deep_as_are_read_can_be_compared() -> None:
     one, other = decoded(nested(2000)), decoded(nested(2000))
     assert one == other
