@@ -5,11 +5,11 @@ It lists what the decisions read, with read-only permissions (ClusterRole `tollb
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import click
 import yaml
@@ -20,7 +20,7 @@ from tollbar.cli.page import rendering
 from tollbar.cli.reading import Reading
 from tollbar.explain import objects, pods, text
 from tollbar.explain.causes import Cause
-from tollbar.explain.values import Explanation, Finding, PodExplanation
+from tollbar.explain.values import Finding, PodExplanation
 from tollbar.gates import registry
 from tollbar.model import names, timestamps
 from tollbar.model.fields import printable
@@ -95,22 +95,20 @@ def pod(
 async def _pod(
     cluster: console.Cluster, namespace: str | None, name: str, output: Output, html: Path | None, *, watch: bool
 ) -> None:
-    async with console.connected(cluster, "explain") as client:
-        said: object = None
-        while True:
-            answer = await explained(client, namespace or client.namespace, name)
-            found = answer.found
-            told = [(each.cause, each.what) for each in found.findings], found.remedies
-            if told != said:
-                lines = text.of_pod(found, wide=output == "wide")
-                show(lines, text.data(found), output, again=said is not None)
-                if html is not None:
-                    shown = page.page(answer.copy, answer.pod, found, answer.events)
-                    await asyncio.to_thread(rendering.write, html, shown)
-            if not watch or found.node:
-                return
-            said = told
-            await asyncio.sleep(_AGAIN)
+    async def look(client: Client) -> _Look:
+        answer = await explained(client, namespace or client.namespace, name)
+        found = answer.found
+
+        async def tell(*, again: bool) -> None:
+            show(text.of_pod(found, wide=output == "wide"), text.data(found), output, again=again)
+            if html is not None:
+                shown = page.page(answer.copy, answer.pod, found, answer.events)
+                await asyncio.to_thread(rendering.write, html, shown)
+
+        told = [(each.cause, each.what) for each in found.findings], found.remedies
+        return _Look(told, tell, is_last=bool(found.node))
+
+    await _looking(cluster, look, watch=watch)
 
 
 @command.command("claim")
@@ -148,25 +146,51 @@ async def _object(
     cluster: console.Cluster, kind: str, name: str, namespace: str | None, output: Output, *, watch: bool
 ) -> None:
     resource, explain = objects.FINDERS[kind]
-    said: Explanation | None = None
-    async with console.connected(cluster, "explain") as client:
+
+    async def look(client: Client) -> _Look:
         where = (namespace or client.namespace) if resource.namespaced else ""
+        with console.reading() as progress:
+            gates = registry.enabled(registry.IN_TREE)
+            copy = await loading.load(client, namespace=where, gates=gates, progress=progress)
+        found = copy.get(resource, name, where)
+        if found is None:
+            if not copy.knows(resource):
+                raise click.ClickException(f"{resource.plural} may not be read: {copy.unknown[resource.kind]}")
+            raise click.ClickException(f'{resource.plural} "{name}" not found')
+        answer = explain(copy, found)
+
+        async def tell(*, again: bool) -> None:
+            show(text.of_object(answer, wide=output == "wide"), text.data(answer), output, again=again)
+
+        return _Look(answer, tell)
+
+    await _looking(cluster, look, watch=watch)
+
+
+class _Tell(Protocol):
+    async def __call__(self, *, again: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at the cluster: what the answer is compared by, who prints it, and whether no other one can follow."""
+
+    told: object
+    tell: _Tell
+    is_last: bool = False
+
+
+async def _looking(cluster: console.Cluster, look: Callable[[Client], Awaitable[_Look]], *, watch: bool) -> None:
+    """Answer once; with `watch` look again every `_AGAIN` seconds, and answer whenever the answer is another one."""
+    said: object = None
+    async with console.connected(cluster, "explain") as client:
         while True:
-            with console.reading() as progress:
-                gates = registry.enabled(registry.IN_TREE)
-                copy = await loading.load(client, namespace=where, gates=gates, progress=progress)
-            found = copy.get(resource, name, where)
-            if found is None:
-                if not copy.knows(resource):
-                    raise click.ClickException(f"{resource.plural} may not be read: {copy.unknown[resource.kind]}")
-                raise click.ClickException(f'{resource.plural} "{name}" not found')
-            answer = explain(copy, found)
-            if answer != said:
-                lines = text.of_object(answer, wide=output == "wide")
-                show(lines, text.data(answer), output, again=said is not None)
-            if not watch:
+            found = await look(client)
+            if found.told != said:
+                await found.tell(again=said is not None)
+            if not watch or found.is_last:
                 return
-            said = answer
+            said = found.told
             await asyncio.sleep(_AGAIN)
 
 

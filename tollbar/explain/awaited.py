@@ -1,4 +1,4 @@
-"""What a Pod waits for before a scheduler tries it: what would come of the Pod if that were there, tried on the copy.
+"""Remedies for a Pod that no scheduler tries yet: what it waits for is put into the copy, and the Pod is tried.
 
 What is missing is put into the copy in the form that asks for least: a class that selects every device, a claim or a
 template without requests.  What another form would come to is not known before it is there.
@@ -116,20 +116,17 @@ def _stubs(case: Case, missing: Sequence[Missing]) -> list[Object]:
 
 def _stub(case: Case, missing: Missing) -> Object | None:
     meta: Object = {"name": missing.name}
+    inside: Object = {"devices": {"requests": []}}
     match missing.kind:
         case "DeviceClass":
-            return {**DEVICE_CLASSES.type_meta, "metadata": meta, "spec": {}}
+            body: Object = {}
         case "ResourceClaim":
-            inside: Object = {"devices": {"requests": []}}
-            return {**RESOURCE_CLAIMS.type_meta, "metadata": {**meta, "namespace": case.key.namespace}, "spec": inside}
+            meta, body = {**meta, "namespace": case.key.namespace}, inside
         case "ResourceClaimTemplate":
-            body: Object = {"spec": {"devices": {"requests": []}}}
-            return {
-                **RESOURCE_CLAIM_TEMPLATES.type_meta,
-                "metadata": {**meta, "namespace": case.key.namespace},
-                "spec": body,
-            }
-    return None
+            meta, body = {**meta, "namespace": case.key.namespace}, {"spec": inside}
+        case _:
+            return None
+    return {**KINDS[missing.kind].type_meta, "metadata": meta, "spec": body}
 
 
 def _deleting(case: Case, free: Object) -> Iterator[Object]:

@@ -78,14 +78,15 @@ def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | Non
     if (over := _over(case)) is not None:
         return [over], [], None
     ours, others = list(_our_gate(case)), list(_other_gates(case))
-    held = [*ours, *others, *_not_ready(case), *_full(case)]
+    full = list(_full_claims(case))
+    held = [*ours, *others, *_not_ready(case), *_full(case, full)]
     free = ungated(case.cluster, case.pod)
     attempt = case.cluster.scheduler.attempt(free, preempt=True)
     scheduling = sections.scheduling_of(case, free, attempt)
     released = list(awaited.released(case))
     if blind := _unread(case):
         return held or [blind], released, scheduling
-    lifted = _lifted(case, ours, others)
+    lifted = _lifted(case, ours, others, full)
     if unready := [each.cause for each in held if each.cause in _UNREADY]:
         # The scheduler says the same of each Node.
         return held, [*released, *_after(lifted, awaited.ready(case, free, unready[0]))], scheduling
@@ -110,8 +111,8 @@ class _Lifted:
     texts: tuple[str, ...] = ()
 
 
-def _lifted(case: Case, ours: Sequence[Finding], others: Sequence[Finding]) -> _Lifted:
-    """`ours` and `others` are the findings about Tollbar's gate, and one for each other gate of the Pod."""
+def _lifted(case: Case, ours: Sequence[Finding], others: Sequence[Finding], full: Iterable[Object]) -> _Lifted:
+    """`ours` and `others` are the findings about Tollbar's gate, one for each other gate; `full` the full claims."""
     names = [name for name in pods.gate_names(case.pod) if name != wellknown.GATE]
     holding = {
         name: each.cause for name, each in zip(names, others, strict=True) if each.cause is not Cause.RELEASE_DUE
@@ -120,7 +121,7 @@ def _lifted(case: Case, ours: Sequence[Finding], others: Sequence[Finding]) -> _
     if holding:
         texts.append(f"{named('scheduling gate', list(holding))} {'is' if len(holding) == 1 else 'are'} removed")
     causes = [*holding.values()]
-    for claim in _full_claims(case):
+    for claim in full:
         causes.append(Cause.RESERVATION_FULL)
         count = len(claims.reserved_for(claim))
         texts.append(f"one of the {count} consumers lets ResourceClaim {key_of(claim).name} go")
@@ -366,8 +367,8 @@ def _not_generated(case: Case, what: str) -> Finding:
     )
 
 
-def _full(case: Case) -> Iterator[Finding]:
-    for claim in _full_claims(case):
+def _full(case: Case, full: Iterable[Object]) -> Iterator[Finding]:
+    for claim in full:
         count = len(claims.reserved_for(claim))
         what = f"ResourceClaim {key_of(claim).name} is reserved for {count} consumers, and there may be no more"
         action = "wait until one of them ends, share the claim less, or share it by a PodGroup"
