@@ -8,7 +8,7 @@ may be on a Node that was created after the Nodes were listed.
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from tollbar.decide.rules.rule import Problem, Rule, compile_rule
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.model.resources import PLACEMENT_RULES, TOLERATION_RULES, Resource
+from tollbar.offline.loading import Progress, silent
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 
@@ -31,15 +32,8 @@ INCOMPLETE: Final = 3
 """The exit code when something may not be read, as of `tollbar status`."""
 
 
-def _silent(_kind: str, _count: int) -> None:
-    pass
-
-
-async def take(client: Client, clock: Clock, progress: Callable[[str, int], None] = _silent) -> ClusterDump:
-    """A copy of the cluster.  Raises ApiError for anything but the refusal of a list.
-
-    `progress` is told each kind and how many objects of it there are.
-    """
+async def take(client: Client, clock: Clock, progress: Progress = silent) -> ClusterDump:
+    """A copy of the cluster.  Raises ApiError for anything but the refusal of a list."""
     reading = Reading(client)
     items: list[Object] = []
     unread: dict[str, str] = {}

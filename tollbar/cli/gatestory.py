@@ -27,7 +27,7 @@ from tollbar.decide.pods.events import PodEvent
 from tollbar.model import conditions, pods
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import EVENTS, NAMESPACES, PLACEMENT_RULES, POD_QUOTAS, PODS, STATEFUL_SETS
-from tollbar.runtime.client import PatchType
+from tollbar.runtime.client import PatchType, decoded
 from tollbar.runtime.errors import ApiError
 
 _AGAIN_SECONDS: Final = 0.02
@@ -137,7 +137,7 @@ async def _is_asked(stage: Stage, file: str, gate: str) -> None:
         async with asyncio.timeout(SECONDS):
             while True:
                 try:
-                    answer = orjson.loads(await stage.client.raw("POST", path, body, query={"dryRun": "All"}))
+                    answer = decoded("POST", await stage.client.raw("POST", path, body, query={"dryRun": "All"}))
                 except ApiError:
                     answer = {}
                 if gate in pods.gate_names(answer):

@@ -36,6 +36,7 @@ from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.tolerations import provenance_of
 from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
+from tollbar.runtime.client import decoded
 from tollbar.runtime.errors import Invalid
 
 _AGAIN_SECONDS: Final = 0.02
@@ -173,7 +174,7 @@ async def _webhook_knows(stage: Stage, file: str) -> None:
     try:
         async with asyncio.timeout(SECONDS):
             while True:
-                answer = orjson.loads(await stage.client.raw("POST", path, body, query={"dryRun": "All"}))
+                answer = decoded("POST", await stage.client.raw("POST", path, body, query={"dryRun": "All"}))
                 if _added(answer):
                     return
                 await stage.clock.sleep(_AGAIN_SECONDS)

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
-
 from tollbar.cli import console
 from tollbar.model.objects import labels_of
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import Client
+from tollbar.runtime.client import Client, decoded
 
 _AS_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 async def get(client: Client, resource: Resource, namespace: str = "", *, labels: Sequence[str] = ()) -> list[str]:
     """What `kubectl get RESOURCE -n NAMESPACE -L LABELS` prints.  Raises ApiError."""
-    table = orjson.loads(await client.raw("GET", resource.path(namespace), accept=_AS_TABLE))
+    table = decoded("GET", await client.raw("GET", resource.path(namespace), accept=_AS_TABLE))
     return lines(table, labels)
 
 

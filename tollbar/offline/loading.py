@@ -6,6 +6,7 @@ is of no single moment.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from tollbar.gates import Gate
 from tollbar.model.objects import Object
@@ -19,9 +20,12 @@ from tollbar.runtime.config import Configuration
 from tollbar.runtime.errors import Forbidden, NotFound
 from tollbar.scheduler.config.types import SchedulerConfiguration
 
+Progress: TypeAlias = Callable[[str, int], None]
+"""Is told a kind that has been read, and how many objects of it there are."""
 
-def _silent(_kind: str, _count: int) -> None:
-    pass
+
+def silent(_kind: str, _count: int) -> None:
+    """Progress that nobody is told of."""
 
 
 async def load(
@@ -32,13 +36,12 @@ async def load(
     configuration: Configuration | None = None,
     scheduler_configuration: SchedulerConfiguration | None = None,
     gates: Iterable[Gate] = (),
-    progress: Callable[[str, int], None] = _silent,
+    progress: Progress = silent,
 ) -> Cluster:
     """The cluster that this client talks to.
 
     `namespace` is where namespaced kinds are read that may not be read everywhere.  `gates` are gate classes that are
-    asked about Pods.  `progress` is told each kind and
-    how many objects of it there are.  Raises ApiError when the API server does not answer.
+    asked about Pods.  Raises ApiError when the API server does not answer.
     """
     now = (clock or SystemClock()).now()
     cluster = Cluster(
