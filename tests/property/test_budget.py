@@ -1,5 +1,7 @@
 """The budget of the caches, whatever comes and goes: it holds, it is fair, and a list brings back what it can."""
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,8 +57,8 @@ class Cluster:
         self.budget.forget(entry)
 
 
-@given(histories)
-def test_it_holds_and_is_fair(history: list[tuple[Key, int]]) -> None:
+def played(history: list[tuple[Key, int]]) -> Iterator[Cluster]:
+    """The cluster after each step: an object comes with a size, or goes where the size is 0."""
     cluster = Cluster()
     for key, size in history:
         if size:
@@ -64,18 +66,18 @@ def test_it_holds_and_is_fair(history: list[tuple[Key, int]]) -> None:
             cluster.comes(key)
         else:
             cluster.goes(key)
+        yield cluster
+
+
+@given(histories)
+def test_it_holds_and_is_fair(history: list[tuple[Key, int]]) -> None:
+    for cluster in played(history):
         assert cluster.budget.used == sum(cluster.kept.values()) <= MOST
 
 
 @given(histories)
 def test_lists_end_when_nothing_can_be_brought_back(history: list[tuple[Key, int]]) -> None:
-    cluster = Cluster()
-    for key, size in history:
-        if size:
-            cluster.there[key] = size
-            cluster.comes(key)
-        else:
-            cluster.goes(key)
+    *_, cluster = (Cluster(), *played(history))
     lists = 0
     while cluster.budget.would_keep_more(SHELF):
         lists += 1

@@ -38,13 +38,13 @@ def run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str |
     collector.tune()
     sslproto.SSLProtocol.max_size = _TLS_BUFFER
     try:
-        return asyncio.run(_run(name, setup, configuration, kubeconfig, Budget(int(SHARE * memory_limit()))))
+        return asyncio.run(_run(name, setup, configuration, kubeconfig))
     except (KubeconfigError, ApiError) as error:
         _log.error("cannot use the API server", extra={"error": str(error)})
         return 1
 
 
-async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str | None, budget: Budget) -> int:
+async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str | None) -> int:
     metrics = Metrics()
     metrics.gauge("tollbar_build_info").labels(tollbar.__version__).set(1)
     limits = configuration.client_connection
@@ -66,6 +66,7 @@ async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig
             clients.push_async_callback(client.close)
             return client
 
+        budget = Budget(int(SHARE * memory_limit()))
         manager = Manager(configuration, await connect(), metrics, clock=clock, budget=budget)
         await setup(manager)
         return await chassis.run(manager.phases(await connect() if manager.elects else None))

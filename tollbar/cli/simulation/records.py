@@ -174,13 +174,12 @@ def _shown(attempt: Attempt, result: Scheduled | FitError | Status) -> Iterator[
     if isinstance(result, Status) or (isinstance(result, FitError) and result.diagnosis.pre_filter_message):
         return
     first: list[NodeInfo] = []
-    if isinstance(result, Scheduled) and result.scores is not None:
-        nodes, taken = result.scores.nodes, result.node_name
-        best = result.scores.totals.argsort(kind="stable")[::-1].tolist()
-        best.sort(key=lambda place: nodes[place].name != taken)
-        first = [nodes[place] for place in best[:NODES]]
-    elif isinstance(result, Scheduled):  # no other Node fits
+    if isinstance(result, Scheduled):
         first = [node for node in attempt.framework.handle.snapshot if node.name == result.node_name]
+        if result.scores is not None:  # there are none of the only Node that fits
+            best = result.scores.totals.argsort(kind="stable")[::-1][:NODES].tolist()
+            scored = (result.scores.nodes[place] for place in best)
+            first = [*first, *(node for node in scored if node.name != result.node_name)][:NODES]
     known = {node.name for node in first}
     yield from first
     others = (node for node in attempt.framework.handle.snapshot if node.name not in known)
