@@ -127,7 +127,7 @@ def _mixed(nodes: int, pods: int) -> Case:
 
 
 def _full(nodes: int, pods: int) -> Case:
-    """A Pod on each Node leaves too little."""
+    """No Node has room for a Pod, since each has one that takes three of its four CPUs."""
     running = [
         {
             "apiVersion": "v1",

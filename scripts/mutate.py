@@ -100,7 +100,7 @@ def _mutate(tree: Path, *names: str) -> None:
 
 
 def _is_running(child: subprocess.Popen[bytes]) -> bool:
-    """After some time, or as soon as it is not."""
+    """Whether the child still runs, after `TELLING` seconds or as soon as it has ended."""
     try:
         child.wait(TELLING)
     except subprocess.TimeoutExpired:

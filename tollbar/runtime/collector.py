@@ -5,7 +5,8 @@ import gc
 from typing import Final
 
 _FILLING: Final = (50_000, 1_000, 1_000)
-"""While caches are filled, what becomes old is theirs and stays, and a full collection would take a second or more."""
+"""While caches are filled, objects that get old are those of the caches and are not garbage; a full collection, which
+would look at all of them, takes a second or more."""
 _FILLED: Final = (50_000, 5, 1_000)
 
 

@@ -32,7 +32,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         await resting
 
     def passes(self, seconds: float) -> bool:
-        """Whether so much time passes, since no callback is ready; otherwise one is made ready."""
+        """Asked when no callback is ready: whether so many virtual seconds pass; if not, a callback is ready now."""
         while self._resting:
             resting = self._resting.popleft()
             if not resting.done():  # it is when its task was cancelled
