@@ -85,8 +85,11 @@ class Prices:
 
     @property
     def failures(self) -> tuple[int, int]:
-        """For the first failure that a && || exists or all absorbs, and for each other one."""
-        return (500, 500) if self.in_closures else (500, 110)
+        """For the first failure that a && || exists or all absorbs, and for each other one.
+
+        The first one is found in the function, by its line and variables, in time that grows with the function.
+        """
+        return (500, 500) if self.in_closures else (500 + 8 * len(self.types), 140)
 
     def fixed(self, node: Expr | None) -> int:
         """An evaluation of the node, without what a loop repeats."""
@@ -104,7 +107,7 @@ class Prices:
         own = 50 if self.in_closures else 3
         if node.second is not None:
             own += 10
-        if node.macro in ("exists_one", "existsOne"):
+        if node.macro in ("exists_one", "existsOne", "map", "filter"):
             own += 1
         if node.macro == "transformMap":
             own += 10
@@ -130,7 +133,7 @@ class Prices:
             case Bind(lazy=lazy):
                 return 15 if lazy else 1
             case Comprehension(macro=macro, range=range_, second=second):
-                own = 5 if self.types[id(range_)].startswith("list") else 9
+                own = 5 if self.types[id(range_)].startswith("list") else 14
                 return own + 30 * (second is not None) + 40 * (macro in _MAKE_MAPS) + 5 * (macro in operations.SIZED)
             case Call(function=name):
                 if name in RELATIONS:
@@ -141,7 +144,7 @@ class Prices:
                     return 6
                 return LIBRARY.steps(name, node.method)
             case ListLiteral():
-                return 14
+                return 16
             case MapLiteral(entries=entries, optional=optional):
                 return 100 + 30 * len(entries) + 20 * len(optional)
         raise TypeError(node)
@@ -158,7 +161,7 @@ class Prices:
             return 2 if isinstance(b, Literal) and type(b.value) is int else 14
         if operations.plain_literal(a) or operations.plain_literal(b):
             return 10 if name == "_==_" and "dyn" in self._types(node) else 2
-        return 24
+        return 28
 
     def _in_closures(self, node: Expr) -> int:
         match node:

@@ -214,7 +214,7 @@ _COMPUTE: Final = {
 }
 OVERLOADS: Final = (
     *(overload(f"{name}(int, int) -> int", _int(compute)) for name, compute in _COMPUTE.items()),
-    *(overload(f"{name}(uint, uint) -> uint", _uint(compute)) for name, compute in _COMPUTE.items()),
+    *(overload(f"{name}(uint, uint) -> uint", _uint(compute), 30) for name, compute in _COMPUTE.items()),
     overload("_+_(double, double) -> double", _double(operator.add)),
     overload("_-_(double, double) -> double", _double(operator.sub)),
     overload("_*_(double, double) -> double", _double(operator.mul)),
@@ -248,7 +248,7 @@ OVERLOADS: Final = (
     overload("bytes(bytes) -> bytes", same),
     overload("bytes(string) -> bytes", encode),
     overload("dyn(any) -> dyn", same, 6),
-    overload("type(A) -> type<A>", type_of, 36),
+    overload("type(A) -> type<A>", type_of, 42),
 )
 _NAMELESS: Final = frozenset({"kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL", "kubernetes.NamedFormat"})
 TYPES: Final = {name: CelType(name) for name in frozenset(TYPE_NAMES.values()) - _NAMELESS}

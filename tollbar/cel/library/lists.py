@@ -36,8 +36,8 @@ _EXTREME_STEPS: Final = 75
 """For an element that min(), max() or isSorted() compares."""
 _KEY_STEPS: Final = 14
 """For a key that sort() looks at."""
-_FLATTEN_STEPS: Final = 14
-_HASH_STEPS: Final = 6
+_FLATTEN_STEPS: Final = 17
+_HASH_STEPS: Final = 7
 """For an element that is put into a Python set, or looked up there."""
 _HASHED: Final = frozenset({str, bytes, bool, int})
 """Types whose values are equal to each other exactly when they are equal in Python."""
@@ -221,7 +221,7 @@ OVERLOADS: Final = (
     *(overload(f"{kind}.size() -> int", size) for kind in ("string", "bytes", "list<A>", "map<A>")),
     overload("list<A>.indexOf(A) -> int", index_of, 50),
     overload("list<A>.lastIndexOf(A) -> int", last_index_of, 50),
-    overload("any.includes(any) -> bool", includes, 20),
+    overload("any.includes(any) -> bool", includes, 30),
     *(overload(f"list<{kind}>.sum() -> {kind}", partial(total, zero=zero), 60) for kind, zero in _ZEROS.items()),
     *(overload(f"list<{kind}>.min() -> {kind}", partial(_extreme, "min", 1)) for kind in _COMPARABLE),
     *(overload(f"list<{kind}>.max() -> {kind}", partial(_extreme, "max", -1)) for kind in _COMPARABLE),
@@ -233,7 +233,7 @@ OVERLOADS: Final = (
     overload("list<A>.flatten(int) -> list<dyn>", flatten, 55),
     overload("list<A>.distinct() -> list<A>", distinct, 80),
     overload("list<A>.reverse() -> list<A>", reverse),
-    overload(".lists.range(int) -> list<int>", numbers_to),
+    overload(".lists.range(int) -> list<int>", numbers_to, 20),
     overload(".sets.contains(list<A>, list<A>) -> bool", set_contains, 160),
     overload(".sets.equivalent(list<A>, list<A>) -> bool", set_equivalent, 225),
     overload(".sets.intersects(list<A>, list<A>) -> bool", set_intersects, 110),

@@ -116,7 +116,7 @@ OVERLOADS: Final = (
     overload("cidr.containsIP(ip) -> bool", _contains_ip, 50),
     overload("cidr.containsCIDR(string) -> bool", _contains_cidr, 140),
     overload("cidr.containsCIDR(cidr) -> bool", _contains_cidr, 140),
-    overload("cidr.ip() -> ip", lambda _, block: block.ip),
+    overload("cidr.ip() -> ip", lambda _, block: block.ip, 20),
     overload("cidr.prefixLength() -> int", lambda _, block: block.network.prefixlen),
     overload("cidr.masked() -> cidr", _masked, 1_900),
     overload("string(cidr) -> string", lambda _, block: str(block), 2 * _TEXT_STEPS),

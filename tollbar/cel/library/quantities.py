@@ -86,7 +86,7 @@ OVERLOADS: Final = (
     overload("isQuantity(string) -> bool", parses(to_quantity)),
     overload("quantity.isInteger() -> bool", lambda _, value: value.as_int64() is not None, 22),
     overload("quantity.asInteger() -> int", _as_integer, 22),
-    overload("quantity.asApproximateFloat() -> double", _as_float, 80),
+    overload("quantity.asApproximateFloat() -> double", _as_float, 90),
     overload("quantity.add(quantity) -> quantity", _sum(1)),
     overload("quantity.add(int) -> quantity", _sum(1)),
     overload("quantity.sub(quantity) -> quantity", _sum(-1)),

@@ -27,7 +27,7 @@ _FIXED_STEPS: Final = 80
 _LARGE_STEPS: Final = 1_200
 """For a double with the most digits before its point."""
 _LARGE: Final = 1e17
-_ITEM_STEPS: Final = 90
+_ITEM_STEPS: Final = 115
 """For the text of an element, a key or a value."""
 _CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?P<precision>\.[0-9]*)?(?P<verb>.)?)", re.DOTALL)
 _WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

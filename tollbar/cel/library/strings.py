@@ -73,6 +73,8 @@ def _last(text: str, part: str) -> int:
     """text.rfind(part), for which Python takes quadratic time, as a search in reversed strings."""
     if len(part) < _SHORT:
         return text.rfind(part)
+    if len(part) > len(text):
+        return -1
     found = text[::-1].find(part[::-1])
     return found if found < 0 else len(text) - found - len(part)
 
@@ -194,11 +196,11 @@ def _trim(cost: CostTracker, text: str) -> str:
 OVERLOADS: Final = (
     overload("string.startsWith(string) -> bool", starts_with, 20),
     overload("string.endsWith(string) -> bool", ends_with, 20),
-    overload("string.contains(string) -> bool", contains),
+    overload("string.contains(string) -> bool", contains, 20),
     overload("string.indexOf(string) -> int", index_of, 28),
     overload("string.indexOf(string, int) -> int", index_of, 28),
-    overload("string.lastIndexOf(string) -> int", last_index_of, 28),
-    overload("string.lastIndexOf(string, int) -> int", last_index_of, 28),
+    overload("string.lastIndexOf(string) -> int", last_index_of, 34),
+    overload("string.lastIndexOf(string, int) -> int", last_index_of, 34),
     overload("string.substring(int) -> string", substring, 18),
     overload("string.substring(int, int) -> string", substring, 18),
     overload("string.charAt(int) -> string", char_at),

@@ -30,7 +30,7 @@ _ONE_COLON: Final = frozenset({"http", "https"})
 """Schemes whose hosts have no other colon than that of the port."""
 
 
-_URL_STEPS: Final = 620
+_URL_STEPS: Final = 660
 _CHARACTERS_PER_STEP: Final = 1
 _ESCAPED_STEPS: Final = 60
 """For a character that is, or has to be, escaped."""
