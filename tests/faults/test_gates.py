@@ -175,7 +175,8 @@ class Lives:
         await asyncio.sleep(self.rng.uniform(0.0, 0.3))
 
     async def _is_released(self, name: str) -> None:
-        await self._until(lambda: not is_held(self._now["Pod", name]), f"{name} is released")
+        if not await self.recorder.until(lambda: not is_held(self._now["Pod", name]), SECONDS):
+            raise AssertionError(f"{name} is not released within {SECONDS:g} s: {self._now['Pod', name]}")
 
     async def _until(self, holds: Any, what: str) -> None:
         assert await self.recorder.until(holds, SECONDS), f"not within {SECONDS:g} s: {what}"

@@ -210,8 +210,8 @@ OVERLOADS: Final = (
     overload("string.split(string, int) -> list<string>", split, 75),
     overload("list<string>.join() -> string", join, 75),
     overload("list<string>.join(string) -> string", join, 75),
-    overload("string.lowerAscii() -> string", lower_ascii, 30),
-    overload("string.upperAscii() -> string", upper_ascii, 30),
+    overload("string.lowerAscii() -> string", lower_ascii, 36),
+    overload("string.upperAscii() -> string", upper_ascii, 36),
     overload("string.trim() -> string", _trim),
     overload(".strings.quote(string) -> string", quote, 60),
 )
