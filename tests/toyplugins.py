@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
@@ -13,10 +12,10 @@ from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Mask, Scores
+from tollbar.scheduler.framework.interface import Mask, Rows, Scores
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.framework.runtime import Framework
-from tollbar.scheduler.framework.status import Status, Steps, unschedulable
+from tollbar.scheduler.framework.status import Code, Status, Steps, unschedulable
 
 Answers = Mapping[str, Any]
 SHAPES = Shapes()
@@ -33,6 +32,8 @@ def pod_info(name: str = "web", *, priority: int = 0, nominated: str = "") -> Po
 
 
 POD = pod_info()
+BOOM = ValueError("boom")
+PENDING = Status(Code.PENDING, ("wait for it",))
 
 
 def node(name: str) -> Object:
@@ -82,6 +83,15 @@ def answer(given: Any) -> Any:
     if isinstance(given, Exception):
         raise given
     return given
+
+
+def error(reason: str, plugin: str = "") -> Status:
+    return Status(Code.ERROR, (reason,), plugin)
+
+
+def without_cause(status: Status | None) -> Status | None:
+    """The same, without the exception that it came from."""
+    return None if status is None else Status(status.code, status.reasons, status.plugin)
 
 
 class Named:
@@ -153,5 +163,24 @@ class ScoreToy(Named):
 class ScoreNodesToy(ScoreToy):
     """Scores several Nodes at once too."""
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: Rows) -> Scores:
         return np.array([self.given.get(nodes.nodes[row].name, 0) for row in rows], np.int64)
+
+
+class Measured:
+    """Notes what is measured, without the times."""
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+
+    def point(self, point: Any, code: Code, seconds: float) -> None:
+        self.noted.append(f"{point.value}: {code.value} after {seconds:g}")
+
+    def plugin(self, point: Any, plugin: str, code: Code, seconds: float) -> None:
+        self.noted.append(f"{point.value} of {plugin}: {code.value} after {seconds:g}")
+
+    def evaluated(self, point: Any, plugin: str, times: int) -> None:
+        self.noted.append(f"{point.value} of {plugin} {times} times")
+
+    def permit_wait(self, code: Code, seconds: float) -> None:
+        self.noted.append(f"waited: {code.value} after {seconds:g}")

@@ -26,7 +26,8 @@ from tollbar.scheduler.config.profiles import expand, needed
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.handle import Handle, Listers
-from tollbar.scheduler.framework.runtime import Framework, NodeScores
+from tollbar.scheduler.framework.runtime import Framework
+from tollbar.scheduler.framework.scoring import NodeScores
 from tollbar.scheduler.framework.status import Status, Steps
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled

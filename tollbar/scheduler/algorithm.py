@@ -17,9 +17,11 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError
-from tollbar.scheduler.framework.interface import Filter, Known, Mask
+from tollbar.scheduler.framework.filtering import PreFiltered
+from tollbar.scheduler.framework.interface import Filter, Known, Mask, Rows
 from tollbar.scheduler.framework.points import Point
-from tollbar.scheduler.framework.runtime import Framework, NodeScores, PreFiltered, Rows
+from tollbar.scheduler.framework.runtime import Framework
+from tollbar.scheduler.framework.scoring import NodeScores
 from tollbar.scheduler.framework.status import Code, Status, Steps, by_identity, failed, unresolvable
 
 _FEASIBLE_MIN: Final = 100

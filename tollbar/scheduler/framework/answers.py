@@ -48,8 +48,21 @@ def status_of(answer: object) -> Status | None:
     return None if answer.code is Code.SUCCESS else answer
 
 
+def failure_of(answer: object, expected: str) -> Status:
+    """What an answer says that is not what is expected: a Status of no success, or nonsense."""
+    failure = status_of(answer) if isinstance(answer, Status) else None
+    return failure or nonsense(answer, expected)
+
+
 def as_error(context: str, status: Status) -> Status:
     """The Error that a plugin's answer amounts to where it may not say so, or not without telling where."""
     is_known = status.code is Code.ERROR or status.is_rejected
     message = status.message if is_known else f"unexpected status {status.code.value}"
     return Status(Code.ERROR, (f"{context}: {message}",), error=status.error)
+
+
+def rejection_or_error(point: str, plugin: str, status: Status) -> Status:
+    """The answer of a plugin that may reject the Pod at this point, in its name."""
+    if status.is_rejected:
+        return status.of(plugin)
+    return as_error(f'running {point} plugin "{plugin}"', status)

@@ -67,6 +67,8 @@ class DependsOn(Enum):
 Mask: TypeAlias = NDArray[np.bool_]
 """One value for each Node of a snapshot, in its order."""
 Scores: TypeAlias = NDArray[np.int64]
+Rows: TypeAlias = NDArray[np.intp]
+"""Places in the order of a snapshot."""
 
 
 class Known(NamedTuple):
@@ -212,9 +214,7 @@ class Score(Plugin, Protocol):
 class ScoreNodes(Score, Protocol):
     """Optional, for speed: the same answer as `score` for several Nodes at once."""
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
-        """`rows` are places in `nodes.nodes`."""
-        ...
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: Rows) -> Scores: ...
 
 
 @runtime_checkable
