@@ -164,7 +164,7 @@ def plane(real_plane: Plane) -> Plane:
     return real_plane
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_plane(plane: Plane) -> RealPlane:
     """The session's plane when it is ours: its audit log can be read and its components restarted."""
     if not isinstance(plane, RealPlane):

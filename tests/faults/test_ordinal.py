@@ -39,14 +39,12 @@ pytestmark = pytest.mark.timeout(200 + 60 * HAND_OVERS)
 
 
 @pytest.fixture(scope="module")
-def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Webhook and two replicas of the controllers with the gate class, under the rights that it comes with."""
-    if not isinstance(plane, RealPlane):
-        pytest.skip("needs a control plane of its own")
-    kubectl = plane.kubectl
+    kubectl = own_plane.kubectl
     with (
-        installed(plane, tmp_path_factory.mktemp("ordinal")) as running,
-        BackgroundKubelet(plane.kubeconfig) as kubelet,
+        installed(own_plane, tmp_path_factory.mktemp("ordinal")) as running,
+        BackgroundKubelet(own_plane.kubeconfig) as kubelet,
     ):
         for place in PLACES:
             kubelet.add_node(NodeSpec(place, labels={"pool": place}))

@@ -184,10 +184,8 @@ def wanted(namespace: str) -> Object:
 
 
 @pytest.fixture(scope="module")
-def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    if not isinstance(plane, RealPlane):
-        pytest.skip("needs a control plane of its own")
-    with installed(plane, tmp_path_factory.mktemp("scheduler")) as stack:
+def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with installed(own_plane, tmp_path_factory.mktemp("scheduler")) as stack:
         yield stack
 
 

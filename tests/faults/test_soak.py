@@ -15,16 +15,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from lifecycles import SERVICE_ACCOUNTS
 from measuring import memory, open_files
-from stack import Process, Stack, eventually, installed
+from stack import Process, Stack, eventually
 
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec
-from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object, spec
 from tollbar.model.resources import (
     DEVICE_CLASSES,
@@ -57,14 +55,6 @@ MOST = {"plain": NODES * PLAIN + 4, "device": NODES * DEVICES + 4}
 """So many Pods of each kind are there at a time: a few more than fit."""
 WANTED: Object = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}
 pytestmark = pytest.mark.timeout(SECONDS + 240)
-
-
-@pytest.fixture
-def stack(plane: RealPlane, tmp_path: Path) -> Iterator[Stack]:
-    if not isinstance(plane, RealPlane):
-        pytest.skip("needs a control plane of its own")
-    with installed(plane, tmp_path) as stack:
-        yield stack
 
 
 @dataclass

@@ -27,13 +27,11 @@ log = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="module")
-def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Two replicas of the controllers."""
-    if not isinstance(plane, RealPlane):
-        pytest.skip("needs a control plane of its own")
-    with installed(plane, tmp_path_factory.mktemp("load")) as running:
+    with installed(own_plane, tmp_path_factory.mktemp("load")) as running:
         gate = shipped_gate()
-        plane.kubectl.apply({**gate, "spec": {**gate["spec"], "maxHold": "1h"}})
+        own_plane.kubectl.apply({**gate, "spec": {**gate["spec"], "maxHold": "1h"}})
         both = [running.controllers(name, ready=False, **ELECTION) for name in ("one", "two")]
         eventually(lambda: all(process.is_ready() for process in both), what="both are ready")
         yield running
