@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from builders import CREATED, Pod, TolerationRule, namespace, pod, toleration, toleration_rule
+from builders import Pod, TolerationRule, namespace, pod, toleration, toleration_rule
+from clocks import Aged
 from fakes import FakeEngine, failing
 from managing import Managed
 from unit.webhooks.reviews import about_pod
 from worlds import World
 
 from tollbar.model.objects import Object, key_of
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
 from webhooks.pods import PodHandler
 
@@ -17,11 +17,6 @@ ROUNDS = 500
 AT_ONCE = 20
 """Rules that are there at one time, 10,000 in all; the first one of each round fails, the others add a toleration."""
 ENGINE = FakeEngine({"fails": failing().program})  # type: ignore[dict-item]
-
-
-class Now(SystemClock):
-    def now(self) -> float:
-        return CREATED + 1
 
 
 def rules(number: int) -> list[TolerationRule]:
@@ -71,7 +66,7 @@ class Api:
 
 async def test_of_the_controllers() -> None:
     api = Api()
-    api.world = world = World([], engine=ENGINE, client=api, clock=Now())
+    api.world = world = World([], engine=ENGINE, client=api, clock=Aged())
     between, after = set(), set()
     for number in range(ROUNDS):
         api.web, there = a_pod(number), rules(number)

@@ -4,23 +4,18 @@ import logging
 from typing import Any
 
 import pytest
-from builders import CREATED, TolerationRule, namespace, pod, toleration, toleration_rule
+from builders import TolerationRule, namespace, pod, toleration, toleration_rule
+from clocks import Aged
 from fakes import FakeEngine, has_label
 from worlds import World
 
 from tollbar.model.objects import Key, Object, key_of
-from tollbar.runtime.clock import SystemClock
 
 ENGINE = FakeEngine({"is an app": has_label("app").program})  # type: ignore[dict-item]
 WANTED = toleration("example.com/a")
 AUDIT = toleration_rule("gpu").cel("is an app").giving(WANTED).mode("Audit")
 APP = pod().labelled(app="web")
 LINE = {"rule": "gpu", "generation": 1, "object": "ml/web", "wouldAdd": ["example.com/a:NoSchedule op=Exists"]}
-
-
-class Now(SystemClock):
-    def now(self) -> float:
-        return CREATED + 1
 
 
 class Api:
@@ -40,7 +35,7 @@ class Audited(World):
     def __init__(self, log: pytest.LogCaptureFixture, rule: TolerationRule = AUDIT, web: Object = APP) -> None:
         log.set_level(logging.INFO, logger="controllers.gates")
         self._log, self.api = log, Api()
-        super().__init__([web, namespace(), rule], {}, engine=ENGINE, client=self.api, clock=Now())
+        super().__init__([web, namespace(), rule], {}, engine=ENGINE, client=self.api, clock=Aged())
 
     async def decide(self) -> None:
         await self.controllers["gates"].reconcile(key_of(APP))

@@ -6,12 +6,12 @@ from typing import Any
 
 import patching
 import pytest
-from builders import CREATED, Pod, namespace, pod, scheduling_gate, toleration_rule
+from builders import Pod, namespace, pod, scheduling_gate, toleration_rule
+from clocks import Aged
 from fakes import FakeEngine, expression, has_label
 from worlds import World
 
 from tollbar.model.objects import Key, Object, key_of
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.store import Store
 from tollbar.runtime.workqueue import WorkQueue
@@ -32,11 +32,6 @@ ENGINE = FakeEngine(
         ).program,
     }
 )
-
-
-class Now(SystemClock):
-    def now(self) -> float:
-        return CREATED + 1
 
 
 class Api:
@@ -66,7 +61,7 @@ async def woken_after(
     """Who waits in the gates controller's queue when HELD was released under this rule."""
     api = Api(change, is_watch_quicker=is_watch_quicker, code=code)
     cluster = (HELD, namespace(), scheduling_gate(), toleration_rule("r1").cel(rule).giving(WANTED))
-    world = World(cluster, {}, engine=ENGINE, client=api, clock=Now())
+    world = World(cluster, {}, engine=ENGINE, client=api, clock=Aged())
     api.pods, controller = world.pods, world.controllers["gates"]
     controller.connect()
     key = await controller.queue.get()

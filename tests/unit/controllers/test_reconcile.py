@@ -3,22 +3,17 @@
 from typing import Any
 
 import pytest
-from builders import CREATED, namespace, pod
+from builders import namespace, pod
+from clocks import Aged
 from worlds import World
 
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, error_from_status
 
 DENIAL = 'admission webhook "policy.example.com" denied the request: no'
 RELEASED = "Pod web: GateReleased: released; no toleration added"
 DENIED = f"Pod web: ReleaseRefused: the API server refused the patch: {DENIAL}"
-
-
-class Now(SystemClock):
-    def now(self) -> float:
-        return CREATED + 1
 
 
 class Api:
@@ -34,7 +29,7 @@ class Api:
 
 
 def world(status: Object | None) -> World:
-    return World([pod().gated().but("metadata.resourceVersion", "6"), namespace()], client=Api(status), clock=Now())
+    return World([pod().gated().but("metadata.resourceVersion", "6"), namespace()], client=Api(status), clock=Aged())
 
 
 REFUSED = Failed("ReleaseRefused", at_most=59.0)

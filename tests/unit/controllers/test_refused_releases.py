@@ -5,7 +5,8 @@ from typing import Any
 
 import patching
 import pytest
-from builders import CREATED, Pod, namespace, pod, scheduling_gate, toleration, toleration_rule
+from builders import Pod, namespace, pod, scheduling_gate, toleration, toleration_rule
+from clocks import Aged
 from fakes import FakeEngine, has_label
 from worlds import World
 
@@ -16,7 +17,6 @@ from tollbar.model import resources
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.store import Store
 
@@ -26,13 +26,6 @@ HELD = pod().gated().labelled(app="web").but("metadata.resourceVersion", "6")
 FREE = HELD.but("spec.schedulingGates", None).labelled({"tollbar.dev/gate": "released"})
 WORDS = "pod tolerations conflict with its namespace whitelist"
 REFUSED = f"Pod web: ReleaseRefused: the API server refused the patch: {WORDS}"
-
-
-class Clock(SystemClock):
-    age = 0.0
-
-    def now(self) -> float:
-        return CREATED + self.age
 
 
 @dataclass
@@ -57,7 +50,7 @@ class Held(World):
     """HELD, its rule and a gate with a maxHold of a minute."""
 
     def __init__(self, on_expiry: str = "Release") -> None:
-        self.api, self.time = Api(), Clock()
+        self.api, self.time = Api(), Aged(0.0)
         gate = scheduling_gate().expiring("60s", on_expiry)
         cluster = (HELD, namespace(), gate, toleration_rule("r1").cel("is an app").giving(WANTED))
         super().__init__(cluster, {}, engine=ENGINE, client=self.api, clock=self.time)

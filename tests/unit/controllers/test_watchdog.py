@@ -3,23 +3,16 @@
 from collections.abc import Iterable
 
 from builders import CREATED, Pod, SchedulingGate, pod, scheduling_gate
+from clocks import Aged
 from managing import Managed
 
 from controllers import watchdog
 from controllers.watchdog.reconcile import TOLD_AT_ONCE
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.clock import SystemClock
 
 GATE, KEY = "kueue.x-k8s.io/admission", Key("", "kueue")
 KUEUE: SchedulingGate = scheduling_gate("kueue", GATE).expiring("60s", "Report").but("spec.owners", ["kueue", "root"])
 TOLD = f"GateOverdue: held by {GATE} for more than 60s; its owners are kueue, root"
-
-
-class Clock(SystemClock):
-    age = 0.0
-
-    def now(self) -> float:
-        return CREATED + self.age
 
 
 class Api:
@@ -33,7 +26,7 @@ class Watched(Managed):
     """This SchedulingGate, and Pods that were created at some second after the first."""
 
     def __init__(self, held: Iterable[Object], gate: Object = KUEUE) -> None:
-        self.time = Clock()
+        self.time = Aged(0.0)
         super().__init__(Api(), clock=self.time)
         self.controller = watchdog.setup(self, user="me")
         self.fill([gate, *held])

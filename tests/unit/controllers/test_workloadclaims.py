@@ -4,7 +4,8 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import CREATED, Built, Claim, claim, pod_group, template, workload_claim
+from builders import Built, Claim, claim, pod_group, template, workload_claim
+from clocks import Aged, Hand
 from managing import Managed
 
 from controllers import reservations
@@ -12,7 +13,6 @@ from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.controller import Controller
 from tollbar.runtime.errors import Unreachable, error_from_status
 from tollbar.views import kinds
@@ -24,14 +24,8 @@ WANTED = workload_claim(resourceClaimTemplateName="one").but("metadata.resourceV
 GROUPED = WANTED.but("spec.podGroup", {"podClaimName": "device"})
 
 
-class Now(SystemClock):
-    passed = 0.0
-
-    def now(self) -> float:
-        return CREATED + 1
-
-    def monotonic(self) -> float:
-        return self.passed
+class Now(Aged, Hand):
+    """Wall time stands still, monotonic time is moved."""
 
 
 class Api:
@@ -240,7 +234,7 @@ async def test_a_pod_group_that_cannot_be_made_is_not_asked_for_at_each_change(a
     before = list(api.asked)
     assert await controller.reconcile(KEY) == AGAIN
     assert api.asked == before
-    clock.passed += RECHECK
+    clock.seconds += RECHECK
     await controller.reconcile(KEY)
     assert api.asked == before * 2
 

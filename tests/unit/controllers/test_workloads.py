@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from clocks import Hand
 
 from controllers.reservations.workloads import Workloads, projection
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
@@ -16,7 +17,6 @@ from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
 from tollbar.model.workloads import Reference
 from tollbar.runtime.client import WatchEvent
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.metrics import Metrics
 
@@ -32,13 +32,8 @@ def deployment(uid: str = "u1", version: int = 1) -> Object:
     return {"metadata": meta, "spec": {"replicas": 1}, "status": {"observedGeneration": 1, "conditions": []}}
 
 
-class Hand(SystemClock):
-    """A clock that is moved by hand; nobody sleeps long."""
-
-    seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
+class Restless(Hand):
+    """Nobody sleeps long."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
@@ -99,7 +94,7 @@ class Api:
 class World:
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.clock = Hand()
+        self.clock = Restless()
         self.woken: asyncio.Queue[Key] = asyncio.Queue()
         self.metrics = Metrics()
         client: Any = api

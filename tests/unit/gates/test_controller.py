@@ -9,7 +9,8 @@ from typing import Any
 
 import patching
 import pytest
-from builders import CREATED, Pod, namespace, pod, scheduling_gate
+from builders import Pod, namespace, pod, scheduling_gate
+from clocks import Aged
 from managing import Managed, drained, turns
 from unit.gates.zones import BATCH, MAPS, ZONE, Reporting, Zone, config_map, saying
 
@@ -19,7 +20,6 @@ from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import CONFIG_MAPS
 from tollbar.runtime.caches import Cached
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, NotLeading, error_from_status
 from tollbar.runtime.packed import Packed
 from tollbar.runtime.store import Store
@@ -29,13 +29,6 @@ NAME = Zone.name
 HELD = pod().gated(NAME).labelled(BATCH).but("metadata.resourceVersion", "6")
 KEY = key_of(HELD)
 ML, MAP = namespace(), config_map()
-
-
-class Clock(SystemClock):
-    age = 1.0
-
-    def now(self) -> float:
-        return CREATED + self.age
 
 
 class Api:
@@ -63,8 +56,7 @@ class World(Managed):
         refusals: tuple[Object, ...] = (),
         leader: Any = None,
     ) -> None:
-        self.api, self.time = Api(refusals), Clock()
-        self.time.age = age
+        self.api, self.time = Api(refusals), Aged(age)
         super().__init__(self.api, clock=self.time)
         self.leader_client = leader or self.client
         self.controller = controller.setup(self, self.gatherer(), gate)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from builders import claim, namespace
+from clocks import Hand
 from managing import turns
 
 from tollbar.model import resources
@@ -72,15 +73,6 @@ class Cluster:
 
     async def served(self, _: str) -> set[str]:
         return set()
-
-
-class SetClock(SystemClock):
-    """Monotonic time is what the test sets."""
-
-    time = 0.0
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 def declaring(*cached: Cached) -> Caches:
@@ -217,10 +209,10 @@ async def test_what_is_optional_to_one_and_needed_by_another_is_needed() -> None
 
 
 async def test_a_silent_watch_of_what_is_optional_is_not_reported() -> None:
-    clock = SetClock()
+    clock = Hand()
     caches = declaring(replace(kinds.NAMESPACES, optional=True))
     fill(caches, Cluster(), clock)
-    clock.time = 301.0
+    clock.seconds += 301
     assert caches.silent() is None
 
 
@@ -231,13 +223,13 @@ async def test_a_resource_of_two_stores_is_named_once_when_it_is_not_listed_yet(
 
 
 async def test_a_kind_that_is_silent_for_five_minutes_is_reported() -> None:
-    cluster, clock = Cluster(namespaces=asyncio.Event()), SetClock()
+    cluster, clock = Cluster(namespaces=asyncio.Event()), Hand()
     caches = declaring(kinds.PENDING_PODS, kinds.NAMESPACES)
     fill(caches, cluster, clock)
-    clock.time = 300.0
+    clock.seconds += 300
     async with running(caches, cluster, but=1):
         before = caches.silent()
-        clock.time = 301.0
+        clock.seconds += 1
         assert (before, caches.silent()) == (None, "a watch has been silent for 301 s")
 
 

@@ -4,25 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 from builders import claim, pod
+from clocks import Hand
 
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.model.resources import RESOURCE_CLAIMS
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.store import Store
 from tollbar.views.oscillations import RETURNS, WINDOW, Oscillations
 
 A, B = pod_entry(pod("a")), pod_entry(pod("b"))
 FOREIGN = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "w"}
-
-
-class Hand(SystemClock):
-    """A clock that is moved by hand."""
-
-    seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class World:
