@@ -1,4 +1,4 @@
-"""The pages: every link leads somewhere, and every page of the documentation is in an index."""
+"""The pages: every link leads somewhere, every path that they name is there, and every page is in an index."""
 
 import re
 from functools import cache
@@ -13,6 +13,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (RO
 FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?!`).+?\1")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+PATH = re.compile(r"`((?:benchmarks|controllers|docs|image|manifests|scripts|tests|tollbar|webhooks)/[\w./-]+)`")
+"""One that is written from the root of the repository, in code."""
 INDEX = "README.md"
 
 
@@ -49,6 +51,11 @@ def is_dead(page: Path, link: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in links(page) if is_dead(page, link)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_that_a_page_names_is_there(page: Path) -> None:
+    assert [path for path in PATH.findall(prose(page)) if not (ROOT / path).exists()] == []
 
 
 def test_every_page_of_the_documentation_is_in_an_index() -> None:
