@@ -4,11 +4,21 @@
 
 Invariants: the first of equal events creates an Event; repeats within two minutes patch its series (the API lets
 nothing else change), at most every ten seconds; equal events that wait are sent as one; the rate of calls is bounded,
-and events that cannot be sent are dropped and counted (`tollbar_events_total`).
+and events that find no place in the queue are dropped and counted (`tollbar_events_total`).
 
-Hazards.  When the API server is down or slow, the queue fills and the newest events are dropped; reconciles go on.
-Doubled: two recorders make two series.  The last repeats of a series may not be recorded.  The API server deletes
-Events after an hour.
+Each namespace has a share of the queue, and so has each object without one.  Shares take turns in sending, and when the
+queue is full, the one with the most events gives up its newest.  So a namespace whose Pods all fail costs no other one
+an event, and delays each of theirs by one call.
+
+client-go bounds single objects instead.  Its EventCorrelator (tools/record) lets a component send 25 events of one type
+about one object and then one every five minutes, and combines those that differ in the message alone, from the tenth in
+ten minutes on; the recorder of events.k8s.io (tools/events) has no bound and one series for those.  Nothing there
+is bounded by namespace: whatever comes while 1,000 events wait is dropped.  Here an object has no bound of its own,
+since what is said of it takes places of its namespace.
+
+Hazards.  When the API server is down or slow, the queue fills and events are dropped; reconciles go on.  Doubled: two
+recorders make two series.  The last repeats of a series may not be recorded.  The API server deletes Events after an
+hour.
 """
 
 import asyncio
@@ -36,7 +46,7 @@ NOTE_LIMIT: Final = 1024
 SERIES_SECONDS: Final = 120.0
 REPEAT_SECONDS: Final = 10.0
 """Seconds between two writes of one Event, since a failing rule fails for every Pod; the next write adds the count."""
-_QUEUE: Final = 1000
+_PLACES: Final = 1000
 _RATE: Final = 50.0
 _BURST: Final = 200
 _PAUSE: Final = 1.0
@@ -68,6 +78,42 @@ class _Waiting:
     count: int = 1
 
 
+class _Queue:
+    """At most `_PLACES` events that wait, shared as the module says; equal ones once."""
+
+    def __init__(self) -> None:
+        self._shares: OrderedDict[Hashable, OrderedDict[_Key, _Waiting]] = OrderedDict()
+        """None of them is empty; the first one is the next to send."""
+        self._length = 0
+
+    def __bool__(self) -> bool:
+        return self._length > 0
+
+    def find(self, key: _Key, subject: Object) -> _Waiting | None:
+        return self._shares.get(_share(subject), OrderedDict()).get(key)
+
+    def add(self, key: _Key, waiting: _Waiting) -> _Waiting | None:
+        """What is dropped for it, itself perhaps: where shares have equally many, its own gives way."""
+        own = self._shares.setdefault(_share(waiting.regarding), OrderedDict())
+        own[key] = waiting
+        if self._length < _PLACES:
+            self._length += 1
+            return None
+        _, dropped = max(own, *self._shares.values(), key=len).popitem()
+        if not own:
+            del self._shares[_share(waiting.regarding)]
+        return dropped
+
+    def pop(self) -> tuple[_Key, _Waiting]:
+        """The oldest of the share whose turn it is; KeyError when nothing waits."""
+        share, waiting = self._shares.popitem(last=False)
+        found = waiting.popitem(last=False)
+        if waiting:
+            self._shares[share] = waiting
+        self._length -= 1
+        return found
+
+
 @dataclass(slots=True)
 class _Sent:
     """An Event at the API server, and how often it has been seen in all."""
@@ -88,7 +134,7 @@ class Recorder:
         self._instance = instance[:128]
         self._clock = clock
         self._bucket = TokenBucket(_RATE, _BURST, clock)
-        self._waiting: OrderedDict[_Key, _Waiting] = OrderedDict()
+        self._waiting = _Queue()
         self._series: OrderedDict[_Key, _Sent] = OrderedDict()
         self._arrived = asyncio.Event()
         self._failing = False
@@ -103,7 +149,7 @@ class Recorder:
         subject, other = _reference(regarding), _reference(related) if related else None
         key = (*subject.values(), *(other or {}).values(), event)
         now = self._clock.now()
-        waiting, sent = self._waiting.get(key), self._series.get(key)
+        waiting, sent = self._waiting.find(key, subject), self._series.get(key)
         if waiting is not None:
             waiting.count += 1
             waiting.seen = now
@@ -111,18 +157,18 @@ class Recorder:
             sent.count += 1
             sent.seen = now
             self._series.move_to_end(key)
-        elif len(self._waiting) >= _QUEUE:
-            self._dropped.inc()
         else:
-            self._waiting[key] = _Waiting(subject, other, event, now)
+            dropped = self._waiting.add(key, _Waiting(subject, other, event, now))
+            if dropped is not None:
+                self._dropped.inc(dropped.count)
             self._arrived.set()
 
     async def run(self) -> None:
-        """Send the queued events, oldest first, until cancelled.  Events that still wait are lost."""
+        """Send the queued events until cancelled.  Events that still wait are lost."""
         while True:
             await self._arrived.wait()
             await self._bucket.take(pause=_PAUSE)
-            key, waiting = self._waiting.popitem(last=False)
+            key, waiting = self._waiting.pop()
             if not self._waiting:
                 self._arrived.clear()
             try:
@@ -196,6 +242,11 @@ def _reference(obj: Object) -> Object:
         "name": meta.get("name") or "",
         "uid": meta.get("uid") or "",
     }
+
+
+def _share(subject: Object) -> Hashable:
+    """Whose places an event on this object takes: the namespace, or the object if it has none."""
+    return subject["namespace"] or (subject["kind"], subject["name"])
 
 
 def _shortened(note: str) -> str:

@@ -31,6 +31,10 @@ RULE = {"apiVersion": "tollbar.dev/v1alpha1", "kind": "TolerationRule", "metadat
 HELD = Event("Normal", "SchedulingHeld", "waiting for claim gpu", "Hold")
 
 
+def numbered(number: int) -> Event:
+    return Event("Normal", "R", str(number), "A")
+
+
 def at(seconds: float) -> str:
     return timestamps.micro_time(EPOCH + seconds)
 
@@ -230,7 +234,7 @@ async def test_errors_are_counted_and_one_outage_is_one_line(clock: Clock, caplo
     async with recording(clock) as bench:
         bench.sink.refuse += [Forbidden(403, "NamespaceTerminating", "") for _ in range(3)]
         for number in range(4):
-            bench.recorder.emit(POD, Event("Normal", "R", str(number), "A"))
+            bench.recorder.emit(POD, numbered(number))
         await asyncio.sleep(1)
         assert (bench.counts(), [record.message for record in caplog.records]) == (
             {"failed": 3, "sent": 1},
@@ -241,11 +245,75 @@ async def test_errors_are_counted_and_one_outage_is_one_line(clock: Clock, caplo
 async def test_a_flood_is_sent_at_its_rate_and_the_rest_is_dropped(clock: Clock) -> None:
     async with recording(clock) as bench:
         for number in range(1500):
-            bench.recorder.emit(POD, Event("Normal", "R", str(number), "A"))
+            bench.recorder.emit(POD, numbered(number))
         at_once = bench.counts()
         await asyncio.sleep(10.01)
         # 200 at once and 50 a second of the 1,000 that found room.
         assert (at_once, bench.counts()) == ({"dropped": 500}, {"dropped": 500, "sent": 700})
+
+
+NEIGHBOUR = POD | {"metadata": {"namespace": "next", "name": "api", "uid": "u3"}}
+OTHER_RULE = RULE | {"metadata": {"name": "nic", "uid": "u4"}}
+FLOODS: dict[str, tuple[Object, Object]] = {
+    "of one namespace, beside another": (POD, NEIGHBOUR),
+    "of one namespace, beside an object without": (POD, RULE),
+    "about an object without a namespace, beside a namespace": (RULE, POD),
+    "about an object without a namespace, beside another": (RULE, OTHER_RULE),
+}
+
+
+@pytest.mark.parametrize(("flooded", "other"), FLOODS.values(), ids=FLOODS)
+async def test_a_flood_costs_nobody_else_an_event_and_delays_it_by_one_call(
+    clock: Clock, flooded: Object, other: Object
+) -> None:
+    async with recording(clock) as bench:
+        for number in range(1500):
+            bench.recorder.emit(flooded, numbered(number))
+        for number in range(3):
+            bench.recorder.emit(other, numbered(number))
+        await asyncio.sleep(0.5)
+        sent = [(each["regarding"]["uid"], each["note"]) for each in bench.sink.created[:8]]
+        a, b = flooded["metadata"]["uid"], other["metadata"]["uid"]
+        assert sent == [(a, "0"), (b, "0"), (a, "1"), (b, "1"), (a, "2"), (b, "2"), (a, "3"), (a, "4")]
+        assert bench.counts()["dropped"] == 503
+
+
+async def test_of_a_full_queue_whoever_has_the_most_loses_the_newest(clock: Clock) -> None:
+    async with recording(clock) as bench:
+        for regarding, count in ((POD, 800), (NEIGHBOUR, 600)):
+            for number in range(count):
+                bench.recorder.emit(regarding, numbered(number))
+        bench.recorder.emit(POD, HELD)
+        await asyncio.sleep(60)
+        notes = {
+            name: [each["note"] for each in bench.sink.created if each["regarding"]["name"] == name]
+            for name in ("web", "api")
+        }
+        first = [*map(str, range(500))]
+        assert notes == {"web": first, "api": first}
+        assert bench.counts() == {"dropped": 401, "sent": 1000}
+
+
+async def test_what_finds_no_place_among_as_many_namespaces_is_dropped_itself(clock: Clock) -> None:
+    async with recording(clock) as bench:
+        for number in range(1001):
+            bench.recorder.emit(POD | {"metadata": {"namespace": f"ns-{number}", "name": "web"}}, HELD)
+        await asyncio.sleep(60)
+        bench.recorder.emit(NEIGHBOUR, HELD)
+        await asyncio.sleep(1)
+        found = [each["metadata"]["namespace"] for each in bench.sink.created]
+        assert (found, bench.counts()) == (
+            [*(f"ns-{number}" for number in range(1000)), "next"],
+            {"dropped": 1, "sent": 1001},
+        )
+
+
+async def test_equal_events_that_are_dropped_count_each(clock: Clock) -> None:
+    async with recording(clock) as bench:
+        for number in (*range(1000), 999, 999):
+            bench.recorder.emit(POD, numbered(number))
+        bench.recorder.emit(NEIGHBOUR, HELD)
+        assert bench.counts() == {"dropped": 3}
 
 
 NOTES = {
