@@ -38,6 +38,7 @@ from tollbar.model.podresources import Amounts
 PODS: Final = "pods"
 """The resource that every Pod takes one of."""
 _ZERO: Final = Decimal(0)
+_INFINITE: Final = Decimal("Infinity")
 _HOPELESS: Final = frozenset({HoldReason.TOO_SMALL, HoldReason.CLAIM_MISSING})
 """Room that comes makes no difference: such a Pod keeps nobody from going."""
 
@@ -120,7 +121,7 @@ class Account:
         for name, limit in self.quota.limits.items():
             amount = of_namespace.get(name, _ZERO) + amounts.get(name, _ZERO)
             if amount:
-                found = max(found, amount / limit if limit else Decimal("Infinity"))
+                found = max(found, amount / limit if limit else _INFINITE)
         return found
 
     def is_possible(self, charge: Charge) -> bool:

@@ -60,9 +60,9 @@ class Lines:
         insort(self._lines.setdefault(charge.line, []), charge, key=_AGE)
 
     def remove(self, charge: Charge) -> None:
-        """KeyError for one that is not there."""
+        """KeyError, of the Pod, for one that is not there."""
         key = charge.line
-        line = self._lines[key]
+        line = self._lines.get(key, [])
         place = bisect_left(line, charge.age, key=_AGE)
         if place == len(line) or line[place].pod != charge.pod:
             raise KeyError(charge.pod)

@@ -82,6 +82,11 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         ["a/s"],
         {"a/big": FULL},
     ),
+    "patience lasts for so long and no longer": (
+        Given((quota(cpu=3, patience=100),), (pod("big", "3"), pod("small", at=90)), (pod("r"),)),
+        [],
+        {"a/big": FULL, "a/small": kept("big")},
+    ),
     "patience before priority": (
         Given((quota(cpu=1, patience=50),), (pod("old"), pod("high", at=90, priority=5))),
         ["a/old"],
@@ -196,6 +201,15 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         ["b/u", "a/x"],
         {},
     ),
+    "fair: who has something of which nothing is allowed comes last": (
+        Given(
+            (quota(cpu=0, memory=10, fair=True),),
+            (pod("b/u", "0", memory="1"), pod("a/x", "0", at=1, memory="1")),
+            (pod("a/r", "0", memory="3"), pod("b/s", "1")),
+        ),
+        ["a/x", "b/u"],
+        {},
+    ),
     "fair: nobody gets further than the one that is overtaken would": (
         Given(
             (quota(cpu=10, fair=True),),
@@ -231,6 +245,25 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         ),
         ["a/x"],
         {"b/u": FULL},
+    ),
+    "fair: so long and no longer": (
+        Given(
+            (quota(cpu=4, fair=True, patience=100),),
+            (pod("a/x"), pod("b/u", at=1)),
+            (pod("a/r", "3"),),
+            {("q", "a"): NOW - 100},
+        ),
+        ["a/x"],
+        {"b/u": FULL},
+    ),
+    "fair: it is the turn of the oldest of the namespace": (
+        Given(
+            (quota(cpu=10, fair=True, patience=50),),
+            (pod("a/w", "0.5", at=1), pod("a/x", "1"), pod("a/y", "0.25", at=2), pod("b/u", at=3)),
+            (pod("a/r", "9"),),
+        ),
+        ["a/x"],
+        {"a/w": FULL, "a/y": FULL, "b/u": FULL},
     ),
     "fair: one from which something has gone has not": (
         Given(

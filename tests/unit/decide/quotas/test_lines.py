@@ -53,6 +53,7 @@ def test_one_that_goes_leaves_the_others_and_a_line_goes_with_its_last() -> None
 @pytest.mark.parametrize("absent", [pod("w"), pod("z", 9), pod("x", 1), replace(pod("x"), priority=1)])
 def test_what_is_not_there_is_told(absent: Charge) -> None:
     lines = Lines([pod("x"), pod("y")])
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError) as told:
         lines.remove(absent)
+    assert told.value.args == (absent.pod,)
     assert names(lines) == [["x", "y"]]

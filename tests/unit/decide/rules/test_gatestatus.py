@@ -44,6 +44,10 @@ STRANGER = "system:serviceaccount:tollbar-system:tollbar-controllers is not amon
 
 GATES: dict[str, tuple[GateStatusFacts, StatusPlan]] = {
     "our gate, nobody held": (facts(), StatusPlan(ready_status("True", "Owned", **held(0, 0, 0)))),
+    "a gate without a generation": (
+        facts(gate=scheduling_gate()),
+        StatusPlan(ready_status("True", "Owned", generation=0, **held(0, 0, 0))),
+    ),
     "a status that is there already is not written again": (
         facts(gate=facts().gate.but("status", EMPTY)),
         StatusPlan(),

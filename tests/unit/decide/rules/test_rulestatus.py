@@ -50,6 +50,10 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
         having(COMPILED, pending=3, written=NOW - 20),
         StatusPlan(outcome=RetryAfter(10.0)),
     ),
+    "another number in the moment of a write": (
+        having(COMPILED, pending=3, written=NOW),
+        StatusPlan(outcome=RetryAfter(30.0)),
+    ),
     "another number when the clock was set back since the write": (
         having(COMPILED, pending=3, written=NOW + 3600),
         StatusPlan({**COMPILED, "pendingMatches": 3}),
