@@ -218,16 +218,6 @@ RESERVED: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
         [OTHERS.allocated(), GPU],
         creating("gpu"),
     ),
-    "the recorded claim belongs to another Pod, and one was made for this one": (
-        RECORDED,
-        [GPU, OTHERS, SECOND],
-        ConsumerPlan(found=(("gpu", "web-gpu-y"),)),
-    ),
-    "of two claims that were made for the Pod the first by name is recorded": (
-        WEB,
-        [GPU, SECOND, MADE],
-        ConsumerPlan(found=(("gpu", "web-gpu-x"),)),
-    ),
     "a claim with 256 entries is a failure": (
         BOUND,
         [FULL],

@@ -66,6 +66,8 @@ def asking(**exactly: Any) -> Claim:
     return claim().but("spec.devices.requests", [{"name": "r0", "exactly": {"deviceClassName": "gpu", **exactly}}])
 
 
+NEARLY_FULL = [toleration(f"example.com/t{index}") for index in range(MOST - 1)]
+
 ADDED: dict[str, tuple[Object, tuple[TolerationRule, ...], dict[str, list[str]]]] = {
     "exactly": (claim().request("gpu"), (GIVES,), {"r0": ["example.com/gpu"]}),
     "another class": (claim().request("nic"), (GIVES,), {}),
@@ -142,6 +144,11 @@ ADDED: dict[str, tuple[Object, tuple[TolerationRule, ...], dict[str, list[str]]]
         {"r0": ["example.com/other", "example.com/gpu"]},
     ),
     "what the author wrote is there": (asking(tolerations=[GPU]), (GIVES,), {"r0": ["example.com/gpu"]}),
+    "the last one that a request takes": (
+        asking(tolerations=NEARLY_FULL),
+        (GIVES,),
+        {"r0": [*(each["key"] for each in NEARLY_FULL), "example.com/gpu"]},
+    ),
     "a rule for Pods": (claim().request("gpu"), (toleration_rule("gpu").cel(WANTS_GPU),), {}),
     "a rule for both": (
         claim().request("gpu"),
@@ -262,8 +269,7 @@ def test_a_true_record_stays_when_the_api_server_asks_again(expression: str, oth
 
 
 def test_a_request_is_never_given_more_than_the_api_allows() -> None:
-    most = [toleration(f"example.com/t{index}") for index in range(MOST - 1)]
-    plan = decided(asking(tolerations=most), toleration_rule("gpu").cel(WANTS_GPU).giving_devices(GPU, NIC))
+    plan = decided(asking(tolerations=NEARLY_FULL), toleration_rule("gpu").cel(WANTS_GPU).giving_devices(GPU, NIC))
     assert (plan.patch, plan.warnings) == (
         (),
         ("tollbar: rule gpu gives request r0 no device tolerations: a request takes 16 at most",),
@@ -277,6 +283,12 @@ WARNED: dict[str, tuple[Object, TolerationRule, tuple[str, ...]]] = {
         GIVES.mode("Audit"),
         ("tollbar: rule gpu (Audit) would add 1 device toleration to request r0/o1",),
     ),
+    "in Audit, of several tolerations": (
+        claim().request("gpu"),
+        toleration_rule("gpu").cel(WANTS_GPU).giving_devices(GPU, NIC).mode("Audit"),
+        ("tollbar: rule gpu (Audit) would add 2 device tolerations to request r0",),
+    ),
+    "a request that is full, and has it": (asking(tolerations=[*NEARLY_FULL, GPU]), GIVES, ()),
     "in Audit, and there already": (asking(tolerations=[GPU]), GIVES.mode("Audit"), ()),
     "a class that does not exist": (
         claim().request("none"),

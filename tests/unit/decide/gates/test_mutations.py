@@ -38,6 +38,12 @@ def rather(field: object) -> Object:
     return {"weight": 1, "preference": {"matchFields": [field]}}
 
 
+def too_long(field: str, letter: str, part: str = "", value: str = "") -> str:
+    """What is said of an entry whose key or value is one of these letters, 64 times."""
+    text = (value or letter) * 64
+    return f'{field}[{letter * 64}]: Invalid value: "{text}": {part}must be no more than 63 bytes'
+
+
 MISTAKES: dict[str, tuple[Pod, Mutation, list[str]]] = {
     "nothing": (HELD, Mutation(), []),
     "all that is allowed": (
@@ -152,6 +158,13 @@ MISTAKES: dict[str, tuple[Pod, Mutation, list[str]]] = {
         Mutation(annotations={COST: "2147483648"}),
         [f'annotations[{COST}]: Invalid value: "2147483648": must be a 32bit integer'],
     ),
+    "the least cost of its deletion": (HELD, Mutation(annotations={COST: "-2147483648"}), []),
+    "the greatest cost of its deletion": (HELD, Mutation(annotations={COST: "2147483647"}), []),
+    "a cost of its deletion that is too low": (
+        HELD,
+        Mutation(annotations={COST: "-2147483649"}),
+        [f'annotations[{COST}]: Invalid value: "-2147483649": must be a 32bit integer'],
+    ),
     "a mirror of a static Pod": (
         HELD,
         Mutation(annotations={MIRROR: "x"}),
@@ -166,6 +179,34 @@ MISTAKES: dict[str, tuple[Pod, Mutation, list[str]]] = {
         HELD.but("metadata.annotations", {f"{APPARMOR}/main": "unconfined"}),
         Mutation(annotations={f"{APPARMOR}/main": "unconfined"}),
         [],
+    ),
+    "a mirror of a static Pod that it is": (
+        HELD.but("metadata.annotations", {MIRROR: "x"}),
+        Mutation(annotations={MIRROR: "x"}),
+        [],
+    ),
+    "values that are no texts": (
+        HELD,
+        Mutation(node_selector={"disk": 1}, labels={"a": 2}, annotations={"b": 3}),  # type: ignore[dict-item]
+        [
+            "nodeSelector[disk]: Invalid value: 1: must be a string",
+            "labels[a]: Invalid value: 2: must be a string",
+            "annotations[b]: Invalid value: 3: must be a string",
+        ],
+    ),
+    "keys and values that are too long": (
+        HELD,
+        Mutation(
+            node_selector={"s" * 64: "d" * 64}, labels={"l" * 64: "v" * 64}, annotations={"a" * 64: "any", "b" * 64: ""}
+        ),
+        [
+            too_long("nodeSelector", "s", "name part "),
+            too_long("nodeSelector", "s", value="d"),
+            too_long("labels", "l", "name part "),
+            too_long("labels", "l", value="v"),
+            too_long("annotations", "a", "name part "),
+            too_long("annotations", "b", "name part "),
+        ],
     ),
     "annotations that are just small enough beside the Pod's": (
         HELD.but("metadata.annotations", {"a": "x" * 65535, "b": "y"}),
