@@ -140,7 +140,7 @@ class Account:
             room = limit - self.used[name]
             if amount > room:
                 found = Held(HoldReason.EXCEEDED, f"{name} in PodQuota {self.quota.name}")
-            elif found is None and self.oldest is not None and beside_oldest.get(name, _ZERO) > room:
+            elif found is None and self.oldest is not None and beside_oldest[name] > room:
                 found = Held(
                     HoldReason.KEPT, f"Pod {self.oldest.pod}, which is before it in PodQuota {self.quota.name}"
                 )

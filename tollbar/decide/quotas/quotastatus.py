@@ -1,7 +1,7 @@
 """What the status of a PodQuota should say: whether it is in force, and what of its limits is used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from tollbar import wellknown
@@ -36,7 +36,7 @@ def decide(quota: Object, usage: Usage, written: float | None, now: float) -> St
     plan = status.write(quota, wanted, written, now)
     if plan.status is None or not gone:
         return plan
-    return StatusPlan({**plan.status, "used": {**gone, **members["used"]}}, plan.events, plan.outcome)
+    return replace(plan, status={**plan.status, "used": {**gone, **members["used"]}})
 
 
 def _ready(usage: Usage) -> Condition:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tollbar.api.reasons import HoldReason
-from tollbar.decide.quotas.admission import Held, Quota, admit
+from tollbar.decide.quotas.admission import Account, Held, Quota, admit
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.model.objects import Key
 
@@ -33,6 +33,11 @@ def using(
     """A Pod that uses these claims, each of so many devices."""
     taken = {Key("a", each): {"gpu": Decimal(gpu)} for each in claims}
     return replace(pod(name, cpu, at=at, quotas=quotas), claims=taken, unknown=unknown)
+
+
+def own(charge: Charge) -> Charge:
+    """The same with a device of its own beside its claims."""
+    return replace(charge, amounts={**charge.amounts, "gpu": Decimal(1)})
 
 
 @dataclass
@@ -67,6 +72,7 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         {"a/old": FULL},
     ),
     "what runs counts": (Given((quota(cpu=2),), (pod("x"),), (pod("r", "2"),)), [], {"a/x": FULL}),
+    "several that run count each": (Given((quota(cpu=4),), (pod("x", "3"),), (pod("r"), pod("s"))), [], {"a/x": FULL}),
     "a smaller one overtakes": (
         Given((quota(cpu=3),), (pod("big", "3"), pod("small", at=1)), (pod("r"),)),
         ["a/small"],
@@ -87,6 +93,23 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         [],
         {"a/big": FULL, "a/small": kept("big")},
     ),
+    "those behind it of one size have not lost theirs": (
+        Given((quota(cpu=2, patience=50),), (pod("x"), pod("y", at=90), pod("high", at=91, priority=5))),
+        ["a/x", "a/high"],
+        {"a/y": FULL},
+    ),
+    "patience by the second quota that covers it": (
+        Given(
+            (quota(cpu=9), quota("p", cpu=3, patience=50)),
+            (pod("big", "3", quotas="q p"), pod("small", at=90, quotas="q p")),
+            (pod("r", quotas="p"),),
+        ),
+        [],
+        {
+            "a/big": Held(HoldReason.EXCEEDED, "cpu in PodQuota p"),
+            "a/small": Held(HoldReason.KEPT, "Pod a/big, which is before it in PodQuota p"),
+        },
+    ),
     "patience before priority": (
         Given((quota(cpu=1, patience=50),), (pod("old"), pod("high", at=90, priority=5))),
         ["a/old"],
@@ -103,6 +126,11 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         ),
         ["a/x", "a/z"],
         {"a/y": Held(HoldReason.EXCEEDED, "pods in PodQuota p")},
+    ),
+    "that it can never fit into one is said before that another is full": (
+        Given((quota(cpu=5), quota("p", cpu=1)), (pod("x", "2", quotas="q p"),), (pod("r", "5"),)),
+        [],
+        {"a/x": Held(HoldReason.TOO_SMALL, "a PodQuota p that allows it as much cpu")},
     ),
     "a resource without a limit": (Given((quota(cpu=1),), (pod("x", memory="9"),)), ["a/x"], {}),
     "a claim that two Pods use counts once": (
@@ -219,6 +247,23 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         ["b/u"],
         {"a/big": FULL, "b/v": SHARED},
     ),
+    "fair: nor than the least of those that are overtaken": (
+        Given(
+            (quota(cpu=10, fair=True),),
+            (pod("a/big", "3"), pod("b/u", at=1), pod("c/w", "2", at=2), pod("b/v", at=3)),
+            (pod("a/r", "1"), pod("b/s", "3"), pod("c/t", "4")),
+        ),
+        ["b/u"],
+        {"a/big": FULL, "c/w": FULL, "b/v": SHARED},
+    ),
+    "fair: one that can never fit by itself does not speak for the line if its claim may be counted": (
+        Given(
+            (quota(gpu=2, fair=True),),
+            (own(using("x", 2, "c")), using("m", 2, "c", at=1), own(using("y", 2, "c", at=2))),
+        ),
+        ["a/m"],
+        {"a/x": Held(HoldReason.TOO_SMALL, "a PodQuota q that allows it as much gpu"), "a/y": NO_DEVICE},
+    ),
     "fair: the first of a line does not speak for those behind it where they keep somebody back": (
         Given(
             (quota(pods=1), quota("f", cpu=10, fair=True)),
@@ -245,6 +290,29 @@ CASES: dict[str, tuple[Given, list[str], dict[str, Held]]] = {
         ),
         ["a/x"],
         {"b/u": FULL},
+    ),
+    "fair: one that has not waited for so long has not": (
+        Given((quota(cpu=4, fair=True, patience=50),), (pod("a/x", at=90), pod("b/u", at=91)), (pod("a/r", "3"),)),
+        ["b/u"],
+        {"a/x": FULL},
+    ),
+    "fair: what can never fit does not take the turn of its namespace": (
+        Given(
+            (quota(cpu=4, fair=True, patience=50),),
+            (pod("a/huge", "5"), pod("a/x", at=1), pod("b/u", at=2)),
+            (pod("a/r", "3"),),
+        ),
+        ["a/x"],
+        {"a/huge": Held(HoldReason.TOO_SMALL, "a PodQuota q that allows it as much cpu"), "b/u": FULL},
+    ),
+    "fair: whose turn it is goes beyond the share of others": (
+        Given(
+            (quota(cpu=10, memory=2, fair=True, patience=50),),
+            (pod("a/big", "3"), pod("b/u", "0", at=1, memory="1")),
+            (pod("a/r", "1"), pod("b/s", "3", memory="1"), pod("c/t", "4")),
+        ),
+        ["b/u"],
+        {"a/big": FULL},
     ),
     "fair: so long and no longer": (
         Given(
@@ -291,3 +359,29 @@ def test_one_by_one_says_who_is_before_whom() -> None:
     waiting = [pod(f"{name}/p{at}", "2", at=at) for name in "ab" for at in range(3)]
     found = admit([quota(cpu=1)], Lines(), Lines(reversed(waiting)), NOW, one_by_one=True)
     assert [str(key) for key in found.held] == ["a/p0", "b/p0", "a/p1", "b/p1", "a/p2", "b/p2"]
+
+
+def test_what_is_used_then() -> None:
+    found = admit([quota(cpu=3)], Lines([pod("r"), pod("s")]), Lines([pod("x"), pod("y", "5")]), NOW)
+    assert found.accounts["q"].used == {"cpu": Decimal(3)}
+
+
+LINE = tuple(pod(f"p{at}", "2", at=at) for at in range(20))
+FULL_LINES: dict[str, tuple[Quota, tuple[Charge, ...]]] = {
+    "it does not fit": (quota(cpu=4), (pod("r", "3"),)),
+    "fair: it does not fit": (quota(cpu=4, fair=True), (pod("r", "3"),)),
+    "fair: it can never fit": (quota(cpu=1, fair=True), ()),
+}
+
+
+@pytest.mark.parametrize(("given", "charged"), FULL_LINES.values(), ids=FULL_LINES)
+def test_of_a_line_one_is_asked(given: Quota, charged: tuple[Charge, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, obstacle = [], Account.obstacle
+
+    def counting(account: Account, charge: Charge, *, impatient: bool) -> Held | None:
+        asked.append(str(charge.pod))
+        return obstacle(account, charge, impatient=impatient)
+
+    monkeypatch.setattr(Account, "obstacle", counting)
+    found = admit([given], Lines(charged), Lines(LINE), NOW)
+    assert (asked, len(found.held)) == (["a/p0"], len(LINE))

@@ -1,50 +1,79 @@
-"""What the status of a PodQuota says."""
+"""What the status of a PodQuota says, and when it is written."""
 
 from decimal import Decimal
 
 import pytest
+from builders import ready_status
 
 from tollbar.api.reasons import QuotaReason
 from tollbar.decide.quotas.quotastatus import Usage, decide
+from tollbar.decide.status import StatusPlan
 from tollbar.model.objects import Object
+from tollbar.model.plan import RetryAfter
 
 LIMITS = {"cpu": Decimal(2), "memory": Decimal(4096)}
-SAYS: dict[str, tuple[Usage, str, str, dict[str, str]]] = {
-    "nothing is used": (Usage(LIMITS, {}, 0, 3), "True", QuotaReason.IN_FORCE, {"cpu": "0", "memory": "0"}),
+
+
+def saying(ready: str, reason: str, message: str, used: dict[str, str | None], running: int, waiting: int) -> Object:
+    numbers = ready_status(ready, reason, message, since=0.0, generation=3, running=running, waiting=waiting)
+    return {**numbers, "used": used}
+
+
+SAYS: dict[str, tuple[Usage, Object]] = {
+    "nothing is used": (
+        Usage(LIMITS, {}, 0, 3),
+        saying("True", QuotaReason.IN_FORCE, "", {"cpu": "0", "memory": "0"}, 0, 3),
+    ),
     "all is used": (
         Usage(LIMITS, {"cpu": Decimal(2), "memory": Decimal(4096)}, 2, 0),
-        "True",
-        QuotaReason.IN_FORCE,
-        {"cpu": "2", "memory": "4096"},
+        saying("True", QuotaReason.IN_FORCE, "", {"cpu": "2", "memory": "4096"}, 2, 0),
+    ),
+    "a part is used": (
+        Usage(LIMITS, {"cpu": Decimal("0.5"), "memory": Decimal("0.0001")}, 1, 0),
+        saying("True", QuotaReason.IN_FORCE, "", {"cpu": "500m", "memory": "1m"}, 1, 0),
     ),
     "more is used": (
-        Usage(LIMITS, {"cpu": Decimal("2.0001")}, 2, 0),
-        "True",
-        QuotaReason.EXCEEDED,
-        {"cpu": "2001m", "memory": "0"},
+        Usage(LIMITS, {"memory": Decimal(5000), "cpu": Decimal("2.0001")}, 2, 0),
+        saying(
+            "True",
+            QuotaReason.EXCEEDED,
+            "more is used than the limit of cpu, memory",
+            {"cpu": "2001m", "memory": "5000"},
+            2,
+            0,
+        ),
     ),
-    "it is not valid": (Usage({}, {}, 0, 0, ("spec.limits: Required value",)), "False", QuotaReason.INVALID_SPEC, {}),
+    "nothing is allowed and nothing is used": (
+        Usage({"cpu": Decimal(0)}, {}, 0, 1),
+        saying("True", QuotaReason.IN_FORCE, "", {"cpu": "0"}, 0, 1),
+    ),
+    "it is not valid": (
+        Usage({}, {}, 0, 0, ("spec.limits: Required value", "spec.patience: Invalid value")),
+        saying(
+            "False", QuotaReason.INVALID_SPEC, "spec.limits: Required value; spec.patience: Invalid value", {}, 0, 0
+        ),
+    ),
 }
 
 
-@pytest.mark.parametrize(("usage", "status", "reason", "used"), SAYS.values(), ids=SAYS)
-def test_status(usage: Usage, status: str, reason: str, used: dict[str, str]) -> None:
-    plan = decide({"metadata": {"generation": 3}}, usage, None, 0.0)
-    assert plan.status is not None
-    (condition,) = plan.status["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", status, reason)
-    assert (plan.status["used"], plan.status["observedGeneration"]) == (used, 3)
+@pytest.mark.parametrize(("usage", "status"), SAYS.values(), ids=SAYS)
+def test_status(usage: Usage, status: Object) -> None:
+    assert decide({"metadata": {"generation": 3}}, usage, None, 0.0) == StatusPlan(status)
 
 
-def test_a_resource_that_has_no_limit_any_more_is_taken_away() -> None:
-    before = decide({"metadata": {}}, Usage(LIMITS, {}, 0, 0), None, 0.0).status
-    quota: Object = {"metadata": {}, "status": before}
-    plan = decide(quota, Usage({"cpu": Decimal(2)}, {}, 0, 0), None, 100.0)
-    assert plan.status is not None
-    assert plan.status["used"] == {"cpu": "0", "memory": None}
+WITHIN = saying("True", QuotaReason.IN_FORCE, "", {"cpu": "0", "memory": "0"}, 0, 0)
+LESS = Usage({"cpu": Decimal(2)}, {}, 0, 0)
+WRITES: dict[str, tuple[Usage, float | None, StatusPlan]] = {
+    "the same again": (Usage(LIMITS, {}, 0, 0), None, StatusPlan()),
+    "a resource that has no limit any more is taken away": (
+        LESS,
+        None,
+        StatusPlan({**WITHIN, "used": {"cpu": "0", "memory": None}}),
+    ),
+    "but not soon after a write": (LESS, 90.0, StatusPlan(outcome=RetryAfter(20.0))),
+}
 
 
-def test_the_same_again_is_not_written() -> None:
-    usage = Usage(LIMITS, {"cpu": Decimal(1)}, 1, 0)
-    quota: Object = {"metadata": {}, "status": decide({"metadata": {}}, usage, None, 0.0).status}
-    assert decide(quota, usage, None, 100.0).status is None
+@pytest.mark.parametrize(("usage", "written", "want"), WRITES.values(), ids=WRITES)
+def test_what_is_written_over_a_status(usage: Usage, written: float | None, want: StatusPlan) -> None:
+    assert decide({"metadata": {"generation": 3}, "status": WITHIN}, usage, written, 100.0) == want
