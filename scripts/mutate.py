@@ -40,14 +40,22 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
     "what falls out of `match` without a value returns None as well": (r"-case _:  -return None",),
     "a guard for mypy: it holds wherever the function is called": (
         r"-.* if workload is not None else .*",
+        r"-.* if wanted\.spec\.pod_group is not None else .*",
         r"-.* if isinstance\(case\.intent, Intent\) else .*",
     ),
     "`or` and truth take None for what is empty": (r"\+.*\.get\(wellknown\.ANNOTATION_\w+, (None)?\)",),
-    "None is as false as False": (r"\+.*\b(fenced|impatient)=None", r"\+yield from _set\(.*, None\)"),
+    "None is as false as False": (
+        r"\+.*\b(fenced|impatient)=None",
+        r"\+yield from _set\(.*, None\)",
+        r"\+return State\(None, ReservedReason\.",
+    ),
     "a gate stays unless it is to be added or removed": (r"-.*gate=\"keep\".*\+.*gate=(None|\"XXkeepXX\"|\"KEEP\")",),
     "nothing is recorded where nothing is added": (r"-patch = tolerations\.patch\(case\.pod, \(\), via=",),
     "only whether there is a problem counts, not where": (r"\+.*any\(validate\(each, path=",),
-    "no JSON, and no list, are no record": (r"\+entries = json\.loads\(.* or \"XX\[\]XX\"\)",),
+    "no JSON, and no list, are no record": (
+        r"\+entries = json\.loads\(.* or \"XX\[\]XX\"\)",
+        r"\+condition = read\(.*, \"XXXX\"\)",
+    ),
     "no two Pods are of one age, which their names are a part of": (
         r"\+return \(self\.share, .* <= \(other\.share, ",
         r"\+.* head\.age <= known\.line\[0\]\.age ",

@@ -127,6 +127,11 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
         [GPU, OTHERS, SECOND],
         ConsumerPlan(found=(("gpu", "web-gpu-y"),)),
     ),
+    "the recorded claim belongs to nobody: another is created instead": (
+        RECORDED,
+        [GPU, claim("web-gpu-x")],
+        creating("gpu"),
+    ),
     "of two claims that were made for the Pod the first by name is recorded": (
         WEB,
         [GPU, SECOND, MADE],

@@ -6,10 +6,12 @@ import orjson
 import pytest
 from builders import CREATED
 
+from tollbar.decide.claims import events
 from tollbar.decide.claims.modes import RECENTLY, ModeFacts, decide, read, record, was_generating
 from tollbar.model import timestamps
 from tollbar.model.conditions import Condition
 from tollbar.model.objects import Object
+from tollbar.model.plan import Event
 
 REFUSED = ("AnotherGenerator", "field manager ResourceClaimController generates ResourceClaims already")
 SERVED = "Kubernetes v1.37.0, no PodGroups"
@@ -160,6 +162,7 @@ def lease(text: str, ago: float | None = 3, mode: str = "Replace") -> Object:
 PREDECESSORS: dict[str, tuple[Object, bool]] = {
     "the last leader generated claims a moment ago": (lease(WRITTEN), True),
     "the last leader's clock was ahead of ours": (lease(WRITTEN, -3), True),
+    "the last leader generated claims just recently enough": (lease(WRITTEN, RECENTLY), True),
     "the last leader generated claims long ago": (lease(WRITTEN, RECENTLY + 1), False),
     "the last leader's Replace was refused": (lease(record("", Condition("False", *REFUSED), CREATED)), False),
     "the last leader had not begun to generate": (
@@ -180,3 +183,7 @@ PREDECESSORS: dict[str, tuple[Object, bool]] = {
 @pytest.mark.parametrize(("given", "want"), PREDECESSORS.values(), ids=PREDECESSORS)
 def test_predecessors(given: Object, want: bool) -> None:
     assert was_generating(given, CREATED) is want
+
+
+def test_that_replace_does_not_begin_is_told() -> None:
+    assert events.claims_not_replaced("why") == Event("Warning", "ClaimsNotReplaced", "why", "Start")

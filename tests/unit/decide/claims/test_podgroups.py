@@ -215,7 +215,8 @@ def test_the_priority_of_the_pods_is_that_of_the_group() -> None:
 
 def test_what_the_api_server_would_make_of_it() -> None:
     assert [answered(each, parsed(ASKED)) for each in (NEW, UNSHARED)] == [None, NOT_SHARED]
-    assert (not_served().status, not_served().reason) == ("False", "NotServed")
+    why = "the API server does not serve PodGroups (scheduling.k8s.io, the feature gate GenericWorkload)"
+    assert not_served() == Condition("False", "NotServed", why)
 
 
 def test_a_name_that_no_pod_could_have_is_refused() -> None:

@@ -6,7 +6,7 @@ import pytest
 from builders import claim, pod, pod_group
 from claimworld import view_of
 
-from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, decide
+from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, decide, references_to_clean
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.claims import Deallocation, pod_entry
 from tollbar.model.objects import Key, Object
@@ -182,3 +182,11 @@ DELETED: dict[str, tuple[Any, list[Object], list[str], ClaimPlan]] = {
 @pytest.mark.parametrize(("given", "there", "gone", "want"), DELETED.values(), ids=DELETED)
 def test_deletion(given: Any, there: list[Object], gone: list[str], want: ClaimPlan) -> None:
     assert decide(ClaimFacts(given, view_of(*there, gone=gone))) == want
+
+
+def test_the_claims_of_a_pod_that_is_done_by_status_and_by_name() -> None:
+    consumer = pod().but(
+        "spec.resourceClaims",
+        [{"name": "n", "resourceClaimTemplateName": "t"}, {"name": "s", "resourceClaimName": "shared"}],
+    )
+    assert [*references_to_clean(consumer.generated("n", "made"))] == [Key("ml", "made"), Key("ml", "shared")]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, Built, Claim, claim, pod_group, template, workload_claim
+from builders import CREATED, Built, Claim, claim, pod, pod_group, template, workload_claim
 
 from tollbar.api.workloads import parse_workload_claim
 from tollbar.decide.claims.podgroups import PodGroupPlan
@@ -14,7 +14,8 @@ from tollbar.decide.status import StatusPlan
 from tollbar.model.ask import Absence, Ask, Get
 from tollbar.model.claims import pod_entry
 from tollbar.model.conditions import Condition
-from tollbar.model.objects import Key, Object
+from tollbar.model.fields import FieldError
+from tollbar.model.objects import Key, Object, uid_of
 from tollbar.model.plan import Event, RetryAfter
 from tollbar.model.resources import RESOURCE_CLAIM_TEMPLATES
 
@@ -94,7 +95,12 @@ def says(*args: Any, **more: Any) -> WorkloadClaimPlan:
     return WorkloadClaimPlan(status=StatusPlan(status(*args, **more)))
 
 
-RESERVED = claim().annotated({**WRITTEN, "tollbar.dev/reserved-uid": "u1"}).allocated().reserved(ENTRY, pod_entry(NEW))
+RESERVED = (
+    claim()
+    .annotated({**WRITTEN, "tollbar.dev/reserved-uid": "u1"})
+    .allocated()
+    .reserved(ENTRY, pod_entry(pod("web-1")))
+)
 HELD = status("True", "Held", "Reserved", uid="u1", consumers=1)
 MISSING = "does not exist"
 
@@ -112,6 +118,12 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
             "spec: Required value: exactly one of resourceClaimTemplateName and resourceClaimName must be set",
             name="",
         ),
+    ),
+    "all that is wrong with it is said": (
+        replace(
+            facts(workload_claim()), parsed=[FieldError("spec.a", "Required value"), FieldError("spec.b", "Forbidden")]
+        ),
+        says("False", "InvalidSpec", "Blocked", "spec.a: Required value; spec.b: Forbidden", name=""),
     ),
     "a template that does not exist is waited for": (
         facts(MADE),
@@ -166,6 +178,14 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
         facts(ADOPTED, RESERVED, State(True, "Held")),
         WorkloadClaimPlan(status=StatusPlan(HELD)),
     ),
+    "Pods count as its consumers": (
+        facts(ADOPTED, RESERVED.reserved(pod_entry(pod("api"))), State(True, "Held")),
+        WorkloadClaimPlan(status=StatusPlan({**HELD, "consumers": 2})),
+    ),
+    "whatever is left of a reservation that is given up counts, too": (
+        facts(ADOPTED, RESERVED, State(False, "UpstreamTooOld", "old")),
+        says("False", "UpstreamTooOld", "Blocked", "old", consumers=2),
+    ),
     "a status that is there already is not written again": (
         facts(ADOPTED.but("status", HELD), RESERVED, State(True, "Held")),
         WorkloadClaimPlan(),
@@ -211,6 +231,15 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
         facts(ADOPTED.but("status", {**HELD, "consumers": 0}), RESERVED, State(True, "Held"), written=NOW - 10),
         WorkloadClaimPlan(status=StatusPlan(outcome=RetryAfter(20.0))),
     ),
+    "nor where it is known whether they all find a place": (
+        facts(
+            ADOPTED.but("status", fitting({**HELD, "consumers": 0}, "True", "Fit")),
+            RESERVED,
+            State(True, "Held", crowded=""),
+            written=NOW - 10,
+        ),
+        WorkloadClaimPlan(status=StatusPlan(outcome=RetryAfter(20.0))),
+    ),
     "a reservation that was given back is Released": (
         facts(ADOPTED.but("status", HELD), claim().annotated(WRITTEN), State(False, "Released", "idle")),
         WorkloadClaimPlan(status=StatusPlan({**status("False", "Released", "Released", "idle"), "workloadUID": None})),
@@ -228,6 +257,13 @@ GROUP = (
     .but("metadata.ownerReferences", [{**OWNER, "controller": True}])
     .but("spec", {"resourceClaims": [{"name": "device", "resourceClaimName": "gpu"}], "priorityClassName": "high"})
 )
+PLAIN_GROUP = GROUP.but("spec.priorityClassName", None)
+SHARED = (
+    claim()
+    .annotated(WRITTEN)
+    .allocated()
+    .reserved({"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "web-gpu", "uid": uid_of(GROUP)})
+)
 JOINABLE = {"name": "web-gpu", "priorityClassName": "high"}
 
 
@@ -244,6 +280,29 @@ GROUPS: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
         WorkloadClaimPlan(
             status=StatusPlan(with_group(HELD, "True", "Ready", podGroup=JOINABLE)),
             pod_group=PodGroupPlan(Condition("True", "Ready"), joinable=GROUP),
+        ),
+    ),
+    "it has no priority": (
+        replace(facts(GROUPED, RESERVED, State(True, "Held")), pod_group=PLAIN_GROUP),
+        WorkloadClaimPlan(
+            status=StatusPlan(with_group(HELD, "True", "Ready", podGroup={**JOINABLE, "priorityClassName": ""})),
+            pod_group=PodGroupPlan(Condition("True", "Ready"), joinable=PLAIN_GROUP),
+        ),
+    ),
+    "it gives the claim back": (
+        replace(facts(GROUPED, SHARED, State(False, "Released")), pod_group=GROUP),
+        WorkloadClaimPlan(
+            status=StatusPlan(
+                with_group(status("False", "Released", "Released", consumers=1), "True", "Ready", podGroup=JOINABLE)
+            ),
+            pod_group=PodGroupPlan(Condition("True", "Ready"), delete=GROUP, joinable=GROUP),
+        ),
+    ),
+    "it is refused": (
+        replace(facts(GROUPED, RESERVED, State(True, "Held")), pod_group_refused=Condition("False", "Refused")),
+        WorkloadClaimPlan(
+            status=StatusPlan(with_group(HELD, "False", "Refused")),
+            pod_group=PodGroupPlan(Condition("False", "Refused")),
         ),
     ),
     "nobody asks for it any more": (
@@ -266,6 +325,12 @@ GROUPS: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
 @pytest.mark.parametrize(("given", "want"), GROUPS.values(), ids=GROUPS)
 def test_the_pod_group(given: WorkloadClaimFacts, want: WorkloadClaimPlan) -> None:
     assert decide(given, NOW) == want
+
+
+def test_what_was_said_of_a_pod_group_stays_while_it_is_made_again() -> None:
+    plan = decide(facts(GROUPED.but("status", with_group(HELD, "False", "Taken")), RESERVED, State(True, "Held")), NOW)
+    assert isinstance(plan, WorkloadClaimPlan)
+    assert (plan.pod_group.create is not None, plan.status) == (True, StatusPlan())
 
 
 def test_the_pod_group_is_made_whatever_the_claim_waits_for() -> None:
