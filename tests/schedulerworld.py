@@ -227,12 +227,14 @@ class World:
         settings: Settings | None = None,
         configuration: Object = registry.ALONE,
         clock: Clock | None = None,
+        status_delay: float = 0.0,
     ) -> None:
         self.api = api
         self.manager = Managed(api, clock=clock)
         self.handle: Any = None
         """What the plugins have."""
-        self.scheduler = setup(self.manager, self._profiles(configuration, plugins or {}), settings or Settings())
+        own = self._profiles(configuration, plugins or {})
+        self.scheduler = setup(self.manager, own, settings or Settings(), status_delay=status_delay)
         self._shown = {kind: len(changes) for kind, changes in api.changes.items()}
         self._leading: asyncio.Task[None] | None = None
         self.manager.fill(api.objects.values())

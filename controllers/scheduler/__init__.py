@@ -68,8 +68,12 @@ def setup(
     profiles: Sequence[SchedulerProfile],
     settings: Settings,
     observe: Observe | None = None,
+    status_delay: float = 0.0,
 ) -> Scheduler:
-    """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules."""
+    """Every replica keeps Nodes and Pods up to date, and the queue once it has led; the leader schedules.
+
+    What becomes of a Pod is written `status_delay` seconds later (`StatusWriter`).
+    """
     scheduler = assemble(
         profiles,
         settings,
@@ -80,6 +84,7 @@ def setup(
         rng=manager.rng,
         metrics=manager.metrics,
         observe=observe,
+        status_delay=status_delay,
     )
 
     async def run() -> None:
@@ -101,8 +106,12 @@ def assemble(
     rng: Random,
     metrics: Metrics,
     observe: Observe | None = None,
+    status_delay: float = 0.0,
 ) -> Scheduler:
-    """A scheduler that follows the stores it declares with `store`.  Its `run` wants them to have been listed."""
+    """A scheduler that follows the stores it declares with `store`.  Its `run` wants them to have been listed.
+
+    `status_delay` is that of the StatusWriter, in seconds.
+    """
     pods, nodes = store(scheduling.SCHEDULABLE_PODS), store(scheduling.NODES)
     dra = dra_manager(store)
     listers = scheduling.listers(store)
@@ -152,7 +161,7 @@ def assemble(
         queue,
         current=known.get,
         begin=handlers.begin,
-        status=StatusWriter(calls, pods, clock, settings.status_delay),
+        status=StatusWriter(calls, pods, clock, status_delay),
         recorder=recorder,
         clock=clock,
         rng=rng,

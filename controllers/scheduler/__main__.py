@@ -91,9 +91,8 @@ async def _setup(configuration: SchedulerConfiguration, manager: Manager) -> Non
     settings = Settings(
         initial_backoff=configuration.pod_initial_backoff_seconds,
         max_backoff=configuration.pod_max_backoff_seconds,
-        status_delay=_STATUS_DELAY,
     )
-    setup(manager, profiles_of(configuration, registry.registry()), settings)
+    setup(manager, profiles_of(configuration, registry.registry()), settings, status_delay=_STATUS_DELAY)
 
 
 command = options.command(

@@ -26,7 +26,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.status import Status, failed, unschedulable
-from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue, Settings
+from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue
 
 SCHEDULER = "default-scheduler"
 
@@ -241,8 +241,8 @@ class Prepared:
 
 def delaying(plugin: type[Prepared], api: ApiServer) -> schedulerworld.World:
     """A leader with this plugin, which writes what becomes of a Pod after a quarter of a second."""
-    configuration, settings = enabling("Prepared"), Settings(status_delay=0.25)
-    replica = schedulerworld.World(api, plugins={"Prepared": plugin}, configuration=configuration, settings=settings)
+    own = {"Prepared": plugin}
+    replica = schedulerworld.World(api, plugins=own, configuration=enabling("Prepared"), status_delay=0.25)
     replica.lead()
     return replica
 

@@ -60,16 +60,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """In seconds.  If `not_ready_delay` is None, nothing is reported about gated Pods.
-
-    What becomes of a Pod is written after `status_delay`, by the StatusWriter and not by the queue.
-    """
+    """In seconds.  If `not_ready_delay` is None, nothing is reported about gated Pods."""
 
     initial_backoff: float = 1
     max_backoff: float = 10
     max_in_unschedulable: float = 300
     not_ready_delay: float | None = notready.DELAY
-    status_delay: float = 0.0
 
 
 class SchedulingQueue:
