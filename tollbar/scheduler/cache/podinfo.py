@@ -103,7 +103,7 @@ class Shape:
         return int(self.spec.get("priority") or 0)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class PodInfo:
     """One Pod.  It is not changed once others have it: an update of the Pod makes a new one."""
 

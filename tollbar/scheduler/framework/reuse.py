@@ -9,9 +9,10 @@ Nothing is kept of a spec that comes once.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,16 +81,25 @@ class Answers(Generic[A]):
         return kept.values
 
 
+_Nominated: TypeAlias = tuple[ref[PodInfo], ...]
+"""Two are equal if they refer to the same records.  One that is gone equals no other."""
+
+
+def _referred(pods: Iterable[PodInfo]) -> _Nominated:
+    return tuple(map(ref, pods))
+
+
 class Rejections:
     """Who rejects a Node first, and why, where no Node fits; `by_place` in the snapshot, None if that is not known.
 
     Only rejections are kept that depend, as do the successes of all plugins before, on the Pod's spec and the Node.
-    `nominated` has the nominated Pods that were counted, in their order, by place.
+    `nominated` refers to the nominated Pods that were counted, in their order, by place, and keeps none of them in
+    memory.
     """
 
     def __init__(self) -> None:
         self.by_place: list[Status | None] = []
-        self.nominated: Mapping[int, tuple[PodInfo, ...]] = {}
+        self.nominated: Mapping[int, _Nominated] = {}
         self.is_complete = False
         self._plugins: tuple[Filter, ...] = ()
         self._version = -1
@@ -107,12 +117,14 @@ class Rejections:
         `plugins` are the first ones whose Filter is called, all of them Reusable for this Pod; `is_complete` if these
         are all.  A Node has changed, too, if other Pods are `nominated` to it than were then.
         """
+        counted = {place: _referred(pods) for place, pods in nominated.items()}
         is_known = (plugins, is_complete) == (self._plugins, self.is_complete)
         changed = nodes.changed.since(self._version) if is_known else None
         if changed is not None:
-            changed = {*changed, *(place for place, _ in self.nominated.items() ^ nominated.items())}
+            places = self.nominated.keys() | counted.keys()
+            changed = {*changed, *(each for each in places if self.nominated.get(each) != counted.get(each))}
         self._forget(changed, len(nodes))
-        self._plugins, self.is_complete, self.nominated = plugins, is_complete, nominated
+        self._plugins, self.is_complete, self.nominated = plugins, is_complete, counted
         self._version = nodes.changed.version
 
     def keeps(self, place: int, nominated: tuple[PodInfo, ...]) -> bool:
@@ -121,7 +133,7 @@ class Rejections:
         `update` has to have counted them.  With any of them, all plugins have to be Reusable: they are asked with these
         Pods first and then without, so that what the first one says in the end depends on the last one.
         """
-        return self.nominated.get(place, ()) == nominated and (self.is_complete or not nominated)
+        return self.nominated.get(place, ()) == _referred(nominated) and (self.is_complete or not nominated)
 
     def _forget(self, changed: Collection[int] | None, nodes: int) -> None:
         """Forget the Nodes that have changed, by place; None for all, of which there are so many now."""

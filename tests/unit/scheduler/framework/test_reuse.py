@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -287,6 +288,17 @@ def test_who_is_asked_again_after_other_pods_are_nominated(case: str) -> None:
     nominated["b"] = after
 
     assert (first, world.asked()) == ([set("abc"), set("abc"), set()], expected)
+
+
+def test_what_is_kept_keeps_no_nominated_pod_that_is_gone() -> None:
+    nominated = {"b": [pod_info("gone", priority=1)]}
+    counted, world = ref(nominated["b"][0]), Closed()
+    world.framework = framework(world.plugin, handle=handle(nominated))
+    for _ in range(3):
+        world.asked()
+    nominated.clear()
+
+    assert counted() is None
 
 
 def test_what_is_said_with_nominated_pods_is_not_kept_where_a_later_plugin_looks_at_more() -> None:
