@@ -25,6 +25,7 @@ from tollbar.runtime.controller import Controller
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Delta, itself, key_itself, spec_changed
 from tollbar.runtime.store import Store
+from tollbar.runtime.workqueue import AHEAD
 from tollbar.views import kinds
 from tollbar.views.gatherer import Gatherer
 
@@ -65,7 +66,7 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     for place, (each, store) in enumerate(sight.reads()):
         builder.watches(store, _reading(held, _index(gate, place), each))
     if ledger is not None:
-        builder.watches(ledger.changed, key_itself, initial=True)
+        builder.watches(ledger.changed, key_itself, initial=True, priority=AHEAD)
     controller = builder.build(loop.reconcile, workers=manager.configuration.workers)
     if ledger is None:
         manager.leads(f"controller {controller.name}", controller.run)

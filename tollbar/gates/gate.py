@@ -69,7 +69,7 @@ class Ledger(ABC):
 
     def __init__(self) -> None:
         self.changed = Channel[Key]("ledger", self.may_go)
-        """Pods about which `decide` may say something else from now on: each is looked at again."""
+        """Pods about which `decide` may say something else from now on: each is looked at again, before all others."""
 
     async def begun(self) -> None:  # noqa: B027  # most ledgers know at once
         """Return once `decide` knows what to say, after the process has begun to lead; by default at once.

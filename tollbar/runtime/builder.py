@@ -13,7 +13,7 @@ from tollbar.runtime.controller import Controller
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Source, Watch, always
 from tollbar.runtime.store import Store
-from tollbar.runtime.workqueue import WorkQueue
+from tollbar.runtime.workqueue import LIVE, WorkQueue
 
 E = TypeVar("E")
 K = TypeVar("K", bound=Hashable)
@@ -37,9 +37,10 @@ class Builder(Generic[K]):
         predicate: Callable[[E], bool] = always,
         initial: bool | Callable[[], Iterable[K]] = False,
         delay: float = 0.0,
+        priority: int = LIVE,
     ) -> "Builder[K]":
         """Queue the keys that `mapper` returns for events of the source that pass `predicate` (see `Watch`)."""
-        self._watches.append(Watch(source, mapper, predicate, initial, delay))  # type: ignore[arg-type]
+        self._watches.append(Watch(source, mapper, predicate, initial, delay, priority))  # type: ignore[arg-type]
         return self.needs(source) if isinstance(source, Store) else self
 
     def needs(self, *stores: Store) -> "Builder[K]":

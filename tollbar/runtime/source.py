@@ -114,7 +114,8 @@ class Watch(Generic[E, K]):
 
     With `initial`, the objects that are there when the controller starts count as events; or it returns the keys to add
     then, where it would take long to make an event of each object.  `delay` is in seconds: the keys are added only
-    then, so that one reconcile handles a whole burst.
+    then, so that one reconcile handles a whole burst.  `priority` is that of events that do not count as initial, where
+    there is no delay.
     """
 
     source: Source[E]
@@ -122,6 +123,7 @@ class Watch(Generic[E, K]):
     predicate: Callable[[E], bool] = always
     initial: bool | Callable[[], Iterable[K]] = False
     delay: float = 0.0
+    priority: int = LIVE
 
     def connect(self, queue: WorkQueue[K]) -> None:
         """Add keys to the queue from now on, with `initial` also those of the present state."""
@@ -138,7 +140,7 @@ class Watch(Generic[E, K]):
     def _handler(self, queue: WorkQueue[K]) -> Callable[[E], None]:
         def handle(event: E) -> None:
             if self.predicate(event):
-                self._add(queue, self.mapper(event), RELIST if getattr(event, "initial", False) else LIVE)
+                self._add(queue, self.mapper(event), RELIST if getattr(event, "initial", False) else self.priority)
 
         return handle
 

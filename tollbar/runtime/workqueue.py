@@ -20,9 +20,10 @@ from tollbar.runtime.metrics import Metrics
 
 K = TypeVar("K", bound=Hashable)
 
+AHEAD: Final = 100
 LIVE: Final = 0
 RELIST: Final = -100
-"""Priorities: keys from watch events go before keys from a list."""
+"""Priorities: keys from watch events go before keys from a list, and keys that are known to have work before both."""
 
 
 class ShutDown(Exception):

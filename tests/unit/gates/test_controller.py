@@ -456,6 +456,16 @@ async def test_pods_are_looked_at_when_their_ledger_has_begun_first_those_that_m
         assert (before, seen) == ([], ["c", "a", "b"])
 
 
+async def test_what_a_ledger_lets_go_goes_before_pods_that_have_changed() -> None:
+    book = Book()
+    world = Given(SEVERAL, keeping(book)).world()
+    world.controller.connect()
+    await drained(world.controller.queue)
+    world.fill(each.but("metadata.labels.seen", "") for each in SEVERAL[:3])
+    book.changed.send(Key("ml", "c"))
+    assert [key.name for key in await drained(world.controller.queue)] == ["c", "a", "b"]
+
+
 class Broken(Book):
     """Of which these methods raise."""
 

@@ -10,7 +10,7 @@ import pytest
 from tollbar.model.objects import Key
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.workqueue import LIVE, RELIST, ShutDown, WorkQueue
+from tollbar.runtime.workqueue import AHEAD, LIVE, RELIST, ShutDown, WorkQueue
 
 Queue = WorkQueue[Key]
 
@@ -45,6 +45,9 @@ ORDERS = {
     "a key waits once": Order([("a/1", LIVE), ("a/2", LIVE), ("a/1", LIVE)], ["a/1", "a/2"]),
     "what happened goes before what a list found": Order(
         [("a/1", RELIST), ("a/2", RELIST), ("a/3", LIVE)], ["a/3", "a/1", "a/2"]
+    ),
+    "what is known to be due goes before what happened": Order(
+        [("a/1", LIVE), ("a/2", RELIST), ("a/3", AHEAD)], ["a/3", "a/1", "a/2"]
     ),
     "a key moves up": Order([("a/1", RELIST), ("a/2", RELIST), ("a/2", LIVE)], ["a/2", "a/1"]),
     "a key never moves down": Order([("a/1", LIVE), ("a/2", LIVE), ("a/1", RELIST)], ["a/1", "a/2"]),

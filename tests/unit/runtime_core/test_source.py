@@ -14,7 +14,7 @@ from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.source import Channel, Delta, Watch, always, itself, spec_changed
 from tollbar.runtime.store import Store
-from tollbar.runtime.workqueue import WorkQueue
+from tollbar.runtime.workqueue import AHEAD, WorkQueue
 
 A, B = Key("ml", "a"), Key("ml", "b")
 
@@ -181,6 +181,15 @@ async def test_an_event_of_a_channel_is_never_an_initial_one() -> None:
     Watch(channel, lambda key: (key,)).connect(given)
     channel.send(A)
     assert await taken(given) == ["a", "b"]
+
+
+async def test_keys_of_a_watch_with_a_priority_go_before_those_of_others() -> None:
+    channel, store, given = Channel[Key]("keys", lambda: [B]), holding(), queue()
+    Watch(store, itself).connect(given)
+    Watch(channel, lambda key: (key,), initial=True, priority=AHEAD).connect(given)
+    store.apply(pod("x"))
+    channel.send(A)
+    assert await taken(given) == ["b", "a", "x"]
 
 
 @pytest.mark.looptime
