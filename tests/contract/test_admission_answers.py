@@ -21,8 +21,10 @@ from contract.hooks import (
     patching,
     webhook,
 )
-from contract.objects import GPU, add, check, remove
+from contract.objects import GPU, add, check, pod, remove
 from contract.tables import invalid
+
+from tollbar.model.resources import PODS
 
 GATE = {"name": "example.com/a"}
 
@@ -164,3 +166,12 @@ def test_answers(api: Api, hooks: Hooks, sentence: str, policy: str, want: Any) 
 @pytest.mark.parametrize(("sentence", "want"), [(key, want) for key, (_, want) in ABSENCES.items()], ids=ABSENCES)
 def test_absences(api: Api, hooks: Hooks, sentence: str, policy: str, want: Any) -> None:
     assert outcome(api, sentence, policy) == (want if policy == "Fail" else UNTOUCHED)
+
+
+def test_a_write_that_says_how_long_it_may_take_does_not_come_to_pass_later(api: Api, hooks: Hooks) -> None:
+    """The webhook does not answer within a second, and then the Pod is created without it."""
+    case = {"metadata": {"labels": {"case": name_of("no answer in time", "Ignore")}}}
+    limited = api.create(pod(**case), timeout="500ms").refusal()
+    api.create(pod(name="unlimited", **case)).accepted()
+    allotted = Refusal(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
+    assert (limited, api.get(PODS, "web").code) == (allotted, 404)

@@ -120,6 +120,22 @@ def test_server_side_apply(api: Api, attempt: Any, want: Any) -> None:
     assert told(attempt(api)) == want
 
 
+TIMES: Rows = {
+    "for a minute": (lambda api: api.create(config_map(), timeout="1m0s"), 201),
+    "for longer than the server works on any": (lambda api: api.create(config_map(), timeout="1h"), 201),
+    "without a limit": (lambda api: api.create(config_map(), timeout="0s"), 201),
+    "what is no duration": (
+        lambda api: api.create(config_map(), timeout="soon"),
+        Refusal(400, "BadRequest", 'invalid timeout specified in the request URL - time: invalid duration "soon"'),
+    ),
+}
+
+
+@rows(TIMES)
+def test_how_long_a_write_may_be_worked_on(api: Api, attempt: Any, want: Any) -> None:
+    assert told(attempt(api)) == want
+
+
 DRY_RUNS: Rows = {
     "a creation answers with what would be": (
         lambda api: (

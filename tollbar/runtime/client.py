@@ -145,7 +145,13 @@ class Client:
         )
 
     def guarded(self, may_write: Callable[[], bool]) -> "Client":
-        """The same client, but its writes raise NotLeading where `may_write` says no at the moment of sending."""
+        """The same client, but its writes raise NotLeading where `may_write` says no at the moment of sending.
+
+        They tell the API server, too, to work on them no longer than this client waits for the answer (the query
+        parameter `timeout`, of which the lesser of it and --request-timeout counts: WithRequestDeadline in
+        pkg/endpoints/filters of k8s.io/apiserver).  So what had no answer does not come to pass much later, however
+        long that server works on requests.
+        """
         guarded = copy(self)
         guarded._may_write = may_write
         return guarded
@@ -317,16 +323,15 @@ class Client:
         `path` is absolute and already percent-encoded; `accept` asks for another form than plain JSON, such as a Table;
         `timeout` is in seconds from sending to the last byte.
         """
+        seconds = timeout if self._request_timeout is None else self._request_timeout
+        if self._may_write is not None and body is not None:
+            query = {**(query or {}), "timeout": f"{seconds:g}s"}
         async with self._slots:
             await self._turn()
             sent = self._clock.monotonic()
             try:
                 answer = await self._exchange(
-                    method,
-                    _target(path, query),
-                    self._headers_of(body, content_type, accept),
-                    body,
-                    timeout if self._request_timeout is None else self._request_timeout,
+                    method, _target(path, query), self._headers_of(body, content_type, accept), body, seconds
                 )
             except NotLeading as error:
                 raise NotLeading(method=method) from error

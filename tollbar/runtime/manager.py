@@ -76,7 +76,8 @@ class Manager:
         """The client for writes of the leader that no precondition makes safe where two processes make them.
 
         Such are creations under generated names, and allocations of devices to different claims.  A process that was
-        suspended until another one led does not send them: they raise NotLeading.
+        suspended until another one led does not send them: they raise NotLeading.  The API server gives them up when
+        this client no longer waits for their answer.
         """
         return self.client.guarded(lambda: self._elector is None or self._elector.may_write)
 

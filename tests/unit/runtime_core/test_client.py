@@ -251,6 +251,18 @@ async def test_a_guarded_write_is_sent_only_while_it_may_be(
     assert (len(server.requests), answers) == (2, [])
 
 
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_guarded_write_says_for_how_long_it_may_be_worked_on(
+    write: Callable[[Client], Awaitable[Any]], server: Any, connect: Any
+) -> None:
+    server.others += [{"body": POD}] * 4
+    for client in (await connect(), await connect(request_timeout=2.5)):
+        await write(client.guarded(lambda: True))
+    await client.get(resources.PODS, "web", "shop")
+    await write(client)
+    assert [request.query for request in server.requests] == [{"timeout": "15s"}, {"timeout": "2.5s"}, {}, {}]
+
+
 async def test_a_guarded_write_asks_when_it_has_waited_for_its_turn(server: Any, connect: Any) -> None:
     moments: list[str] = []
     client = (await connect(qps=10, burst=1)).guarded(lambda: moments.append(f"{server.clock.time - 1000:.1f}") or True)

@@ -123,6 +123,10 @@ def internal(message: str) -> Refused:
     return Refused(500, "InternalError", f"Internal error occurred: {message}")
 
 
+def timeout(message: str) -> Refused:
+    return Refused(504, "Timeout", f"Timeout: {message}", details={})
+
+
 def not_implemented(what: str) -> Refused:
     """501 for a feature of Kubernetes that this API server lacks; `what` names it."""
     return Refused(501, "NotImplemented", f"{_LACKS} {what}")

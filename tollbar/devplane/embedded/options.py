@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from tollbar.api import durations
 from tollbar.devplane.embedded import decoding, errors, storage
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.requests import WriteOptions
@@ -46,6 +47,16 @@ def write(
     return WriteOptions(
         manager or agent.partition("/")[0][:_MANAGER_MAX] or "unknown", bool(dry_runs), level, force, raw
     )
+
+
+def seconds(query: Mapping[str, str]) -> float | None:
+    """For how long a request may be worked on; None without a limit.  Raises Refused for what is no duration."""
+    text = query.get("timeout") or "0s"
+    try:
+        return durations.parse(text) or None
+    except ValueError as error:
+        why = f'time: invalid duration "{text}"'
+        raise errors.bad_request(f"invalid timeout specified in the request URL - {why}") from error
 
 
 def delete(query: Mapping[str, str], body: Object) -> Object:

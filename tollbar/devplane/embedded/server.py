@@ -5,6 +5,7 @@ Kubernetes has and this server lacks is 501 with its name, or 404 when it is a k
 is revealed before RBAC has allowed the request.
 """
 
+import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
@@ -94,7 +95,11 @@ class Server:
         check_path(kind, target, action.verb)
         if request.method in ("GET", "HEAD"):
             return await self._read(request, kind, target)
-        outcome = await self._write(request, user, kind, target)
+        try:
+            async with asyncio.timeout(options.seconds(request.query)):
+                outcome = await self._write(request, user, kind, target)
+        except TimeoutError:
+            raise errors.timeout("request did not complete within the allotted timeout") from None
         return _json(outcome.object, 201 if outcome.created else 200, warnings=outcome.warnings)
 
     def _kind(self, target: Target, *, reads: bool) -> Kind | None:
