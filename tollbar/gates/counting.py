@@ -1,6 +1,6 @@
 """Which PodQuotas cover which Pods, and what each Pod takes of them, from the stores."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
@@ -110,6 +110,8 @@ class Counts:
         """The quotas that are valid and cover a namespace."""
         self.granted: dict[str, Key] = {}
         """Pods by uid that may go, and that the cache shows with the gate: they count as out."""
+        self.doubtful: dict[str, Key] = {}
+        """The same of Pods that a release from before `begin` may let go yet: they count as out, too, and do not go."""
         self._refused: set[str] = set()
         """uids of Pods that are on neither side, since their release was refused."""
         self._counted: dict[Key, _Counted] = {}
@@ -134,8 +136,12 @@ class Counts:
         self.devices.templates.subscribe(self._on_template)
         self.devices.classes.subscribe(self._on_class)
 
-    def begin(self) -> None:
-        """Forget what was granted and refused, and count all Pods anew."""
+    def begin(self, doubtful: Container[str] = ()) -> None:
+        """Forget what was granted and refused, and count all Pods anew.
+
+        Pods of these uids that had been granted are doubtful from now on.
+        """
+        self.doubtful = {uid: key for uid, key in {**self.doubtful, **self.granted}.items() if uid in doubtful}
         self.granted.clear()
         self._refused.clear()
         self._changed = None
@@ -155,6 +161,10 @@ class Counts:
         """Of all Pods, on which side they may be."""
         return {key: counted.charge for key, counted in self._counted.items()}
 
+    def charge(self, key: Key) -> Charge:
+        """Of a Pod that is counted."""
+        return self._counted[key].charge
+
     def look(self, most: int | None = None) -> bool:
         """Count what has changed since the last look; everything at the first one and after `begin`.
 
@@ -173,10 +183,17 @@ class Counts:
         return not self._left
 
     def grant(self, key: Key) -> None:
-        """Let a Pod that waits count as out, until the cache shows it without the gate."""
+        """Let a Pod that waits or is doubtful go: it counts as out until the cache shows it without the gate."""
         counted = self._counted[key]
         self.granted[counted.uid] = key
+        self.doubtful.pop(counted.uid, None)
         self._put(key, replace(counted, side=self.out))
+
+    def settle(self, uid: str) -> None:
+        """A Pod that was doubtful waits again."""
+        key = self.doubtful.pop(uid, None)
+        if key is not None:
+            self._note(key)
 
     def refuse(self, pod: Object) -> None:
         """A Pod whose release was refused neither counts nor waits, until `forgive` is called."""
@@ -257,6 +274,7 @@ class Counts:
         pod, before = self.pods.get(key) if covering is not None else None, self._counted.get(key)
         if before is not None and (pod is None or uid_of(pod) != before.uid or not _is_held(pod)):
             self.granted.pop(before.uid, None)
+            self.doubtful.pop(before.uid, None)
         if pod is None or covering is None:
             self._put(key, None)
         else:
@@ -275,7 +293,7 @@ class Counts:
         )
 
     def _side(self, pod: Object) -> Lines | None:
-        if not _is_held(pod) or uid_of(pod) in self.granted:
+        if not _is_held(pod) or uid_of(pod) in self.granted or uid_of(pod) in self.doubtful:
             return self.out
         return None if pods.is_deleting(pod) or uid_of(pod) in self._refused else self.waiting
 

@@ -91,7 +91,8 @@ class Ledger(ABC):
         """What is to become of a Pod that has the gate; as `Gate.decide`, in whose place it stands."""
 
     def sending(self, _pod: Object) -> AbstractContextManager[None]:
-        """Around the patch that releases a Pod, which raises what the API server answers (ApiError).
+        """Around the patch that releases a Pod, which raises what the API server answers (ApiError), or CancelledError
+        where this process ceases to lead before it has an answer.
 
         Where that is `refused`, this patch has not released the Pod.  One that was sent before and had no answer may
         have, and after a Conflict, Invalid or NotFound somebody else may have taken the gate off.  So in all other

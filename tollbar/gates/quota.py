@@ -3,12 +3,13 @@
 At its creation every such Pod gets the gate; the leader's ledger lets those go that fit (`tollbar.decide.quotas`).
 
 Invariant: no release makes a quota exceed a limit, whatever ends, is doubled or late.  What is granted counts before it
-is sent, and a process that begins to lead first waits until its cache has all that it finds released.
+is sent, and a process that begins to lead first waits until its cache has all that it finds released.  One that leads
+again goes on to count the releases that it had sent before and that may come to pass yet.
 
 Hazards.  Down: Pods wait.  Behind: Pods that have ended count on, and others start late.  A Pod that is created without
 the gate, because it opts out or is one of a DaemonSet, counts when the watch shows it.  So does a claim that takes the
 place of another one of its name, after Pods that use it were let go.  A release that the API server carries out after
-its sender's Lease has expired, and the next leader has listed the Pods, is not known to that one.
+its sender's Lease has expired, and another process has listed the Pods as the next leader, is not known to that one.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from typing import ClassVar, Final
 from tollbar import wellknown
 from tollbar.api.reasons import HoldReason
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
-from tollbar.decide.quotas.admission import Account, Held, admit
+from tollbar.decide.quotas.admission import Account, Held, admit, exceeded
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import quotatexts
 from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled
@@ -49,8 +50,11 @@ UNSEEN_FOR: Final = 1.0
 SETTLED: Final = 30.0
 """Seconds after a Pod's creation until which the cache may not know that its Namespace has the label."""
 DOUBTFUL_FOR: Final = 75.0
-"""Seconds for which a release that had no answer may come to pass yet: more than the 60 for which the API server works
-on a request (`--request-timeout`)."""
+"""Seconds for which a release that had no answer may come to pass yet.
+
+A release tells the API server to give up after 15 s (`Client.guarded`), so it makes no difference whether that works on
+other requests for longer than a minute (`--request-timeout`).  The minute that is left is for what nobody calls back:
+bytes on their way to the API server, and a transaction that etcd has taken."""
 COUNTED_AT_ONCE: Final = 100
 """Pods that are counted before the event loop turns: in some milliseconds, or 0.1 s where each has many claims."""
 
@@ -158,7 +162,8 @@ class QuotaLedger(Ledger):
     def sending(self, pod: Object) -> Iterator[None]:
         """A release that is refused gives its room back, unless one before it may come to pass yet.
 
-        In all other cases it may have come to pass, or somebody else has taken the gate off.
+        In all other cases it may have come to pass, or somebody else has taken the gate off.  It is cancelled where
+        this process ceases to lead while the API server has not answered.
         """
         try:
             yield
@@ -170,16 +175,29 @@ class QuotaLedger(Ledger):
                     self._refused[uid] = key_of(pod), now + REFUSED_FOR
                     self.controller.queue.add(_ALL)
             elif _may_come_to_pass(error):
-                self._doubtful[uid] = now + DOUBTFUL_FOR
+                self._doubt(pod)
             raise
+        except asyncio.CancelledError:
+            self._doubt(pod)
+            raise
+
+    def _doubt(self, pod: Object) -> None:
+        self._doubtful[uid_of(pod)] = self._manager.clock.now() + DOUBTFUL_FOR
+
+    def _settle(self) -> None:
+        """Forget releases that cannot come to pass any more."""
+        now = self._manager.clock.now()
+        for uid in [uid for uid, until in self._doubtful.items() if until <= now]:
+            del self._doubtful[uid]
+            self.counts.settle(uid)
 
     def _is_used(self, index: str) -> Callable[[Delta], bool]:
         return lambda delta: any(True for _ in self.counts.users(delta, index))
 
     async def _lead(self) -> None:
-        self.counts.begin()
+        self._settle()
+        self.counts.begin(self._doubtful)
         self._refused.clear()
-        self._doubtful.clear()
         self._held = {}
         counts, devices = self.counts, self.counts.devices
         await listed(
@@ -202,20 +220,23 @@ class QuotaLedger(Ledger):
             if until <= now:
                 del self._refused[uid]
                 self.counts.forgive(uid, key)
-        self._doubtful = {uid: until for uid, until in self._doubtful.items() if now < until}
+        self._settle()
         await self._look()
         served = {whose: each.at for whose, each in self._served.items()}
         found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, served)
-        for charge in found.granted:
-            self.counts.grant(charge.pod)
+        in_doubt = {key: exceeded(self.counts.charge(key), found.accounts) for key in self.counts.doubtful.values()}
+        going = [*(key for key, why in in_doubt.items() if why is None), *(charge.pod for charge in found.granted)]
+        for key in going:
+            self.counts.grant(key)
         self._note_served(found.granted, now)
-        self._held = {**self._held_by_others(), **found.held}
+        held_in_doubt = {key: why for key, why in in_doubt.items() if why is not None}
+        self._held = {**self._held_by_others(), **found.held, **held_in_doubt}
         self.accounts = found.accounts
         self.running, self.waiting = _by_quota(self.counts.out), _by_quota(self.counts.waiting)
         for name in found.accounts:
             self.counted.send(name)
-        for charge in found.granted:
-            self.changed.send(charge.pod)
+        for key in going:
+            self.changed.send(key)
         self._begun.set()
         return RetryAfter(LOOK_AGAIN) if self._held else DONE
 

@@ -17,7 +17,7 @@ from tollbar.gates.quota import DOUBTFUL_FOR, REFUSED_FOR, SETTLED, PodQuotas, Q
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, RetryAfter
 from tollbar.runtime.clock import SystemClock
-from tollbar.runtime.errors import ApiError, Conflict, Forbidden, ServerError, Unreachable, error_from_status
+from tollbar.runtime.errors import Conflict, Forbidden, ServerError, Unreachable, error_from_status
 
 ENROLLED = namespace().labelled({"tollbar.dev/quota": ""})
 OTHER = namespace("other").labelled({"tollbar.dev/quota": ""})
@@ -158,9 +158,10 @@ async def test_a_release_of_which_nobody_knows_whether_it_came_to_pass_keeps_its
     assert (await world.looks(), world.says("a")) == (set(), Release())
 
 
-ANSWERS: dict[str, tuple[ApiError, set[str]]] = {
+ANSWERS: dict[str, tuple[BaseException, set[str]]] = {
     "none": (Unreachable("cut off"), set()),
     "an error of the server": (ServerError(504, "Timeout", "late"), set()),
+    "none, since this process ceased to lead": (asyncio.CancelledError(), set()),
     "none, since it was never sent": (Unreachable("no connection", sent=False), {"b"}),
     "the Pod has changed": (Conflict(409, "Conflict", "changed"), {"b"}),
 }
@@ -168,7 +169,7 @@ ANSWERS: dict[str, tuple[ApiError, set[str]]] = {
 
 @pytest.mark.parametrize(("first", "others"), ANSWERS.values(), ids=ANSWERS)
 async def test_a_refusal_gives_no_room_back_while_the_release_before_it_may_come_to_pass(
-    first: ApiError, others: set[str]
+    first: BaseException, others: set[str]
 ) -> None:
     world = World(ENROLLED, quota(), asking("a", "2"), asking("b"))
     await world.looks()
@@ -315,6 +316,47 @@ async def test_who_leads_again_remembers_nothing_of_before(monkeypatch: pytest.M
     monkeypatch.setattr(world.ledger.controller, "run", runs)
     await world.leading("quota ledger")()
     assert isinstance(world.says("a"), Hold)
+
+
+def ages(world: World) -> None:
+    world.time.time += DOUBTFUL_FOR
+
+
+TAKES_IT = asking("b", "2", gated=False)
+"""Released by another process that leads meanwhile, into room that `a` may have taken."""
+LEADS_AGAIN: dict[str, list[tuple[Callable[[World], object], set[str], Answer]]] = {
+    "it is sent again where there is room": [(lambda _: None, {"a"}, Release())],
+    "it keeps its room, and is not sent where that was given to others": [
+        (lambda world: world.fill([TAKES_IT]), set(), Hold("QuotaExceeded", "cpu in PodQuota q")),
+        (lambda world: world.remove(TAKES_IT), {"a"}, Release()),
+    ],
+    "it waits when it cannot come to pass any more": [
+        (lambda world: (world.fill([TAKES_IT]), ages(world)), set(), Hold("QuotaExceeded", "cpu in PodQuota q")),
+        (lambda world: world.remove(TAKES_IT), {"c"}, Hold("QuotaExceeded", "cpu in PodQuota q")),
+    ],
+    "it comes to pass": [
+        (lambda world: (world.shows(asking("a", gated=False)), ages(world)), set(), replace(UNSEEN, again=1.0)),
+        (lambda world: world.fill([quota(limits={"cpu": "3"})]), {"c"}, replace(UNSEEN, again=1.0)),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", LEADS_AGAIN.values(), ids=LEADS_AGAIN)
+async def test_who_leads_again_counts_a_release_of_before_that_had_no_answer(
+    monkeypatch: pytest.MonkeyPatch, steps: list[tuple[Callable[[World], object], set[str], Answer]]
+) -> None:
+    world = World(ENROLLED, quota(), asking("a"))
+    await world.looks()
+    with pytest.raises(Unreachable), world.ledger.sending(asking("a")):
+        raise Unreachable("cut off")
+    world.fill([asking("c", "2").but("spec.priority", 9)])
+    lists: Any = Lists()
+    world.client = lists
+    monkeypatch.setattr(world.ledger.controller, "run", AsyncMock())
+    await world.leading("quota ledger")()
+    for change, go, says in steps:
+        change(world)
+        assert (await world.looks(), world.says("a")) == (go, says)
 
 
 async def test_when_a_namespace_was_served_is_known_for_as_long_as_it_makes_a_difference() -> None:

@@ -201,6 +201,15 @@ def admit(
     return Admission(turns.granted, turns.held, accounts)
 
 
+def exceeded(charge: Charge, accounts: Mapping[str, Account]) -> Held | None:
+    """What keeps a Pod that is charged already from going; None where no quota that covers it is exceeded."""
+    for account in _covering(charge, accounts):
+        for name, limit in account.quota.limits.items():
+            if account.used.get(name, _ZERO) > limit:
+                return Held(HoldReason.EXCEEDED, f"{name} in PodQuota {account.quota.name}")
+    return None
+
+
 def _covering(charge: Charge, accounts: Mapping[str, Account]) -> tuple[Account, ...]:
     return tuple(accounts[name] for name in charge.quotas if name in accounts)
 
