@@ -322,17 +322,22 @@ def ages(world: World) -> None:
     world.time.time += DOUBTFUL_FOR
 
 
+FULL = Hold("QuotaExceeded", "cpu in PodQuota q")
+ANOTHER = asking("a").but("metadata.uid", "another")
 TAKES_IT = asking("b", "2", gated=False)
 """Released by another process that leads meanwhile, into room that `a` may have taken."""
 LEADS_AGAIN: dict[str, list[tuple[Callable[[World], object], set[str], Answer]]] = {
     "it is sent again where there is room": [(lambda _: None, {"a"}, Release())],
     "it keeps its room, and is not sent where that was given to others": [
-        (lambda world: world.fill([TAKES_IT]), set(), Hold("QuotaExceeded", "cpu in PodQuota q")),
+        (lambda world: world.fill([TAKES_IT]), set(), FULL),
         (lambda world: world.remove(TAKES_IT), {"a"}, Release()),
     ],
     "it waits when it cannot come to pass any more": [
-        (lambda world: (world.fill([TAKES_IT]), ages(world)), set(), Hold("QuotaExceeded", "cpu in PodQuota q")),
-        (lambda world: world.remove(TAKES_IT), {"c"}, Hold("QuotaExceeded", "cpu in PodQuota q")),
+        (lambda world: (world.fill([TAKES_IT]), ages(world)), set(), FULL),
+        (lambda world: world.remove(TAKES_IT), {"c"}, FULL),
+    ],
+    "its Pod is gone, and another one has its name": [
+        (lambda world: (world.remove(asking("a")), world.fill([ANOTHER])), {"c"}, FULL),
     ],
     "it comes to pass": [
         (lambda world: (world.shows(asking("a", gated=False)), ages(world)), set(), replace(UNSEEN, again=1.0)),
