@@ -1,9 +1,10 @@
 """Writes what the scheduler says of Pods into their status, one call at a time for each Pod.
 
-What is said is written after a delay, and nothing of a Pod that is bound by then: most Pods that are nominated to a
-Node are bound to it at once, and most that are rejected because a claim of theirs is just being allocated get a Node in
-the next attempt.  What an attempt says of a nomination is written at once: without that of preemption the Pod would
-preempt others again, and where one ends, the watch that shows it wakes the Pods that the promised room was kept from.
+What is said is written after a delay, of few Pods at a time, and nothing of a Pod that is bound by then: most Pods that
+are nominated to a Node are bound to it at once, and most that are rejected because a claim of theirs is just being
+allocated get a Node in the next attempt.  Where the API server is slow, bindings do not wait for what they make
+needless.  What an attempt says of a nomination is written at once: without that of preemption the Pod would preempt
+others again, and where one ends, the watch that shows it wakes the Pods that the promised room was kept from.
 
 What is said meanwhile, or while a call about the Pod is under way, is merged into the next call, and what the Pod's
 status says already is not written.  A write that fails is logged and not repeated: the next attempt to schedule the Pod
@@ -15,6 +16,7 @@ Source: pkg/scheduler/backend/api_dispatcher.
 
 import asyncio
 import logging
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +29,8 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.handle import Calls
 
 _log: Final = logging.getLogger(__name__)
+_MOST: Final = 16
+"""So many calls are under way at one time, but for those that are made at once."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,8 @@ class StatusWriter:
     _under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     """By the uid of the Pod."""
     _due: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+    _ready: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    """By uid, what has been delayed and waits for its turn."""
     _tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -65,6 +71,7 @@ class StatusWriter:
                         timer.cancel()
         finally:
             self._due.clear()
+            self._ready.clear()
             self._wanted.clear()
             self._under_way.clear()
 
@@ -83,8 +90,8 @@ class StatusWriter:
         ends = nominated_node_name == "" and bool(pod.nominated_node_name)
         if not self.delay or (reason and (nominated_node_name or ends)):
             self._begin(pod.uid, self._tasks)
-        elif pod.uid not in self._due:
-            self._due[pod.uid] = asyncio.get_running_loop().call_later(self.delay, self._begin, pod.uid, self._tasks)
+        elif pod.uid not in self._due and pod.uid not in self._ready:
+            self._due[pod.uid] = asyncio.get_running_loop().call_later(self.delay, self._is_due, pod.uid)
 
     async def forget(self, uid: str) -> None:
         """The Pod is about to be bound: drop what has not been written, and wait for the call that is under way."""
@@ -93,11 +100,21 @@ class StatusWriter:
         if (writing := self._under_way.get(uid)) is not None:
             await asyncio.wait([writing])
 
+    def _is_due(self, uid: str) -> None:
+        del self._due[uid]
+        self._ready[uid] = None
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        while self._tasks is not None and self._ready and len(self._under_way) < _MOST:
+            self._begin(next(iter(self._ready)), self._tasks)
+
     def _begin(self, uid: str, tasks: asyncio.TaskGroup) -> None:
         self._wait_no_more(uid)
         self._under_way[uid] = tasks.create_task(self._write_all(uid))
 
     def _wait_no_more(self, uid: str) -> None:
+        self._ready.pop(uid, None)
         if (timer := self._due.pop(uid, None)) is not None:
             timer.cancel()
 
@@ -110,6 +127,7 @@ class StatusWriter:
                     _log.exception("cannot update the status of a pod", extra={"pod": str(wanted.pod.key)})
         finally:
             self._under_way.pop(uid, None)
+            self._begin_next()
 
     async def _write(self, wanted: _Wanted) -> None:
         pod = self.pods.get(wanted.pod.key)

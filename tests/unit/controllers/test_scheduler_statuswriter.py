@@ -1,15 +1,16 @@
 """When the scheduler writes into the status of a Pod, and of which Pods it does not have to."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from builders import pod
+from builders import Built, pod
 from schedulerworld import in_fake_time
 
-from controllers.scheduler.statuswriter import StatusWriter
+from controllers.scheduler.statuswriter import _MOST, StatusWriter
 from tollbar.model.objects import Object
 from tollbar.model.resources import PODS
 from tollbar.runtime.clock import SystemClock
@@ -37,7 +38,7 @@ class Calls:
         if self.error is not None:
             raise self.error
         version = str(len(self.made) + 1)
-        return WEB.but("status", patch["status"]).but("metadata.resourceVersion", version)
+        return Built(pod.object).but("status", patch["status"]).but("metadata.resourceVersion", version)
 
 
 def nominated(writer: StatusWriter, node: str = "n1") -> None:
@@ -183,3 +184,24 @@ def test_an_error_that_nobody_expects_concerns_one_write_alone() -> None:
         return [status for _, status in calls.made]
 
     assert in_fake_time(made()) == [OTHER, N1]
+
+
+def test_few_calls_are_made_at_one_time_and_none_about_a_pod_that_is_bound_before_its_turn() -> None:
+    infos = [Shapes().pod_info(pod(f"p{number}").but("metadata.uid", f"uid-{number}")) for number in range(_MOST + 2)]
+    *_, last_but_one, last = infos
+
+    async def told() -> tuple[list[tuple[float, int]], float]:
+        async with writing() as (writer, calls):
+            for number, info in enumerate(infos):
+                await asyncio.sleep(DELAY / 5 if number >= _MOST else 0)
+                writer.pods.apply(info.object)
+                writer.write(info, reason="Unschedulable", message="no")
+            await asyncio.sleep(DELAY * 1.6)
+            await writer.forget(last.uid)
+            may_be_bound = asyncio.get_running_loop().time()
+            writer.write(last_but_one, nominated_node_name="n1")
+            await made_room(writer)
+            await asyncio.sleep(20)
+        return sorted(Counter(round(time, 3) for time, _ in calls.made).items()), round(may_be_bound, 3)
+
+    assert in_fake_time(told()) == ([(DELAY, _MOST), (DELAY * 2, 1), (1 + DELAY, 1)], DELAY * 2)
