@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tollbar.model.objects import Key, key_of, labels_of, metadata, spec
+from tollbar.model.objects import Key, key_of, metadata
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache, CacheError
@@ -86,7 +86,7 @@ class EventHandlers:
             if old is not None:
                 self._gone(old)
         else:
-            new = self.shapes.pod_info(delta.new, old.shape if old is not None and _is_same(old, delta) else None)
+            new = self.shapes.pod_info(delta.new, old)
             self.pods[new.key] = new
             if old is None:
                 self._appeared(new)
@@ -198,14 +198,3 @@ class EventHandlers:
         self.queue.move_all_to_active_or_backoff(
             ASSIGNED_POD_DELETE, nominated, None, lambda pod: pod.priority <= nominated.priority
         )
-
-
-def _is_same(known: PodInfo, delta: Delta) -> bool:
-    """Whether an update has left what makes the Pod's shape as it was, as those of the status do.
-
-    It tells nothing where `known` is older than what the store had: no record could be made of an object in between.
-    """
-    old, new = delta.old or {}, delta.new or {}
-    if metadata(known.object).get("resourceVersion") != metadata(old).get("resourceVersion"):
-        return False
-    return spec(old) == spec(new) and labels_of(old) == labels_of(new)

@@ -1,6 +1,6 @@
 """What the watches show, as it wakes Pods that wait: the whole scheduler, with an API server in memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from builders import claim, device_class, pod
@@ -85,18 +85,18 @@ async def test_what_happens_while_the_queue_is_being_filled_is_not_lost() -> Non
     assert waiting == {"new", *(f"p{number}" for number in range(1, 248))}
 
 
-UPDATES: dict[str, tuple[str, object, bool]] = {
-    "its status": ("status.nominatedNodeName", "n1", False),
-    "an annotation": ("metadata.annotations", {"a": "b"}, False),
-    "its labels": ("metadata.labels", {"app": "other"}, True),
-    "its spec": ("spec.tolerations", [{"operator": "Exists"}], True),
-    "its Node": ("spec.nodeName", "n1", True),
+UPDATES: dict[str, tuple[Mapping[str, object], bool]] = {
+    "its status": ({"status.nominatedNodeName": "n1"}, False),
+    "an annotation": ({"metadata.annotations": {"a": "b"}}, False),
+    "its labels": ({"metadata.labels": {"app": "other"}}, False),
+    "its spec": ({"spec.tolerations": [{"operator": "Exists"}], "metadata.generation": 2}, True),
+    "its Node": ({"spec.nodeName": "n1"}, False),
 }
 
 
-@pytest.mark.parametrize(("field", "value", "is_looked_for"), UPDATES.values(), ids=UPDATES)
-async def test_the_shape_of_a_pod_is_looked_for_again_after_a_change_of(
-    field: str, value: object, is_looked_for: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("changed", "is_looked_for"), UPDATES.values(), ids=UPDATES)
+async def test_the_spec_of_a_pod_is_looked_at_again_after_a_change_of(
+    changed: Mapping[str, object], is_looked_for: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shape_of = Shapes._shape
     looked: list[Object] = []
@@ -106,9 +106,12 @@ async def test_the_shape_of_a_pod_is_looked_for_again_after_a_change_of(
         return shape_of(shapes, obj)
 
     monkeypatch.setattr(Shapes, "_shape", counted)
-    world = World(ApiServer([node("n1"), pod("web").labelled(app="web")]))
+    world = World(ApiServer([node("n1"), pod("web").labelled(app="web").but("metadata.generation", 1)]))
     looked.clear()
-    world.api.store(world.api.find("Pod", "web").but(field, value))
+    update = world.api.find("Pod", "web")
+    for field, value in changed.items():
+        update = update.but(field, value)
+    world.api.store(update)
     world.watch()
     info = world.scheduler._current(Key("ml", "web"))
     assert info is not None
@@ -116,11 +119,11 @@ async def test_the_shape_of_a_pod_is_looked_for_again_after_a_change_of(
 
 
 def test_a_shape_is_not_reused_after_an_object_of_which_no_record_could_be_made() -> None:
-    world = World(ApiServer([node("n1"), pod("web").labelled(app="web")]))
-    other = world.api.find("Pod", "web").labelled(app="other")
+    world = World(ApiServer([node("n1"), pod("web").but("metadata.generation", 1)]))
+    other = world.api.find("Pod", "web").but("spec.priority", 7).but("metadata.generation", 2)
     for each in (other.but("status.conditions", ["none"]), other):
         world.api.store(each)
         world.watch()
     info = world.scheduler._current(Key("ml", "web"))
     assert info is not None
-    assert info.labels == {"app": "other"}
+    assert info.priority == 7

@@ -90,6 +90,8 @@ class Shape:
     """The PersistentVolumeClaims that its volumes name; those of ephemeral volumes are not among them."""
     ephemeral_volumes: int = 0
     memo: dict[Any, Any] = field(default_factory=dict)
+    digest: bytes = b""
+    """Of all that the shape is made from."""
     base: "Shape | None" = None
     """The shape without labels and volumes, of which all other values are those of this one."""
 
@@ -109,6 +111,8 @@ class PodInfo:
 
     key: Key
     uid: str
+    generation: int
+    """Another number after every change of the spec but that of the Node; 0 where the API server says none."""
     shape: Shape
     requests: PodRequests
     """Those of the shape, but for a Pod that was resized in place."""
@@ -168,16 +172,21 @@ class Shapes:
     def __init__(self) -> None:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
 
-    def pod_info(self, pod: Object, shape: Shape | None = None) -> PodInfo:
-        """The record of a Pod; `shape` is its shape if that is known.
+    def pod_info(self, pod: Object, known: PodInfo | None = None) -> PodInfo:
+        """The record of a Pod; `known` is that of an earlier state of it, if there is one.
 
         KeyError, TypeError, ValueError for one that the API server would refuse.
         """
-        shape = shape or self._shape(pod)
         meta, status = metadata(pod), pod.get("status") or {}
+        generation = meta.get("generation") or 0
+        if known is not None and generation and (uid_of(pod), generation) == (known.uid, known.generation):
+            shape = self.labelled(known.shape, labels_of(pod))
+        else:
+            shape = self._shape(pod)
         return PodInfo(
             key=key_of(pod),
             uid=uid_of(pod),
+            generation=generation,
             shape=shape,
             requests=_requests(pod, shape),
             node_name=intern(spec(pod).get("nodeName") or ""),
@@ -192,24 +201,40 @@ class Shapes:
             kept=flat_if_bound(pod) or pod,
         )
 
+    def labelled(self, shape: Shape, labels: dict[str, str]) -> Shape:
+        """The shape of Pods that have these labels, and else are as those of the given one."""
+        if labels == shape.labels:
+            return shape
+        return self._varied(shape.base or shape, labels, shape.spec.get("volumes"))
+
     def _shape(self, pod: Object) -> Shape:
-        namespace, labels, scheduling = key_of(pod).namespace, labels_of(pod), _scheduling_fields(pod)
+        namespace, scheduling = key_of(pod).namespace, _scheduling_fields(pod)
         volumes = scheduling.pop("volumes", None)
-        base_key = _digest((namespace, scheduling))
-        base = self._shapes.get(base_key)
+        digest = _digest((namespace, scheduling))
+        base = self._shapes.get(digest)
         if base is None:
-            base = self._shapes[base_key] = _shape(namespace, scheduling)
+            base = self._shapes[digest] = _shape(namespace, scheduling, digest)
+        return self._varied(base, labels_of(pod), volumes)
+
+    def _varied(self, base: Shape, labels: dict[str, str], volumes: list[Object] | None) -> Shape:
+        """Pods of a StatefulSet differ in labels and volumes alone."""
         if not labels and volumes is None:
             return base
-        key = _digest((labels, volumes), base_key)
-        shape = self._shapes.get(key)
+        digest = _digest((labels, volumes), base.digest)
+        shape = self._shapes.get(digest)
         if shape is None:
-            # Pods of a StatefulSet differ in labels and volumes alone.
             body = base.spec if volumes is None else {**base.spec, "volumes": volumes}
             named = tuple(Key(base.namespace, name) for name in _claim_names(volumes or ()))
             ephemeral = sum("ephemeral" in volume for volume in volumes or ())
-            shape = self._shapes[key] = replace(
-                base, labels=labels, spec=body, claims=named, ephemeral_volumes=ephemeral, memo={}, base=base
+            shape = self._shapes[digest] = replace(
+                base,
+                labels=labels,
+                spec=body,
+                claims=named,
+                ephemeral_volumes=ephemeral,
+                memo={},
+                digest=digest,
+                base=base,
             )
         return shape
 
@@ -283,7 +308,7 @@ def _scheduling_fields(pod: Object, *, names: bool = False) -> Object:
     return found
 
 
-def _shape(namespace: str, scheduling: Object) -> Shape:
+def _shape(namespace: str, scheduling: Object, digest: bytes) -> Shape:
     affinity = scheduling.get("affinity") or {}
     pods, anti = affinity.get("podAffinity"), affinity.get("podAntiAffinity")
     return Shape(
@@ -301,6 +326,7 @@ def _shape(namespace: str, scheduling: Object) -> Shape:
             for port in container.get("ports") or ()
             if port.get("hostPort")
         ),
+        digest=digest,
     )
 
 

@@ -78,7 +78,7 @@ def test_pods_of_a_stateful_set_share_all_but_labels_and_volumes() -> None:
     shared = {name for each in fields(first) if getattr(first, name := each.name) is getattr(second, name)}
     differ = {each.name for each in fields(first)} - shared
     assert (differ, first.spec["containers"] is second.spec["containers"]) == (
-        {"labels", "spec", "claims", "memo"},
+        {"labels", "spec", "claims", "memo", "digest"},
         True,
     )
 
@@ -166,3 +166,44 @@ def test_names_that_many_pods_have_are_kept_once() -> None:
     assert one["metadata"]["namespace"] is other["metadata"]["namespace"]
     for name in ("nodeName", "schedulerName", "preemptionPolicy"):
         assert one["spec"][name] is other["spec"][name]
+
+
+AFTER: dict[str, Object] = {
+    "is bound": pod(labels={"a": "1"}, nodeName="n1"),
+    "got labels with its Node": pod(labels={"a": "1", "zone": "z"}, nodeName="n1"),
+    "lost its labels": pod(),
+    "has another status": pod(labels={"a": "1"}, status={"nominatedNodeName": "n1"}),
+}
+VOLUMES: dict[str, list[Object]] = {"no volumes": [], "a volume": [volume(persistentVolumeClaim={"claimName": "data"})]}
+
+
+@pytest.mark.parametrize("volumes", VOLUMES.values(), ids=VOLUMES)
+@pytest.mark.parametrize("after", AFTER.values(), ids=AFTER)
+def test_a_pod_of_the_same_generation_has_the_record_that_it_would_have_anew(
+    after: Object, volumes: list[Object]
+) -> None:
+    shapes = Shapes()
+
+    def of(given: Object) -> Object:
+        meta, body = {**given["metadata"], "generation": 3}, {**given["spec"], "volumes": volumes}
+        return {**given, "metadata": meta, "spec": body}
+
+    known = shapes.pod_info(of(pod(labels={"a": "1"})))
+    found = shapes.pod_info(of(after), known)
+    anew = shapes.pod_info(of(after))
+    assert (found.shape is anew.shape, shown(found)) == (True, shown(anew))
+
+
+OTHERS: dict[str, tuple[Object, Object]] = {
+    "another generation": ({"generation": 1}, {"generation": 2}),
+    "no generation": ({}, {}),
+    "another uid": ({"generation": 1}, {"generation": 1, "uid": "other"}),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), OTHERS.values(), ids=OTHERS)
+def test_the_spec_of_a_pod_is_looked_at_again_with(before: Object, after: Object) -> None:
+    shapes = Shapes()
+    one, other = pod(), pod(priority=7)
+    known = shapes.pod_info({**one, "metadata": {**one["metadata"], **before}})
+    assert shapes.pod_info({**other, "metadata": {**other["metadata"], **after}}, known).priority == 7
