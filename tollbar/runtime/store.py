@@ -372,7 +372,12 @@ class Store:
             # Others refer to parts of the object that is stored, which an equal copy would keep in memory twice.
             self._objects[key] = {**held, "metadata": metadata(new)}
             return
-        self._change(key, held, new, initial=initial)
+        try:
+            self._change(key, held, new, initial=initial)
+        except Exception:  # of an indexer
+            if held is None and self._budget is not None:
+                self._budget.forget((self, key))  # or it would be told to leave out what it has not got
+            raise
 
     def _fitted(self, key: Key, new: Object) -> Object:
         """The object, or its stub where there is no room for it; others that make room for it are stubs from now on."""
@@ -403,12 +408,13 @@ class Store:
             self._changes.send(Delta(old, new, initial))
 
     def _reindex(self, key: Key, old: Object | None, new: Object | None) -> None:
+        """All indexers first: where one raises, no index has half a change."""
+        changed = []
         for name, indexer in self._indexers.items():
             listed, relisted = (list(indexer(obj)) if obj is not None else [] for obj in (old, new))
-            if listed == relisted:
-                continue
-            before, after = set(listed), set(relisted)
-            index = self._indexes[name]
+            if listed != relisted:
+                changed.append((self._indexes[name], set(listed), set(relisted)))
+        for index, before, after in changed:
             for value in before - after:
                 del index[value][key]
                 if not index[value]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, is_stub, key_of, spec
 from tollbar.runtime.budget import Budget
@@ -172,3 +174,17 @@ def test_what_others_keep_of_an_object_is_kept_of_its_stub_and_takes_no_room() -
     claims.apply({**large("a"), "status": {"b": 1}})
     assert claims.values() == [{"metadata": large("a")["metadata"], "spec": {}, "status": {"b": 1}, "stub": True}]
     assert budget.used == 0
+
+
+def test_what_an_indexer_cannot_read_takes_no_room_and_leaves_no_half_of_an_index() -> None:
+    def broken(obj: Object) -> list[str]:
+        return note(obj) if key_of(obj).name != "bad" else [obj["spec"]["missing"]]
+
+    store, budget = stores(1.5)
+    claims = store(Cached("claims", resources.RESOURCE_CLAIMS, project=KEEP, indexers={"note": note, "all": broken}))
+    with pytest.raises(KeyError, match="missing"):
+        claims.apply(large("bad"))
+    assert (len(claims), budget.used, claims.keys_by_index("note", "x")) == (0, 0, set())
+    claims.apply(large("a", "web"))
+    claims.apply(large("b"))
+    assert len(claims) == 2
