@@ -45,9 +45,10 @@ def small(name: str, namespace: str, of: str) -> Object:
 
 @pytest.fixture
 def _short_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They end after two seconds, and are as healthy as those that last for minutes."""
+    """They end after two seconds, and are as healthy as those that last for minutes; a list may follow each of them."""
     monkeypatch.setattr(reflector, "_WATCH_SECONDS", (2, 2))
     monkeypatch.setattr(reflector, "HEALTHY", 1.0)
+    monkeypatch.setattr(reflector, "BRING_BACK", (1.0, 2.0))
 
 
 @pytest.fixture

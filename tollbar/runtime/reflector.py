@@ -12,6 +12,7 @@ show the later one.
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from random import Random
@@ -38,6 +39,11 @@ RECHECK_MANY: Final = 30.0
 installed after this process, and for kinds with several versions, which may come with an upgrade of the server."""
 HEALTHY: Final = 10.0
 """Seconds that a watch must last for the next one to start without a pause."""
+BRING_BACK: Final = (300.0, 3600.0)
+"""Seconds after a list until another one may bring back what a store had to leave out: at first, and at most.
+
+Each such list doubles them, so that nobody who makes and deletes objects has all of a kind listed again and again;
+twice as long without one makes them what they are at first."""
 _WATCH_SECONDS: Final = (300, 600)
 _YIELD_EVERY: Final = 100
 
@@ -112,6 +118,9 @@ class Reflector:
         self._received = 0
         self._failures = 0
         self._empty_watches = 0
+        self._listed = -math.inf
+        self._patience, _ = BRING_BACK
+        """Seconds since the latest list until one may bring back what was left out."""
         self._not_found = 0
 
     @property
@@ -164,20 +173,29 @@ class Reflector:
             # A bug in a projection or indexer: retries with back-off are visible in the log, a dead task may not be.
             _log.exception("the reflector failed", extra={"kind": self._resource.kind})
             self._advance("")
-        self._consider_relist(empty=empty and not self._received, clean=clean)
+        self._consider_relist(empty=empty and not self._received)
         lasted = 0.0 if began is None else self._clock.monotonic() - began
         return self._pause(served_well=lasted >= HEALTHY and (clean or self._received > 0))
 
-    def _consider_relist(self, *, empty: bool, clean: bool) -> None:
+    def _consider_relist(self, *, empty: bool) -> None:
         """List again after two watches in a row without events: after a restore the server may not know our version.
 
-        Also after one that ended as it should when a store has room by now for what it had to leave out, which no watch
-        shows again.
+        Also where a store has room by now for what it had to leave out, which no watch shows again.
         """
         self._empty_watches = self._empty_watches + 1 if empty else 0
-        if self._empty_watches >= 2 or (clean and any(store.would_keep_more for store in self._stores)):
+        if self._empty_watches >= 2 or self._brings_back():
             self._empty_watches = 0
             self._advance("")
+
+    def _brings_back(self) -> bool:
+        passed = self._clock.monotonic() - self._listed
+        least, most = BRING_BACK
+        if passed >= 2 * self._patience:
+            self._patience = least
+        if passed < self._patience or not any(store.would_keep_more for store in self._stores):
+            return False
+        self._patience = min(most, 2 * self._patience)
+        return True
 
     def _pause(self, *, served_well: bool) -> float:
         """Seconds to wait: 0 after a healthy watch, else random within a window that doubles with each failure."""
@@ -229,6 +247,7 @@ class Reflector:
         self._advance(version)
         self._sync(served=True)
         self._not_found = 0
+        self._listed = self._clock.monotonic()
         self._relists.inc()
         _log.info("listed", extra={"kind": self._resource.kind, "objects": listed})
         return True

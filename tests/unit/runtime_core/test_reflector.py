@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -28,7 +29,7 @@ from unit.runtime_core.answers import (
 from tollbar.model import resources
 from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.model.resources import Resource
-from tollbar.runtime.budget import Budget
+from tollbar.runtime.budget import Budget, Holder
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.errors import Unreachable
 from tollbar.runtime.metrics import Metrics
@@ -381,44 +382,109 @@ SECOND: Final = pod("b", 4, spec={"x": "y" * 500})
 
 
 class Filling(Silent):
-    """A list of two objects, of which one has room; whoever watches sees that the first one goes, or nothing."""
+    """A list of two objects, of which one has room; whoever watches sees that the first one goes, or nothing.
 
-    def __init__(self, *, frees: bool) -> None:
+    A watch takes so many seconds and ends as it should, or is `cut`.
+    """
+
+    def __init__(self, clock: Any, *, frees: bool = True, takes: float = 600.0, cut: bool = False) -> None:
         super().__init__()
+        self.clock = clock
         self.frees = frees
+        self.takes = takes
+        self.cut = cut
+        self.listed: list[float] = []
 
     async def list(self, *_args: Any, **_options: Any) -> Object:
         self.calls.append("list")
+        self.listed.append(self.clock.time - 1000.0)
         gone = self.frees and "watch" in self.calls
         return {"metadata": {"resourceVersion": "9"}, "items": [SECOND] if gone else [FIRST, SECOND]}
 
     async def watch(self, *_args: Any, **_options: Any) -> AsyncIterator[Any]:
         self.calls.append("watch")
-        if len(self.calls) >= 6:
+        if self.is_over():
             self.enough.set()
             await asyncio.Event().wait()
         if self.frees and self.calls.count("watch") == 1:
             yield WatchEvent("DELETED", FIRST)
         yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "11"}})
+        self.clock.time += self.takes
+        if self.cut:
+            raise Unreachable("the watch was cut", method="GET")
+
+    def is_over(self) -> bool:
+        return len(self.calls) >= 8
 
 
-@pytest.mark.parametrize(
-    ("frees", "calls", "stubs"),
-    [(True, ["list", "watch", "list", "watch", "watch", "watch"], 0), (False, ["list", *["watch"] * 5], 1)],
-    ids=["room", "no room"],
-)
-async def test_what_was_left_out_is_listed_again_once_there_is_room(
-    clock: Any, rng: Random, metrics: Metrics, frees: bool, calls: list[str], stubs: int
-) -> None:
-    keep = Keep(frozenset({"spec"}), most=1_000_000)
-    store = Store(resources.PODS, project=keep, budget=Budget(1.5 * keep.spares(keep(FIRST))))
-    source: Any = Filling(frees=frees)
+KEEP: Final = Keep(frozenset({"spec"}), most=1_000_000)
+
+
+async def reflected(source: Any, store: Store, clock: Any, rng: Random, metrics: Metrics) -> None:
     task = asyncio.create_task(Reflector(source, store, clock=clock, rng=rng, metrics=metrics).run())
     await source.enough.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+WATCHES: dict[str, tuple[dict[str, Any], list[str], int]] = {
+    "room": ({}, ["list", "watch", "list", *["watch"] * 5], 0),
+    "no room": ({"frees": False}, ["list", *["watch"] * 7], 1),
+    "room, and a watch that is cut after a minute": (
+        {"takes": 60.0, "cut": True},
+        ["list", *["watch"] * 5, "list", "watch"],
+        0,
+    ),
+    "room, and watches that end early": ({"takes": 60.0}, ["list", *["watch"] * 5, "list", "watch"], 0),
+}
+
+
+@pytest.mark.parametrize(("how", "calls", "stubs"), WATCHES.values(), ids=WATCHES)
+async def test_what_was_left_out_is_listed_again_once_there_is_room(
+    clock: Any, rng: Random, metrics: Metrics, how: Any, calls: list[str], stubs: int
+) -> None:
+    store = Store(resources.PODS, project=KEEP, budget=Budget(1.5 * KEEP.spares(KEEP(FIRST))))
+    source = Filling(clock, **how)
+    await reflected(source, store, clock, rng, metrics)
     said = metrics.registry.get_sample_value("tollbar_cache_stubs", {"kind": "Pod"})
     assert (source.calls, store.stubs, said) == (calls, stubs, stubs)
+
+
+class Flapping(Budget):
+    """There is room again whenever anybody asks, but from `until` to `again`, in seconds from the first list."""
+
+    def __init__(self, source: Filling, until: float, again: float) -> None:
+        super().__init__()
+        self.source = source
+        self.until = until
+        self.again = again
+
+    def would_keep_more(self, holder: Holder) -> bool:
+        return not self.until < self.source.clock.time - 1000.0 < self.again
+
+
+FLAPS: dict[str, tuple[float, float, list[float]]] = {
+    "whoever frees room again and again has all listed ever more seldom": (
+        math.inf,
+        math.inf,
+        [0, 300, 900, 2100, 4500, 8100, 11700],
+    ),
+    "after a while without that it is as at first": (1000, 20000, [0, 300, 900, 20100, 20700, 21900, 24300]),
+}
+
+
+@pytest.mark.parametrize(("until", "again", "listed"), FLAPS.values(), ids=FLAPS)
+async def test_lists_that_bring_things_back_are_seldom(
+    clock: Any, rng: Random, metrics: Metrics, until: float, again: float, listed: list[float]
+) -> None:
+    class Long(Filling):
+        def is_over(self) -> bool:
+            return len(self.listed) == len(listed)
+
+    source = Long(clock, takes=300.0)
+    store = Store(resources.PODS, project=KEEP, budget=Flapping(source, until, again))
+    await reflected(source, store, clock, rng, metrics)
+    assert source.listed == listed
 
 
 async def test_a_store_has_no_resource_version_while_a_list_is_due(clock: Any, rng: Random, metrics: Metrics) -> None:
