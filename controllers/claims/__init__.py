@@ -15,7 +15,7 @@ from controllers.claims.deps import Deps
 from controllers.claims.mappers import ClaimKey, WorkOf
 from controllers.claims.reconcile import reconcile
 from controllers.claims.takeover import TakeoverRunner
-from controllers.claims.unseen import UnseenClaims
+from controllers.claims.unseen import Existing, UnseenClaims
 from tollbar.runtime.asking import Asker
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.manager import Manager
@@ -34,14 +34,14 @@ def setup(manager: Manager, takeover: Takeover, tolerations: DeviceTolerations) 
     lookup = ClaimLookup(manager.caches.store)
     ClaimCounts(lookup.claims, manager.clock).expose(manager.metrics)
     manager.health.ready("claims", takeover.readiness)
-    unseen = UnseenClaims(manager.client, lookup.claims)
+    unseen = UnseenClaims(manager.client, manager.reading, lookup.claims)
     competing = CompetingGenerators(lookup.claims, manager.clock)
     deps = Deps(
         manager=manager,
         lookup=lookup,
         unseen=unseen,
         competing=competing,
-        asker=Asker(manager.client),
+        asker=Asker(manager.client, manager.reading, {Existing: unseen.show}),
         pending=manager.caches.store(kinds.PENDING_PODS),
         recorder=manager.recorder("claims"),
         takeover=takeover,

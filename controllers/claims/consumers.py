@@ -9,7 +9,7 @@ from tollbar import wellknown
 from tollbar.decide.claims import consumers, events
 from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, Creation, statuses
 from tollbar.model import claims
-from tollbar.model.ask import Answers, Ask
+from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
 from tollbar.model.plan import DONE, Event, Failed, Outcome, RetryAfter
 from tollbar.model.resources import RESOURCE_CLAIMS
@@ -45,9 +45,12 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
         if deps.competing.holds:
             return HELD_BACK
         try:
-            recorded[creation.reference] = key_of(await _create(creation, deps)).name
+            name = await _create(creation, consumer, deps)
         except ApiError as error:
             return _not_created(consumer, creation, error, deps)
+        if not name:
+            return claimwrites.STALE
+        recorded[creation.reference] = name
     if plan.failure is not None:
         return _fail(consumer, plan.failure, deps)
     try:
@@ -66,12 +69,22 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
     return DONE
 
 
-async def _create(creation: Creation, deps: Deps) -> Object:
-    owner = controller_of(creation.claim) or {}
+async def _create(creation: Creation, consumer: Object, deps: Deps) -> str:
+    """The name of the new claim; empty where its template is gone, which the cache is about to show."""
+    if not isinstance(creation.claim, Get):
+        return await _post(creation.claim, deps)
+    async with deps.asker.whole(creation.claim) as template:
+        if isinstance(template, Absence):
+            return ""
+        return await _post(consumers.new_claim(consumer, creation.reference, template), deps)
+
+
+async def _post(new: Object, deps: Deps) -> str:
+    owner = controller_of(new) or {}
     group, _, _version = str(owner.get("apiVersion")).rpartition("/")
-    labels = (str(claims.has_admin_access(creation.claim)).lower(), group, str(owner.get("kind")))
+    labels = (str(claims.has_admin_access(new)).lower(), group, str(owner.get("kind")))
     counter = deps.manager.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
-    plan = deps.tolerations.decide(creation.claim)
+    plan = deps.tolerations.decide(new)
     try:
         claim = await deps.manager.leader_client.create(RESOURCE_CLAIMS, plan.obj)
     except ApiError:
@@ -80,14 +93,15 @@ async def _create(creation: Creation, deps: Deps) -> Object:
     counter.labels("success", *labels).inc()
     deps.tolerations.created(plan)
     deps.lookup.claims.assume(claim, created=True)
-    return claim
+    return key_of(claim).name
 
 
 def _not_created(consumer: Object, creation: Creation, error: ApiError, deps: Deps) -> Outcome:
-    """After a lost answer, the next attempt first checks whether the claim was created."""
-    if isinstance(error, Unreachable | ServerError):
+    """After a lost answer to the creation, the next attempt first checks whether the claim was created."""
+    is_read = error.method == "GET"
+    if isinstance(error, Unreachable | ServerError) and not is_read:
         deps.unseen.lost(consumer)
-    why = f"create ResourceClaim: {error.excerpt}"
+    why = f"{'read its template' if is_read else 'create ResourceClaim'}: {error.excerpt}"
     failed = _fail(consumer, events.failed_claim_creation(consumer["kind"], creation.reference, why), deps)
     if error.refused:
         return failed

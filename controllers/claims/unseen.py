@@ -11,12 +11,16 @@ watch has caught up, which takes a minute at most; nothing is written.
 Hazard: a process that was suspended while it created a claim may resume and create it after all.
 """
 
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tollbar.model import resourceversion
-from tollbar.model.ask import Absence, Get, List
-from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.model.ask import Absence, Get
+from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, uid_of
 from tollbar.model.resources import RESOURCE_CLAIMS
+from tollbar.runtime import asking
 from tollbar.runtime.client import Client
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Store
@@ -24,20 +28,35 @@ from tollbar.runtime.store import Store
 _NEVER: Final = float("inf")
 
 
-class UnseenClaims:
-    """`claims` is the cache, to which claims that are found are added."""
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A question: the claims of a namespace that exist, or of those the ones with this controlling owner, a uid.
 
-    def __init__(self, client: Client, claims: Store) -> None:
+    They are in the cache when it is answered; the answer itself says nothing.
+    """
+
+    namespace: str
+    owner: str = ""
+
+
+class UnseenClaims:
+    """`claims` is the cache, to which claims that are found are added; `reading` is the manager's."""
+
+    def __init__(self, client: Client, reading: asyncio.Semaphore, claims: Store) -> None:
         self._client = client
+        self._reading = reading
         self._claims = claims
         self._version = _NEVER
         self._listed: set[str] = set()
+        self._listing: dict[str, asyncio.Task[None]] = {}
+        """The lists of namespaces that are under way."""
         self._lost: dict[tuple[str, Key], str] = {}
         """Uids of Pods and PodGroups by kind and key."""
 
     async def begin(self) -> None:
         """Record the API server's resourceVersion, after any other generator has stopped.  Raises ApiError."""
         self._listed.clear()
+        self._listing.clear()
         self._version = _NEVER
         page: Object = await READ(self._client.list, RESOURCE_CLAIMS, limit=1)
         self._version = resourceversion.number(str(metadata(page).get("resourceVersion"))) or _NEVER
@@ -50,27 +69,46 @@ class UnseenClaims:
         """Drop what is known about a lost answer for this Pod or PodGroup."""
         self._lost.pop((kind, consumer), None)
 
-    def questions(self, consumer: Object) -> tuple[List, ...]:
-        """The lists to read before a claim is created for this Pod or PodGroup."""
+    def questions(self, consumer: Object) -> tuple[Existing, ...]:
+        """What to ask before a claim is created for this Pod or PodGroup."""
         namespace = key_of(consumer).namespace
         if self._lost.get((consumer["kind"], key_of(consumer))) == uid_of(consumer):
-            return (List(RESOURCE_CLAIMS, namespace, owner=uid_of(consumer)),)
+            return (Existing(namespace, uid_of(consumer)),)
         if self._has_caught_up() or namespace in self._listed:
             return ()
-        return (List(RESOURCE_CLAIMS, namespace, shared=True),)
+        return (Existing(namespace),)
+
+    async def show(self, question: Existing) -> None:
+        """Answers it.  A namespace is listed once for all who ask meanwhile.  Raises ApiError."""
+        namespace, owner = question.namespace, question.owner
+        if owner:
+            await self._list(namespace, lambda claim: (controller_of(claim) or {}).get("uid") == owner)
+            return
+        listing = self._listing.get(namespace)
+        if listing is None:
+            listing = self._listing[namespace] = asyncio.ensure_future(self._list(namespace, lambda _: True))
+            listing.add_done_callback(lambda ended: self._over(namespace, ended))
+        await asyncio.shield(listing)
+        self._listed.add(namespace)
 
     def learn(self, question: object, answer: Any, consumer: Object) -> None:
-        """Add the claims of an answer to the cache; those of a shared list once."""
+        """Add the claim of an answer to the cache."""
         match question:
             case Get(resource=resource) if resource == RESOURCE_CLAIMS and not isinstance(answer, Absence):
                 self._claims.assume(answer, created=True)
-            case List(namespace=namespace, owner=owner) if owner or namespace not in self._listed:
-                for claim in answer:
-                    self._claims.assume(claim, created=True)
-                if owner:
-                    self.forget(consumer["kind"], key_of(consumer))
-                else:
-                    self._listed.add(namespace)
+            case Existing(owner=owner) if owner:
+                self.forget(consumer["kind"], key_of(consumer))
+
+    async def _list(self, namespace: str, accepts: Callable[[Object], bool]) -> None:
+        def take(claim: Object) -> None:
+            if accepts(claim):
+                self._claims.assume(claim, created=True)
+
+        await asking.each(take, self._client, self._reading, RESOURCE_CLAIMS, namespace)
+
+    def _over(self, namespace: str, ended: "asyncio.Task[None]") -> None:
+        if self._listing.get(namespace) is ended:
+            del self._listing[namespace]
 
     def _has_caught_up(self) -> bool:
         """Whether the cache shows everything that existed at `begin`; the listed namespaces are dropped then."""

@@ -74,10 +74,11 @@ def setup(
         takeover=takeover,
         asker=Asker(
             manager.client,
+            manager.reading,
             {
                 LookUp: workloads.look_up,
                 IsBefore: lambda asked: server.is_before(asked.version),
-                ConsumersOf: partial(reconcile.consumers_of, client=manager.client),
+                ConsumersOf: partial(reconcile.consumers_of, client=manager.client, reading=manager.reading),
             },
         ),
     )
@@ -93,7 +94,7 @@ def setup(
         status=status,
         hindrances=workloadclaims.Hindrances(manager.clock),
         tolerations=tolerations,
-        asker=Asker(manager.client),
+        asker=Asker(manager.client, manager.reading),
     )
     kept_claims_of, workload_claims_of = KeptClaimsOf(claims), WorkloadClaimsOf(workload_claims)
     builder = (

@@ -1,5 +1,6 @@
 """Reconciles one ResourceClaim: gathers its workload and its consumers, decides, writes its annotations and status."""
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import Final
@@ -21,13 +22,14 @@ from tollbar.model import claims, resources, workloads
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.plan import DONE, Outcome, RetryAfter
-from tollbar.runtime import claimwrites, pager
+from tollbar.runtime import asking, claimwrites
 from tollbar.runtime.asking import Asker
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, Invalid
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
+from tollbar.views import kinds
 from tollbar.views.evictions import Evictions
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
@@ -156,10 +158,16 @@ def _is_withdrawn(key: Key, claim: Object, answers: Answers, deps: Deps) -> bool
     return isinstance(parsed, WorkloadClaim) and parsed.claim_name != key.name
 
 
-async def consumers_of(question: ConsumersOf, client: Client) -> tuple[Object, ...]:
-    """From the API server, page by page."""
-    key, pods = question.claim, pager.every(client, resources.PODS, question.claim.namespace)
-    return tuple([pod async for pod in pods if key.name in claims.names_of(pod)])
+async def consumers_of(question: ConsumersOf, client: Client, reading: asyncio.Semaphore) -> tuple[Object, ...]:
+    """From the API server, page by page; of each what the cache keeps."""
+    found: list[Object] = []
+
+    def take(pod: Object) -> None:
+        if question.claim.name in claims.names_of(pod):
+            found.append(kinds.CLAIM_CONSUMERS.project(pod))
+
+    await asking.each(take, client, reading, resources.PODS, question.claim.namespace)
+    return tuple(found)
 
 
 def _named(claim: Object) -> Object:

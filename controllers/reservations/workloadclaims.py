@@ -15,7 +15,7 @@ from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
 from tollbar.model import resources
-from tollbar.model.ask import Answers, Ask
+from tollbar.model.ask import Absence, Get
 from tollbar.model.conditions import Condition
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
@@ -72,6 +72,10 @@ class Deps:
     asker: Asker
 
 
+class _TemplateGone(Exception):
+    """The template of which the cache has a stub is gone, which the cache is about to show."""
+
+
 async def reconcile(key: Key, deps: Deps) -> Outcome:
     obj = deps.workload_claims.get(key)
     if obj is None:
@@ -79,11 +83,11 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         deps.hindrances.forget(key)
         return DONE
     facts = gather(key, obj, deps)
-    plan = await _decided(facts, deps)
+    plan = workloadclaims.decide(facts, deps.manager.clock.now())
     refused: ApiError | None = None
     try:
         await act(facts, plan, deps)
-    except AlreadyExists:
+    except (AlreadyExists, _TemplateGone):
         return Requeue("StaleView")
     except ApiError as error:
         if not _is_refusal(error):
@@ -94,18 +98,11 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
         hindered = await act_on_group(facts, plan.pod_group, deps)
         if hindered is not None:
             deps.hindrances.remember(obj, hindered)
-            plan = await _decided(replace(facts, pod_group_refused=hindered), deps)
+            plan = workloadclaims.decide(replace(facts, pod_group_refused=hindered), deps.manager.clock.now())
     if refused is not None:
         return await _refused(facts, plan.pod_group, refused, deps)
     outcome = await deps.status.write(obj, plan.status)
     return RetryAfter(RECHECK) if hindered is not None and outcome == DONE else outcome
-
-
-async def _decided(facts: WorkloadClaimFacts, deps: Deps) -> WorkloadClaimPlan:
-    def decision(answers: Answers) -> WorkloadClaimPlan | Ask:
-        return workloadclaims.decide(replace(facts, answers=answers), deps.manager.clock.now())
-
-    return await deps.asker.decide(decision)
 
 
 def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
@@ -168,13 +165,23 @@ async def _create_group(group: Object, asked: WorkloadClaim, deps: Deps) -> Cond
 
 
 async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) -> None:
-    if plan.create is not None:
-        given = deps.tolerations.decide(plan.create)
-        await deps.manager.client.create(resources.RESOURCE_CLAIMS, given.obj)
-        deps.tolerations.created(given)
-        _log.info("created the claim", extra={"object": str(key_of(plan.create))})
+    if isinstance(plan.create, Get):
+        async with deps.asker.whole(plan.create) as template:
+            if isinstance(template, Absence):
+                raise _TemplateGone
+            if isinstance(facts.parsed, WorkloadClaim):
+                await _create(workloadclaims.claim_for(facts.obj, facts.parsed, template), deps)
+    elif plan.create is not None:
+        await _create(plan.create, deps)
     if plan.annotate is not None and facts.claim is not None:
         deps.claims.assume(await claimwrites.annotate(deps.manager.client, facts.claim, plan.annotate))
+
+
+async def _create(claim: Object, deps: Deps) -> None:
+    given = deps.tolerations.decide(claim)
+    await deps.manager.client.create(resources.RESOURCE_CLAIMS, given.obj)
+    deps.tolerations.created(given)
+    _log.info("created the claim", extra={"object": str(key_of(claim))})
 
 
 def _is_refusal(error: ApiError) -> bool:

@@ -26,7 +26,7 @@ def setup(manager: Manager, gatherer: Gatherer) -> Controller[Key]:
     """Bound Pods with a record of Tollbar's are reconciled when they get their Node or their claims are reserved."""
     store = manager.caches.store
     claims, consumers = store(kinds.CLAIMS_WITH_STATUS), store(kinds.CLAIM_CONSUMERS)
-    deps = Deps(manager, consumers, gatherer, manager.recorder("gates"), Asker(manager.client))
+    deps = Deps(manager, consumers, gatherer, manager.recorder("gates"), Asker(manager.client, manager.reading))
     pods_of = PodsOf(consumers)
     return (
         Builder[Key](manager, "swaps")

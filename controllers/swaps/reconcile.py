@@ -1,6 +1,7 @@
 """Reconciles one running Pod: gathers its claims, decides, tells of what is not justified, evicts it if configured."""
 
 import logging
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,7 +12,7 @@ from tollbar.model import claims, resources, tolerations
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, uid_of
 from tollbar.model.plan import DONE, Failed, Outcome, RetryAfter
-from tollbar.runtime.asking import Asker
+from tollbar.runtime.asking import Asker, TooMuch
 from tollbar.runtime.errors import Conflict, Forbidden, NotFound, TooManyRequests
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.manager import Manager
@@ -28,7 +29,8 @@ FORBIDDEN_AGAIN: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """`told` are the uids of the Pods that have been told of, each once while it is there."""
+    """`told` are the uids of the Pods that have been told of, each once while it is there; `judged` is what was decided
+    about Pods for which something had to be read, and on which basis (`swaps.basis`)."""
 
     manager: Manager
     consumers: Store
@@ -36,25 +38,48 @@ class Deps:
     recorder: Recorder
     asker: Asker
     told: dict[Key, str] = field(default_factory=dict)
+    judged: dict[Key, tuple[Hashable, SwapPlan]] = field(default_factory=dict)
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
     pod = deps.consumers.get(key)
     if pod is None:
         deps.told.pop(key, None)
+        deps.judged.pop(key, None)
         return DONE
+    plan = await _decided(key, pod, deps)
+    if not plan.unjustified:
+        return DONE
+    _tell(key, pod, plan, deps)
+    return await _evict(pod, deps) if deps.manager.configuration.on_unjustified_toleration == "Evict" else DONE
+
+
+async def _decided(key: Key, pod: Object, deps: Deps) -> SwapPlan:
+    """The plan; where something had to be read for it, as it was decided before if nothing has changed since: an
+    eviction may be tried for hours."""
+    facts = gather(pod, {}, deps, whole=False)
+    if key in deps.judged:
+        basis, plan = deps.judged[key]
+        if basis == swaps.basis(facts):
+            return plan
+    asked: list[object] = []
 
     def decision(answers: Answers) -> SwapPlan | Ask:
         whole = answers.get(Get(resources.PODS, key))
         if isinstance(whole, Absence) or (whole is not None and uid_of(whole) != uid_of(pod)):
             return swaps.NOTHING
+        if not answers:
+            return swaps.decide(facts)
         return swaps.decide(gather(pod if whole is None else whole, answers, deps, whole=whole is not None))
 
-    plan = await deps.asker.decide(decision)
-    if not plan.unjustified:
-        return DONE
-    _tell(key, pod, plan, deps)
-    return await _evict(pod, deps) if deps.manager.configuration.on_unjustified_toleration == "Evict" else DONE
+    try:
+        plan = await deps.asker.decide(decision, lambda question, _: asked.append(question))
+    except TooMuch:
+        _log.warning("the claims that a Pod runs with are too large to be judged", extra={"object": str(key)})
+        plan = swaps.NOTHING
+    if asked:
+        deps.judged[key] = swaps.basis(facts), plan
+    return plan
 
 
 def gather(pod: Object, answers: Answers, deps: Deps, *, whole: bool) -> SwapFacts:

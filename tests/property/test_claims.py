@@ -14,7 +14,7 @@ from tollbar.decide.claims import consumers, resourceclaims
 from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, statuses
 from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, is_done
 from tollbar.model import claims, names, pods
-from tollbar.model.ask import Absence, Answers, Ask
+from tollbar.model.ask import Absence, Answers, Ask, Get, kept
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.views.lookup import ClaimLookup
@@ -59,7 +59,11 @@ class Server:
         return self.objects.get((kind, key))
 
     def answers(self, ask: Ask) -> Answers:
-        return {each: self.get(each.resource.kind, each.key) or Absence.OBJECT for each in ask.questions}  # type: ignore[attr-defined]
+        return {each: self._answer(each) for each in ask.questions if isinstance(each, Get)}
+
+    def _answer(self, question: Get) -> Object | Absence:
+        found = self.get(question.resource.kind, question.key)
+        return Absence.OBJECT if found is None else kept(found, question.keep or ())
 
     def view(self) -> ClaimLookup:
         return view_of(*self.objects.values())
@@ -84,6 +88,7 @@ def _consumer(consumer: Object, server: Server, view: ClaimLookup) -> int:
     recorded = dict(plan.found)
     for creation in plan.creations:
         server.created += 1
+        assert not isinstance(creation.claim, Get)
         base = Built(creation.claim).but("metadata.name", f"made-{server.created}")
         made = base.but("metadata.uid", f"uid-of-made-{server.created}")
         server.put(made)

@@ -1,15 +1,15 @@
 """What a decision answers when the caches cannot tell: questions that the API server has to answer first.
 
 A decision gets the answers with its facts and is made again, until it is a plan.  A question is any frozen value; the
-ones here are answered by `tollbar.runtime.asking.Asker` itself.
+one here is answered by `tollbar.runtime.asking.Asker` itself.
 """
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
-from tollbar.model.objects import Key, Object, is_stub, key_of
+from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
 
 
@@ -22,24 +22,15 @@ class Absence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """One object; the answer is the object, or an `Absence`."""
+    """One object; the answer is the object, or an `Absence`.
 
-    resource: Resource
-    key: Key
-
-
-@dataclass(frozen=True, slots=True)
-class List:
-    """All objects of a kind in a namespace; the answer is a tuple.
-
-    `owner` is the uid of their controlling owner, empty for all.  `shared`: the answer to the same question, which
-    somebody else asked a moment ago and which is on its way, will do.
+    Of the object the answer has what is at and below the paths `keep` (see `kept`), None for all of it.  That makes no
+    other question.
     """
 
     resource: Resource
-    namespace: str
-    owner: str = ""
-    shared: bool = False
+    key: Key
+    keep: frozenset[str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +48,22 @@ class Ask:
 Answers: TypeAlias = Mapping[Hashable, Any]
 
 
-def whole(known: Object | None, resource: Resource, answers: Answers) -> Object | Ask | None:
-    """An object of this kind as the caches know it; where they have a stub of it, as the API server answers."""
-    if known is None or not is_stub(known):
-        return known
-    question = Get(resource, key_of(known))
-    if question not in answers:
-        return Ask((question,))
-    answer = answers[question]
-    return answer if isinstance(answer, dict) else None
+def kept(obj: Object, paths: Iterable[str]) -> Object:
+    """What the object has at and below these dotted paths, which go through lists: `spec.containers.name`."""
+    wanted: dict[str, Any] = {}
+    for path in sorted(paths, reverse=True):  # what lies below another one first: the other has all of it
+        branch = wanted
+        *steps, last = path.split(".")
+        for step in steps:
+            branch = branch.setdefault(step, {})
+        branch[last] = {}
+    found: Object = _kept(obj, wanted)
+    return found
+
+
+def _kept(value: Any, wanted: Mapping[str, Any]) -> Any:
+    if wanted and isinstance(value, list):
+        return [_kept(each, wanted) for each in value]
+    if wanted and isinstance(value, dict):
+        return {name: _kept(value[name], below) for name, below in wanted.items() if name in value}
+    return value

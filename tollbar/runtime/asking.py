@@ -1,18 +1,38 @@
-"""Reads from the API server what a decision needs beyond the caches, and repeats the decision until there is a plan."""
+"""Reads from the API server what a decision needs beyond the caches, and repeats the decision until there is a plan.
+
+Tenants say how much there is to read: a Pod may refer to a thousand claims or templates of which the caches have only
+stubs, each as large as the API server stores them.  So what is read is in memory whole only within `Manager.reading`,
+which lets in a few of all who read in a process, and of each answer a decision keeps what it needs (`Get.keep`).
+
+Invariant: of all that a process reads here, it holds no more than `AT_ONCE` objects or pages whole, and for each
+decision that waits `MOST_BYTES` of answers.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-from tollbar.model.ask import Absence, Answers, Ask, Get, List
-from tollbar.model.objects import Key, Object, controller_of
-from tollbar.runtime import pager
+from tollbar.model.ask import Absence, Answers, Ask, Get, kept
+from tollbar.model.objects import Key, Object, metadata
+from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client
-from tollbar.runtime.errors import ApiError, NotFound
+from tollbar.runtime.errors import ApiError, Gone, NotFound
 from tollbar.runtime.retry import READ
+from tollbar.runtime.store import footprint
 
 P = TypeVar("P")
+AT_ONCE: Final = 2
+"""Objects or pages.  One of 1.5 MB of text, all short values, takes some 30 MB, most take kilobytes."""
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Of memory, for what a decision keeps of its answers: as much as one object can take."""
+PAGE: Final = 10
+"""Objects that are listed at once."""
 _NOTHING: Final[Mapping[type, Callable[[Any], Awaitable[Any]]]] = {}
+
+
+class TooMuch(Exception):
+    """What a decision asked for takes more memory than there is for one."""
 
 
 def is_about(error: ApiError, key: Key) -> bool:
@@ -21,41 +41,59 @@ def is_about(error: ApiError, key: Key) -> bool:
 
 
 class Asker:
-    """Answers `Get` and `List` questions; `others` are the functions for further types of questions."""
+    """Answers `Get` questions; `others` are the functions for further types of questions.
 
-    def __init__(self, client: Client, others: Mapping[type, Callable[[Any], Awaitable[Any]]] = _NOTHING) -> None:
+    `reading` is what all who read in a process share (`Manager.reading`).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        reading: asyncio.Semaphore,
+        others: Mapping[type, Callable[[Any], Awaitable[Any]]] = _NOTHING,
+    ) -> None:
         self._client = client
-        self._answering: dict[type, Callable[[Any], Awaitable[Any]]] = {Get: self._get, List: self._list, **others}
-        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+        self._reading = reading
+        self._others = others
 
     async def decide(
         self,
         decision: Callable[[Answers], P | Ask],
         learn: Callable[[Any, Any], None] = lambda _question, _answer: None,
     ) -> P:
-        """The plan.  `learn` is called with each question and its answer before the decision is made again.
+        """The plan.  `learn` is called with each question and its whole answer before the decision is made again.
 
-        Raises ApiError when a call fails, and RuntimeError for a decision that only asks what was answered already.
+        Raises ApiError when a call fails, TooMuch, and RuntimeError for a decision that only asks what was answered
+        already.
         """
         answers: dict[Hashable, Any] = {}
+        held = 0
         while isinstance(plan := decision(answers), Ask):
             questions = [question for question in plan.questions if question not in answers]
             if not questions:
                 raise RuntimeError(f"asked again: {plan.questions}")
-            for question, answer in zip(questions, await asyncio.gather(*map(self._answer, questions)), strict=True):
+            for question in questions:
+                answer = await self._answer(question, learn)
+                held += footprint(answer) if isinstance(question, Get) and isinstance(answer, dict) else 0
+                if held > MOST_BYTES:
+                    raise TooMuch
                 answers[question] = answer
-                learn(question, answer)
         return plan
 
-    async def _answer(self, question: Hashable) -> Any:
-        answering = self._answering[type(question)]
-        if not (isinstance(question, List) and question.shared):
-            return await answering(question)
-        running = self._running.get(question)
-        if running is None:
-            running = self._running[question] = asyncio.ensure_future(answering(question))
-            running.add_done_callback(lambda _: self._running.pop(question))
-        return await asyncio.shield(running)
+    @asynccontextmanager
+    async def whole(self, question: Get) -> AsyncGenerator[Object | Absence, None]:
+        """All of the object, for as long as the block runs: it should not keep it.  Raises ApiError."""
+        async with self._reading:
+            yield await self._get(question)
+
+    async def _answer(self, question: Hashable, learn: Callable[[Any, Any], None]) -> Any:
+        if not isinstance(question, Get):
+            answer = await self._others[type(question)](question)
+            learn(question, answer)
+            return answer
+        async with self.whole(question) as found:
+            learn(question, found)
+            return found if isinstance(found, Absence) or question.keep is None else kept(found, question.keep)
 
     async def _get(self, question: Get) -> Object | Absence:
         key = question.key
@@ -65,6 +103,30 @@ class Asker:
             return Absence.OBJECT if is_about(error, key) else Absence.KIND
         return found
 
-    async def _list(self, question: List) -> tuple[Object, ...]:
-        every = pager.every(self._client, question.resource, question.namespace)
-        return tuple([obj async for obj in every if question.owner in ("", (controller_of(obj) or {}).get("uid"))])
+
+async def each(
+    take: Callable[[Object], None], client: Client, reading: asyncio.Semaphore, resource: Resource, namespace: str
+) -> None:
+    """Call `take` with every object of a list, of which one page is in memory at a time.  Raises ApiError.
+
+    A list whose `continue` token expires starts over, so some objects may come twice.
+    """
+    more: str | None = ""
+    while more is not None:
+        async with reading:
+            try:
+                more = await _take_page(take, client, resource, namespace, more)
+            except Gone:
+                if not more:
+                    raise
+                more = ""
+
+
+async def _take_page(
+    take: Callable[[Object], None], client: Client, resource: Resource, namespace: str, token: str
+) -> str | None:
+    """The token of the next page, None after the last one."""
+    page: Object = await READ(client.list, resource, namespace, limit=PAGE, continue_=token)
+    for obj in page.get("items") or ():
+        take(obj)
+    return metadata(page).get("continue") or None

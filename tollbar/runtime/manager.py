@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from tollbar.model.objects import Object
-from tollbar.runtime import collector
+from tollbar.runtime import asking, collector
 from tollbar.runtime.budget import Budget
 from tollbar.runtime.caches import Caches, listed
 from tollbar.runtime.client import Client
@@ -60,6 +60,8 @@ class Manager:
         # The manifests set POD_NAME: Pods with hostNetwork share the name of their host.
         self.instance = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         self.caches = Caches(budget)
+        self.reading = asyncio.Semaphore(asking.AT_ONCE)
+        """Within it whoever reads what tenants make has it in memory (`tollbar.runtime.asking`)."""
         self.health = Health(metrics)
         self.lease_annotations: dict[str, str] = {}
         """Annotations that the holder of the Lease writes on it with every renewal."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from tollbar.dra.classes import DeviceClasses
-from tollbar.model.ask import Answers, Ask, whole
-from tollbar.model.objects import Key, Object
+from tollbar.model.ask import Answers, Get
+from tollbar.model.objects import Key, Object, is_stub
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.caches import Cached, Caches
 from tollbar.runtime.store import Store
@@ -74,8 +74,10 @@ class WholeClaims:
     def claim(self, key: Key) -> Object | None:
         """A stub of one that was not asked for yet."""
         known = self._lookup.claim(key)
-        found = whole(known, RESOURCE_CLAIMS, self._answers)
-        return known if isinstance(found, Ask) else found
+        if known is None or not is_stub(known):
+            return known
+        answer = self._answers.get(Get(RESOURCE_CLAIMS, key), known)
+        return answer if isinstance(answer, dict) else None
 
 
 class ClaimLookup:

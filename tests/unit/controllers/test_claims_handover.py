@@ -53,14 +53,14 @@ async def reconciled(world: ClaimsWorld, name: str = "web") -> None:
 async def test_a_claim_that_only_the_api_server_knows_is_recorded_not_made_again() -> None:
     api = Api(MADE)
     await reconciled(await taken_over(api, WEB))
-    assert api.asked == ["list all, 1", "list ml, 500", "record web-gpu-x"]
+    assert api.asked == ["list all, 1", "list ml, 10", "record web-gpu-x"]
 
 
 async def test_a_namespace_is_listed_once_whoever_asks() -> None:
     api = Api()
     world = await taken_over(api, *(pod(name).templates("gpu") for name in "abc"))
     await asyncio.gather(*(reconciled(world, name) for name in "abc"))
-    assert [asked for asked in api.asked if asked.startswith("list")] == ["list all, 1", "list ml, 500"]
+    assert [asked for asked in api.asked if asked.startswith("list")] == ["list all, 1", "list ml, 10"]
     assert api.asked.count("create") == 3
 
 
@@ -97,4 +97,4 @@ async def test_nobody_asks_when_nothing_is_made() -> None:
 async def test_versions_that_cannot_be_compared_cost_a_list_for_each_namespace() -> None:
     api = Api(MADE, version="opaque")
     await reconciled(await taken_over(api, WEB, seen="opaque"))
-    assert api.asked == ["list all, 1", "list ml, 500", "record web-gpu-x"]
+    assert api.asked == ["list all, 1", "list ml, 10", "record web-gpu-x"]

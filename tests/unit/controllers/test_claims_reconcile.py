@@ -1,5 +1,6 @@
 """One key of the claims controller: what is written, in which order, and what each answer leads to."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +10,18 @@ from claimworld import ClaimsWorld
 
 from controllers.claims.mappers import ClaimKey
 from tollbar import wellknown
+from tollbar.decide.claims import consumers
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue
 from tollbar.model.resources import Resource
+from tollbar.runtime import asking
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError, Unreachable
+from tollbar.views import kinds
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")
+LARGE = GPU.annotated({"example.com/note": "x" * kinds.MOST_BYTES})
 WEB = pod().templates("gpu").but("metadata.resourceVersion", "1")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu").but("metadata.resourceVersion", "1")
 IN_USE = MADE.allocated().reserved(pod_entry(WEB))
@@ -99,6 +104,20 @@ CALLS: dict[str, Case] = {
         Api(),
         DONE,
         ["create resourceclaims", "create resourceclaims", "patch pods/status"],
+    ),
+    "a Pod without its claim, whose template is too large for the caches": (
+        THE_POD,
+        [LARGE, WEB],
+        Api(live=(LARGE,)),
+        DONE,
+        ["get resourceclaimtemplates", "create resourceclaims", "patch pods/status"],
+    ),
+    "a template that is too large for the caches is gone by now": (
+        THE_POD,
+        [LARGE, WEB],
+        Api(),
+        STALE,
+        ["get resourceclaimtemplates"],
     ),
     "a Pod that was not told of its claim": (THE_POD, [GPU, WEB, MADE], Api(), DONE, ["patch pods/status"]),
     "a claim that the cache has not got, and the server has": (
@@ -308,6 +327,11 @@ SAID: dict[str, tuple[list[Object], Callable[[], Api], list[str]]] = {
         Api,
         [f"Pod web: FailedResourceClaimCreation: PodResourceClaim gpu: {NO_TEMPLATE}"],
     ),
+    "a template that is too large for the caches may not be read": (
+        [LARGE, WEB],
+        lambda: Api(errors={"get resourceclaimtemplates": Forbidden(403, "Forbidden", "no right", method="GET")}),
+        ["Pod web: FailedResourceClaimCreation: PodResourceClaim gpu: read its template: no right"],
+    ),
     "the API server refuses the claim": (
         [GPU, WEB],
         lambda: Api(errors={"create resourceclaims": Forbidden(403, "Forbidden", "exceeded quota")}),
@@ -345,3 +369,43 @@ async def test_the_status_is_written_under_our_own_name() -> None:
     await world.controller.reconcile(THE_POD)
     both = [{"name": "gpu", "resourceClaimName": "web-gpu-x"}, {"name": "nic", "resourceClaimName": "n"}]
     assert seen == [(wellknown.CLAIMS_FIELD_MANAGER, True, {"resourceClaimStatuses": both})]
+
+
+async def test_the_claim_of_a_template_that_is_too_large_for_the_caches_is_as_the_api_server_has_it() -> None:
+    api = Api(live=(LARGE,))
+    world = await working(api, LARGE, WEB)
+    await world.controller.reconcile(THE_POD)
+    assert api.bodies[1] == consumers.new_claim(WEB, "gpu", LARGE)
+
+
+async def test_a_template_that_could_not_be_read_leaves_no_doubt_whether_its_claim_was_created() -> None:
+    api = Api(live=(LARGE,), errors={"get resourceclaimtemplates": Unreachable("no answer", method="GET", final=True)})
+    world = await working(api, LARGE, WEB)
+    with pytest.raises(Unreachable):
+        await world.controller.reconcile(THE_POD)
+    assert world.taking_over.unseen.questions(WEB) == ()
+
+
+async def test_however_many_templates_are_too_large_for_the_caches_few_are_in_memory() -> None:
+    """Of two Pods at the same time, each with ten of them."""
+    large = [LARGE.but("metadata.name", f"t{number}") for number in range(10)]
+    pods = [pod(name).templates(*(key_of(each).name for each in large)) for name in ("web", "api")]
+
+    class Counting(Api):
+        there = most = 0
+
+        async def get(self, resource: Resource, name: str, namespace: str) -> Object:
+            self.there += 1
+            self.most = max(self.most, self.there)
+            await asyncio.sleep(0)
+            return await super().get(resource, name, namespace)
+
+        async def create(self, resource: Resource, obj: Object) -> Object:
+            await asyncio.sleep(0)
+            self.there -= 1
+            return await super().create(resource, obj)
+
+    api = Counting(live=tuple(large))
+    world = await working(api, *large, *pods)
+    await asyncio.gather(*(world.controller.reconcile(ClaimKey("Pod", "ml", name)) for name in ("web", "api")))
+    assert (api.most, api.there, api.calls.count("create resourceclaims")) == (asking.AT_ONCE, 0, 20)

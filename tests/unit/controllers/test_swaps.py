@@ -15,6 +15,7 @@ from tollbar import wellknown
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Failed, RetryAfter
+from tollbar.runtime import asking
 from tollbar.runtime.errors import error_from_status
 from tollbar.views import kinds
 
@@ -136,6 +137,45 @@ async def test_a_claim_that_is_too_large_for_the_caches_is_read(answered: Object
     running.fill([LARGE])
     await running.look()
     assert (running.told.reasons, api.read) == (want, 1)
+
+
+async def test_while_an_eviction_is_tried_again_and_again_no_claim_is_read_again() -> None:
+    api = Api(refused(429, "TooManyRequests", **BUDGET), whole=LARGE)
+    running = Running(api, action="Evict")
+    running.fill([LARGE])
+    outcomes = [await running.look() for _ in range(3)]
+    read = api.read
+    running.fill([LARGE.but("metadata.uid", "other").but("metadata.resourceVersion", "9")])
+    await running.look()
+    assert (outcomes, read, api.read) == ([RetryAfter(5.0)] * 3, 1, 2)
+
+
+async def test_what_was_decided_about_a_pod_is_forgotten_with_it() -> None:
+    api = Api(whole=LARGE)
+    running = Running(api)
+    running.fill([LARGE])
+    await running.look()
+    running.remove(WEB)
+    await running.look()
+    running.fill([WEB])
+    await running.look()
+    assert api.read == 2
+
+
+async def test_claims_that_take_too_much_memory_are_not_judged_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(asking, "MOST_BYTES", 100)
+    api = Api(whole=LARGE)
+    running = Running(api)
+    running.fill([LARGE])
+    outcomes = [await running.look(), await running.look()]
+    assert (outcomes, api.read, running.told.said, caplog.messages) == (
+        [DONE, DONE],
+        1,
+        [],
+        ["the claims that a Pod runs with are too large to be judged"],
+    )
 
 
 CHANGES: dict[str, tuple[list[Object], list[Object], list[Key]]] = {

@@ -14,7 +14,7 @@ from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
 from tollbar.runtime.controller import Controller
-from tollbar.runtime.errors import Unreachable, error_from_status
+from tollbar.runtime.errors import ApiError, Forbidden, NotFound, Unreachable, error_from_status
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
@@ -38,12 +38,14 @@ class Api:
         serves_groups: bool = True,
         shares_claims: bool = True,
         groups: Object | None = None,
+        template: Object | ApiError | None = None,
     ) -> None:
-        """`groups` is what writes of PodGroups are refused with."""
+        """`groups` is what writes of PodGroups are refused with, `template` what a read of one is answered with."""
         self._status = status
         self._serves_groups = serves_groups
         self._shares_claims = shares_claims
         self._groups = groups
+        self.template = template
         self.wanted: Object = WANTED
         self.done: list[str] = []
         self.asked: list[str] = []
@@ -52,6 +54,14 @@ class Api:
     async def served(self, api_version: str) -> set[str]:
         self.asked.append(api_version)
         return {"podgroups"} if self._serves_groups and api_version == "scheduling.k8s.io/v1beta1" else set()
+
+    async def get(self, res: Resource, name: str, namespace: str) -> Object:
+        self.asked.append(f"get {res.kind} {namespace}/{name}")
+        if self.template is None:
+            raise NotFound(404, "NotFound", "", {"name": name})
+        if isinstance(self.template, ApiError):
+            raise self.template
+        return self.template
 
     async def raw(self, method: str, path: str, body: bytes, *, query: Object) -> bytes:
         assert (method, path, query) == (
@@ -133,6 +143,23 @@ CASES: dict[str, tuple[Api, Claim | None, Outcome, list[str]]] = {
 @pytest.mark.parametrize(("api", "found", "outcome", "done"), CASES.values(), ids=CASES)
 async def test_answers(api: Api, found: Claim | None, outcome: Outcome, done: list[str]) -> None:
     assert (await reconcile(api, found), api.done) == (outcome, done)
+
+
+LARGE = template("one").request("gpu").annotated({"example.com/note": "x" * kinds.MOST_BYTES})
+READ = "get ResourceClaimTemplate ml/one"
+UNREADABLE = Forbidden(403, "Forbidden", "no right", method="GET")
+OF_A_LARGE_TEMPLATE: dict[str, tuple[Api, Outcome, list[str]]] = {
+    "it is read": (Api(template=LARGE), DONE, ["create ResourceClaim web-gpu"]),
+    "it is gone by now": (Api(), Requeue("StaleView"), []),
+    "it may not be read": (Api(template=UNREADABLE), AGAIN, ["status False PermissionDenied"]),
+}
+
+
+@pytest.mark.parametrize(("api", "outcome", "done"), OF_A_LARGE_TEMPLATE.values(), ids=OF_A_LARGE_TEMPLATE)
+async def test_a_template_that_is_too_large_for_the_caches(api: Api, outcome: Outcome, done: list[str]) -> None:
+    manager, controller = started(api, None, None, wanted=WANTED)
+    manager.fill([LARGE])
+    assert (await controller.reconcile(KEY), api.done, api.asked) == (outcome, done, [READ])
 
 
 async def test_the_status_says_how_the_reservation_stands() -> None:

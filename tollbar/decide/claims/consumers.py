@@ -19,11 +19,39 @@ from tollbar.decide.chain import Chain, first_answer
 from tollbar.decide.claims import events
 from tollbar.decide.claims.resourceclaims import Lookup
 from tollbar.model import claims, names, pods
-from tollbar.model.ask import Absence, Answers, Ask, Get, whole
+from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.claims import Unresolved
-from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, controller_of, is_stub, key_of, metadata, spec, uid_of
 from tollbar.model.plan import Event
 from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
+
+_OF_A_CONSUMER: Final = frozenset(
+    {
+        "apiVersion",
+        "kind",
+        "metadata.deletionTimestamp",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.resourceClaims",
+        "spec.schedulingGroup",
+        "status.phase",
+        "status.resourceClaimStatuses",
+    }
+)
+_OF_A_CLAIM: Final = frozenset(
+    {
+        "metadata.deletionTimestamp",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.ownerReferences",
+        "metadata.uid",
+        "status.allocation",
+        "status.reservedFor",
+    }
+)
+"""What is read here of a Pod or PodGroup, and of a claim that the caches do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +70,19 @@ class ConsumerFacts:
     @property
     def itself(self) -> Get:
         """The question what the API server has of this Pod or PodGroup."""
-        return Get(self.resource, key_of(self.consumer))
+        return Get(self.resource, key_of(self.consumer), _OF_A_CONSUMER)
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """A claim to create for one entry of `spec.resourceClaims`."""
+    """A claim to create for one entry of `spec.resourceClaims`.
+
+    Where the caches have only a stub of its template, `claim` is the question for that: a Pod may refer to more
+    templates than there is memory for, so each is to be read when its claim is created (`new_claim`).
+    """
 
     reference: str
-    claim: Object
+    claim: Object | Get
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +262,7 @@ def _recorded(case: _Case) -> ConsumerPlan | None:
 def _unknown(case: _Case) -> Ask | None:
     if case.key is None or case.claim is not None or case.owner is case.group:
         return None
-    question = Get(RESOURCE_CLAIMS, case.key)
+    question = Get(RESOURCE_CLAIMS, case.key, _OF_A_CLAIM)
     if not isinstance(case.facts.answers.get(question), Absence):
         return Ask((question,))
     return None if case.facts.itself in case.facts.answers else Ask((case.facts.itself,))
@@ -245,16 +277,16 @@ def _of_the_group(case: _Case) -> ConsumerPlan | None:
     return NOTHING if case.owner is case.group else None
 
 
-def _generated(case: _Case) -> ConsumerPlan | Ask:
+def _generated(case: _Case) -> ConsumerPlan:
     consumer = case.facts.consumer
     template_name = str(case.reference.get("resourceClaimTemplateName"))
-    known = case.facts.lookup.template(Key(key_of(consumer).namespace, template_name))
-    template = whole(known, RESOURCE_CLAIM_TEMPLATES, case.facts.answers)
-    if isinstance(template, Ask):
-        return template
+    key = Key(key_of(consumer).namespace, template_name)
+    template = case.facts.lookup.template(key)
     if template is None:
         missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
         return case.failed(f'resource claim template "{template_name}": {missing}')
+    if is_stub(template):
+        return ConsumerPlan(creations=(Creation(case.name, Get(RESOURCE_CLAIM_TEMPLATES, key)),))
     return ConsumerPlan(creations=(Creation(case.name, new_claim(consumer, case.name, template)),))
 
 
@@ -265,7 +297,7 @@ EXISTENCE: Final[Chain[_Case, ConsumerPlan | Ask]] = (  # order is the specifica
     _unknown,  # the status names one that the caches do not know -> ask for it, then for the consumer
     _found,  # one was made for this entry and is not recorded -> record it
     _of_the_group,  # the PodGroup's -> nothing: it is made for the PodGroup
-    _generated,  # else -> create it, or a failure without its template, which is asked for if the caches have a stub
+    _generated,  # else -> create it, or a failure without its template
 )
 
 

@@ -11,7 +11,7 @@ gives a worker something to do if the claim's plan `is_needed`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from tollbar.decide.claims import deallocation
 from tollbar.model import claims, pods
@@ -19,6 +19,11 @@ from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, uid_of
 from tollbar.model.resources import POD_GROUPS, PODS, Resource
+
+_OF_A_CONSUMER: Final = frozenset(
+    {"kind", "metadata.deletionTimestamp", "metadata.uid", "spec.nodeName", "status.phase"}
+)
+"""What is read here of a Pod or PodGroup that the caches do not know."""
 
 
 class Lookup(Protocol):
@@ -76,9 +81,9 @@ def _is_entry_gone(facts: ClaimFacts, entry: Object) -> bool | Get:
     """Whether the consumer of an entry is gone or done, or what to ask for to know.  Foreign entries stay."""
     uid, key = str(entry.get("uid")), Key(key_of(facts.claim).namespace, str(entry.get("name")))
     if claims.is_pod_entry(entry):
-        consumer, question = facts.lookup.pod(key), Get(PODS, key)
+        consumer, question = facts.lookup.pod(key), Get(PODS, key, _OF_A_CONSUMER)
     elif claims.is_pod_group_entry(entry):
-        consumer, question = facts.lookup.pod_group(key), Get(facts.pod_groups, key)
+        consumer, question = facts.lookup.pod_group(key), Get(facts.pod_groups, key, _OF_A_CONSUMER)
     else:
         return False
     if facts.lookup.is_gone(uid):

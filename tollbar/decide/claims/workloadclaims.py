@@ -19,10 +19,20 @@ from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import State, uid_on_record
 from tollbar.decide.status import StatusPlan
 from tollbar.model import claims, conditions
-from tollbar.model.ask import Answers, Ask, whole
+from tollbar.model.ask import Get
 from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
-from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, spec, uid_of
+from tollbar.model.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    is_stub,
+    key_of,
+    labels_of,
+    metadata,
+    spec,
+    uid_of,
+)
 from tollbar.model.resources import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, WORKLOAD_CLAIMS
 
 
@@ -43,26 +53,29 @@ class WorkloadClaimFacts:
     written: float | None
     pod_group: Object | None = None
     pod_group_refused: Condition | None = None
-    answers: Answers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadClaimPlan:
-    """At most one of `create`, a ResourceClaim, and `annotate`, annotations of the one that is there."""
+    """At most one of `create`, a ResourceClaim, and `annotate`, annotations of the one that is there.
 
-    create: Object | None = None
+    Where the caches have only a stub of the template, `create` is the question for that, of which the claim is to be
+    made (`claim_for`).
+    """
+
+    create: Object | Get | None = None
     annotate: Mapping[str, str] | None = None
     pod_group: PodGroupPlan = podgroups.NOTHING
     status: StatusPlan = field(default_factory=StatusPlan)
 
 
 NOTHING: Final = WorkloadClaimPlan()
-Answer: TypeAlias = WorkloadClaimPlan | State | Ask
-"""Of the chain: what to do, what the status should say, or what to ask first."""
+Answer: TypeAlias = WorkloadClaimPlan | State
+"""Of the chain: what to do, or what the status should say."""
 
 
-def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan | Ask:
-    """`now` in epoch seconds; an `Ask` for the template where the caches have only a stub of it."""
+def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
+    """`now` in epoch seconds."""
     if metadata(facts.obj).get("deletionTimestamp"):
         return NOTHING
     answer: Answer = facts.state or NOTHING
@@ -73,8 +86,6 @@ def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan | Ask:
         facts.obj, facts.parsed, facts.pod_group, facts.claim, facts.state, facts.pod_group_refused
     )
     answer = first_answer(CHAIN, _Case(facts, facts.parsed)) or answer
-    if isinstance(answer, Ask):
-        return answer
     if isinstance(answer, State):
         return WorkloadClaimPlan(status=status_of(facts, answer, now, group), pod_group=group)
     return replace(answer, pod_group=group)
@@ -91,11 +102,11 @@ def _without_claim(case: _Case) -> Answer | None:
         return None
     if wanted is None:
         return State(False, ReservedReason.CLAIM_MISSING, f"ResourceClaim {case.wanted.claim_name} does not exist")
-    template = whole(case.facts.template, RESOURCE_CLAIM_TEMPLATES, case.facts.answers)
-    if isinstance(template, Ask):
-        return template
+    template = case.facts.template
     if template is None:
         return State(False, ReservedReason.TEMPLATE_MISSING, f"ResourceClaimTemplate {wanted} does not exist")
+    if is_stub(template):
+        return WorkloadClaimPlan(create=Get(RESOURCE_CLAIM_TEMPLATES, key_of(template)))
     return WorkloadClaimPlan(create=claim_for(case.facts.obj, case.wanted, template))
 
 

@@ -4,7 +4,7 @@ What a Pod was given is read from its provenance record.  Whoever may change the
 a policy protects it (component `protective-gates`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -55,6 +55,12 @@ def given(pod: Object) -> tuple[Given, ...]:
     return tuple(found)
 
 
+def those_that_give(recorded: Iterable[Given], rules: Iterable[Rule]) -> list[Rule]:
+    """The rules in force that give one of these tolerations: no other rule says how they stand."""
+    wanted = {identity(each.toleration) for each in recorded}
+    return [rule for rule in rules if rule.mode == "Enforce" and not wanted.isdisjoint(_gives(rule))]
+
+
 def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: SelectorCompiler) -> tuple[Given, ...]:
     """What the Pod was given, and how each of it stands by these rules.  Total on any record.
 
@@ -62,8 +68,7 @@ def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: 
     not the one that is recorded, unless that gave its tolerations late.
     """
     recorded = given(package.pod)
-    wanted = {identity(each.toleration) for each in recorded}
-    giving = [rule for rule in rules if rule.mode == "Enforce" and not wanted.isdisjoint(_gives(rule))]
+    giving = those_that_give(recorded, rules)
     results = _NOTHING
     if giving:
         results = matching.evaluate(giving, package, engine, selector, matching.OR_UNKNOWN)

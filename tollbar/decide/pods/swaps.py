@@ -11,7 +11,7 @@ the API are whole seconds: a claim that the Pod names, and that is replaced with
 found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from tollbar.decide.pods.package import Package
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import claims, pods
 from tollbar.model.ask import Ask, Get
-from tollbar.model.objects import Object, annotations_of, is_stub, key_of, metadata
+from tollbar.model.objects import Object, annotations_of, is_stub, key_of, metadata, uid_of
 from tollbar.model.plan import Event
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS
 
@@ -60,6 +60,21 @@ _MUTABLE: Final = (
 )
 """What a rule may read and somebody may change after the Pod's creation, but for claims and DeviceClasses.  Source:
 ValidatePodUpdate and ValidatePodResize in k8s.io/kubernetes/pkg/apis/core/validation."""
+
+_REQUESTS: Final = "spec.devices.requests"
+_OF_A_CLAIM: Final = frozenset(
+    {
+        "metadata.creationTimestamp",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.ownerReferences",
+        "metadata.uid",
+        "status.reservedFor",
+        f"{_REQUESTS}.exactly.deviceClassName",
+        f"{_REQUESTS}.firstAvailable.deviceClassName",
+    }
+)
+"""What is read here of any claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +121,19 @@ def decide(facts: SwapFacts) -> SwapPlan | Ask:
     return first_answer(CHAIN, facts) or NOTHING
 
 
+def basis(facts: SwapFacts) -> Hashable:
+    """What the plan depends on and may change: the Pod, whether these claims are reserved for it, which fixes them, and
+    the rules that give what it has.  While it is equal, no claim need be read again."""
+    pod, namespace = facts.package.pod, facts.package.namespace
+    used = (*facts.named, *facts.generated)
+    rules = [(rule.name, rule.generation, rule.created, rule.in_scope(namespace)) for rule in _giving(facts)]
+    return (
+        (uid_of(pod), metadata(pod).get("resourceVersion")),
+        tuple((uid_of(claim or {}), claims.is_reserved_for(claim or {}, pod)) for claim in used),
+        frozenset(rules),
+    )
+
+
 def _not_concerned(facts: SwapFacts) -> SwapPlan | None:
     return None if is_concerned(facts.package.pod) else NOTHING
 
@@ -127,16 +155,48 @@ def _as_created(facts: SwapFacts) -> SwapPlan | None:
     return None
 
 
+def _of_no_rule(facts: SwapFacts) -> SwapPlan | None:
+    return None if _counting(facts) else NOTHING
+
+
 def _left_out(facts: SwapFacts) -> Ask | None:
     stubs = [claim for claim in (*facts.named, *facts.generated) if claim is not None and is_stub(claim)]
-    return Ask(tuple(Get(RESOURCE_CLAIMS, key_of(claim)) for claim in stubs)) if stubs else None
+    if not stubs:
+        return None
+    keep = _read_of_claims(_giving(facts))
+    return Ask(tuple(Get(RESOURCE_CLAIMS, key_of(claim), keep) for claim in stubs))
+
+
+def _giving(facts: SwapFacts) -> list[Rule]:
+    """The rules that say how what the Pod was given stands."""
+    return justification.those_that_give(justification.given(facts.package.pod), facts.rules)
+
+
+def _counting(facts: SwapFacts) -> set[str]:
+    """Names of the rules that may find the Pod out; fewer, once it is known which classes its claims name."""
+    return {rule.name for rule in _giving(facts) if _only_claims_can_have_changed(rule, facts.package)}
+
+
+def _read_of_claims(rules: Sequence[Rule]) -> frozenset[str]:
+    """Paths of what these rules read of a claim, and of what is read here.
+
+    A rule reads an entry of `firstAvailable` as `exactly` (`tollbar.decide.pods.alternatives`).
+    """
+    paths = set(_OF_A_CLAIM)
+    for read in (read for rule in rules for read in rule.reads):
+        if read == "claims":
+            paths |= {"metadata", "spec"}
+        elif read.startswith("claims."):
+            path = read.removeprefix("claims.")
+            paths |= {path, path.replace(f"{_REQUESTS}.exactly", f"{_REQUESTS}.firstAvailable")}
+    return frozenset(paths)
 
 
 def _judged(facts: SwapFacts) -> SwapPlan | Ask:
     package = facts.package
     if not facts.whole:
         package = replace(package, unknown=package.unknown | _POD)
-    counting = {rule.name for rule in facts.rules if _only_claims_can_have_changed(rule, package)}
+    counting = _counting(facts)
     if not counting:
         return NOTHING
     everything = justification.judge(package, facts.rules, facts.engine, facts.selector)
@@ -182,6 +242,7 @@ CHAIN: Final[Chain[SwapFacts, SwapPlan | Ask]] = (  # order is the specification
     _not_concerned,  # without a Node or a record, or ending -> nothing
     _not_reserved,  # a claim is not reserved for the Pod -> nothing yet, the reservation tells
     _as_created,  # its claims were there when it was created -> nothing
-    _left_out,  # the caches have no room for a claim -> ask for it
+    _of_no_rule,  # there is no rule of which only the claims can have changed -> nothing
+    _left_out,  # else -> ask for those claims
     _judged,  # else -> what rules gave that are not true now, and of which only the claims can have changed
 )

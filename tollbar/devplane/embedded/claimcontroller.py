@@ -87,6 +87,8 @@ class ClaimController:
             return
         recorded = dict(plan.found)
         for creation in plan.creations:
+            if isinstance(creation.claim, Get):
+                raise TypeError("there are no stubs in storage")
             claim = await self._writer.create(RESOURCE_CLAIMS, creation.claim)
             if claim is None:
                 return

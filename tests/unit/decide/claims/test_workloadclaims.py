@@ -11,7 +11,7 @@ from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan, decide
 from tollbar.decide.status import StatusPlan
-from tollbar.model.ask import Absence, Ask, Get
+from tollbar.model.ask import Get
 from tollbar.model.claims import pod_entry
 from tollbar.model.conditions import Condition
 from tollbar.model.fields import FieldError
@@ -130,13 +130,9 @@ CASES: dict[str, tuple[WorkloadClaimFacts, WorkloadClaimPlan]] = {
         says("False", "TemplateMissing", "Pending", f"ResourceClaimTemplate one {MISSING}", name="web-gpu"),
     ),
     "a claim is created from the template": (facts(MADE, template=TEMPLATE), WorkloadClaimPlan(create=NEW)),
-    "a claim is created from a template that the caches have no room for, as the API server has it": (
-        replace(facts(MADE, template=STUB), answers={ABOUT_ONE: TEMPLATE}),
-        WorkloadClaimPlan(create=NEW),
-    ),
-    "unless it is gone by then": (
-        replace(facts(MADE, template=STUB), answers={ABOUT_ONE: Absence.OBJECT}),
-        says("False", "TemplateMissing", "Pending", f"ResourceClaimTemplate one {MISSING}", name="web-gpu"),
+    "a claim is created from a template that the caches have no room for, which is to be read": (
+        facts(MADE, template=STUB),
+        WorkloadClaimPlan(create=ABOUT_ONE),
     ),
     "a claim of the name that has no owner is not taken": (
         facts(MADE, claim("web-gpu"), template=TEMPLATE),
@@ -344,15 +340,12 @@ def test_decisions(given: WorkloadClaimFacts, want: WorkloadClaimPlan) -> None:
     assert decide(given, NOW) == want
 
 
-def test_a_template_that_the_caches_have_no_room_for_is_asked_for() -> None:
-    assert decide(facts(MADE, template=STUB), NOW) == Ask((ABOUT_ONE,))
-
-
-def test_it_is_not_asked_for_once_there_is_a_claim() -> None:
+def test_it_is_not_read_once_there_is_a_claim() -> None:
     assert decide(facts(MADE, made(), template=STUB), NOW) == WorkloadClaimPlan(annotate=WRITTEN)
 
 
 def test_a_claim_that_was_made_is_left_as_it_is() -> None:
     given = facts(MADE, template=TEMPLATE)
     created = decide(given, NOW).create
+    assert isinstance(created, dict)
     assert decide(replace(given, claim=created), NOW) == WorkloadClaimPlan()

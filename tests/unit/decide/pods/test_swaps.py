@@ -12,10 +12,10 @@ from fakes import FakeEngine, expression, failing, has_label, no_selector, rule,
 
 from tollbar import wellknown
 from tollbar.decide.pods import swaps
-from tollbar.decide.pods.package import assemble
+from tollbar.decide.pods.package import Package, assemble
 from tollbar.decide.pods.swaps import NOTHING, SwapFacts
 from tollbar.model import claims, resources, timestamps
-from tollbar.model.ask import Ask, Get
+from tollbar.model.ask import Ask, Get, kept
 from tollbar.model.objects import Key, Object
 from tollbar.views.lookup import PackageLookup
 
@@ -95,6 +95,14 @@ CASES: dict[str, tuple[Callable[[], Any], Any]] = {
         Ask((Get(resources.RESOURCE_CLAIMS, Key("ml", "mine")),)),
     ),
     "one that is too large and was there before the Pod": (decide(NAMING, reserved(OLD).but("stub", True)), []),
+    "one that is too large, and no rule that reads nothing else that may have changed": (
+        decide(NAMING, reserved(EMPTY).but("stub", True), rules=(LABEL,)),
+        [],
+    ),
+    "one that is too large, and a rule that did not give anything to the Pod": (
+        decide(NAMING, reserved(EMPTY).but("stub", True), rules=(replace(GPU, tolerations=()),)),
+        [],
+    ),
     "an empty claim that was generated for it": (decide(MADE, reserved(GENERATED)), FOUND),
     "a generated one for which the rule is true": (decide(MADE, reserved(GENERATED.request("gpu"))), []),
     "no Node yet": (decide(NAMING.but("spec.nodeName", None), reserved(EMPTY)), []),
@@ -178,3 +186,58 @@ def test_what_is_said() -> None:
             "example.com/gpu:NoSchedule op=Exists by rule gpu",
         ],
     )
+
+
+READS: dict[str, tuple[set[str], set[str]]] = {
+    "a class": (
+        {"claims.spec.devices.requests.exactly.deviceClassName", "pod.spec.volumes"},
+        {"spec.devices.requests.exactly.deviceClassName", "spec.devices.requests.firstAvailable.deviceClassName"},
+    ),
+    "what subrequests may have, too": (
+        {"claims.spec.devices.requests.exactly.count"},
+        {"spec.devices.requests.exactly.count", "spec.devices.requests.firstAvailable.count"},
+    ),
+    "all requests": ({"claims.spec.devices.requests"}, {"spec.devices.requests"}),
+    "everything": ({"claims"}, {"metadata", "spec"}),
+}
+
+
+@pytest.mark.parametrize(("reads", "want"), READS.values(), ids=READS)
+def test_of_a_claim_that_is_too_large_it_is_kept_what_rules_read(reads: set[str], want: set[str]) -> None:
+    asked = decided(NAMING, reserved(EMPTY).but("stub", True), rules=(replace(GPU, reads=frozenset(reads)),))
+    (question,) = asked.questions
+    assert question.keep >= want | {"metadata.name", "status.reservedFor"}
+    assert "spec.devices.config" not in question.keep
+
+
+FAT = EMPTY.request("gpu", selectors=("device.driver == 'a'",)).annotated({"example.com/note": "x"})
+
+
+def test_what_is_kept_of_a_claim_is_judged_like_the_claim() -> None:
+    """Whichever requests it has, by what the rule reads."""
+    (question,) = decided(NAMING, reserved(EMPTY).but("stub", True)).questions
+    for claim_ in (reserved(EMPTY), reserved(FAT)):
+        small = kept(claim_, question.keep)
+        assert len(str(small)) < len(str(claim_))
+        assert decided(NAMING, {**small, "kind": "ResourceClaim"}) == decided(NAMING, claim_)
+
+
+def facts(**other: Any) -> SwapFacts:
+    given = {"package": Package(NAMING), "named": [reserved(EMPTY)], "generated": [], "rules": (GPU,)}
+    return SwapFacts(**{**given, "engine": FakeEngine(), "selector": no_selector, **other})
+
+
+BASES: dict[str, tuple[dict[str, Any], bool]] = {
+    "the same": ({}, True),
+    "a claim that is not reserved for the Pod": ({"named": [EMPTY]}, False),
+    "another claim of the name": ({"named": [reserved(EMPTY).but("metadata.uid", "other")]}, False),
+    "another rule": ({"rules": (replace(GPU, generation=2),)}, False),
+    "one more, which gives nothing to the Pod": ({"rules": (GPU, replace(GPU, name="other", tolerations=()))}, True),
+    "another Pod of the name": ({"package": Package(NAMING.but("metadata.uid", "other"))}, False),
+    "the Pod was changed": ({"package": Package(NAMING.but("metadata.resourceVersion", "2"))}, False),
+}
+
+
+@pytest.mark.parametrize(("other", "equal"), BASES.values(), ids=BASES)
+def test_what_a_verdict_depends_on(other: dict[str, Any], equal: bool) -> None:
+    assert (swaps.basis(facts(**other)) == swaps.basis(facts())) is equal

@@ -1,0 +1,145 @@
+"""Decisions that ask the API server: what they get, and how much of it is in memory at one time."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tollbar.model.ask import Absence, Answers, Ask, Get
+from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
+from tollbar.runtime import asking
+from tollbar.runtime.asking import AT_ONCE, Asker, TooMuch
+from tollbar.runtime.errors import Gone, NotFound
+
+
+def claim(name: str, length: int = 10) -> Object:
+    return {"metadata": {"name": name, "note": "x" * length}, "spec": {"a": 1}}
+
+
+class Whole(dict[str, Any]):
+    """An object that counts how many like it are in memory."""
+
+    there = 0
+    most = 0
+
+    def __init__(self, obj: Object) -> None:
+        super().__init__(obj)
+        Whole.there += 1
+        Whole.most = max(Whole.most, Whole.there)
+
+    def __del__(self) -> None:
+        Whole.there -= 1
+
+
+class Api:
+    """Has claims of any name, and this list in pages."""
+
+    def __init__(self, *pages: list[str] | Exception, length: int = 10) -> None:
+        self.pages = list(pages)
+        self.length = length
+        self.calls: list[str] = []
+        Whole.there = Whole.most = 0
+
+    async def get(self, _resource: Resource, name: str, _namespace: str) -> Object:
+        self.calls.append(f"get {name}")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if name in ("gone", "unserved"):
+            raise NotFound(404, "NotFound", "", {"name": name} if name == "gone" else {})
+        return Whole(claim(name, self.length))
+
+    async def list(self, _resource: Resource, _namespace: str, *, limit: int, continue_: str) -> Object:
+        self.calls.append(f"list {limit} {continue_}".strip())
+        await asyncio.sleep(0)
+        page = self.pages.pop(0)
+        if isinstance(page, Exception):
+            raise page
+        more = "next" if self.pages else ""
+        return {"metadata": {"continue": more}, "items": [Whole(claim(name)) for name in page]}
+
+
+def asker(api: Any, reading: asyncio.Semaphore | None = None) -> Asker:
+    return Asker(api, reading or asyncio.Semaphore(AT_ONCE))
+
+
+def question(name: str, *keep: str) -> Get:
+    return Get(RESOURCE_CLAIMS, Key("ml", name), frozenset(keep) or None)
+
+
+def asking_for(*questions: Get) -> Callable[[Answers], Answers | Ask]:
+    """A decision that asks for all of these, and answers what it got."""
+    return lambda answers: answers or Ask(questions)
+
+
+async def test_a_decision_has_what_it_keeps_and_whoever_learns_has_everything() -> None:
+    learned: dict[str, Object] = {}
+
+    def learn(asked: Get, answer: Any) -> None:
+        learned[asked.key.name] = answer if isinstance(answer, Absence) else dict(answer)
+
+    kept, all_of_it = question("a", "spec.a", "metadata.name"), question("b")
+    gone, unserved = question("gone"), question("unserved")
+    answers = await asker(Api()).decide(asking_for(kept, all_of_it, gone, unserved), learn)
+    assert answers == {
+        kept: {"metadata": {"name": "a"}, "spec": {"a": 1}},
+        all_of_it: claim("b"),
+        gone: Absence.OBJECT,
+        unserved: Absence.KIND,
+    }
+    assert learned == {"a": claim("a"), "b": claim("b"), "gone": Absence.OBJECT, "unserved": Absence.KIND}
+
+
+async def test_of_all_who_ask_in_a_process_few_have_an_object_whole_at_one_time() -> None:
+    api, reading = Api(), asyncio.Semaphore(AT_ONCE)
+
+    async def reads_whole(name: str) -> None:
+        async with asker(api, reading).whole(question(name)) as found:
+            await asyncio.sleep(0)
+            assert found == claim(name)
+
+    decisions = [asking_for(*(question(f"{who}{number}", "spec") for number in range(9))) for who in "ab"]
+    await asyncio.gather(
+        *(asker(api, reading).decide(decision) for decision in decisions for _ in range(3)),
+        *(reads_whole(name) for name in "xyz"),
+    )
+    assert (len(api.calls), Whole.most, Whole.there) == (2 * 3 * 9 + 3, AT_ONCE, 0)
+
+
+async def test_a_decision_whose_answers_take_too_much_memory_is_given_up_and_nothing_more_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "MOST_BYTES", 50_000)
+    api = Api(length=20_000)
+    with pytest.raises(TooMuch):
+        await asker(api).decide(asking_for(*(question(name) for name in "abcdef")))
+    assert api.calls == ["get a", "get b", "get c"]
+    few = await asker(api).decide(asking_for(*(question(name, "spec") for name in "abcdef")))
+    assert len(few) == 6
+
+
+async def test_a_decision_that_asks_again_is_a_mistake() -> None:
+    with pytest.raises(RuntimeError, match="asked again"):
+        await asker(Api()).decide(lambda _: Ask((question("a"),)))
+
+
+async def listed(api: Any) -> list[str]:
+    taken: list[str] = []
+    await asking.each(lambda obj: taken.append(key_of(obj).name), api, asyncio.Semaphore(1), PODS, "ml")
+    return taken
+
+
+async def test_of_a_list_one_page_is_in_memory() -> None:
+    api = Api(["a", "b"], ["c", "d"], ["e"])
+    assert (await listed(api), Whole.most, Whole.there) == (["a", "b", "c", "d", "e"], 2, 0)
+    assert api.calls == ["list 10", "list 10 next", "list 10 next"]
+
+
+async def test_a_list_whose_token_expires_starts_over() -> None:
+    assert await listed(Api(["a"], Gone(410, "Expired", ""), ["a"], ["b"])) == ["a", "a", "b"]
+
+
+async def test_a_list_that_never_begins_is_an_error() -> None:
+    with pytest.raises(Gone):
+        await listed(Api(Gone(410, "Expired", "")))
