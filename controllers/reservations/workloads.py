@@ -69,9 +69,13 @@ class _Kind:
 class Workloads:
     """`changes` sends the key of every claim whose workload may have changed."""
 
-    def __init__(self, client: Client, *, clock: Clock, rng: Random, metrics: Metrics) -> None:
+    def __init__(
+        self, client: Client, reading: asyncio.Semaphore, *, clock: Clock, rng: Random, metrics: Metrics
+    ) -> None:
+        """`reading` is the manager's."""
         self.changes: Channel[Key] = Channel("workloads")
         self._client = client
+        self._reading = reading
         self._clock = clock
         self._rng = rng
         self._metrics = metrics
@@ -192,12 +196,13 @@ class Workloads:
 
     async def _ask(self, resource: Resource, key: Key) -> Workload:
         try:
-            found: Object = await READ(self._client.get, resource, key.name, key.namespace)
+            async with self._reading:
+                found = projection(await READ(self._client.get, resource, key.name, key.namespace))
         except NotFound as error:
             return _ABSENT if is_about(error, key) else Workload(Knowledge.UNKNOWN_KIND)
         except Forbidden as error:
             return Workload(Knowledge.FORBIDDEN, detail=error.message)
-        return Workload(Knowledge.FOUND, projection(found))
+        return Workload(Knowledge.FOUND, found)
 
 
 def projection(workload: Object) -> Object:

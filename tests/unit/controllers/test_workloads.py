@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from clocks import Hand
+from managing import turns
 
 from controllers.reservations.workloads import Workloads, projection
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
@@ -98,7 +99,8 @@ class World:
         self.woken: asyncio.Queue[Key] = asyncio.Queue()
         self.metrics = Metrics()
         client: Any = api
-        self.workloads = Workloads(client, clock=self.clock, rng=Random(1), metrics=self.metrics)
+        self.reading = asyncio.Semaphore(1)
+        self.workloads = Workloads(client, self.reading, clock=self.clock, rng=Random(1), metrics=self.metrics)
         self.workloads.changes.subscribe(self.woken.put_nowait)
 
     async def look_up(self, recorded: str = "") -> Workload:
@@ -166,6 +168,18 @@ async def test_what_is_known(api: Api, answers: dict[str, Object], recorded: str
     api.answers.update(answers)
     async with world(api) as running:
         assert (await running.look_up(recorded), api.calls["get"]) == (want, gets)
+
+
+async def test_it_is_read_when_nobody_else_reads() -> None:
+    api = Api()
+    async with world(api) as running:
+        await running.look_up()  # the watch is there from now on
+        before = api.calls["get"]
+        async with running.reading:
+            looking = asyncio.create_task(running.look_up("u1"))
+            await turns()
+            meanwhile = api.calls["get"]
+        assert (await looking, meanwhile, api.calls["get"]) == (ABSENT, before, before + 1)
 
 
 async def test_a_kind_is_listed_for_the_first_claim_only() -> None:
