@@ -3,11 +3,11 @@
 The library reads kubeconfigs, exec plugins and service accounts, and sets TLS up.  Its HTTP session is used where there
 is a proxy, and `tollbar.runtime.exchange` where there is none.
 
-Invariants: credentials and CA certificates are read again every minute; keys and certificates that a kubeconfig or an
-exec plugin contains are never written to a disk (on Linux).
+Invariants: credentials and CA certificates are read again every minute, by one task and one thread at a time; an exec
+plugin that hangs is killed, and no call waits for it longer than a few seconds; keys and certificates that a kubeconfig
+or an exec plugin contains are never written to a disk (on Linux).
 Hazards: credentials that cannot be read again stay in use; a CA that was trusted once stays trusted until the process
-ends.  An exec plugin that hangs holds up the call that has begun to read the credentials again, others go on with what
-there is.
+ends.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
 from kubernetes.aio.config.kube_config import KubeConfigLoader
 
+from tollbar.runtime import ownthread
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.connector import Connector
 from tollbar.runtime.errors import KubeconfigError
@@ -36,6 +38,14 @@ from tollbar.runtime.exchange import CONNECT_SECONDS, IDLE_SECONDS, Connections
 _log: Final = logging.getLogger(__name__)
 
 _RELOAD_SECONDS: Final = 60.0
+_REFUSED_SECONDS: Final = 5.0
+"""After how many seconds credentials that the server has refused are read again."""
+_WAIT_SECONDS: Final = 5.0
+"""For how long calls wait for credentials that are being read again."""
+_READ_SECONDS: Final = 30.0
+"""How long it may take to read them, exec plugin included."""
+_LOGIN_SECONDS: Final = 300.0
+"""The same at a terminal, where an exec plugin may ask a person to log in."""
 _POOL: Final = 0
 """No limit of connections: `Client` bounds its calls itself."""
 _KEPT: Final = 32
@@ -76,11 +86,12 @@ if hasattr(os, "memfd_create"):
 
 
 class Access:
-    """The library's configuration and session; reads the credentials again every minute, in a thread.
+    """The library's configuration and session; reads the credentials again every minute.
 
     This covers everything that may change on disk or expire: the projected service account token, token files, exec
     plugins and identity providers (whose own expiry the library's loader honours), client certificates, and the CA
-    certificates of the cluster.
+    certificates of the cluster.  An exec plugin whose credentials the server has refused is run again before they
+    expire, once for all calls that were sent with them, as by client-go.
     """
 
     def __init__(self, rest: "_Rest", loader: KubeConfigLoader | None, modified: dict[str, int], clock: Clock) -> None:
@@ -90,8 +101,16 @@ class Access:
         self._loader = loader
         self._modified = modified
         self._clock = clock
-        self._reload_at = clock.monotonic() + _RELOAD_SECONDS
-        self._is_reloading = False
+        self._read_at = clock.monotonic()
+        self._reload_at = self._read_at + _RELOAD_SECONDS
+        self._reading: asyncio.Task[None] | None = None
+        self._wait_until = 0.0
+        self._is_slow = False
+        """Whether to read them took longer last time than calls wait for it."""
+        self._is_refused = False
+        """Whether the server has refused those in use."""
+        self.problem = ""
+        """Why the credentials could not be read again; empty while they can."""
         self.host: str = rest.configuration.host.rstrip("/")
         self.connections = _connections(rest)
         """For calls and watches; None where there is a proxy, which only the session knows how to use."""
@@ -113,7 +132,8 @@ class Access:
             },
         )
         try:
-            loader = await _read(configuration, await asyncio.to_thread(_kubeconfig_paths, kubeconfig), context)
+            paths = await asyncio.to_thread(_kubeconfig_paths, kubeconfig)
+            loader = await ownthread.run(partial(_load, configuration, paths, context), _deadline())
             _check_address(configuration.host)
             rest = await asyncio.to_thread(_Rest, configuration)
             return cls(rest, loader, await asyncio.to_thread(_modified, configuration), clock)
@@ -131,25 +151,60 @@ class Access:
         token = self._configuration.api_key.get("BearerToken")
         return {"Authorization": token} if token else {}
 
-    def reload_soon(self) -> None:
-        """Read the credentials again in five seconds, after the server has refused them."""
-        self._reload_at = min(self._reload_at, self._clock.monotonic() + 5.0)
+    def refused(self, sent: float) -> None:
+        """The server has refused the credentials of a call that was sent at this time on the clock.
+
+        They are read again soon, unless that was done since, or is being done.
+        """
+        if sent < self._read_at or self._reading is not None:
+            return
+        self._is_refused = True
+        self._reload_at = min(self._reload_at, self._clock.monotonic() + _REFUSED_SECONDS)
 
     async def refresh(self) -> None:
-        if self._is_reloading or self._clock.monotonic() < self._reload_at:
-            return
-        self._is_reloading, self._reload_at = True, self._clock.monotonic() + _RELOAD_SECONDS
+        """Begin to read the credentials again when that is due, and wait for it, but not for long.
+
+        Calls go on with the credentials in use when they have waited, and do not wait at all when it took longer last
+        time, unless the server refuses those in use.
+        """
+        now = self._clock.monotonic()
+        if self._reading is None:
+            if now < self._reload_at:
+                return
+            self._wait_until = now if self._is_slow and not self._is_refused else now + _WAIT_SECONDS
+            self._reading = asyncio.create_task(self._read_again())
+        if now < self._wait_until:
+            await asyncio.wait([self._reading], timeout=self._wait_until - now)
+
+    async def _read_again(self) -> None:
+        began, deadline = self._clock.monotonic(), _deadline()
+        stuck = asyncio.get_running_loop().call_later(deadline + _WAIT_SECONDS, self._failed, "a file does not answer")
         try:
-            if self._loader is None:
-                await _read(self._configuration, None, None)
-            else:
-                with _plugin_errors():
-                    await asyncio.to_thread(asyncio.run, self._loader.load_and_set(self._configuration))  # type: ignore[no-untyped-call]
-            self._use(await asyncio.to_thread(_modified, self._configuration))
+            self._use(await ownthread.run(self._read, deadline))
+            self._read_at, self._is_refused, self.problem = self._clock.monotonic(), False, ""
         except Exception as error:  # the credentials in use may still be valid
-            _log.warning("cannot read the credentials again", extra={"error": str(error)})
+            self._failed(str(error))
         finally:
-            self._is_reloading = False
+            stuck.cancel()
+            now = self._clock.monotonic()
+            self._is_slow = now - began > _WAIT_SECONDS
+            self._reload_at = now + _RELOAD_SECONDS
+            self._reading = None
+
+    def _failed(self, why: str) -> None:
+        self.problem = why
+        _log.warning("cannot read the credentials again", extra={"error": why})
+
+    async def _read(self) -> dict[str, int]:
+        """Fill the configuration anew; when its certificates were modified."""
+        if self._loader is None:
+            load_incluster_config(self._configuration, try_refresh_token=False)  # type: ignore[no-untyped-call]
+        else:
+            if self._is_refused:
+                vars(self._loader).pop("exec_plugin_expiry", None)  # the loader would not run the plugin before that
+            with _plugin_errors():
+                await self._loader.load_and_set(self._configuration)  # type: ignore[no-untyped-call]
+        return _modified(self._configuration)
 
     def _use(self, modified: dict[str, int]) -> None:
         """Load the certificates that were modified.  Raises OSError for one that is half written."""
@@ -163,6 +218,9 @@ class Access:
         self._modified = modified
 
     async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
         if self.connections is not None:
             await self.connections.close()
         await self._rest.close()
@@ -222,19 +280,24 @@ def _kubeconfig_paths(given: str | None) -> str | None:
     return os.pathsep.join(with_content)
 
 
-async def _read(configuration: Configuration, paths: str | None, context: str | None) -> KubeConfigLoader | None:
-    """Fill the configuration.  The library reads files on its event loop, so it gets one in a thread."""
+def _deadline() -> float:
+    """Seconds in which the credentials must have been read."""
+    return _LOGIN_SECONDS if ownthread.has_terminal() else _READ_SECONDS
+
+
+async def _load(configuration: Configuration, paths: str | None, context: str | None) -> KubeConfigLoader | None:
+    """Fill the configuration, in a thread: the library reads files on its event loop, and waits for exec plugins."""
     if paths is None:
         if context is not None:
             raise KubeconfigError(f'context "{context}" does not exist: there is no kubeconfig')
-        await asyncio.to_thread(load_incluster_config, configuration, try_refresh_token=False)
+        load_incluster_config(configuration, try_refresh_token=False)  # type: ignore[no-untyped-call]
         return None
-    reading = load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=paths, context=context, client_configuration=configuration, persist_config=False
-    )
     try:
         with _plugin_errors():
-            return await asyncio.to_thread(asyncio.run, reading)
+            loader: KubeConfigLoader = await load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=paths, context=context, client_configuration=configuration, persist_config=False
+            )
+            return loader
     except ConfigException as error:
         if context is not None and f"name {context} in" in str(error):
             raise KubeconfigError(f'context "{context}" does not exist in {paths}') from error
@@ -251,11 +314,15 @@ def _names(loader: KubeConfigLoader | None) -> tuple[str, str, str]:
 
 @contextmanager
 def _plugin_errors() -> Iterator[None]:
-    """Raises KubeconfigError when an exec plugin fails: the library logs that, and goes on without credentials."""
+    """Raises KubeconfigError when an exec plugin fails: the library logs that, and goes on without credentials.
+
+    For a block that one thread runs alone.
+    """
     said: list[str] = []
+    thread = threading.get_ident()
 
     def is_other(record: logging.LogRecord) -> bool:
-        if record.levelno < logging.ERROR:
+        if record.levelno < logging.ERROR or record.thread != thread:
             return True
         said.append(" ".join(record.getMessage().split()))
         return False

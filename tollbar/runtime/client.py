@@ -343,7 +343,7 @@ class Client:
                 raise unreachable from error
         self._count(method, answer.status)
         if answer.status >= 300:
-            raise self._refusal(method, answer)
+            raise self._refusal(method, answer, sent)
         return answer.body
 
     async def _exchange(
@@ -391,12 +391,12 @@ class Client:
     async def _lines(self, path: str, query: dict[str, str], inactivity: float) -> AsyncGenerator[bytes, None]:
         """The lines of a stream without an upper bound on their length."""
         stream: _Streamed | None = None
-        heard = self._clock.monotonic()
+        sent = heard = self._clock.monotonic()
         try:
             stream = await self._stream(_target(path, query), inactivity)
             self._count("GET", stream.answer.status)
             if stream.answer.status != 200:
-                raise self._refusal("GET", await _whole(stream))
+                raise self._refusal("GET", await _whole(stream), sent)
             tail = b""
             while part := await stream.next():
                 heard = self._clock.monotonic()
@@ -438,14 +438,16 @@ class Client:
         unreachable.in_outage = self._outage is not None and self._outage.failed(why, since)
         return unreachable
 
-    def _refusal(self, method: str, answer: Answer) -> ApiError:
+    def _refusal(self, method: str, answer: Answer, sent: float) -> ApiError:
         asked = _seconds(answer.retry_after)
         error = error_from_answer(answer.status, answer.body, method=method, retry_after=asked)
         if isinstance(error, TooManyRequests) and asked is not None and not error.by_disruption_budget:
             self._pause.extend(min(asked, LONGEST_PAUSE))
             self._slots.refused()
         if isinstance(error, Unauthorized):
-            self._access.reload_soon()
+            self._access.refused(sent)
+            if self._access.problem:
+                error.message += f" (the credentials cannot be read again: {self._access.problem})"
         if answer.status >= 500 and self._outage is not None:
             error.in_outage = self._outage.failed(str(error), None)
         return error

@@ -5,12 +5,15 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from execplugin import ExecPlugin, until
 
 from tollbar.model import resources
+from tollbar.runtime import access, ownthread
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import KubeconfigError, Unauthorized
 from tollbar.runtime.metrics import Metrics
@@ -92,28 +95,214 @@ async def test_credentials_that_cannot_be_read_again_stay_in_use(
     )
 
 
-async def test_an_exec_plugin_that_hangs_holds_up_one_call_alone(
-    server: Any, connect: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+async def used(client: Client, server: Any) -> str:
+    """The credentials of one call."""
+    server.others.append({"body": {}})
+    await client.get(resources.PODS, "web", "shop")
+    return str(server.requests[-1].headers["Authorization"])
+
+
+async def read_again(client: Client) -> None:
+    """Wait until the credentials have been read, if they are being read."""
+    if (reading := client._access._reading) is not None:
+        await asyncio.wait([reading])
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecPlugin]:
+    """Of a process that has no terminal."""
+    monkeypatch.setattr(ownthread, "has_terminal", lambda: False)
+    made = ExecPlugin(tmp_path / "plugin")
+    made.answers("one")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def deadline(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets how long it may take to read credentials, in seconds."""
+    return lambda seconds: monkeypatch.setattr(access, "_READ_SECONDS", seconds)
+
+
+async def test_an_exec_plugin_that_hangs_is_killed_and_run_again(
+    server: Any, connect: Any, clock: Any, plugin: ExecPlugin, deadline: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hangs, goes_on = threading.Event(), threading.Event()
-
-    async def load_and_set(_configuration: object) -> None:
-        hangs.set()
-        goes_on.wait()
-
-    server.others += [{"body": {}} for _ in range(2)]
-    client = await connect({"token": "t"})
-    monkeypatch.setattr(client._access._loader, "load_and_set", load_and_set)
+    client = await connect(plugin.user)
+    plugin.hangs()
+    deadline(0.5)
     clock.time += 60
-    held_up = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
-    await asyncio.to_thread(hangs.wait)
+    assert await used(client, server) == "Bearer one"
+    await plugin.ended()
+    assert [(record.message, record.error) for record in caplog.records] == [
+        ("cannot read the credentials again", f"{plugin.command}: no answer within 0.5 s")
+    ]
+    plugin.answers("two")
+    deadline(30)
     clock.time += 60
-    try:
-        async with asyncio.timeout(10):
+    assert (await used(client, server), plugin.runs) == ("Bearer two", 3)
+
+
+async def test_while_an_exec_plugin_hangs_the_minutes_go_by_and_calls_go_on(
+    server: Any, connect: Any, clock: Any, plugin: ExecPlugin
+) -> None:
+    """Whoever has begun to wait may give up: it stays one plugin, in one thread, and ends with the client."""
+    client = await connect(plugin.user)
+    plugin.hangs()
+    clock.time += 60
+    first = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
+    await plugin.hanging()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    for _ in range(10):
+        clock.time += 60
+        assert await used(client, server) == "Bearer one"
+    assert (plugin.runs, [each.name for each in threading.enumerate()].count("own-thread")) == (2, 1)
+    await client.close()
+    await plugin.ended()
+
+
+@pytest.mark.parametrize(("status", "want"), [(200, "Bearer one"), (401, "Bearer two")])
+async def test_after_an_exec_plugin_that_hung_calls_wait_for_it_if_they_are_refused_otherwise(
+    status: int, want: str, server: Any, connect: Any, clock: Any, plugin: ExecPlugin
+) -> None:
+    client = await connect(plugin.user)
+    plugin.hangs()
+    clock.time += 60
+    server.others.append({"status": status, "body": {}})
+    first = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
+    await plugin.hanging()
+    clock.time += 30
+    plugin.answers("two")
+    plugin.end()
+    (answer,) = await asyncio.gather(first, return_exceptions=True)
+    assert isinstance(answer, Unauthorized) is (status == 401)
+    clock.time += 60
+    assert await used(client, server) == want
+    await read_again(client)
+    assert await used(client, server) == "Bearer two"
+
+
+async def test_many_calls_wait_for_one_plugin(server: Any, connect: Any, clock: Any, plugin: ExecPlugin) -> None:
+    client = await connect(plugin.user)
+    plugin.answers("two")
+    clock.time += 60
+    server.others += [{"body": {}} for _ in range(20)]
+    await asyncio.gather(*(client.get(resources.PODS, "web", "shop") for _ in range(20)))
+    assert {request.headers["Authorization"] for request in server.requests} == {"Bearer two"}
+    assert plugin.runs == 2
+
+
+async def test_a_refusal_of_credentials_that_were_read_again_since_is_none_of_those_in_use(
+    server: Any, connect: Any, clock: Any, plugin: ExecPlugin
+) -> None:
+    client = await connect(plugin.user)
+    server.others.append({"status": 401, "body": b"", "then": "hang"})
+    early = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
+    await server.hanging.wait()
+    clock.time += 60
+    await used(client, server)
+    server.release.set()
+    with pytest.raises(Unauthorized):
+        await early
+    clock.time += 5
+    await used(client, server)
+    assert plugin.runs == 2
+
+
+async def test_refused_credentials_are_asked_for_again_though_they_have_not_expired(
+    server: Any, connect: Any, clock: Any, plugin: ExecPlugin
+) -> None:
+    plugin.answers("one", expirationTimestamp="2999-01-01T00:00:00Z")
+    client = await connect(plugin.user)
+    clock.time += 60
+    assert (await used(client, server), plugin.runs) == ("Bearer one", 1)
+    plugin.answers("two", expirationTimestamp="2999-01-01T00:00:00Z")
+    server.others += [{"status": 401, "body": b""} for _ in range(2)]
+    for _ in range(2):
+        with pytest.raises(Unauthorized):
             await client.get(resources.PODS, "web", "shop")
-    finally:
-        goes_on.set()
-        await held_up
+    clock.time += 5
+    assert (await used(client, server), plugin.runs) == ("Bearer two", 2)
+
+
+async def test_a_refusal_says_why_there_are_no_other_credentials(
+    server: Any, connect: Any, clock: Any, plugin: ExecPlugin, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await connect(plugin.user)
+    plugin.fails("log in first")
+    clock.time += 60
+    server.others.append({"status": 401, "body": b"Unauthorized"})
+    with pytest.raises(Unauthorized, match=r"Unauthorized \(the credentials cannot be read again: .*log in first.*\)$"):
+        await client.get(resources.PODS, "web", "shop")
+    assert [record.message for record in caplog.records] == ["cannot read the credentials again"]
+    plugin.answers("two")
+    clock.time += 5
+    assert await used(client, server) == "Bearer two"
+
+
+async def test_a_file_that_does_not_answer_takes_no_thread_from_others(
+    server: Any,
+    connect: Any,
+    clock: Any,
+    deadline: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a network file system; here it is a pipe, of which nobody has opened the other end."""
+    token = tmp_path / "token"
+    await asyncio.to_thread(token.write_text, "one")
+    client = await connect({"tokenFile": "token"})
+    await asyncio.to_thread(token.unlink)
+    os.mkfifo(token)
+    deadline(0.1)
+    monkeypatch.setattr(access, "_WAIT_SECONDS", 0.1)
+    clock.time += 60
+    assert await used(client, server) == "Bearer one"
+    for _ in range(10):
+        clock.time += 60
+        assert await used(client, server) == "Bearer one"
+    assert [each.name for each in threading.enumerate()].count("own-thread") == 1
+    await until(lambda: client._access.problem)
+    assert [record.message for record in caplog.records] == ["cannot read the credentials again"]
+    await asyncio.to_thread(token.write_text, "two")
+    await read_again(client)
+    assert await used(client, server) == "Bearer two"
+
+
+async def test_who_gives_up_connecting_leaves_no_plugin(connect: Any, plugin: ExecPlugin) -> None:
+    plugin.hangs()
+    connecting = asyncio.create_task(connect(plugin.user))
+    await plugin.hanging()
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    await plugin.ended()
+
+
+async def test_a_plugin_that_hangs_at_the_start_is_an_error(connect: Any, plugin: ExecPlugin, deadline: Any) -> None:
+    plugin.hangs()
+    deadline(0.5)
+    with pytest.raises(KubeconfigError, match=r"^cannot use the credentials: .*plugin\.sh: no answer within 0\.5 s$"):
+        await connect(plugin.user)
+    await plugin.ended()
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+async def test_a_plugin_shares_the_session_of_a_terminal_and_has_time_there(
+    is_terminal: bool, connect: Any, plugin: ExecPlugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownthread, "has_terminal", lambda: is_terminal)
+    monkeypatch.setattr(access, "_LOGIN_SECONDS" if is_terminal else "_READ_SECONDS", 1000.0)
+    monkeypatch.setattr(access, "_READ_SECONDS" if is_terminal else "_LOGIN_SECONDS", 0.0)
+    plugin.hangs()
+    connecting = asyncio.create_task(connect(plugin.user))
+    await plugin.hanging()
+    pid = plugin.process()
+    assert (os.getsid(pid) == os.getsid(0)) is is_terminal
+    connecting.cancel()
+    await asyncio.gather(connecting, return_exceptions=True)
+    assert pid not in plugin.running()
 
 
 TWO_CLUSTERS = {
