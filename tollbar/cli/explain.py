@@ -29,13 +29,15 @@ from tollbar.model.pods import gate_names
 from tollbar.model.resources import EVENTS, PODS
 from tollbar.offline import Cluster, loading
 from tollbar.runtime.client import Client
-from tollbar.runtime.errors import ApiError, NotFound
+from tollbar.runtime.errors import ApiError, NotFound, ServerError, TooManyRequests, Unreachable
 from tollbar.runtime.retry import READ
 
 Output: TypeAlias = Literal["table", "wide", "json", "yaml"]
 
 _AGAIN: Final = 5.0
 """Seconds between two looks at the cluster with --watch."""
+_LONGEST: Final = 60.0
+"""The same at most, while the API server does not answer: each time twice as long."""
 
 
 @click.group("explain")
@@ -181,11 +183,28 @@ class _Look:
 
 
 async def _looking(cluster: console.Cluster, look: Callable[[Client], Awaitable[_Look]], *, watch: bool) -> None:
-    """Answer once; with `watch` look again every `_AGAIN` seconds, and answer whenever the answer is another one."""
+    """Answer once; with `watch` look again every `_AGAIN` seconds, and answer whenever the answer is another one.
+
+    An API server that does not answer, or is too busy, ends it before the first answer alone.
+    """
     said: object = None
+    is_away, pause = False, _AGAIN
     async with console.connected(cluster, "explain") as client:
         while True:
-            found = await look(client)
+            try:
+                found = await look(client)
+            except (Unreachable, ServerError, TooManyRequests) as error:
+                if said is None:
+                    raise
+                if not is_away:
+                    console.say(f"{console.explain(error)}; trying again until it answers")
+                is_away = True
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST)
+                continue
+            if is_away:
+                console.say("the API server answers again")
+            is_away, pause = False, _AGAIN
             if found.told != said:
                 await found.tell(again=said is not None)
             if not watch or found.is_last:

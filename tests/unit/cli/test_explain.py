@@ -25,7 +25,8 @@ from tollbar.explain.causes import Cause
 from tollbar.model.objects import Object
 from tollbar.model.resources import EVENTS, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.offline import Cluster
-from tollbar.runtime.errors import NotFound
+from tollbar.runtime import retry
+from tollbar.runtime.errors import NotFound, ServerError, Unreachable
 
 WRONG: Mapping[str, tuple[list[str], str]] = {
     "no name": (["pod"], "Missing argument 'NAME'"),
@@ -154,26 +155,61 @@ async def test_an_event_is_a_cause_if_it_is_about_this_very_pod(uid: str, is_cau
     assert ("ReleaseRefused" in causes) is is_cause, causes
 
 
+PENDING: Final = "pending: no Pod that waits for a Node uses it"
+ALLOCATED: Final = "allocated for every Node; nobody uses it"
+GONE: Final = 'Error: resourceclaims "c" not found'
+AWAY: Final = Unreachable("refused", final=True)
+BUSY: Final = ServerError(503, "ServiceUnavailable", "etcd has no leader")
+NO_ANSWER: Final = "the API server does not answer: refused"
+AGAIN: Final = "the API server answers again"
+
+
 class Watched(Api):
-    """Has one claim: pending for two looks, allocated for two, then it is gone."""
+    """Has one claim, in these states one look after the other, or fails."""
 
     namespace = "ml"
 
-    def __init__(self) -> None:
+    def __init__(self, *states: str | Exception) -> None:
         super().__init__()
-        self.looks = 0
+        self.states = list(states)
 
     async def list(self, resource: Resource, *_: Any, **__: Any) -> Object:
         if resource != RESOURCE_CLAIMS:
             return {"metadata": {}, "items": []}
-        self.looks += 1
-        state = ("pending", "pending", "allocated", "allocated", "gone")[self.looks - 1]
+        state = self.states.pop(0)
+        if isinstance(state, Exception):
+            raise state
         known = claim("c").but("status.allocation", allocation("d1")) if state == "allocated" else claim("c")
         return {"metadata": {}, "items": [] if state == "gone" else [known]}
 
 
-def test_a_claim_is_told_of_again_when_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Watched()
+LOOKS: Mapping[str, tuple[tuple[str | Exception, ...], list[str], list[str]]] = {
+    "is told of when it changes": (
+        ("pending", "pending", "allocated", "allocated", "gone"),
+        [PENDING, ALLOCATED],
+        [GONE],
+    ),
+    "is looked for until the API server answers again": (
+        ("pending", AWAY, AWAY, "pending", AWAY, "allocated", "gone"),
+        [PENDING, ALLOCATED],
+        [f"{NO_ANSWER}; trying again until it answers", AGAIN] * 2 + [GONE],
+    ),
+    "is looked for until the API server can answer": (
+        ("pending", *[BUSY] * 5, "gone"),
+        [PENDING],
+        [
+            "the API server refused: 503 ServiceUnavailable: etcd has no leader; trying again until it answers",
+            GONE,
+        ],
+    ),
+    "is not looked for where the API server does not answer at first": ((AWAY,), [], [f"Error: {NO_ANSWER}"]),
+}
+
+
+@pytest.mark.parametrize("case", LOOKS)
+def test_a_claim_that_is_watched(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    states, answers, said = LOOKS[case]
+    server = Watched(*states)
 
     @asynccontextmanager
     async def connected(*_: Any) -> AsyncIterator[Watched]:
@@ -181,9 +217,7 @@ def test_a_claim_is_told_of_again_when_that_changes(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(console, "connected", connected)
     monkeypatch.setattr("tollbar.cli.explain._AGAIN", 0.0)
+    monkeypatch.setattr(retry.READ._retrying, "sleep", lambda _seconds: asyncio.sleep(0))
     done = CliRunner().invoke(cli.main, ["explain", "claim", "c", "--watch", "-o", "yaml"])
-    assert (done.exit_code, done.stderr, server.looks) == (1, 'Error: resourceclaims "c" not found\n', 5)
-    assert [each["summary"] for each in yaml.safe_load_all(done.stdout)] == [
-        ["pending: no Pod that waits for a Node uses it"],
-        ["allocated for every Node; nobody uses it"],
-    ]
+    assert (done.exit_code, done.stderr.splitlines(), server.states) == (1, said, [])
+    assert [each["summary"] for each in yaml.safe_load_all(done.stdout) if each] == [[each] for each in answers]
