@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.peak import FILE
 from benchmarks.stage import Stage
 from benchmarks.workload import Row, Sample, Workload
 from tollbar.cli import clusterdump
@@ -183,25 +184,28 @@ async def measure(_stage: Stage, size: int, _turn: int) -> Sample:
     for column, make in CASES.items():
         with tempfile.TemporaryDirectory(prefix="tollbar-benchmark-") as directory:
             case = make(NODES, size)
-            for row, value in _played(case, Path(directory)).items():
+            for row, value in played(case, Path(directory)).items():
                 sample[row, column] = value
     return sample
 
 
-def _played(case: Case, directory: Path) -> dict[str, float]:
-    """In a process of its own, whose memory is that of nothing else."""
-    arguments, told = write(case, directory), directory / "told.json"
+def played(case: Case, directory: Path) -> dict[str, float]:
+    """Figures by the name of their row, of a process of its own."""
+    arguments, told, peak = write(case, directory), directory / "told.json", directory / "peak"
     began = time.monotonic()
     with told.open("wb") as output:
-        command = [sys.executable, "-m", "tollbar.cli", *arguments]
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
+        command = [sys.executable, "-m", "benchmarks.peak", *arguments]
+        environment = {**os.environ, FILE: str(peak)}
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[1], env=environment
+        )
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - began
     placed = sum(each["node"] is not None for each in json.loads(told.read_bytes())["pods"])
     if placed != case.placed:
         raise RuntimeError(f"{placed} Pods have a Node, not {case.placed}")
-    return {WALL.name: wall, CPU.name: used.ru_utime + used.ru_stime, MEMORY.name: used.ru_maxrss / 1024}
+    return {WALL.name: wall, CPU.name: used.ru_utime + used.ru_stime, MEMORY.name: int(peak.read_text()) / 1024}
 
 
 WORKLOAD: Final = Workload(
@@ -212,7 +216,8 @@ WORKLOAD: Final = Workload(
 and has four devices. *Mixed*: six of ten Pods ask for room alone, three for a device, one for more than any Node has;
 *with claims*: each for a device, whose taint a rule tolerates. Of the next four kinds no Pod gets a Node: they are too
 large, the Nodes are full, they spread over a label that no Node has, or no device matches their selector. *One shape*:
-{_SHAPES} times as many Pods of one Deployment. Time is from the start of the command, Python included, to its end.""",
+{_SHAPES} times as many Pods of one Deployment. Time is from the start of the command, Python included, to its end. Most
+memory is the largest resident set of the command itself (VmHWM), without that of the process that has started it.""",
     columns=tuple(CASES),
     rows=(WALL, CPU, MEMORY),
     size=1_000,
