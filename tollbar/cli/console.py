@@ -140,6 +140,11 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["   ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
+def is_watched(shown: Console) -> bool:
+    """Whether it is a terminal, where progress may be shown; FORCE_COLOR makes none of a file."""
+    return shown.file.isatty()
+
+
 @contextmanager
 def reading() -> Iterator[Callable[[str, int], None]]:
     """For a block that reads a cluster kind by kind: is told each kind with how many there are, and shows it.
@@ -147,7 +152,7 @@ def reading() -> Iterator[Callable[[str, int], None]]:
     On a terminal alone.
     """
     terminal = stderr()
-    if not terminal.is_terminal:
+    if not is_watched(terminal):
         yield lambda _kind, _count: None
         return
     with terminal.status("reading the cluster") as status:

@@ -287,7 +287,8 @@ def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: boo
 async def _delete_all(cluster: console.Cluster, found: Sequence[Drifted]) -> list[Deleted]:
     async with console.connected(cluster, "drift") as client:
         console.say(f"cluster {client.cluster}")
-        copy = await loading.load(client, gates=[PlacementGate()])
+        with console.reading() as progress:
+            copy = await loading.load(client, gates=[PlacementGate()], progress=progress)
         if unknown := _unknown(copy):
             raise click.ClickException(f"nothing is deleted: {unknown} cannot be read any more")
         return await delete(client, copy, found)

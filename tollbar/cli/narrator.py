@@ -4,11 +4,13 @@ Colours add nothing to the words and marks: without a terminal, or with NO_COLOR
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from rich.console import Console
 from rich.text import Text
+
+from tollbar.cli import console
 
 _INDENT: Final = 3
 _WIDTH: Final = 100
@@ -76,7 +78,8 @@ class Narrator:
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
         """A spinner while something takes time; only on a terminal."""
-        with self._out.status(text, spinner="dots" if self._utf8 else "line"):
+        shown = self._out.status(text, spinner="dots" if self._utf8 else "line")
+        with shown if console.is_watched(self._out) else nullcontext():
             yield
 
     def _did(self, verb: str, files: tuple[str, ...]) -> None:

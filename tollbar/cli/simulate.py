@@ -349,7 +349,7 @@ def command(
     the files bring besides Pods is there first. Deployments, StatefulSets, Jobs and other workloads stand for their
     Pods. Simulated time passes at once. Nothing is written to any cluster.
 
-    Exit code 0: every Pod has a Node, 1: some have none, 2: something cannot be read.
+    Exit code 0: every Pod has a Node, or --replicas max was asked, 1: some have none, 2: something cannot be read.
     """
     if base is not None and live:
         raise click.UsageError("--cluster and --live are two clusters: give one")
@@ -492,12 +492,12 @@ def _without_warnings() -> Iterator[None]:
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
     """On a terminal alone."""
-    stderr = console.stderr()
-    if not stderr.is_terminal:
+    terminal = console.stderr()
+    if not console.is_watched(terminal):
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr, transient=True) as progress:
+    with Progress(*columns, console=terminal, transient=True) as progress:
         yield progress
 
 

@@ -1,7 +1,6 @@
 """What commands share: output formats, errors as one line, and interruption."""
 
 import asyncio
-import io
 import os
 import signal
 import sys
@@ -9,7 +8,7 @@ from typing import Any
 
 import click
 import pytest
-from rich.console import Console
+from terminals import Terminal
 
 from tollbar.cli import console
 from tollbar.runtime.errors import ApiError, Forbidden, KubeconfigError, Unreachable
@@ -133,8 +132,8 @@ def test_progress_is_plain_without_a_terminal(capsys: pytest.CaptureFixture[str]
 
 
 def test_what_is_read_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = io.StringIO()
-    terminal = Console(file=shown, force_terminal=True, width=80)
+    shown = Terminal()
+    terminal = shown.console()
     monkeypatch.setattr(console, "stderr", lambda: terminal)
     with console.reading() as progress:
         progress("Pod", 50_000)
@@ -142,7 +141,12 @@ def test_what_is_read_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     assert "reading the cluster: 50,000 of kind Pod" in shown.getvalue()
 
 
-def test_without_a_terminal_nothing_is_shown_of_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("forced", ["", "1"])
+def test_without_a_terminal_nothing_is_shown_of_what_is_read(
+    forced: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FORCE_COLOR is for logs that show colours, not for what moves."""
+    monkeypatch.setenv("FORCE_COLOR", forced)
     with console.reading() as progress:
         progress("Pod", 50_000)
     assert capsys.readouterr() == ("", "")

@@ -1,20 +1,23 @@
 """Which Pods have drifted from their rules, what is to be done about them, and which of them may be deleted."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import claim, device_class, namespace, pod, toleration, toleration_rule
 from click.testing import CliRunner, Result
+from terminals import Terminal
 
 from tollbar import wellknown
-from tollbar.cli import clusterdump, copies, main
+from tollbar.cli import clusterdump, console, copies, main
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.drift import Deleted, Drifted, delete, drifted
 from tollbar.gates.placement import PlacementGate
 from tollbar.model.objects import Object
+from tollbar.model.resources import PODS, Resource
 from tollbar.offline import Cluster
 from tollbar.runtime.errors import Conflict, NotFound, TooManyRequests
 
@@ -334,6 +337,32 @@ def test_a_dump_that_is_none_is_one_line_and_exit_code_2(tmp_path: Path) -> None
     done = CliRunner().invoke(main, ["drift", "--cluster", str(file)])
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"Error: {file}:1: not a dump, which has the kind ClusterDump\n"
+
+
+class Listed(Api):
+    """Has its Pod in lists as well, and nothing else."""
+
+    cluster = "of the test"
+
+    async def list(self, resource: Resource, *_: Any, **__: Any) -> Object:
+        return {"metadata": {}, "items": [self.there] if resource == PODS else []}
+
+    async def served(self, _group_version: str) -> set[str]:
+        return set()
+
+
+def test_each_time_that_the_cluster_is_read_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, api = Terminal(), Listed(OWNED)
+
+    @asynccontextmanager
+    async def connected(*_: Any) -> AsyncIterator[Listed]:
+        yield api
+
+    monkeypatch.setattr(console, "connected", connected)
+    monkeypatch.setattr(console, "stderr", shown.console)
+    done = CliRunner().invoke(main, ["drift", "--delete-pending", "--no-dry-run", "--yes"])
+    assert (done.exit_code, len(api.evicted)) == (0, 1)
+    assert shown.statuses == 2
 
 
 def test_nothing_is_deleted_while_something_is_unknown_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,3 +54,10 @@ def test_signs_become_words_where_they_cannot_be_written(sign: str, word: str) -
     text, _ = tell("ascii")
 
     assert (sign in text, word in text) == (False, True)
+
+
+def test_nothing_moves_in_a_file_that_takes_colours() -> None:
+    file = io.StringIO()
+    with Narrator(Console(file=file, force_terminal=True, width=40)).waiting("for something"):
+        pass
+    assert file.getvalue() == ""

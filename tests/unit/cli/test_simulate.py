@@ -4,12 +4,11 @@ That a real cluster comes to the same is tried in tests/e2e/test_simulate.py.
 """
 
 import asyncio
-import io
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -24,8 +23,8 @@ from builders import (
     toleration_rule,
 )
 from click.testing import CliRunner, Result
-from rich.console import Console
-from simulating import configuration, in_file, new, node, outcome, planned, written
+from simulating import NOW, configuration, in_file, new, node, outcome, planned, written
+from terminals import Terminal
 
 from tollbar import wellknown
 from tollbar.api import webhooks
@@ -33,8 +32,9 @@ from tollbar.cli import clusterdump, console, main
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.manifests import Located
 from tollbar.cli.simulate import Outcome, plan, play
+from tollbar.cli.simulation.cluster import SimulatedCluster
 from tollbar.cli.simulation.loop import VirtualClock, VirtualLoop
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, key_of
 from tollbar.model.resources import POD_GROUPS
 
 TAINT = {"key": "example.com/gpu", "effect": "NoSchedule"}
@@ -300,17 +300,30 @@ def test_the_command_prints_a_table_and_says_the_sum() -> None:
 
 
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = io.StringIO()
-    terminal = Console(file=shown, force_terminal=True, width=80)
-    monkeypatch.setattr(console, "stderr", lambda: terminal)
+    shown = Terminal()
+    monkeypatch.setattr(console, "stderr", shown.console)
     outcome([*DRA, *GPU_NODE], *(new(name).templates("gpu") for name in "abc"))
     bars = re.findall(r"Pods with a Node .*?(\d+/\d+)", shown.getvalue())
     assert bars[-1] == "2/3"
 
 
-def test_without_a_terminal_no_progress_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("forced", ["", "1"])
+def test_without_a_terminal_no_progress_is_shown(
+    forced: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", forced)
     outcome([*DRA, *GPU_NODE], new().templates("gpu"))
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_has_no_time_of_its_creation_is_the_newest() -> None:
+    old, young = (
+        node(f"of-{year}").but("metadata.creationTimestamp", f"{year}-01-01T00:00:00Z") for year in (2020, 2025)
+    )
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        cluster = SimulatedCluster(cast("VirtualLoop", runner.get_loop()), start=NOW, scheduler=configuration())
+        cluster.put([node("new-1"), young, node("new-2"), old])
+    assert [key_of(each).name for each in cluster.api.all("Node")] == ["of-2020", "of-2025", "new-1", "new-2"]
 
 
 def test_many_pods_of_one_kind_share_a_row() -> None:
@@ -395,6 +408,12 @@ def test_an_earlier_moment_is_looked_at() -> None:
         "time is over",
         "held by tollbar.dev/tolerations: waits for ResourceClaim mine",
     )
+
+
+def test_at_the_first_moment_it_shows_why_a_pod_has_no_node() -> None:
+    given = written(namespace(), node("plain", TAINT), in_file())
+    found = json.loads(simulate("-f", "-", "--until", "0s", "-o", "json", stdin=given).stdout)
+    assert "1 node(s) had untolerated taint(s)" in found["pods"][0]["pending"]
 
 
 def test_until_it_is_settled_is_the_default() -> None:

@@ -147,8 +147,11 @@ class SimulatedCluster:
         return (spec(pod).get("schedulerName") or DEFAULT_PROFILE) in self._names
 
     def put(self, objects: Iterable[Object]) -> None:
-        """Add objects that are there already, such as Nodes and running Pods, the oldest first."""
-        for obj in sorted(objects, key=lambda each: metadata(each).get("creationTimestamp") or ""):
+        """Add objects that are there already, such as Nodes and running Pods, the oldest first.
+
+        Those without a creationTimestamp, as manifests are, are the newest: they are created now.
+        """
+        for obj in sorted(objects, key=_age):
             self.api.put(obj)
 
     def create(self, pod: Object) -> Story:
@@ -264,6 +267,12 @@ class SimulatedCluster:
         if pods.is_bound(new) and story.bound is None:
             story.bound = self.now
             self._on_progress()
+
+
+def _age(obj: Object) -> tuple[bool, str]:
+    """To sort by, the oldest first."""
+    created = str(metadata(obj).get("creationTimestamp") or "")
+    return not created, created
 
 
 class _Manager(Manager):
