@@ -17,7 +17,7 @@ from managing import Managed
 from recording import Change
 
 from controllers.scheduler import SchedulerProfile, setup
-from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Conflict, NotFound, ServerError, Unreachable
@@ -45,6 +45,7 @@ AFTER: Final[Mapping[str, Callable[[], ApiError]]] = {
 REPEATED: Final = "repeated"
 """A fault of PUT and DELETE: the call takes effect, its answer is lost, and a proxy sends it again."""
 FAULTS: Final = (*BEFORE, *AFTER, REPEATED)
+TOPOLOGY: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def enabling(plugin: str) -> Object:
@@ -69,13 +70,15 @@ class ApiServer:
 
     `faults` become of the next calls, one after the other: `ok` or one of FAULTS.  Calls whose verb is in `broken`
     fail, without effect.  A call takes `latency` seconds on the way there, and again back.  `bound` has the Node of
-    every Binding that was accepted, by the uid of the Pod.
+    every Binding that was accepted, by the uid of the Pod.  With `copies_labels`, a binding copies zone and region of
+    the Node into the labels of the Pod.
     """
 
     def __init__(self, objects: Iterable[Object] = (), *, latency: float = 0.0) -> None:
         self.latency = latency
         self.faults: deque[str] = deque()
         self.broken: set[str] = set()
+        self.copies_labels = False
         self.objects: dict[tuple[str, Key], Object] = {}
         self.changes: defaultdict[str, list[Change]] = defaultdict(list)
         self.bound: defaultdict[str, list[str]] = defaultdict(list)
@@ -162,7 +165,11 @@ class ApiServer:
         if spec(pod).get("schedulingGates"):
             raise Conflict(409, "Conflict", f"pod {key.name} has non-empty .spec.schedulingGates")
         self.bound[uid_of(pod)].append(node_name)
-        self.store(pod.but("spec.nodeName", node_name))
+        bound = pod.but("spec.nodeName", node_name)
+        if self.copies_labels:
+            given = labels_of(self.objects.get(("Node", Key("", node_name)), {}))
+            bound = bound.labelled({name: value for name, value in given.items() if name in TOPOLOGY})
+        self.store(bound)
         return b""
 
     def _patch(self, kind: str, key: Key, patch: Object) -> Object:

@@ -24,6 +24,7 @@ from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache
+from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.config.types import SchedulerConfiguration
@@ -118,6 +119,7 @@ def assemble(
     measured = SchedulerMetrics(metrics)
     known: dict[Key, PodInfo] = {}
     cache, snapshot, shapes, in_binding = Cache(), Snapshot(), Shapes(), InBinding()
+    copied = CopiedLabels(shapes)
     nominator = NominatedPods(known.get)
 
     def handle(profile: str) -> Handle:
@@ -152,13 +154,16 @@ def assemble(
         metrics=measured,
     )
     measured.expose(queue, cache)
-    handlers = EventHandlers(cache, queue, shapes, known, frameworks.keys(), in_binding, wake=lambda: scheduler.wake())
+    handlers = EventHandlers(
+        cache, queue, shapes, copied, known, frameworks.keys(), in_binding, wake=lambda: scheduler.wake()
+    )
     handlers.subscribe(pods, nodes, store(kinds.TAINT_RULES), scheduling.others(store))
     scheduler = Scheduler(
         frameworks,
         cache,
         snapshot,
         queue,
+        copied,
         current=known.get,
         begin=handlers.begin,
         status=StatusWriter(calls, pods, clock, status_delay),

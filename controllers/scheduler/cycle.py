@@ -12,7 +12,7 @@ Source: pkg/scheduler/schedule_one.go.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from random import Random
 from typing import Any, Final, TypeAlias, TypeVar
@@ -25,6 +25,7 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.events import Recorder
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.cache import Cache, CacheError
+from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
@@ -96,6 +97,7 @@ class Scheduler:
         cache: Cache,
         snapshot: Snapshot,
         queue: SchedulingQueue,
+        copied: CopiedLabels,
         *,
         current: Callable[[Key], PodInfo | None],
         begin: Callable[[], Awaitable[None]],
@@ -110,6 +112,7 @@ class Scheduler:
         self._cache = cache
         self._snapshot = snapshot
         self._queue = queue
+        self._copied = copied
         self._current = current
         self._begin = begin
         self._status = status
@@ -352,7 +355,7 @@ class Scheduler:
             self._bindings_left = _BINDINGS
 
     def _assume(self, pod: PodInfo, node_name: str) -> PodInfo:
-        assumed = replace(pod, node_name=node_name)
+        assumed = self._copied.assumed(pod, node_name, self._snapshot.get(node_name))
         self._cache.assume(assumed)
         self._queue.nominator.delete(pod)
         return assumed

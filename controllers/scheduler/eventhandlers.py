@@ -13,6 +13,7 @@ from tollbar.model.objects import Key, key_of, metadata
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache, CacheError
+from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.nodeinfo import name_of
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.framework.changes import node_changes, pod_changes
@@ -45,6 +46,7 @@ class EventHandlers:
     cache: Cache
     queue: SchedulingQueue
     shapes: Shapes
+    copied: CopiedLabels
     pods: dict[Key, PodInfo]
     names: Collection[str]
     in_binding: InBinding
@@ -141,6 +143,7 @@ class EventHandlers:
             for event in pod_changes(old, new, is_target=False):
                 self.queue.move_all_to_active_or_backoff(event, old, new)
         elif new.node_name:
+            self.copied.learn(old, new, self.cache.node(new.node_name))
             self._bound(new)
             if self._is_ours(old):
                 self.queue.delete(old)

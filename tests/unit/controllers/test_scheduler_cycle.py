@@ -22,7 +22,8 @@ from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache
-from tollbar.scheduler.cache.podinfo import PodInfo
+from tollbar.scheduler.cache.copied import CopiedLabels
+from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.status import Status, failed, unschedulable
@@ -88,6 +89,7 @@ class World:
             self.cache,
             Snapshot(),
             self.queue,
+            CopiedLabels(Shapes()),
             current=lambda _key: POD,
             begin=self.begin,
             status=StatusWriter(calls, Store(PODS), clock),
