@@ -1,13 +1,14 @@
 """What a table about one scheduler plugin is made of: Pods, Nodes, a Handle, and the plugin's answers."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from listing import Listing
 from toyplugins import done
 
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.objects import Object, key_of
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -15,7 +16,6 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import Action, EventResource
 from tollbar.scheduler.framework.handle import Handle, Listers
 from tollbar.scheduler.framework.status import Code, Status
-from tollbar.views.scheduling import attached_node, selector_label
 
 NAMESPACE = "ml"
 SHAPES = Shapes()
@@ -65,28 +65,6 @@ def info(obj: Object, *pods: PodInfo) -> NodeInfo:
     for each in pods:
         found.add_pod(each)
     return found
-
-
-class Listing:
-    """Objects of one kind, by name."""
-
-    served = True
-
-    def __init__(self, objects: Iterable[Object]) -> None:
-        self._objects = {key_of(each): each for each in objects}
-
-    def get(self, key: Key) -> Object | None:
-        return self._objects.get(key)
-
-    def values(self) -> list[Object]:
-        return list(self._objects.values())
-
-    def by_index(self, name: str, value: Hashable) -> list[Object]:
-        index = {"selector": selector_label, "node": attached_node}[name]
-        return [each for each in self._objects.values() if value in index(each)]
-
-    def keys_by_index(self, name: str, value: Hashable) -> list[Key]:
-        return [key_of(each) for each in self.by_index(name, value)]
 
 
 class NoNominations:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytest
+from listing import Listing
 from toyplugins import done
 
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.objects import Object
 from tollbar.scheduler.cache.domains import DomainSums
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
@@ -19,7 +20,6 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle, Lister, Listers
 from tollbar.scheduler.framework.interface import Arguments, Filter, PreFilter, PreScore, Score, ScoreExtensions
 from tollbar.scheduler.framework.status import SKIP, Status
-from tollbar.views.scheduling import selector_label
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -32,28 +32,8 @@ class TopologyPlugin(PreFilter, Filter, PreScore, Score, ScoreExtensions, Protoc
     """A plugin that filters and scores."""
 
 
-class Objects:
-    """A lister of these objects."""
-
-    def __init__(self, objects: Iterable[Object]) -> None:
-        self._objects = {key_of(each): each for each in objects}
-
-    def get(self, key: Key) -> Object | None:
-        return self._objects.get(key)
-
-    def values(self) -> list[Object]:
-        return list(self._objects.values())
-
-    def by_index(self, name: str, value: object) -> list[Object]:
-        assert name == "selector"
-        return [each for each in self._objects.values() if value in selector_label(each)]
-
-    def keys_by_index(self, name: str, value: object) -> list[Key]:
-        return [key_of(each) for each in self.by_index(name, value)]
-
-
 def lister(*objects: Object) -> Lister:
-    return Objects(objects)
+    return Listing(objects)
 
 
 def node(name: str, *, taints: Sequence[Object] = (), labels: Mapping[str, str | None] | None = None) -> Object:

@@ -6,11 +6,12 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Collection, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
+from listing import Listing
 from scheduler.world import DEFAULT_PROFILE, Cluster
 
 from tollbar.devplane.real.oracle import Oracle, OracleError
@@ -31,7 +32,6 @@ from tollbar.scheduler.framework.scoring import NodeScores
 from tollbar.scheduler.framework.status import Status, Steps
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
-from tollbar.views.scheduling import attached_node, selector_label
 
 ATTEMPTS: Final = 3
 """The last one counts: by then plugins' answers are kept from the ones before."""
@@ -140,26 +140,6 @@ def ours(cluster: Cluster) -> list[Answer]:
 def plugins(cluster: Cluster) -> list[Any]:
     """The plugins of the cluster's profile."""
     return Simulation(cluster).plugins
-
-
-class _Listing:
-    """Objects of one kind."""
-
-    def __init__(self, objects: Iterable[Object]) -> None:
-        self._objects = {key_of(each): each for each in objects}
-
-    def get(self, key: Key) -> Object | None:
-        return self._objects.get(key)
-
-    def values(self) -> list[Object]:
-        return list(self._objects.values())
-
-    def by_index(self, name: str, value: Hashable) -> list[Object]:
-        index = {"selector": selector_label, "node": attached_node}[name]
-        return [each for each in self._objects.values() if value in index(each)]
-
-    def keys_by_index(self, name: str, value: Hashable) -> list[Key]:
-        return [key_of(each) for each in self.by_index(name, value)]
 
 
 @dataclass
@@ -321,8 +301,8 @@ def _listers(cluster: Cluster) -> Listers:
         "storage_classes": "StorageClass", "csi_nodes": "CSINode", "csi_drivers": "CSIDriver",
         "volume_attachments": "VolumeAttachment",
     }  # fmt: skip
-    others = {name: _Listing(cluster.of_kind(kind)) for name, kind in kinds.items()}
-    return Listers(pods=_Listing(cluster.pods), **others)
+    others = {name: Listing(cluster.of_kind(kind)) for name, kind in kinds.items()}
+    return Listers(pods=Listing(cluster.pods), **others)
 
 
 async def _done(work: Coroutine[Any, Any, object]) -> None:

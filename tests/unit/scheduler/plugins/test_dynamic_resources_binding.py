@@ -28,7 +28,7 @@ from deviceworld import (
     reserved,
     said,
 )
-from oneplugin import Listing
+from listing import Listing
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of

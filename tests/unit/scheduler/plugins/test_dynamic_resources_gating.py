@@ -5,7 +5,7 @@ from builders import Built, Pod, pod_group
 from builders import pod as a_pod
 from devices import allocation
 from deviceworld import ALTERNATIVES, CLAIM, DELETING, GROUP, MEMBER, N1, UU, WEB, World, info, requesting, said
-from oneplugin import Listing
+from listing import Listing
 
 from tollbar.model.objects import Object
 from tollbar.model.resources import POD_GROUPS

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from oneplugin import Listing, claiming, filtered, handle, hinted, info, node, obj, pod
+from listing import Listing
+from oneplugin import claiming, filtered, handle, hinted, info, node, obj, pod
 
 from tollbar.model.objects import Key, Object
 from tollbar.scheduler.cache.podinfo import PodInfo
