@@ -33,7 +33,7 @@ STATED: Final = (
     "scripts/render_install.py",
     "tests/e2e/test_status.py",
     "tests/integration/test_manifests.py",
-    "tests/unit/cli/test_status.py",
+    "tests/unit/cli/status/test_command.py",
     "tollbar/__init__.py",
 )
 """Files that state the version, and no other version that reads the same."""

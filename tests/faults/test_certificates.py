@@ -14,7 +14,7 @@ import pytest
 from stack import Process, Stack, eventually
 
 from tollbar.api import webhooks
-from tollbar.cli.handshake import shake_hands
+from tollbar.cli.status.handshake import shake_hands
 from tollbar.devplane.ports import free_ports
 from tollbar.model.certificates import AUTHORITY_LIFETIME
 from tollbar.model.objects import Object

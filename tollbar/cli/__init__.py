@@ -43,7 +43,9 @@ SUBCOMMANDS: Final = {
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
     "scheduler": Subcommand("controllers.scheduler.__main__:command", "Run the scheduler."),
     "simulate": Subcommand("tollbar.cli.simulate:command", "Say what would become of Pods, without a cluster."),
-    "status": Subcommand("tollbar.cli.status:command", "Say what is wrong with Tollbar in a cluster, if anything is."),
+    "status": Subcommand(
+        "tollbar.cli.status.command:command", "Say what is wrong with Tollbar in a cluster, if anything is."
+    ),
     "webhook": Subcommand("webhooks.__main__:command", "Run the admission webhook."),
 }
 

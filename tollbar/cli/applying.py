@@ -18,8 +18,8 @@ import click
 
 from tollbar import wellknown
 from tollbar.api import crds, gates, webhooks
+from tollbar.cli.status.webhook import is_called
 from tollbar.cli.waiting import NotSeen, Selection, is_gone, served, until
-from tollbar.cli.webhookstatus import is_called
 from tollbar.gates import Gate
 from tollbar.gates.sight import declaration, told_of
 from tollbar.model import conditions

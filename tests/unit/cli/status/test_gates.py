@@ -6,7 +6,7 @@ import pytest
 from builders import CREATED, NAMESPACE, pod, scheduling_gate
 
 from tollbar import wellknown
-from tollbar.cli.gatestatus import GateStatus, HeldPod, gates_of
+from tollbar.cli.status.gates import GateStatus, HeldPod, gates_of
 from tollbar.model.objects import Object
 
 NOW = CREATED + 1000

@@ -6,8 +6,8 @@ import pytest
 
 import tollbar
 from tollbar.api import crds
-from tollbar.cli.crdstatus import look, problems
 from tollbar.cli.reading import Reading
+from tollbar.cli.status.crds import look, problems
 from tollbar.model.objects import Object
 from tollbar.runtime.errors import NotFound
 

@@ -16,9 +16,9 @@ from builders import Built
 from cryptography import x509
 
 from tollbar.api import webhooks
-from tollbar.cli.handshake import Handshake, shake_hands
 from tollbar.cli.reading import Reading
-from tollbar.cli.webhookstatus import Admission, Configurations, Webhook, look
+from tollbar.cli.status.handshake import Handshake, shake_hands
+from tollbar.cli.status.webhook import Admission, Configurations, Webhook, look
 from tollbar.devplane.ports import free_ports
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource

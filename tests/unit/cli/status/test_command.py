@@ -16,12 +16,12 @@ import tollbar
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.api.gates import CONTROLLERS
-from tollbar.cli import crdstatus, status
-from tollbar.cli.claimstatus import Reservation, reservations
-from tollbar.cli.gatestatus import GateStatus, HeldPod
-from tollbar.cli.quotastatus import QuotaStatus, status_of
-from tollbar.cli.status import Status, exit_code, gather, problems
-from tollbar.cli.webhookstatus import Admission, Webhook
+from tollbar.cli.status import command, crds
+from tollbar.cli.status.claims import Reservation, reservations
+from tollbar.cli.status.command import Status, exit_code, gather, problems
+from tollbar.cli.status.gates import GateStatus, HeldPod
+from tollbar.cli.status.quotas import QuotaStatus, status_of
+from tollbar.cli.status.webhook import Admission, Webhook
 from tollbar.decide.claims.events import ClaimEvent
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
@@ -29,7 +29,7 @@ from tollbar.model.resources import LEASES, Resource
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden, NotFound
 
-PAGE = (Path(__file__).parents[3] / "docs" / "operations" / "troubleshooting.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "operations" / "troubleshooting.md").read_text()
 NOW = CREATED + 1000
 PODS_WEBHOOK = Webhook("zz-tollbar-pods", "10.0.0.1:9443", "", expires=NOW + 20 * 86400)
 RULES_WEBHOOK = replace(PODS_WEBHOOK, configuration="zz-tollbar-rules")
@@ -409,9 +409,9 @@ def test_the_page_shows_how_it_looks_when_all_is_well(monkeypatch: pytest.Monkey
     async def found(*_: Any) -> Status:
         return ON_THE_PAGE
 
-    monkeypatch.setattr(status, "_main", found)
+    monkeypatch.setattr(command, "_main", found)
     monkeypatch.setattr(tollbar, "__version__", "0.1.0")
-    result = CliRunner().invoke(status.command, [])
+    result = CliRunner().invoke(command.command, [])
     assert (result.exit_code, result.output) == (0, steps(PAGE)[0].output)
 
 
@@ -450,7 +450,7 @@ async def test_what_is_read() -> None:
         now=NOW,
         server="v1.37.0",
         parts={"tollbar-webhook": "1 of 2 ready, tollbar:0.1.0"},
-        crds=tuple(crdstatus.problems(EMPTY)),
+        crds=tuple(crds.problems(EMPTY)),
         admission=Admission(
             pods=(
                 Webhook(

@@ -16,13 +16,14 @@ import click
 import tollbar
 from tollbar import wellknown
 from tollbar.api.reasons import ModeReason
-from tollbar.cli import claimstatus, console, crdstatus, gatestatus, quotastatus, webhookstatus
+from tollbar.cli import console
 from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
-from tollbar.cli.gatestatus import GateStatus
-from tollbar.cli.quotastatus import QuotaStatus
 from tollbar.cli.reading import Reading
-from tollbar.cli.webhookstatus import Admission, Configurations, Webhook
+from tollbar.cli.status import claims, crds, webhook
+from tollbar.cli.status.gates import GateStatus, gates_of
+from tollbar.cli.status.quotas import QuotaStatus, status_of
+from tollbar.cli.status.webhook import Admission, Configurations, Webhook
 from tollbar.decide.claims import modes
 from tollbar.model import conditions, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
@@ -167,30 +168,30 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     quotas = await reading.list(POD_QUOTAS)
     found = await reading.list(RESOURCE_CLAIMS)
     asked = await reading.list(WORKLOAD_CLAIMS)
-    reserved = None if found is None or asked is None else claimstatus.reservations(asked, found)
+    reserved = None if found is None or asked is None else claims.reservations(asked, found)
     return Status(
         now=now,
         server=around.version,
         parts=_parts(await reading.list(DEPLOYMENTS, namespace, keep=is_ours)),
-        crds=await crdstatus.look(reading),
-        admission=await webhookstatus.look(reading, configurations),
-        gates=None if gates is None else gatestatus.gates_of(gates, held, now),
+        crds=await crds.look(reading),
+        admission=await webhook.look(reading, configurations),
+        gates=None if gates is None else gates_of(gates, held, now),
         mode=notes.get(wellknown.ANNOTATION_CLAIMS, ""),
         condition=modes.read(notes.get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
         leader=_UNREAD if lease is None else _leader(lease, now),
         of_dev=of_dev,
-        generator=None if found is None else claimstatus.generator(found),
+        generator=None if found is None else claims.generator(found),
         pod_groups=around.pod_groups,
         may_bind=around.may_bind if controllers and not of_dev else None,
         held_pods=None if held is None else sum(map(pods.is_gated, held)),
         rules_not_ready=None if rules is None else tuple(filter(None, map(_not_ready, rules))),
         placements_not_ready=None if placements is None else tuple(filter(None, map(_not_ready, placements))),
-        quotas=None if quotas is None else tuple(map(quotastatus.status_of, quotas)),
+        quotas=None if quotas is None else tuple(map(status_of, quotas)),
         released=_released(notes),
         reservations=None if reserved is None else dict(sorted(Counter(each.reason for each in reserved).items())),
         unreserved=tuple(str(each) for each in reserved or () if not each.is_fine),
-        loops=await claimstatus.loops(reading, now),
-        refusals=await claimstatus.refusals(reading, now) if lease else (),
+        loops=await claims.loops(reading, now),
+        refusals=await claims.refusals(reading, now) if lease else (),
         unread=tuple(dict.fromkeys(reading.unread)),
     )
 

@@ -18,8 +18,8 @@ import orjson
 
 from tollbar.api import webhooks
 from tollbar.cli.drain import is_ours
-from tollbar.cli.handshake import Handshake, shake_hands
 from tollbar.cli.reading import Reading
+from tollbar.cli.status.handshake import Handshake, shake_hands
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, labels_of, metadata
 from tollbar.model.resources import (
