@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tollbar.runtime import decoding
 from tollbar.runtime.decoding import LEVELS, decoded
 
 
@@ -28,6 +29,22 @@ READ = {
     "what only looks like a half beside one": (b'["\\\\ud83d","\\ud83d"]', ["\\ud83d", "\ufffd"]),
     "a half in a name": (b'{"\\ud83d":1}', {"\ufffd": 1}),
     "bytes that are no UTF-8": (b'{"a":"x\xffy","b":"\xc3\xa9"}', {"a": "x\ufffdy", "b": "\xe9"}),
+    "the beginning of a character": (b'["\xf0\x9f\x98","\xe2\x82"]', ["\ufffd" * 3, "\ufffd" * 2]),
+    "and what comes after it": (
+        b'["\xf0\x9f\x98\xc3\xa9\xe2\x82\xf0\x9f\x98\x80"]',
+        ["\ufffd\ufffd\ufffd\xe9\ufffd\ufffd\U0001f600"],
+    ),
+    "a character in more bytes than it needs": (b'["\xc0\xaf\xe0\x80\xaf"]', ["\ufffd" * 5]),
+    "half of a pair as bytes": (b'["\xed\xa0\xbd\xed\xb8\x80"]', ["\ufffd" * 6]),
+    "more than Unicode has": (b'["\xf4\x90\x80\x80\xf8"]', ["\ufffd" * 5]),
+    "a half before bytes that are no UTF-8": (b'["\\ud83d\xed\xb8\x80"]', ["\ufffd" * 4]),
+    "halves beside escaped backslashes": (
+        b'["\\\\\\ud83d","\\\\\\\\ud83d","\\\\\\ud83d\\ude00","\\ud83d\\\\ude00","\\ud83d\\\\\\ude00"]',
+        ["\\\ufffd", "\\\\ud83d", "\\\U0001f600", "\ufffd\\ude00", "\ufffd\\\ufffd"],
+    ),
+    "a pair, and another half": (b'["\\ud83d\\ude00\\ude00","\\ud83d\\ude00\\ud83d"]', ["\U0001f600\ufffd"] * 2),
+    "two second halves": (b'["\\ude00\\ude00"]', ["\ufffd\ufffd"]),
+    "a half, and other escapes": (b'["\\ud83d\\u0041\\n\\"\\/\\b\\udE00\\\\"]', ['\ufffdA\n"/\b\ufffd\\']),
 }
 
 
@@ -64,7 +81,23 @@ def test_what_was_cut_cannot_be_written() -> None:
         orjson.dumps(decoded(nested(2000)))
 
 
-@pytest.mark.parametrize("text", [b"", b"<html>", b'{"a":NaN}', b'{"a":"', nested(2000)[:-1], b"[" * 2000])
+NO_JSON = {
+    "nothing": b"",
+    "a page": b"<html>",
+    "what is no number": b'{"a":NaN}',
+    "a string that does not end": b'{"a":"',
+    "levels of which one does not end": nested(2000)[:-1],
+    "nothing but openings": b"[" * 2000,
+    "an escape that there is not": b'["\\x"]',
+    "an escape of a byte that is no UTF-8": b'["\\\xff"]',
+    "a half that does not end": b'["\\ud83"]',
+    "bytes that are no UTF-8 outside of a string": b'["a"\xff]',
+    "a half outside of a string": b"[\\ud83d]",
+    "a half before what is no JSON": b'["\\ud83d",]',
+}
+
+
+@pytest.mark.parametrize("text", NO_JSON.values(), ids=NO_JSON)
 def test_what_is_no_json_is_refused(text: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):
         decoded(text)
@@ -80,3 +113,13 @@ def test_values_as_deep_as_are_read_can_be_compared() -> None:
     one, other = decoded(nested(2000)), decoded(nested(2000))
     assert one == other
     assert json.dumps(one) == json.dumps(other)
+
+
+def test_only_what_is_nested_too_deeply_is_gone_through_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_TOKEN", None)
+    assert decoded(b'["\\ud83d\xff"]') == ["\ufffd\ufffd"]
+
+
+def test_what_is_nested_too_deeply_has_texts_as_go_reads_them() -> None:
+    found = decoded(b'["\\ud83d\\\\]","\xff",' + nested(2000) + b"]")
+    assert (found[:2], depth(found[2])) == (["\ufffd\\]", "\ufffd"], LEVELS - 1)
