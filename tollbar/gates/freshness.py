@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tollbar.model import resourceversion
-from tollbar.model.objects import Object, metadata
+from tollbar.model.objects import metadata
 from tollbar.model.resources import Resource
+from tollbar.runtime import pager
+from tollbar.runtime.client import PAGE
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.manager import Manager
-from tollbar.runtime.reflector import PAGE
-from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Store
 
 _log: Final = logging.getLogger(__name__)
@@ -52,19 +52,8 @@ async def caught_up(
         await manager.clock.sleep(_LOOK_AGAIN)
 
 
-async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str, page_size: int) -> int:
+async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str, page: int) -> int:
     """The greatest resourceVersion, 0 where there is no object."""
-    newest, continued = 0, ""
-    while True:
-        page: Object = await READ(
-            manager.client.list,
-            resource,
-            namespace,
-            label_selector=label_selector,
-            limit=page_size,
-            continue_=continued,
-        )
-        versions = (resourceversion.number(metadata(obj)["resourceVersion"]) for obj in page["items"])
-        newest = max([newest, *(version or 0 for version in versions)])
-        if not (continued := page["metadata"].get("continue") or ""):
-            return newest
+    every = pager.every(manager.client, resource, namespace, label_selector=label_selector, page=page)
+    versions = [resourceversion.number(metadata(obj)["resourceVersion"]) or 0 async for obj in every]
+    return max(versions, default=0)

@@ -20,9 +20,10 @@ from tollbar.model.flat import Flat
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
 from tollbar.runtime.budget import Budget
+from tollbar.runtime.client import PAGE
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.reflector import PAGE, ListerWatcher, Reflector
+from tollbar.runtime.reflector import ListerWatcher, Reflector
 from tollbar.runtime.store import Indexer, Projection, Store, drop_managed_fields
 
 _SILENCE: Final = 300.0

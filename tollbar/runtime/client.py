@@ -49,6 +49,9 @@ from tollbar.runtime.stream import Stream
 if TYPE_CHECKING:
     from tollbar.runtime.access import Access
 
+PAGE: Final = 500
+ALL: Final = 0
+"""Objects in a page of a list: by default, and for everything in one page."""
 CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0
 INACTIVITY: Final = 75.0
@@ -185,7 +188,7 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        limit: int = 500,
+        limit: int = PAGE,
         continue_: str = "",
     ) -> Object:
         """One page as the decoded list object; `metadata.continue` is the next page's `continue_`.

@@ -7,35 +7,58 @@ from collections.abc import AsyncGenerator
 
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import Client
+from tollbar.runtime.client import ALL, PAGE, Client
 from tollbar.runtime.errors import Gone
 from tollbar.runtime.retry import READ
 
 
 async def pages(
-    client: Client, resource: Resource, namespace: str = "", *, field_selector: str = ""
+    client: Client,
+    resource: Resource,
+    namespace: str = "",
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    page: int = PAGE,
 ) -> AsyncGenerator[list[Object], None]:
-    """Every page's objects.  Raises ApiError.
+    """Every page's objects, `page` of them at once.  Raises ApiError.
 
-    A list whose `continue` token expires starts over, so some objects may come twice.
+    When the `continue` token expires everything comes in one page, so some objects come twice.
     """
     more = ""
     while True:
         try:
-            page: Object = await READ(client.list, resource, namespace, field_selector=field_selector, continue_=more)
+            listed: Object = await READ(
+                client.list,
+                resource,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=page,
+                continue_=more,
+            )
         except Gone:
-            more = ""
+            if not more:
+                raise
+            more, page = "", ALL
             continue
-        yield page.get("items") or []
-        more = metadata(page).get("continue") or ""
+        yield listed.get("items") or []
+        more = metadata(listed).get("continue") or ""
         if not more:
             return
 
 
 async def every(
-    client: Client, resource: Resource, namespace: str = "", *, field_selector: str = ""
+    client: Client,
+    resource: Resource,
+    namespace: str = "",
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    page: int = PAGE,
 ) -> AsyncGenerator[Object, None]:
     """Every object; see `pages`."""
-    async for page in pages(client, resource, namespace, field_selector=field_selector):
-        for obj in page:
+    selected = {"label_selector": label_selector, "field_selector": field_selector}
+    async for objects in pages(client, resource, namespace, **selected, page=page):
+        for obj in objects:
             yield obj

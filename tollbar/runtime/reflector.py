@@ -6,8 +6,8 @@ no longer contains are deleted from the stores.
 Invariants: `run` ends only by cancellation; an object leaves a store by a DELETED event, by a complete list without it
 or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects.
 
-Hazards: while the API server is down the stores are stale and `age` grows.  Of two reflectors with one name, the gauges
-show the later one.
+Hazards: while the API server is down the stores are stale and `age` grows.  A list whose pages have expired twice is in
+memory as a whole.  Of two reflectors with one name, the gauges show the later one.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import WatchEvent
+from tollbar.runtime.client import ALL, PAGE, WatchEvent
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, Unreachable
 from tollbar.runtime.metrics import Metrics
@@ -29,7 +29,6 @@ from tollbar.runtime.store import Store
 
 _log: Final = logging.getLogger(__name__)
 
-PAGE: Final = 500
 BACKOFF: Final = (0.5, 30.0)
 """Seconds: the shortest and the longest pause after a failure."""
 RECHECK: Final = 300.0
@@ -214,15 +213,25 @@ class Reflector:
         )
 
     async def _list(self) -> bool:
-        """One complete list into the store; False when the API is not served."""
+        """One complete list into the store; False when the API is not served.
+
+        When its pages take longer than the API server keeps the state that they show, it starts over with larger ones
+        and at last with all in one, as client-go's pager does: else it would never come to an end.
+        """
         seen: set[Key] = set()
-        listed = 0
-        token = ""
+        listed, token, limit = 0, "", self._page
         while True:
             try:
                 page = await self._client.list(
-                    self._resource, self._namespace, limit=self._page, continue_=token, **self._selectors
+                    self._resource, self._namespace, limit=limit, continue_=token, **self._selectors
                 )
+            except Gone as error:
+                if not token:
+                    raise
+                self._report("list again with larger pages", error)
+                limit = PAGE if limit < PAGE else ALL
+                seen, listed, token = set(), 0, ""
+                continue
             except (NotFound, Forbidden) as error:
                 found = await self._located()
                 has_moved = self._moves_to(found)

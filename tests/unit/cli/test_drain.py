@@ -49,7 +49,7 @@ class Server:
     def __init__(
         self,
         *answers: ApiError | None,
-        lists: Sequence[ApiError] = (),
+        pages: Sequence[Object | ApiError] = (),
         reads: ApiError | None = None,
         gate: str = wellknown.GATE,
         owners: Sequence[str] | ApiError = OWNERS,
@@ -60,7 +60,7 @@ class Server:
         told = [webhooks.GateWebhook(each) for each in asked]
         self.configurations = [webhooks.gates_configuration(webhooks.at_service(), told)] if told else []
         self.answers = list(answers)
-        self.lists = list(lists)
+        self.pages = list(pages)
         self.reads = reads
         self.held = True
 
@@ -76,8 +76,11 @@ class Server:
         if resource is MUTATING_WEBHOOK_CONFIGURATIONS:
             return {"items": self.configurations}
         assert resource is PODS
-        if self.lists:
-            raise self.lists.pop(0)
+        if self.pages:
+            page = self.pages.pop(0)
+            if isinstance(page, ApiError):
+                raise page
+            return page
         return {"metadata": {}, "items": [self.pod()] if self.held else []}
 
     async def delete(self, _resource: Resource, name: str, **_more: Any) -> None:
@@ -145,8 +148,8 @@ CASES: dict[str, dict[str, Any]] = {
         "given": Server(STALE, reads=NotFound(404, "NotFound", "no such Pod")),
         "want": Drained((), 0, 1, (), 0),
     },
-    "a list that expired starts over": {
-        "given": Server(None, lists=[Gone(410, "Expired", "too old")]),
+    "a list that expired is made again in one": {
+        "given": Server(None, pages=[{"metadata": {"continue": "next"}}, Gone(410, "Expired", "too old")]),
         "want": Drained((), 1, 0, (), 0),
     },
     "refused by validation or policy": {

@@ -97,17 +97,23 @@ CASES = {
         requests=["list", "watch 9", "list", "watch 20"],
         slept=[1.0],
     ),
-    "410 in the middle of a list: from the start, and nothing is lost": Case(
+    "410 in the middle of a list: at once all in one page, and nothing is lost": Case(
         lists=[
-            page(9, pod("a", 3), token="next"),
+            page(9, pod("a", 3), pod("c", 5), token="next"),
             refusal(410, "Expired"),
-            page(12, pod("a", 3), token="again"),
-            page(12, pod("b", 4)),
+            page(12, pod("a", 3), pod("b", 4)),
         ],
         watches=[last()],
         objects=["a-1", "b-1"],
-        deltas=["[+a-1]", "[+b-1]"],
-        requests=["list", "list next", "list", "list again", "watch 12"],
+        deltas=["[+a-1]", "[+c-1]", "[+b-1]", "[-c-1]"],
+        requests=["list", "list next", "list all", "watch 12"],
+    ),
+    "410 for a list that has no pages before it: from the start, after a pause": Case(
+        lists=[refusal(410, "Expired"), page(9, pod("a", 3))],
+        watches=[last()],
+        objects=["a-1"],
+        deltas=["[+a-1]"],
+        requests=["list", "list", "watch 9"],
         slept=[1.0],
     ),
     "a clean end after a healthy watch: the next one starts at once from the last event": Case(
@@ -274,7 +280,8 @@ def describe(request: Any) -> str:
     if request.query.get("watch"):
         return f"watch {request.query['resourceVersion']}"
     if "limit" in request.query:
-        return f"list {request.query.get('continue', '')}".strip()
+        place = "all" if request.query["limit"] == "0" else request.query.get("continue", "")
+        return f"list {place}".strip()
     return "discovery"
 
 
@@ -523,6 +530,24 @@ async def test_metrics(server: Any, connect: Any, clock: Any, rng: Random, metri
     )
     seen = {name: metrics.registry.get_sample_value(name, {"kind": "Pod"}) for name in names}
     assert seen == dict(zip(names, (2.0, 12.0, 1.0, 3.0), strict=True))
+
+
+async def test_small_pages_that_expire_become_larger_ones_before_all_is_one(
+    server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics
+) -> None:
+    expired = refusal(410, "Expired")
+    first = page(9, pod("a", 3), token="next")
+    server.lists = [first, expired, first, expired, page(12, pod("a", 3)), page(20)]
+    server.watches = [stream(EXPIRED), last()]
+    store, ended = Store(resources.PODS), asyncio.Event()
+    store.subscribe(recorder([], ended))
+    reflector = Reflector(await connect(), store, page=25, clock=clock, rng=rng, metrics=metrics)
+    task = asyncio.create_task(reflector.run())
+    await ended.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    limits = [request.query["limit"] for request in server.requests if "limit" in request.query]
+    assert limits == ["25", "25", "500", "500", "0", "25"]
 
 
 async def test_an_api_that_is_not_served_has_no_age(
