@@ -19,9 +19,10 @@ from random import Random
 from typing import Final
 
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
+from tollbar.model import conditions
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
-from tollbar.model.workloads import Reference, member, pod_spec
+from tollbar.model.workloads import FINISHED, Reference, member, pod_spec
 from tollbar.runtime import discovery
 from tollbar.runtime.asking import is_about
 from tollbar.runtime.client import Client
@@ -39,8 +40,10 @@ _log: Final = logging.getLogger(__name__)
 _LISTING_SECONDS: Final = 10.0
 """How long a reconcile waits for the first list of a kind before it is tried again later."""
 _METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
-_SPEC: Final = ("replicas", "strategy", "parallelism", "completions")
-_STATUS: Final = ("desiredNumberScheduled",)
+_LONGEST_NAME: Final = 253
+"""Characters of a DNS subdomain."""
+_MOST_CLAIMS: Final = 128
+"""Claims of the Pods of a workload that are known: one that they name after so many others is never crowded."""
 
 _UNLISTED: Final = Workload(Knowledge.UNLISTED)
 _ABSENT: Final = Workload(Knowledge.ABSENT)
@@ -208,31 +211,42 @@ class Workloads:
 def projection(workload: Object) -> Object:
     """The fields that `tollbar.model.workloads` reads, and the object's identity.
 
-    Never raises: whoever may create an object of the kind would stop the watch of all of them.
+    Whatever the object has there: a kind may have anything in these fields.  Never raises, and what it returns is
+    bounded: whoever may create an object of the kind would stop the watch of all of them, or fill the memory.
     """
     meta, body, status = metadata(workload), member(workload, "spec"), member(workload, "status")
-    wanted = {name: body[name] for name in _SPEC if name in body}
-    scheduled = {name: status[name] for name in _STATUS if name in status}
-    conditions = [
-        {"type": each.get("type"), "status": each.get("status")} for each in _objects(status.get("conditions"))
-    ]
+    wanted = _short(body, "replicas", "parallelism", "completions")
+    if surge := _short(member(member(body, "strategy"), "rollingUpdate"), "maxSurge"):
+        wanted["strategy"] = {"rollingUpdate": surge}
     pods: Object = {}
-    if claims := [_texts(each) for each in _objects(pod_spec(workload).get("resourceClaims"))]:
+    references = (_short(each, "name", "resourceClaimName") for each in _objects(pod_spec(workload), "resourceClaims"))
+    if claims := [each for each in references if "resourceClaimName" in each][:_MOST_CLAIMS]:
         pods["resourceClaims"] = claims
-    if group := _texts(member(pod_spec(workload), "schedulingGroup")):
+    if group := _short(member(pod_spec(workload), "schedulingGroup"), "podGroupName"):
         pods["schedulingGroup"] = group
+    said = _objects(status, "conditions")
+    ends = (conditions.find(said, type_) for type_ in FINISHED)
     return {
         "metadata": {name: meta[name] for name in _METADATA if name in meta},
         "spec": {**wanted, **({"template": {"spec": pods}} if pods else {})},
-        "status": {"observedGeneration": status.get("observedGeneration"), "conditions": conditions, **scheduled},
+        "status": {
+            **_short(status, "observedGeneration", "desiredNumberScheduled"),
+            "conditions": [_short(each, "type", "status") for each in ends if each is not None],
+        },
     }
 
 
-def _objects(given: object) -> list[Object]:
-    """The objects in a list; none of what is no list."""
+def _objects(part: Object, name: str) -> list[Object]:
+    """The objects in the list in this field; none of what is no list."""
+    given = part.get(name)
     return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
 
 
-def _texts(given: Object) -> Object:
-    """The members that are texts."""
-    return {name: each for name, each in given.items() if isinstance(each, str)}
+def _short(part: Object, *names: str) -> Object:
+    """These members, as far as they are numbers or texts that may be a name."""
+    found = {name: part[name] for name in names if name in part}
+    return {
+        name: each
+        for name, each in found.items()
+        if isinstance(each, int | float) or (isinstance(each, str) and len(each) <= _LONGEST_NAME)
+    }

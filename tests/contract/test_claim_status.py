@@ -222,8 +222,9 @@ def freed(api: Api, **more: Any) -> Answer:
     return api.replace(made(RESOURCE_CLAIMS, "gpu", metadata=identity(api, **more), status={}), "status")
 
 
-def unprotected(api: Api, **more: Any) -> Answer:
-    return api.patch(RESOURCE_CLAIMS, "gpu", {"metadata": identity(api, finalizers=None, **more)}, PatchType.MERGE)
+def without(api: Api, finalizer: str, **more: Any) -> Answer:
+    body = identity(api, **{"$deleteFromPrimitiveList/finalizers": [finalizer]}, **more)
+    return api.patch(RESOURCE_CLAIMS, "gpu", {"metadata": body}, PatchType.STRATEGIC)
 
 
 WAITS = {"finalizers": ["example.com/wait"]}
@@ -242,12 +243,27 @@ FENCED: Rows = {
         lambda api: last(allocated(api, "a"), freed(api, resourceVersion="1")),
         outdated('resourceclaims.resource.k8s.io "gpu"'),
     ),
-    "finalizers go by a merge patch": (
-        lambda api: last(allocated(api, "a", **WAITS), unprotected(api)["metadata.finalizers"]),
+    "one finalizer goes by a strategic merge patch": (
+        lambda api: last(
+            allocated(api, "a", finalizers=["example.com/wait", "example.com/other"]),
+            without(api, "example.com/wait")["metadata.finalizers"],
+        ),
+        ["example.com/other"],
+    ),
+    "the last one, too": (
+        lambda api: last(allocated(api, "a", **WAITS), without(api, "example.com/wait")["metadata.finalizers"]),
         None,
     ),
-    "finalizers on an old version": (
-        lambda api: last(allocated(api, "a", **WAITS), unprotected(api, resourceVersion="1")),
+    "and with it a claim that is being deleted": (
+        lambda api: last(ending(api, "a"), without(api, "example.com/wait"), api.get(RESOURCE_CLAIMS, "gpu").code),
+        404,
+    ),
+    "one that is not there": (
+        lambda api: last(allocated(api, "a", **WAITS), without(api, "example.com/x")["metadata.finalizers"]),
+        ["example.com/wait"],
+    ),
+    "one finalizer on an old version": (
+        lambda api: last(allocated(api, "a", **WAITS), without(api, "example.com/wait", resourceVersion="1")),
         outdated('resourceclaims.resource.k8s.io "gpu"'),
     ),
 }

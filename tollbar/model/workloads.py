@@ -16,7 +16,7 @@ Release: TypeAlias = Literal["WhenDeleted", "WhenFinished", "WhenIdle"]
 POLICIES: Final[tuple[str, ...]] = get_args(Release)
 WHEN_DELETED: Final[Release] = "WhenDeleted"
 
-_FINISHED: Final = ("Complete", "Completed", "Failed")
+FINISHED: Final = ("Complete", "Completed", "Failed")
 """Job: Complete, Failed.  JobSet: Completed, Failed."""
 _KEPT_BY: Final = (
     wellknown.ANNOTATION_RESERVED_FOR,
@@ -114,7 +114,7 @@ def claim_named_by(workload_claim: Object) -> Key:
 
 def is_finished(workload: Object) -> bool:
     """Whether it is a Job or JobSet that has completed or failed, and so starts no more Pods."""
-    return any(conditions.is_true(workload, type_) for type_ in _FINISHED)
+    return any(conditions.is_true(workload, type_) for type_ in FINISHED)
 
 
 def is_scaled_to_zero(workload: Object) -> bool:

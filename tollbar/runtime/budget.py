@@ -1,22 +1,22 @@
 """How much of what tenants make a process keeps in memory, and what it leaves out when that is too much.
 
 The API server limits the size of an object, and nothing limits how many of them a tenant makes.  So stores that can do
-with a stub of an object share a budget.  When it is exceeded, the namespace that takes the most gives way: of its
-objects one of the largest becomes a stub, and among those the one that came last.  A namespace that takes no more than
-the budget divided by the number of namespaces loses nothing, whatever the others do.
+with a stub of an object share a budget, in which stubs count as well.  When it is exceeded, the namespace that takes
+the most gives way: of its objects one of the largest becomes a stub, and among those the one that came last.  A
+namespace that takes no more than the budget divided by the number of namespaces loses nothing, whatever the others do.
 
 What became a stub is kept whole again when it comes again, by a watch event or a list, and there is room by then.
 
-Invariants: what is kept never takes more than `most` bytes between two calls; nothing here awaits.
+Invariants: between two calls what is kept takes no more than `most` bytes, unless each namespace has nothing but stubs
+or takes no more than an equal part; nothing here awaits.
 """
 
 import logging
 import math
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol, TypeAlias
 
 from tollbar.model.objects import Key
@@ -25,17 +25,34 @@ _log: Final = logging.getLogger(__name__)
 
 SHARE: Final = 3 / 8
 """Of the memory of the process, for what has a budget: the rest is for itself, other objects, and requests."""
-_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Where a container reads its limit: cgroup v2, v1."""
+_CGROUPS: Final = "sys/fs/cgroup"
+_LIMIT_V1: Final = f"{_CGROUPS}/memory/memory.limit_in_bytes"
 
 
-def memory_limit(files: Iterable[Path] = _LIMITS) -> int:
-    """Bytes of memory that this process can have: the limit of its container, or all that the machine has."""
+def memory_limit(root: Path = Path("/")) -> int:
+    """Bytes of memory that this process can have: all that the machine has, or less by a limit.
+
+    Of cgroup v2 the smallest limit (memory.max) of the cgroup of the process and of those around it, as far as they can
+    be seen: where a container has no cgroup namespace of its own, the mount shows those of the whole machine.  Of
+    cgroup v1 the limit of the container, which is what is mounted.
+    """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for file in files:
+    own = _own_cgroup(root)
+    files = (root / _CGROUPS / each / "memory.max" for each in (own, *own.parents))
+    for file in (*files, root / _LIMIT_V1):
         with suppress(OSError, ValueError):  # no such cgroup, or "max"
             found.append(int(file.read_text()))
     return min(found)
+
+
+def _own_cgroup(root: Path) -> PurePosixPath:
+    """The cgroup v2 of this process, below where they are mounted; that place itself where there is none."""
+    with suppress(OSError, ValueError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            hierarchy, _, path = line.split(":", 2)
+            if hierarchy == "0":
+                return PurePosixPath(path.lstrip("/"))
+    return PurePosixPath()
 
 
 class Holder(Protocol):
@@ -66,32 +83,39 @@ class Budget:
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
         self.used = 0
-        """Bytes of what is kept."""
+        """Bytes of what is kept, stubs included."""
         self._kept: dict[Entry, int] = {}
+        """What the stub of each object would save that is kept whole."""
+        self._stubs: dict[Entry, int] = {}
+        """What the stub of each object takes, whether or not it is kept whole."""
         self._out: dict[Entry, int] = {}
-        """What is left out, with the size that it would have."""
+        """What is left out, with what it would take beside its stub."""
         self._shares: dict[str, _Share] = {}
 
-    def keep(self, entry: Entry, size: int) -> list[Entry]:
+    def keep(self, entry: Entry, size: int, stub: int = 0) -> list[Entry]:
         """Count an object, with this size from now on; what has to become a stub for it, itself perhaps.
 
-        What was left out before makes others give way only where its namespace takes no more than an equal part with
-        it: it stays then, so that lists that bring things back come to an end.
+        Its `stub` takes so many bytes, and the object `size` beside them, 0 where there is nothing else of it.  What
+        was left out before makes others give way only where its namespace takes no more than an equal part with it: it
+        stays then, so that lists that bring things back come to an end.
         """
-        if entry in self._out and not self._has_room(entry, size):
+        found: list[Entry] = []
+        if size and entry in self._out and not self._has_room(entry, size):
             self._out[entry] = size
-            return [entry]
-        self._remove(entry)
-        self._add(entry, size)
-        found = []
-        while self.used > self.most:
-            found.append(self._leave_out())
+            found.append(entry)
+        else:
+            self._remove(entry)
+            self._add(entry, size)
+        self._count_stub(entry, stub)
+        while self.used > self.most and (gone := self._leave_out()) is not None:
+            found.append(gone)
         self._tell(_namespace(entry), *map(_namespace, found))
         return found
 
     def forget(self, entry: Entry) -> None:
         """Do not count this object any more."""
         self._remove(entry)
+        self._count_stub(entry, 0)
         self._tell(_namespace(entry))
 
     def would_keep_more(self, holder: Holder) -> bool:
@@ -103,9 +127,11 @@ class Budget:
         share = self._shares[_namespace(entry)]
         return self.used + size <= self.most or share.used + size <= self.most / len(self._shares)
 
-    def _leave_out(self) -> Entry:
-        """What goes next; it counts as left out."""
-        share = max(self._shares.values(), key=_used)
+    def _leave_out(self) -> Entry | None:
+        """What goes next, which counts as left out; None when nobody has to lose anything."""
+        share = max((each for each in self._shares.values() if each.by_size), key=_used, default=None)
+        if share is None or share.used <= self.most / len(self._shares):
+            return None
         entry = next(reversed(share.by_size[max(share.by_size)]))
         self._out[entry] = self._remove(entry)
         share.stubs += 1
@@ -113,13 +139,14 @@ class Budget:
 
     def _add(self, entry: Entry, size: int) -> None:
         share = self._shares.setdefault(_namespace(entry), _Share())
-        share.by_size.setdefault(size.bit_length(), {})[entry] = None
-        share.used += size
-        self.used += size
-        self._kept[entry] = size
+        if size:
+            share.by_size.setdefault(size.bit_length(), {})[entry] = None
+            share.used += size
+            self.used += size
+            self._kept[entry] = size
 
     def _remove(self, entry: Entry) -> int:
-        """Its size; 0 for what is not kept."""
+        """What it took beside its stub; 0 for what is not kept whole."""
         share = self._shares.get(_namespace(entry), _Share())
         if self._out.pop(entry, None) is not None:
             share.stubs -= 1
@@ -133,6 +160,14 @@ class Budget:
             self.used -= size
         return size
 
+    def _count_stub(self, entry: Entry, size: int) -> None:
+        more = size - self._stubs.pop(entry, 0)
+        if size:
+            self._stubs[entry] = size
+        if more:
+            self._shares[_namespace(entry)].used += more
+            self.used += more
+
     def _tell(self, *namespaces: str) -> None:
         """Say where stubs have come or the last has gone, and forget namespaces that have nothing."""
         for name in dict.fromkeys(namespaces):
@@ -143,7 +178,7 @@ class Budget:
                 share.short = bool(share.stubs)
                 about = {"namespace": name, "bytes": share.used, "budget": self.most}
                 _log.log(logging.WARNING if share.short else logging.INFO, _SAID[share.short], extra=about)
-            if not share.by_size and not share.stubs:
+            if not share.used and not share.stubs:
                 del self._shares[name]
 
 

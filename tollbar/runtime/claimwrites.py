@@ -89,8 +89,13 @@ def _only_status(claim: Object, status: Object) -> Object:
 
 
 async def _unprotect(client: Client, claim: Object) -> Object:
-    meta = metadata(claim)
-    others = [each for each in meta.get("finalizers") or () if each != wellknown.DELETE_PROTECTION_FINALIZER]
-    body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": others or None}}
-    key = key_of(claim)
-    return await client.patch(RESOURCE_CLAIMS, key.name, body, namespace=key.namespace, patch_type=PatchType.MERGE)
+    """Remove the finalizer alone: of a large claim those of others are not known."""
+    meta, key = metadata(claim), key_of(claim)
+    body = {
+        "metadata": {
+            "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"],
+            "$deleteFromPrimitiveList/finalizers": [wellknown.DELETE_PROTECTION_FINALIZER],
+        }
+    }
+    return await client.patch(RESOURCE_CLAIMS, key.name, body, namespace=key.namespace, patch_type=PatchType.STRATEGIC)

@@ -66,7 +66,10 @@ async def _run(name: str, setup: Setup, configuration: Configuration, kubeconfig
             clients.push_async_callback(client.close)
             return client
 
-        budget = Budget(int(SHARE * memory_limit()))
+        limit = memory_limit()
+        budget = Budget(int(SHARE * limit))
+        about = {"budget": budget.most, "limit": limit}
+        _log.info("objects that may become stubs have a part of the memory", extra=about)
         manager = Manager(configuration, await connect(), metrics, clock=clock, budget=budget)
         await setup(manager)
         return await chassis.run(manager.phases(await connect() if manager.elects else None))

@@ -4,7 +4,8 @@ One reflector fills it; `assume` adds what this process wrote itself.  Everythin
 sees half a change.
 
 Of an assumed object the store holds two versions, as kube-scheduler's assume cache does: the latest, which is read, and
-the one that list and watch showed last (the API version), to which `restore` goes back.
+the one that list and watch showed last (the API version), to which `restore` goes back.  What is equal in them is kept
+once, and where the latest is a stub the other is one, too.
 
 Invariants: stored objects are never mutated; events are applied in the order of the watch, except those that are not
 newer than an assumed version; handlers are called once for each change, after store and indexes have it; an object of
@@ -50,6 +51,10 @@ def drop_managed_fields(obj: Object) -> Object:
     return {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
 
 
+def _nothing_more(_meta: Object) -> Object:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Keep:
     """A projection to the metadata and these members of an object, each an object itself, such as spec and status.
@@ -58,10 +63,12 @@ class Keep:
     What is at the paths of `shared` is kept in memory once where it is equal.
 
     With `most`, an object of which metadata and spec take more bytes of memory (`footprint`) becomes a stub: nothing is
-    kept of it but its identity, and whole what `anyway` names, members and "metadata".  So may others of the store, for
-    which there is no room beside what they have in common with it (`tollbar.runtime.budget`).
+    kept of it but its identity, what `stub_metadata` returns of the metadata that are kept, and whole what `anyway`
+    names, members and "metadata".  So may others of the store, for which there is no room beside what they have in
+    common with it (`tollbar.runtime.budget`).  What `stub_metadata` returns has a bounded size, whatever is in there.
 
-    `|` makes a projection that keeps what either one keeps.
+    `|` makes a projection that keeps what either one keeps.  It raises ValueError for two that differ in
+    `stub_metadata`.
     """
 
     members: frozenset[str] = frozenset()
@@ -69,6 +76,7 @@ class Keep:
     shared: frozenset[Path] = frozenset()
     most: int | None = None
     anyway: frozenset[str] = frozenset()
+    stub_metadata: Callable[[Object], Object] = _nothing_more
 
     def __call__(self, obj: Object) -> Object:
         meta = metadata(obj)
@@ -93,25 +101,36 @@ class Keep:
         """What is left of an object that this projection has kept, where there is no room for it."""
         meta = metadata(kept)
         if "metadata" not in self.anyway:
-            meta = {name: meta[name] for name in _IDENTITY if name in meta}
+            meta = {**{name: meta[name] for name in _IDENTITY if name in meta}, **self.stub_metadata(meta)}
         members = {member: kept[member] if member in self.anyway else {} for member in self.members}
         return {"metadata": meta, **members, STUB: True}
+
+    def stub_takes(self, kept: Object) -> int:
+        """About how many bytes of memory the stub of an object takes that was kept; 0 if there are no stubs.
+
+        At most `most`: so much counts what is nested too deeply to be written.
+        """
+        return 0 if self.most is None else min(self.most, footprint(self.stub(kept)))
 
     def spares(self, kept: Object) -> int:
         """About how many bytes of memory the stub of an object saves that was kept; 0 for a stub."""
         if self.most is None or is_stub(kept):
             return 0
-        goes = [kept[name] for name in ("metadata", *self.members) if name not in self.anyway]
-        return footprint(*goes) if goes else 0
+        members = [kept[name] for name in self.members if name not in self.anyway]
+        return max(0, footprint(metadata(kept), *members) - footprint(metadata(self.stub(kept))))
 
 
-def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str]]:
-    """`most` and `anyway` of both: what has no limit keeps all that it keeps of an object that is too large, too."""
+def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str], Callable[[Object], Object]]:
+    """`most`, `anyway` and `stub_metadata` of both: what has no limit keeps all that it keeps of an object that is too
+    large, too."""
     limited = [each.most for each in (one, other) if each.most is not None]
     if not limited:
-        return None, frozenset()
+        return None, frozenset(), _nothing_more
     kept = (each.anyway if each.most is not None else each.members | {"metadata"} for each in (one, other))
-    return max(limited), frozenset().union(*kept)
+    first, *others = {one.stub_metadata, other.stub_metadata} - {_nothing_more} or {_nothing_more}
+    if others:
+        raise ValueError("two projections of the metadata of stubs")
+    return max(limited), frozenset().union(*kept), first
 
 
 def footprint(*parts: Any) -> int:
@@ -176,6 +195,8 @@ class Store:
         """Objects of which the store has only a stub."""
         self._project = project
         self._budget = budget
+        self._limiting = _limiting(project) if budget is not None else None
+        """The projection, where it leaves out what there is no room for."""
         self._accepts = accepts
         self._indexers = dict(indexers or {})
         self._objects: MutableMapping[Key, Object] = {}
@@ -231,14 +252,16 @@ class Store:
             self._project = self._project | project
         elif project != self._project:
             raise ValueError(f"two projections of {self.resource.plural}")
+        self._limiting = _limiting(self._project) if self._budget is not None else None
         self._indexers.update(indexers)
         self._indexes = {name: {} for name in self._indexers}
 
     def leave_out(self, key: Key) -> None:
         """Keep only a stub of this object, until it comes again."""
-        held = self._objects[key]
-        if isinstance(self._project, Keep):
-            self._change(key, held, self._project.stub(held), initial=False)
+        if self._limiting is not None:
+            held = self._objects[key]
+            self._leave_out_earlier(key)
+            self._change(key, held, self._limiting.stub(held), initial=False)
 
     @property
     def would_keep_more(self) -> bool:
@@ -289,6 +312,8 @@ class Store:
             written = version > _version(held)
             if not written and _same(held, new):
                 return
+            if self._limiting is not None:
+                new = _sharing_parts(new, held)
             before = self._assumed.setdefault(key, _Assumed(version, written, held))
             if written:
                 before.answer = None
@@ -311,9 +336,9 @@ class Store:
             return
         if assumed.answer is not None:
             self._assumed[key] = _Assumed(assumed.version, written=True, api=assumed.api, created=assumed.created)
-            self._set(key, assumed.answer, initial=False)
+            self._go_back(key, assumed.answer)
         elif assumed.api is not None:
-            self._set(key, assumed.api, initial=False)
+            self._go_back(key, assumed.api)
         else:
             self._drop(key, self._objects[key], initial=False)
 
@@ -357,7 +382,7 @@ class Store:
         if version > assumed.version or (version == assumed.version and assumed.written):
             del self._assumed[key]
         elif uid_of(obj) == uid_of(self._objects[key]):
-            assumed.api = self._project(obj)
+            assumed.api = self._beside(self._project(obj), self._objects[key])
             if assumed.answer is not None and version >= _version(assumed.answer):
                 assumed.answer = None
         return version > assumed.version  # an object of the same version is stored already
@@ -381,19 +406,36 @@ class Store:
 
     def _fitted(self, key: Key, new: Object) -> Object:
         """The object, or its stub where there is no room for it; others that make room for it are stubs from now on."""
-        if self._budget is None or not isinstance(self._project, Keep):
+        limiting, fitted = self._limiting, new
+        if self._budget is None or limiting is None:
             return new
-        size = self._project.spares(new)
-        if not size:
-            self._budget.forget((self, key))
-            return new
-        fitted = new
-        for holder, each in self._budget.keep((self, key), size):
+        for holder, each in self._budget.keep((self, key), limiting.spares(new), limiting.stub_takes(new)):
             if (holder, each) == (self, key):
-                fitted = self._project.stub(new)
+                self._leave_out_earlier(key)
+                fitted = limiting.stub(new)
             else:
                 holder.leave_out(each)
         return fitted
+
+    def _leave_out_earlier(self, key: Key) -> None:
+        """Keep only stubs of the versions of an assumed object to which `restore` may go back."""
+        assumed, limiting = self._assumed.get(key), self._limiting
+        if assumed is not None and limiting is not None:
+            assumed.api = assumed.api and limiting.stub(assumed.api)
+            assumed.answer = assumed.answer and limiting.stub(assumed.answer)
+
+    def _beside(self, version: Object, stored: Object) -> Object:
+        """What is kept of a version of an assumed object that is not the one that is read."""
+        if self._limiting is None:
+            return version
+        return self._limiting.stub(version) if is_stub(stored) else _sharing_parts(version, stored)
+
+    def _go_back(self, key: Key, version: Object) -> None:
+        held = self._objects[key]
+        if is_stub(held) and is_stub(version):  # it is left out, and counts as that
+            self._change(key, held, version, initial=False)
+        else:
+            self._set(key, version, initial=False)
 
     def _change(self, key: Key, old: Object | None, new: Object | None, *, initial: bool) -> None:
         self._reindex(key, old, new)
@@ -439,3 +481,21 @@ def _same(old: Object, new: Object) -> bool:
 
 def _version(obj: Object) -> int:
     return resourceversion.number(metadata(obj).get("resourceVersion") or "") or 0
+
+
+def _sharing_parts(new: Object, old: Object) -> Object:
+    """The new version of an object, in which members and metadata are one with those of the old one that are equal."""
+    meta = {name: _one(value, metadata(old).get(name)) for name, value in metadata(new).items()}
+    return {name: meta if name == "metadata" else _one(value, old.get(name)) for name, value in new.items()}
+
+
+def _one(value: Any, other: Any) -> Any:
+    try:
+        return other if value == other else value
+    except RecursionError:
+        return value
+
+
+def _limiting(project: Projection) -> Keep | None:
+    """The projection, if it makes stubs."""
+    return project if isinstance(project, Keep) and project.most is not None else None

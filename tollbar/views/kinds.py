@@ -5,7 +5,7 @@ An index function depends on the object alone, so that the index values of a cac
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tollbar import wellknown
 from tollbar.decide.pods.size import is_too_large
@@ -15,7 +15,7 @@ from tollbar.model.objects import Key, Object, annotations_of, controller_of, ke
 from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.sharing import sharing
-from tollbar.runtime.store import Indexer, Keep
+from tollbar.runtime.store import Indexer, Keep, footprint
 
 MOST_BYTES: Final = 1024 * 1024
 """Of memory for a claim or a template.  All that the API server allows, 32 requests with eight alternatives each, with
@@ -60,6 +60,46 @@ def _with_record(kept: Object, pod: Object, record: str) -> Object:
             kept["spec"][name] = [{"resources": each.get("resources") or {}} for each in containers]
     shared: Object = sharing(kept, _SHARED_RECORD)
     return shared
+
+
+_READ_OF_A_CLAIM: Final = (
+    wellknown.ANNOTATION_RESERVED_FOR,
+    wellknown.ANNOTATION_RELEASE,
+    wellknown.ANNOTATION_RESERVED_UID,
+    wellknown.ANNOTATION_WORKLOAD_CLAIM,
+    wellknown.ANNOTATION_EVICTED_FROM,
+    wellknown.POD_CLAIM_NAME_ANNOTATION,
+    wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+)
+"""The annotations that the controllers of claims read."""
+_MOST_OF_A_STUB: Final = 16 * 1024
+"""Bytes of memory for what a stub has of metadata: above that its longer texts are cut.  Only `evicted-from` of a claim
+with many devices of long names can be long and mean something."""
+_LONGEST_TEXT: Final = 600
+"""Characters of such a text: the name of a workload with its kind, the longest one that is parsed, has 571."""
+
+
+def _read_of_a_claim(meta: Object) -> Object:
+    """The metadata of a claim that its controllers read: their annotations, who made it and owns it, its finalizer."""
+    claim: Object = {"metadata": meta}
+    written, owner = annotations_of(claim), controller_of(claim)
+    kept: Object = {name: meta[name] for name in ("generateName", "managedFields") if name in meta}
+    if annotations := {name: written[name] for name in _READ_OF_A_CLAIM if name in written}:
+        kept["annotations"] = annotations
+    if owner is not None:
+        kept["ownerReferences"] = [owner]
+    if claims.is_protected(claim):
+        kept["finalizers"] = [wellknown.DELETE_PROTECTION_FINALIZER]
+    return kept if footprint(kept) <= _MOST_OF_A_STUB else {name: _cut(each) for name, each in kept.items()}
+
+
+def _cut(value: Any) -> Any:
+    """With no text in it that is longer than `_LONGEST_TEXT`."""
+    if isinstance(value, str):
+        return value[:_LONGEST_TEXT]
+    if isinstance(value, list):
+        return [_cut(each) for each in value]
+    return {name: _cut(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def alike(pod: Object) -> Hashable:
@@ -213,12 +253,17 @@ Of what a tenant makes too large only the identity is kept: Pods are not decided
 CLAIMS_WITH_STATUS: Final = replace(
     CLAIMS,
     project=Keep(
-        frozenset({"spec", "status"}), managers=True, most=MOST_BYTES, anyway=frozenset({"metadata", "status"})
+        frozenset({"spec", "status"}),
+        managers=True,
+        most=MOST_BYTES,
+        anyway=frozenset({"status"}),
+        stub_metadata=_read_of_a_claim,
     ),
     indexers={**CLAIMS.indexers, "owner": _owner_uid},
 )
 """With status and field managers, for decisions about reservations; `owner` is the uid of the controlling owner.
-Patches are made from metadata and status, so both are whole whatever their size."""
+Patches are made from the status, so it is whole whatever its size: only drivers and schedulers write it.  Of the
+metadata a stub has what is read of them: no labels, nor annotations, owners and finalizers of others."""
 
 CLAIMS_WITH_ALLOCATION: Final = replace(
     CLAIMS,

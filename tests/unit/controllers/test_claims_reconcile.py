@@ -26,6 +26,8 @@ WEB = pod().templates("gpu").but("metadata.resourceVersion", "1")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu").but("metadata.resourceVersion", "1")
 IN_USE = MADE.allocated().reserved(pod_entry(WEB))
 PAST = WEB.generated("gpu", "web-gpu-x").bound().phase("Succeeded")
+REMOVED = "$deleteFromPrimitiveList/finalizers"
+FINALIZER = wellknown.DELETE_PROTECTION_FINALIZER
 VERSION = "1"
 """Of what is there; whatever is written or created gets a later one."""
 UNSEEN = MADE.but("metadata.resourceVersion", "2")
@@ -265,7 +267,7 @@ async def test_every_write_is_fenced() -> None:
             "resourceVersion": "1",
         },
         {},
-        {"metadata": {"uid": "uid-of-web-gpu-x", "resourceVersion": "2", "finalizers": None}},
+        {"metadata": {"uid": "uid-of-web-gpu-x", "resourceVersion": "2", REMOVED: [FINALIZER]}},
         "uid-of-web-gpu-x",
     )
 

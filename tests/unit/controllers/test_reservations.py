@@ -67,7 +67,7 @@ class Api:
 
     async def patch(self, _res: Resource, _name: str, body: Object, *, subresource: str = "", **_: Any) -> Object:
         meta = body["metadata"]
-        what = "annotations" if "annotations" in meta else "finalizer" if "finalizers" in meta else "entry"
+        what = "annotations" if "annotations" in meta else "entry" if "status" in body else "finalizer"
         assert meta["uid"] == "uid-of-gpu"
         return self._write(f"patch {subresource or 'claim'}: {what}")
 

@@ -16,7 +16,7 @@ from controllers.reservations.workloads import Workloads, projection
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
 from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
-from tollbar.model.workloads import Reference
+from tollbar.model.workloads import Reference, pod_spec
 from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.metrics import Metrics
@@ -218,19 +218,33 @@ async def test_a_change_wakes_the_claim() -> None:
 
 
 def test_of_a_workload_only_what_is_read_is_kept() -> None:
-    wanted = {"replicas": 3, "strategy": {"type": "Recreate"}}
-    named = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}], "schedulingGroup": {"podGroupName": "g"}}
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {**named, "containers": [{"name": "main"}]}}
-    status = {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "message": "x"}, "none"]}
+    wanted = {"replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": "25%"}}}
+    named: Object = {
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+        "schedulingGroup": {"podGroupName": "g"},
+    }
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "resourceClaims": [{"name": "nic", "resourceClaimTemplateName": "nic"}, *named["resourceClaims"]],
+            "schedulingGroup": {**named["schedulingGroup"], "other": "x"},
+            "containers": [{"name": "main"}],
+        },
+    }
+    done = {"type": "Complete", "status": "True"}
+    ready = {"type": "Ready", "status": "True"}
+    status = {"observedGeneration": 1, "conditions": [ready, {**done, "message": "x"}, "none"]}
     meta = {"namespace": "ml", "name": "web", "uid": "u1", "labels": {"app": "web"}}
-    given = {"metadata": meta, "spec": {**wanted, "template": template, "paused": True}, "status": status}
-    assert projection(given) == {
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}
+    body = {**wanted, "strategy": strategy, "template": template, "paused": True}
+    assert projection({"metadata": meta, "spec": body, "status": status}) == {
         "metadata": {"namespace": "ml", "name": "web", "uid": "u1"},
         "spec": {**wanted, "template": {"spec": named}},
-        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]},
+        "status": {"observedGeneration": 1, "conditions": [done]},
     }
 
 
+LARGE: Any = ["x" * 1000]
 ODD: dict[str, Object] = {
     "texts": {"spec": "replicas", "status": "conditions"},
     "lists": {"spec": ["replicas"], "status": [{"conditions": []}]},
@@ -243,14 +257,38 @@ ODD: dict[str, Object] = {
         "spec": {"template": {"spec": {"resourceClaims": ["gpu"], "schedulingGroup": {"podGroupName": {}}}}},
         "status": {"conditions": ["Ready"]},
     },
+    "what is large instead of numbers": {
+        "spec": {"replicas": LARGE, "parallelism": LARGE[0], "completions": {"a": LARGE}, "strategy": LARGE},
+        "status": {"observedGeneration": LARGE, "desiredNumberScheduled": LARGE[0]},
+    },
+    "further in": {
+        "spec": {
+            "strategy": {"rollingUpdate": {"maxSurge": LARGE}},
+            "template": {
+                "spec": {
+                    "resourceClaims": [{"name": "a", "resourceClaimName": LARGE[0]}],
+                    "schedulingGroup": {"podGroupName": LARGE[0]},
+                }
+            },
+        },
+        "status": {"conditions": [{"type": LARGE, "status": "True"}]},
+    },
 }
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_a_kind_may_have_anything_in_the_fields_that_workloads_have(odd: Object) -> None:
     meta = {"namespace": "ml", "name": "web", "uid": "u1"}
-    nothing = {"metadata": meta, "spec": {}, "status": {"observedGeneration": None, "conditions": []}}
-    assert projection({"metadata": meta, **odd}) == nothing
+    assert projection({"metadata": meta, **odd}) == {"metadata": meta, "spec": {}, "status": {"conditions": []}}
+
+
+def test_what_is_kept_of_a_workload_is_bounded() -> None:
+    named = [{"name": str(number), "resourceClaimName": f"c{number}"} for number in range(1000)]
+    said = [{"type": "Failed", "status": "False", "message": "x" * 1000}] * 1000
+    template = {"spec": {"resourceClaims": named}}
+    kept = projection({"metadata": {"name": "web"}, "spec": {"template": template}, "status": {"conditions": said}})
+    assert pod_spec(kept)["resourceClaims"] == named[:128]
+    assert kept["status"] == {"conditions": [{"type": "Failed", "status": "False"}]}
 
 
 async def test_a_kind_that_is_no_longer_served_is_no_deletion_of_the_workload() -> None:

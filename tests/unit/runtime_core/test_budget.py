@@ -152,15 +152,99 @@ def test_nothing_stays_of_a_namespace_without_objects() -> None:
     assert (budget.used, vars(budget)["_shares"], vars(budget)["_out"], vars(budget)["_kept"]) == (0, {}, {}, {})
 
 
-@pytest.mark.parametrize(
-    ("texts", "want"),
-    [(["max\n"], None), (["536870912\n"], 1 << 29), (["max", "1048576"], 1 << 20), ([], None), ([str(1 << 62)], None)],
-)
-def test_the_limit_is_that_of_the_container_or_the_memory_of_the_machine(
-    tmp_path: Path, texts: list[str], want: int | None
+def test_stubs_count_and_stay() -> None:
+    budget = Budget(100)
+    entries = [(SHELF, Key("ml", name)) for name in "abcd"]
+    gone = [budget.keep(entry, 30, 10) for entry in entries]
+    assert (gone, budget.used) == ([[], [], [entries[2]], [entries[3]]], 2 * 40 + 2 * 10)
+    budget.forget(entries[0])
+    assert (budget.used, budget.would_keep_more(SHELF)) == (60, True)
+    assert (budget.keep(entries[2], 30, 10), budget.used) == ([], 90)
+
+
+def test_a_stub_that_was_always_one_counts_too() -> None:
+    budget = Budget(100)
+    put(budget, "a", 60)
+    assert budget.keep((SHELF, Key("ml", "b")), 0, 50) == [(SHELF, Key("ml", "a"))]
+    assert (budget.used, budget.would_keep_more(SHELF)) == (50, False)
+    drop(budget, "b")
+    assert (budget.used, budget.would_keep_more(SHELF)) == (0, True)
+
+
+def test_what_grows_as_a_stub_counts_as_it_is_now_and_comes_back_when_there_is_room() -> None:
+    budget = Budget(100)
+    entry = (SHELF, Key("ml", "a"))
+    assert (budget.keep(entry, 101, 10), budget.used) == ([entry], 10)
+    assert (budget.keep(entry, 101, 30), budget.used) == ([entry], 30)
+    assert (budget.keep(entry, 70, 30), budget.used) == ([], 100)
+
+
+def test_stubs_of_one_namespace_take_nothing_from_another_that_takes_no_more_than_an_equal_part() -> None:
+    budget = Budget(100)
+    put(budget, "a", 40, "web")
+    for number in range(9):
+        assert not budget.keep((SHELF, Key("ml", str(number))), 0, 30)
+    assert put(budget, "b", 20, "web") == "a"
+    assert budget.used == 20 + 9 * 30
+
+
+def test_nothing_stays_of_stubs_that_are_gone() -> None:
+    budget = Budget(100)
+    for size in (0, 90, 200):
+        budget.keep((SHELF, Key("ml", str(size))), size, 5)
+    for size in (0, 90, 200):
+        drop(budget, str(size))
+    assert (budget.used, vars(budget)["_shares"], vars(budget)["_out"], vars(budget)["_stubs"]) == (0, {}, {}, {})
+
+
+@dataclass
+class Machine:
+    """`files` below the root, with the limits that they have; `own` is /proc/self/cgroup, `want` the limit."""
+
+    files: dict[str, str]
+    own: str | None
+    want: int | None
+
+
+V2, V1 = "sys/fs/cgroup", "sys/fs/cgroup/memory/memory.limit_in_bytes"
+NESTED = "0::/kubepods.slice/pod1.slice/one.scope\n"
+MACHINES = {
+    "no cgroups": Machine({}, None, None),
+    "a container that sees its own cgroup alone": Machine({f"{V2}/memory.max": "536870912\n"}, "0::/\n", 1 << 29),
+    "one without a limit": Machine({f"{V2}/memory.max": "max\n"}, "0::/\n", None),
+    "a limit that is more than the machine has": Machine({f"{V2}/memory.max": str(1 << 62)}, "0::/\n", None),
+    "cgroup v1": Machine({V1: "1048576\n"}, "9:memory:/docker/a\n0::/system.slice\n", 1 << 20),
+    "a limit of the process's own cgroup, below the mount": Machine(
+        {
+            f"{V2}/kubepods.slice/pod1.slice/one.scope/memory.max": "1048576\n",
+            f"{V2}/kubepods.slice/pod1.slice/memory.max": "max\n",
+        },
+        NESTED,
+        1 << 20,
+    ),
+    "a smaller one of a cgroup around it": Machine(
+        {
+            f"{V2}/kubepods.slice/pod1.slice/one.scope/memory.max": "4194304\n",
+            f"{V2}/kubepods.slice/pod1.slice/memory.max": "1048576\n",
+            f"{V2}/kubepods.slice/memory.max": "2097152\n",
+        },
+        NESTED,
+        1 << 20,
+    ),
+    "not one of another cgroup": Machine({f"{V2}/kubepods.slice/pod2.slice/memory.max": "1048576\n"}, NESTED, None),
+    "a cgroup that is outside of what is mounted": Machine({f"{V2}/memory.max": "1048576"}, "0::/../other\n", 1 << 20),
+    "what is no list of cgroups": Machine({f"{V2}/memory.max": "1048576"}, "none\n", 1 << 20),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+def test_the_limit_is_the_smallest_around_the_process_or_the_memory_of_the_machine(
+    tmp_path: Path, machine: Machine
 ) -> None:
-    files = [tmp_path / str(number) for number in range(3)]
-    for file, text in zip(files, texts, strict=False):
+    whole = memory_limit(tmp_path)
+    texts = {**machine.files, **({"proc/self/cgroup": machine.own} if machine.own is not None else {})}
+    for name, text in texts.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    machine = memory_limit([])
-    assert (memory_limit(files), machine > 1 << 20) == (want or machine, True)
+    assert (memory_limit(tmp_path), whole > 1 << 20) == (machine.want or whole, True)

@@ -425,6 +425,8 @@ class Filling(Silent):
 
 
 KEEP: Final = Keep(frozenset({"spec"}), most=1_000_000)
+ROOM: Final = 1.5 * KEEP.spares(KEEP(FIRST)) + 2 * KEEP.stub_takes(KEEP(FIRST))
+"""For one of the two objects, and their stubs."""
 
 
 async def reflected(source: Any, store: Store, clock: Any, rng: Random, metrics: Metrics) -> None:
@@ -450,7 +452,7 @@ WATCHES: dict[str, tuple[dict[str, Any], list[str], int]] = {
 async def test_what_was_left_out_is_listed_again_once_there_is_room(
     clock: Any, rng: Random, metrics: Metrics, how: Any, calls: list[str], stubs: int
 ) -> None:
-    store = Store(resources.PODS, project=KEEP, budget=Budget(1.5 * KEEP.spares(KEEP(FIRST))))
+    store = Store(resources.PODS, project=KEEP, budget=Budget(ROOM))
     source = Filling(clock, **how)
     await reflected(source, store, clock, rng, metrics)
     said = metrics.registry.get_sample_value("tollbar_cache_stubs", {"kind": "Pod"})

@@ -1,16 +1,17 @@
 """Stores that share a budget: which objects become stubs, who hears of it, and what comes back."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tollbar.model import resources
-from tollbar.model.objects import Key, Object, is_stub, key_of, spec
+from tollbar.model.objects import Key, Object, is_stub, key_of, metadata, spec
 from tollbar.runtime.budget import Budget
 from tollbar.runtime.caches import Cached, Caches
 from tollbar.runtime.source import Delta
-from tollbar.runtime.store import Keep, Store
+from tollbar.runtime.store import Keep, Store, footprint
 
 KEEP = Keep(frozenset({"spec"}), most=100_000)
 
@@ -24,12 +25,14 @@ TEMPLATES = Cached("templates", resources.RESOURCE_CLAIM_TEMPLATES, project=KEEP
 NAMESPACES = Cached("namespaces", resources.NAMESPACES)
 
 
-def large(name: str, namespace: str = "ml", *, version: int = 1, length: int = 1000) -> Object:
+def large(name: str, namespace: str = "ml", *, version: int = 1, length: int = 10_000) -> Object:
     meta = {"namespace": namespace, "name": name, "uid": f"of-{name}", "resourceVersion": str(version)}
     return {"metadata": {**meta, "labels": {"a": "b"}}, "spec": {"note": "x" * length}}
 
 
-SIZE = KEEP.spares(KEEP(large("a")))
+LEFT = KEEP.stub_takes(KEEP(large("a")))
+"""What is left of each of them."""
+SIZE = KEEP.spares(KEEP(large("a"))) + LEFT
 
 
 def stores(room: float) -> tuple[Callable[[Cached], Store], Budget]:
@@ -66,7 +69,7 @@ def test_what_there_is_no_room_for_is_a_stub_and_in_no_index() -> None:
     )
     assert claims.keys_by_index("note", "x") == {Key("ml", "a"), Key("ml", "b")}
     assert heard == ["a: - whole", "b: - whole", "c: - stub"]
-    assert budget.used == 2 * SIZE
+    assert budget.used == 2 * SIZE + LEFT
 
 
 def test_what_has_to_make_room_for_another_namespace_becomes_a_stub_and_that_is_heard() -> None:
@@ -126,7 +129,7 @@ def test_an_answer_to_a_write_counts_as_what_a_watch_shows() -> None:
     for name in "ab":
         claims.apply(large(name))
     claims.assume(large("c", version=9), created=True)
-    assert (whole(claims), claims.stubs, budget.used) == (["a", "b"], 1, 2 * SIZE)
+    assert (whole(claims), claims.stubs, budget.used) == (["a", "b"], 1, 2 * SIZE + LEFT)
     claims.restore(Key("ml", "c"))
     assert (whole(claims), claims.stubs, len(claims)) == (["a", "b"], 0, 2)
 
@@ -149,12 +152,12 @@ def test_what_is_gone_leaves_nothing() -> None:
     assert (len(claims), claims.stubs, budget.used, vars(budget)["_out"]) == (0, 0, 0, {})
 
 
-def test_what_is_too_large_by_itself_counts_for_nothing() -> None:
+def test_what_is_too_large_by_itself_counts_as_its_stub() -> None:
     store, budget = stores(1.5)
     claims = store(CLAIMS)
     claims.apply(large("a", length=200_000))
     claims.apply(large("b"))
-    assert (whole(claims), claims.stubs, budget.used, claims.would_keep_more) == (["b"], 1, SIZE, False)
+    assert (whole(claims), claims.stubs, budget.used, claims.would_keep_more) == (["b"], 1, SIZE + LEFT, False)
 
 
 def test_kinds_without_stubs_are_kept_whole() -> None:
@@ -165,15 +168,78 @@ def test_kinds_without_stubs_are_kept_whole() -> None:
     assert (namespaces.values(), budget.used) == ([given], 0)
 
 
-def test_what_others_keep_of_an_object_is_kept_of_its_stub_and_takes_no_room() -> None:
-    """As in the controllers, which make patches from metadata and status."""
+def test_what_others_keep_of_an_object_is_kept_of_its_stub_and_counts() -> None:
+    """As in the controllers, which make patches from the status."""
     store, budget = stores(0.1)
     with_status = Keep(frozenset({"spec", "status"}), most=100_000, anyway=frozenset({"metadata", "status"}))
     claims = store(CLAIMS)
     store(Cached("claims", resources.RESOURCE_CLAIMS, project=with_status))
     claims.apply({**large("a"), "status": {"b": 1}})
     assert claims.values() == [{"metadata": large("a")["metadata"], "spec": {}, "status": {"b": 1}, "stub": True}]
-    assert budget.used == 0
+    assert budget.used == footprint(*claims.values()) > LEFT
+
+
+def test_of_metadata_only_what_is_read_is_kept_in_a_stub_and_the_rest_counts_for_the_whole() -> None:
+    store, budget = stores(2.5)
+    claims = store(replace(CLAIMS, project=replace(KEEP, stub_metadata=lambda meta: {"labels": meta["labels"]["a"]})))
+    for name in "abc":
+        given = large(name, length=10)
+        claims.apply({**given, "metadata": {**given["metadata"], "labels": {"a": "b", "c": "x" * 10_000}}})
+    identity = {"namespace": "ml", "name": "c", "uid": "of-c", "resourceVersion": "1"}
+    assert claims.get(Key("ml", "c")) == {"metadata": {**identity, "labels": "b"}, "spec": {}, "stub": True}
+    assert 2 * 10_000 < budget.used < 2.5 * SIZE
+
+
+def test_two_who_read_something_else_of_the_metadata_of_stubs_cannot_share_a_store() -> None:
+    other = replace(KEEP, stub_metadata=lambda meta: meta)
+    assert (KEEP | other, other | KEEP, other | other) == (other, other, other)
+    with pytest.raises(ValueError, match="metadata of stubs"):
+        other | replace(KEEP, stub_metadata=lambda _: {})
+
+
+def versions(store: Store, key: Key) -> list[Object | None]:
+    """What the store has of an object: what is read, and what it may go back to."""
+    assumed = vars(store)["_assumed"].get(key)
+    return [store.get(key), *((assumed.api, assumed.answer) if assumed is not None else ())]
+
+
+def test_two_versions_of_an_object_have_in_common_what_is_equal() -> None:
+    store, _ = stores(2.5)
+    claims, key = store(CLAIMS), Key("ml", "a")
+    claims.apply(large("a"))
+    claims.assume(large("a", version=5))
+    claims.apply(large("a", version=3))
+    claims.assume({**large("a", version=5), "spec": {**large("a")["spec"], "more": 1}})
+    found = [each for each in versions(claims, key) if each is not None]
+    assert len({id(metadata(each)["labels"]) for each in found}) == 1
+    assert [id(spec(each)) == id(spec(found[1])) for each in found] == [False, True, True]
+
+
+def stubs(store: Store, key: Key) -> list[bool]:
+    return [is_stub(each) for each in versions(store, key) if each is not None]
+
+
+def test_where_one_version_of_an_object_is_a_stub_the_others_are_too() -> None:
+    store, budget = stores(2.5)
+    claims, key = store(CLAIMS), Key("ml", "a")
+    claims.apply(large("a"))
+    claims.assume(large("a", version=5, length=20_000))
+    before = stubs(claims, key)
+    claims.apply(large("b", "web"))
+    after = stubs(claims, key)
+    claims.apply(large("a", version=3))
+    used = budget.used
+    assert (before, after, stubs(claims, key)) == ([False, False], [True, True], [True, True])
+    claims.restore(key)
+    assert (stubs(claims, key), budget.used) == ([True], used)
+
+
+def test_so_they_are_where_the_version_that_comes_has_no_room() -> None:
+    store, budget = stores(1.5)
+    claims, key = store(CLAIMS), Key("ml", "a")
+    claims.apply(large("a"))
+    claims.assume(large("a", version=5, length=20_000))
+    assert (stubs(claims, key), budget.used) == ([True, True], LEFT)
 
 
 def test_what_an_indexer_cannot_read_takes_no_room_and_leaves_no_half_of_an_index() -> None:

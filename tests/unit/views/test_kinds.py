@@ -34,6 +34,46 @@ HUGE: Object = {
     "spec": LARGE_PART,
     "status": {"b": 2},
 }
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "w", "controller": True}
+NOTES = {
+    wellknown.ANNOTATION_RESERVED_FOR: "deployments.apps/web",
+    wellknown.ANNOTATION_RELEASE: "WhenIdle",
+    wellknown.ANNOTATION_RESERVED_UID: "u1",
+    wellknown.ANNOTATION_WORKLOAD_CLAIM: "c",
+    wellknown.ANNOTATION_EVICTED_FROM: "gpu.example.com/pool/gpu-0",
+    wellknown.POD_CLAIM_NAME_ANNOTATION: "gpu",
+    wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true",
+}
+OURS: Object = {
+    "name": "a",
+    "uid": "u",
+    "generateName": "web-gpu-",
+    "annotations": NOTES,
+    "ownerReferences": [OWNER],
+    "finalizers": [wellknown.DELETE_PROTECTION_FINALIZER],
+    "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
+}
+HUGE_AND_OURS: Object = {
+    **HUGE,
+    "metadata": {
+        **OURS,
+        "labels": {"c": "d"},
+        "annotations": {**NOTES, "a": "b"},
+        "ownerReferences": [{**OWNER, "uid": "x", "controller": False}, OWNER],
+        "finalizers": ["example.com/wait", wellknown.DELETE_PROTECTION_FINALIZER],
+        "managedFields": [
+            {"manager": "kubectl", "fieldsV1": {"f:spec": {}, "f:metadata": {}}},
+            {"manager": "x", "fieldsV1": {"f:status": {}}},
+        ],
+    },
+}
+LARGE_METADATA: Object = {
+    "name": "a",
+    "uid": "u",
+    "labels": {f"example.com/{number}": "x" * 60 for number in range(9_000)},
+    "finalizers": ["example.com/wait"],
+    "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x" * 9_000, "uid": "u"}],
+}
 RECORD = {wellknown.ANNOTATION_PROVENANCE: '[{"rule":"gpu"}]'}
 REFERENCES: Object = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
 RECORDED: Object = {
@@ -79,8 +119,44 @@ PROJECTED: dict[str, tuple[Cached, Object, Object]] = {
     ),
     "of a claim that is too large, all that controllers of claims read": (
         kinds.CLAIMS_WITH_STATUS,
-        HUGE,
-        {"metadata": {**HUGE["metadata"]}, "spec": {}, "status": {"b": 2}, "stub": True},
+        HUGE_AND_OURS,
+        {"metadata": OURS, "spec": {}, "status": {"b": 2}, "stub": True},
+    ),
+    "even if that is long": (
+        kinds.CLAIMS_WITH_STATUS,
+        {**HUGE_AND_OURS, "metadata": {**OURS, "annotations": {wellknown.ANNOTATION_EVICTED_FROM: "x" * 8192}}},
+        {
+            "metadata": {**OURS, "annotations": {wellknown.ANNOTATION_EVICTED_FROM: "x" * 8192}},
+            "spec": {},
+            "status": {"b": 2},
+            "stub": True,
+        },
+    ),
+    "but no texts that somebody made too long to mean anything": (
+        kinds.CLAIMS_WITH_STATUS,
+        {
+            **HUGE_AND_OURS,
+            "metadata": {
+                **OURS,
+                "annotations": {**NOTES, wellknown.ANNOTATION_RESERVED_FOR: "x" * 32_768},
+                "ownerReferences": [{**OWNER, "name": "x" * 32_768}],
+            },
+        },
+        {
+            "metadata": {
+                **OURS,
+                "annotations": {**NOTES, wellknown.ANNOTATION_RESERVED_FOR: "x" * 600},
+                "ownerReferences": [{**OWNER, "name": "x" * 600}],
+            },
+            "spec": {},
+            "status": {"b": 2},
+            "stub": True,
+        },
+    ),
+    "nothing of metadata that are too large in whatever nobody reads": (
+        kinds.CLAIMS_WITH_STATUS,
+        {"metadata": LARGE_METADATA, "spec": {"a": 1}, "status": {"b": 2}},
+        {"metadata": {"name": "a", "uid": "u"}, "spec": {}, "status": {"b": 2}, "stub": True},
     ),
     "a claim that is too large, for allocations": (
         kinds.CLAIMS_WITH_ALLOCATION,
