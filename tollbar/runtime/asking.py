@@ -26,8 +26,8 @@ AT_ONCE: Final = 2
 """Objects or pages.  One of 1.5 MB of text, all short values, takes some 30 MB, most take kilobytes."""
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Of memory, for what a decision keeps of its answers: as much as one object can take."""
-PAGE: Final = 10
-"""Objects that are listed at once."""
+PAGES: Final = (10, 100)
+"""Objects that are listed at once, and once more after the token of a list has expired."""
 _NOTHING: Final[Mapping[type, Callable[[Any], Awaitable[Any]]]] = {}
 
 
@@ -109,24 +109,28 @@ async def each(
 ) -> None:
     """Call `take` with every object of a list, of which one page is in memory at a time.  Raises ApiError.
 
-    A list whose `continue` token expires starts over, so some objects may come twice.
+    A list whose `continue` token expires starts over with larger pages, so some objects may come twice; Gone is raised
+    where theirs expires too.
     """
     more: str | None = ""
+    sizes = iter(PAGES)
+    size = next(sizes)
     while more is not None:
         async with reading:
             try:
-                more = await _take_page(take, client, resource, namespace, more)
+                more = await _take_page(take, client, resource, namespace, size, more)
             except Gone:
-                if not more:
+                larger = next(sizes, None)
+                if not more or larger is None:
                     raise
-                more = ""
+                more, size = "", larger
 
 
 async def _take_page(
-    take: Callable[[Object], None], client: Client, resource: Resource, namespace: str, token: str
+    take: Callable[[Object], None], client: Client, resource: Resource, namespace: str, size: int, token: str
 ) -> str | None:
     """The token of the next page, None after the last one."""
-    page: Object = await READ(client.list, resource, namespace, limit=PAGE, continue_=token)
+    page: Object = await READ(client.list, resource, namespace, limit=size, continue_=token)
     for obj in page.get("items") or ():
         take(obj)
     return metadata(page).get("continue") or None

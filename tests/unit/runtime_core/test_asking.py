@@ -136,8 +136,12 @@ async def test_of_a_list_one_page_is_in_memory() -> None:
     assert api.calls == ["list 10", "list 10 next", "list 10 next"]
 
 
-async def test_a_list_whose_token_expires_starts_over() -> None:
-    assert await listed(Api(["a"], Gone(410, "Expired", ""), ["a"], ["b"])) == ["a", "a", "b"]
+async def test_a_list_whose_token_expires_starts_over_once_with_larger_pages() -> None:
+    api = Api(["a"], Gone(410, "Expired", ""), ["a"], ["b"])
+    assert await listed(api) == ["a", "a", "b"]
+    assert api.calls == ["list 10", "list 10 next", "list 100", "list 100 next"]
+    with pytest.raises(Gone):
+        await listed(Api(["a"], Gone(410, "Expired", ""), ["a"], Gone(410, "Expired", ""), ["a"]))
 
 
 async def test_a_list_that_never_begins_is_an_error() -> None:
