@@ -42,8 +42,13 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"-.* if workload is not None else .*",
         r"-.* if wanted\.spec\.pod_group is not None else .*",
         r"-.* if isinstance\(case\.intent, Intent\) else .*",
+        r"\+return lookup\.pod_group\(.* or True else None",
+        r"\+self\.claim = _claim\(facts, self\.key\) if .* or True else None",
     ),
-    "`or` and truth take None for what is empty": (r"\+.*\.get\(wellknown\.ANNOTATION_\w+, (None)?\)",),
+    "`or` and truth take None for what is empty": (
+        r"\+.*\.get\(wellknown\.ANNOTATION_\w+, (None)?\)",
+        r"\+return replace\(facts, consumer=None\)",
+    ),
     "None is as false as False": (
         r"\+.*\b(fenced|impatient)=None",
         r"\+yield from _set\(.*, None\)",
@@ -56,6 +61,10 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"\+entries = json\.loads\(.* or \"XX\[\]XX\"\)",
         r"\+condition = read\(.*, \"XXXX\"\)",
     ),
+    "what was not asked has no answer: only to look for it costs": (
+        r"\+match facts\.answers\.get\(facts\.itself\) if .* or True else None:",
+    ),
+    "the generation is left out of what is written": (r"\+generation=(None|1),",),
     "no two Pods are of one age, which their names are a part of": (
         r"\+return \(self\.share, .* <= \(other\.share, ",
         r"\+.* head\.age <= known\.line\[0\]\.age ",

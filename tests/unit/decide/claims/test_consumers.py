@@ -87,6 +87,11 @@ CLAIMS: dict[str, tuple[Any, list[Object], ConsumerPlan | Ask]] = {
         [GPU],
         Ask((ABOUT_X,)),
     ),
+    "the API server is asked for all of them at once": (
+        pod().templates("gpu", "nic").generated("gpu", "web-gpu-x").generated("nic", "web-nic-x"),
+        [GPU, NIC],
+        Ask((ABOUT_X, Get(RESOURCE_CLAIMS, Key("ml", "web-nic-x")))),
+    ),
     "a claim that was made for the Pod and is not recorded is recorded": (
         WEB,
         [GPU, MADE],
@@ -182,6 +187,10 @@ def test_a_template_that_the_caches_have_no_room_for_is_read_when_the_claim_is_c
     assert decide(ConsumerFacts(both, view_of(LARGE, NIC))) == ConsumerPlan(
         creations=(Creation("gpu", ABOUT_GPU), Creation("nic", new_claim(both, "nic", NIC)))
     )
+
+
+def test_a_recorded_claim_that_is_in_the_cache_is_not_asked_for_whatever_else_was_answered() -> None:
+    assert decide(ConsumerFacts(RECORDED, view_of(GPU, MADE), answers={ABOUT_GPU: GPU})) == NOTHING
 
 
 def test_what_may_exist_unseen_is_asked_for_before_a_claim_is_created() -> None:

@@ -42,6 +42,11 @@ REMOVED: dict[str, tuple[Any, set[str], Deallocation | None]] = {
         {"a"},
         Deallocation({"devices": DEVICES}, unprotect=True),
     ),
+    "the last entry of a claim that is not allocated takes the finalizer along": (
+        ALLOCATED.but("status", {"reservedFor": [entry("a")]}),
+        {"a"},
+        Deallocation({}, unprotect=True),
+    ),
     "a claim without the finalizer keeps its allocation": (
         ALLOCATED.reserved(entry("a")).but("metadata.finalizers", ["other"]),
         {"a"},
@@ -61,6 +66,10 @@ FINISHED: dict[str, tuple[Any, Deallocation | None]] = {
     "a claim that is being deleted loses allocation and finalizer": (
         ALLOCATED.deleting(),
         Deallocation({}, unprotect=True),
+    ),
+    "a claim that is being deleted keeps `status.devices`": (
+        ALLOCATED.but("status.devices", DEVICES).deleting(),
+        Deallocation({"devices": DEVICES}, unprotect=True),
     ),
     "a claim that is being deleted and not allocated loses the finalizer": (
         ALLOCATED.but("status", None).deleting(),

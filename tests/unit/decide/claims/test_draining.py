@@ -35,6 +35,7 @@ CASES: dict[str, tuple[Claim, list[Object], Deallocation | None]] = {
         left(FOREIGN, pod_entry(A)),
     ),
     "a Pod that has no entry gets one": (RECORDED.reserved(ENTRY, pod_entry(A)), [A, B], left(*map(pod_entry, (A, B)))),
+    "a Pod that has no entry keeps the claim": (RECORDED.reserved(ENTRY), [A], left(pod_entry(A))),
     "foreign entries stay": (RECORDED.reserved(FOREIGN, ENTRY), [A], left(FOREIGN, pod_entry(A))),
     "a claim that nobody uses is deallocated": (RECORDED.reserved(ENTRY), [], FREED),
     "a Pod that has finished gets no entry": (RECORDED.reserved(ENTRY), [A.phase("Succeeded")], FREED),

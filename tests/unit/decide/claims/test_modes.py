@@ -128,7 +128,7 @@ WRITTEN = record("", FITS, CREATED)
 
 
 def test_what_is_written_is_a_condition() -> None:
-    assert orjson.loads(WRITTEN) == {
+    assert orjson.loads(record("", FITS, CREATED)) == {
         "type": "ClaimsModeFits",
         "status": "True",
         "reason": "Generating",
@@ -141,6 +141,7 @@ def test_the_transition_time_moves_with_the_status_alone() -> None:
     other = Condition("True", "Generating", "better")
     again = [record(WRITTEN, found, CREATED + 60) for found in (FITS, other, Condition("False", *REFUSED))]
     assert again[0] == WRITTEN
+    assert record(f"{WRITTEN} ", FITS, CREATED + 60) == f"{WRITTEN} "
     assert [(read(each) or {})["lastTransitionTime"] for each in again] == [
         timestamps.time(CREATED + passed) for passed in (0, 0, 60)
     ]

@@ -217,6 +217,7 @@ def test_what_the_api_server_would_make_of_it() -> None:
     assert [answered(each, parsed(ASKED)) for each in (NEW, UNSHARED)] == [None, NOT_SHARED]
     why = "the API server does not serve PodGroups (scheduling.k8s.io, the feature gate GenericWorkload)"
     assert not_served() == Condition("False", "NotServed", why)
+    assert is_refused("no") == Condition("False", "Refused", "no")
 
 
 def test_a_name_that_no_pod_could_have_is_refused() -> None:

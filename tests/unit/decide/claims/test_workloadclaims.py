@@ -329,10 +329,12 @@ def test_what_was_said_of_a_pod_group_stays_while_it_is_made_again() -> None:
     assert (plan.pod_group.create is not None, plan.status) == (True, StatusPlan())
 
 
-def test_the_pod_group_is_made_whatever_the_claim_waits_for() -> None:
-    plan = decide(facts(MADE.but("spec.podGroup", {"podClaimName": "device"})), NOW)
+@pytest.mark.parametrize("found", [None, TEMPLATE], ids=["waits", "is made"])
+def test_the_pod_group_is_made_whatever_the_claim_waits_for(found: Object | None) -> None:
+    plan = decide(facts(MADE.but("spec.podGroup", {"podClaimName": "device"}), template=found), NOW)
+    assert isinstance(plan, WorkloadClaimPlan)
     assert (plan.pod_group.create or {})["metadata"]["name"] == "web-gpu"
-    assert plan.status.status is not None
+    assert (plan.status.status is None, plan.create is None) == (found is not None, found is None)
 
 
 @pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES)
