@@ -260,7 +260,7 @@ def _package(facts: ClaimFacts, place: _Place) -> Package:
     device_class = facts.classes.get(place.device_class)
     namespace = key_of(facts.obj).namespace
     return Package(
-        pod={"metadata": {"namespace": namespace}, "spec": {}},
+        pod={"metadata": {"namespace": namespace}},
         namespace=facts.namespace,
         claims=({**claim, "spec": {**claim["spec"], "devices": devices}},),
         classes={} if device_class is None else {place.device_class: device_class},

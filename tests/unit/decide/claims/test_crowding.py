@@ -13,6 +13,7 @@ from tollbar.model.objects import Object, uid_of
 REMEDY = "let fewer Pods share the claim, give them several claims, or put them into a PodGroup (spec.podGroup)"
 OURS = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": "u1"}
 FOREIGN = {"apiGroup": "example.com", "resource": "widgets", "name": "w", "uid": "w1"}
+FOREIGNS = [{**FOREIGN, "uid": f"w{number}"} for number in range(256)]
 GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "web", "uid": "g1"}
 EMPTY = claim().allocated()
 
@@ -67,6 +68,13 @@ CASES: dict[str, tuple[Object, list[Pod], Object | None, str]] = {
     ),
     "a workload whose Pods refer to another claim": (claim(), [], workload("other", replicas=400), ""),
     "a workload without a template": (claim(), [], Built(spec={"replicas": 400}), ""),
+    "no place, and a workload that needs none": (EMPTY.reserved(*FOREIGNS), [], workload("other", replicas=400), ""),
+    "no place, and a workload that does not say how many Pods it has": (
+        EMPTY.reserved(*FOREIGNS),
+        [],
+        workload("gpu", replicas="?"),
+        "",
+    ),
     "a Job": (claim(), [], workload("gpu", parallelism=300, completions=1000), asks(300)),
     "a workload whose Pods name a PodGroup that does not share the claim": (
         claim(),
@@ -112,6 +120,11 @@ GROUPED: dict[str, tuple[Object, list[Pod], Object | None, str]] = {
 @pytest.mark.parametrize(("group", "consumers", "found", "want"), GROUPED.values(), ids=GROUPED)
 def test_pods_of_a_pod_group(group: Object, consumers: list[Pod], found: Object | None, want: str) -> None:
     assert crowding(claim(), consumers, found, frozenset(), [group]) == want
+
+
+def test_a_pod_group_may_have_the_last_place() -> None:
+    given = claim().allocated().reserved(*FOREIGNS[1:])
+    assert crowding(given, [], workload("gpu", replicas=2000), frozenset(), [SHARING]) == ""
 
 
 @pytest.mark.parametrize(("given", "consumers", "found", "want"), CASES.values(), ids=CASES)

@@ -11,7 +11,7 @@ from patching import apply
 from tollbar import wellknown
 from tollbar.cel import engine
 from tollbar.decide.claims import devicetolerations
-from tollbar.decide.claims.devicetolerations import MOST, ClaimPlan
+from tollbar.decide.claims.devicetolerations import MOST, ClaimPlan, DeviceAddition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Object, annotations_of, key_of
 
@@ -24,6 +24,11 @@ ADMIN = "claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.?adminAcce
 TIER = 'deviceClasses.exists(name, deviceClasses[name].metadata.?labels[?"tier"].orValue("") == "fast")'
 LABELLED = 'claims.exists(c, c.metadata.?labels[?"team"].orValue("") == "a")'
 TEAM = 'namespaceObject.metadata.?labels[?"team"].orValue("") == "a"'
+ANNOTATED = 'claims.exists(c, c.metadata.?annotations[?"team"].orValue("") == "a")'
+HAS_OTHER = (
+    "claims.exists(c, c.spec.devices.requests.exists(r,"
+    ' r.exactly.?tolerations.orValue([]).exists(t, t.key == "example.com/other")))'
+)
 
 GIVES = toleration_rule("gpu").cel(WANTS_GPU).giving_devices(GPU)
 CLASSES = (
@@ -127,6 +132,21 @@ ADDED: dict[str, tuple[Object, tuple[TolerationRule, ...], dict[str, list[str]]]
         (toleration_rule("gpu").cel(TEAM).giving_devices(GPU),),
         {"r0": ["example.com/gpu"]},
     ),
+    "the name of the namespace": (
+        claim().request("nic"),
+        (toleration_rule("gpu").cel('claims.exists(c, c.metadata.namespace == "ml")').giving_devices(GPU),),
+        {"r0": ["example.com/gpu"]},
+    ),
+    "annotations": (
+        claim().annotated({"team": "a"}).request("nic"),
+        (toleration_rule("gpu").cel(ANNOTATED).giving_devices(GPU),),
+        {"r0": ["example.com/gpu"]},
+    ),
+    "no annotations": (
+        claim().request("nic"),
+        (toleration_rule("gpu").cel("claims.exists(c, !has(c.metadata.annotations))").giving_devices(GPU),),
+        {"r0": ["example.com/gpu"]},
+    ),
     "another namespace by the selector": (claim().request("gpu"), (GIVES.in_namespaces(team="b"),), {}),
     "a prototype, by the selectors of class and request": (
         claim().request("cards", "nic", selectors=('device.driver == "cards.example.com"',)),
@@ -137,6 +157,16 @@ ADDED: dict[str, tuple[Object, tuple[TolerationRule, ...], dict[str, list[str]]]
         claim().request("gpu"),
         (GIVES, toleration_rule("a").cel(WANTS_GPU).giving_devices(NIC, GPU)),
         {"r0": ["example.com/nic", "example.com/gpu"]},
+    ),
+    "what each of several rules gives": (
+        claim().request("gpu"),
+        (GIVES, toleration_rule("a").cel(WANTS_GPU).giving_devices(NIC)),
+        {"r0": ["example.com/nic", "example.com/gpu"]},
+    ),
+    "a rule that gives it twice": (
+        claim().request("gpu"),
+        (toleration_rule("gpu").cel(WANTS_GPU).giving_devices(GPU, GPU),),
+        {"r0": ["example.com/gpu"]},
     ),
     "behind those of the author, which stay": (
         asking(tolerations=[OTHER]),
@@ -163,6 +193,14 @@ ADDED: dict[str, tuple[Object, tuple[TolerationRule, ...], dict[str, list[str]]]
         claim().but("spec.devices.requests", [{"name": "r0", "newer": {}}]),
         (GIVES,),
         {},
+    ),
+    "beside a request of a kind that is not known": (
+        claim().but(
+            "spec.devices.requests",
+            [{"name": "r0", "newer": {}}, {"name": "r1", "exactly": {"deviceClassName": "gpu"}}],
+        ),
+        (GIVES,),
+        {"r1": ["example.com/gpu"]},
     ),
     "one that opts out": (claim().labelled({wellknown.LABEL_SKIP: "true"}).request("gpu"), (GIVES,), {}),
     "for extended resources": (
@@ -191,7 +229,9 @@ def test_what_each_request_gets(obj: Object, rules: tuple[TolerationRule, ...], 
 
 
 def test_the_record_says_which_request_got_what_by_which_rule() -> None:
-    plan = decided(claim().request("nic", "gpu").annotated({"a": "b"}), GIVES)
+    obj = claim().request("nic", "gpu").annotated({"a": "b"})
+    plan = decided(obj, GIVES)
+    assert apply(plain(obj), plan.patch) == plan.obj
     written = annotations_of(plan.obj)
     assert (json.loads(written.pop(wellknown.ANNOTATION_PROVENANCE)), written) == (
         [{"rule": "gpu", "generation": 1, "request": "r0/o1", "added": [GPU], "via": "creation"}],
@@ -265,7 +305,17 @@ def test_a_true_record_stays_when_the_api_server_asks_again(expression: str, oth
     rule = toleration_rule("gpu").cel(expression).giving_devices(GPU)
     first = decided(claim().request("gpu"), rule).obj
     first["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] += others
-    assert decided(first, rule).patch == ()
+    assert decided(first, rule) == ClaimPlan(first)
+
+
+def test_a_true_record_stays_beside_tolerations_of_the_author() -> None:
+    """Also those of a request that a rule gives something because of them."""
+    of_gpu, of_nic = ({"deviceClassName": name, "tolerations": [OTHER]} for name in ("gpu", "nic"))
+    obj = claim().but("spec.devices.requests", [{"name": "r0", "exactly": of_gpu}, {"name": "r1", "exactly": of_nic}])
+    rule = toleration_rule("gpu").cel(f"{HAS_OTHER} && {WANTS_GPU}").giving_devices(GPU)
+    first = decided(obj, rule).obj
+    assert given(first) == {"r0": ["example.com/other", "example.com/gpu"], "r1": ["example.com/other"]}
+    assert decided(first, rule) == ClaimPlan(first)
 
 
 def test_a_request_is_never_given_more_than_the_api_allows() -> None:
@@ -276,6 +326,7 @@ def test_a_request_is_never_given_more_than_the_api_allows() -> None:
     )
 
 
+NOT_KNOWN = "tollbar: rule gpu gives request r0 no device tolerations: Namespace new"
 WARNED: dict[str, tuple[Object, TolerationRule, tuple[str, ...]]] = {
     "in force and added": (claim().request("gpu"), GIVES, ()),
     "in Audit": (
@@ -283,6 +334,18 @@ WARNED: dict[str, tuple[Object, TolerationRule, tuple[str, ...]]] = {
         GIVES.mode("Audit"),
         ("tollbar: rule gpu (Audit) would add 1 device toleration to request r0/o1",),
     ),
+    "a namespace that is not known yet": (claim(namespace="new").request("gpu"), GIVES, (NOT_KNOWN,)),
+    "a rule that reads the namespace, which is not known yet": (
+        claim(namespace="new").request("gpu"),
+        toleration_rule("gpu").cel(TEAM).giving_devices(GPU),
+        (NOT_KNOWN,),
+    ),
+    "what a claim has once it is created": (
+        claim().request("gpu"),
+        toleration_rule("gpu").cel('claims.exists(c, c.metadata == {"namespace": "ml"})').giving_devices(GPU),
+        (("tollbar: rule gpu gives request r0 no device tolerations: what the Pod gets only after its admission"),),
+    ),
+    "a request that has more than it takes, and it": (asking(tolerations=[*NEARLY_FULL, NIC, GPU]), GIVES, ()),
     "in Audit, of several tolerations": (
         claim().request("gpu"),
         toleration_rule("gpu").cel(WANTS_GPU).giving_devices(GPU, NIC).mode("Audit"),
@@ -320,3 +383,17 @@ def test_one_claim_cannot_keep_the_webhook_busy() -> None:
     assert len(plan.undecided) == 256 - len(given(plan.obj))
     assert len(plan.warnings) == 16
     assert "CostLimitExceeded" in plan.warnings[0]
+
+
+def test_rules_in_audit_cost_only_what_those_in_force_leave() -> None:
+    slow = f"[{', '.join(map(str, range(100)))}].all(x, lists.range(100).all(y, x * y >= 0))"
+    large = claim()
+    for _ in range(32):
+        large = large.request(*["gpu"] * 8)
+    plan = decided(large, GIVES, toleration_rule("a").cel(f"{WANTS_GPU} && {slow}").giving_devices(NIC).mode("Audit"))
+    assert (len(given(plan.obj)), 0 < len(plan.audited) < 256) == (256, True)
+
+
+def test_what_a_rule_in_audit_would_add_is_told_by_its_generation() -> None:
+    plan = decided(claim().request("gpu"), GIVES.but("metadata.generation", 3).mode("Audit"))
+    assert plan.audited == (DeviceAddition("gpu", 3, "r0", (GPU,)),)
