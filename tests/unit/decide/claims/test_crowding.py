@@ -153,3 +153,11 @@ def test_the_text_does_not_change_with_every_pod() -> None:
     texts = {crowding(EMPTY, some(number), None, frozenset()) for number in (257, 258, 2000)}
     assert len(texts) == 1
     assert len({uid_of(each) for each in some(257)}) == 257
+
+
+def test_the_pods_of_a_pod_group_count_once_there_too() -> None:
+    found = Workload(Knowledge.FOUND, workload("gpu", replicas=2000))
+    plan = decide(ReservationFacts(KEPT, found, MEMBERS, pod_groups=[SHARING]))
+    assert isinstance(plan, ReservationPlan)
+    assert plan.state is not None
+    assert plan.state.crowded == ""
