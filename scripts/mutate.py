@@ -55,7 +55,7 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"\+return State\(None, ReservedReason\.",
     ),
     "a gate stays unless it is to be added or removed": (r"-.*gate=\"keep\".*\+.*gate=(None|\"XXkeepXX\"|\"KEEP\")",),
-    "nothing is recorded where nothing is added": (r"-patch = tolerations\.patch\(case\.pod, \(\), via=",),
+    "nothing is recorded where nothing is added": (r"-patch = tolerations\.patch\(self\.clean, \(\), via=",),
     "only whether there is a problem counts, not where": (r"\+.*any\(validate\(each, path=",),
     "no JSON, and no list, are no record": (
         r"\+entries = json\.loads\(.* or \"XX\[\]XX\"\)",
@@ -65,6 +65,8 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"\+match facts\.answers\.get\(facts\.itself\) if .* or True else None:",
     ),
     "no PodGroup has such a name": (r"\+return bool\(_references\(.*\"XXXX\"",),
+    "the first part is the same however many there are": (r"\+.* any\(path\.split\(\"\.\", (2)?\)\[0\]",),
+    "what a rule does not read makes no difference to it": (r"\+if doubtful := \[.* rule\.reads_tolerations or ",),
     "the generation is left out of what is written": (r"\+generation=(None|1),",),
     "no two Pods are of one age, which their names are a part of": (
         r"\+return \(self\.share, .* <= \(other\.share, ",

@@ -15,7 +15,6 @@ from tollbar.decide.pods.matching import Results, SelectorCompiler
 from tollbar.decide.pods.package import Package
 from tollbar.decide.pods.tolerations import provenance_of, without_recorded
 from tollbar.decide.rules.rule import Rule
-from tollbar.model import tolerations
 from tollbar.model.objects import Object, metadata
 from tollbar.model.tolerations import Identity, identity
 
@@ -46,13 +45,9 @@ _NOTHING: Final = Results()
 
 def given(pod: Object) -> tuple[Given, ...]:
     """What the Pod's record says it was given; entries that are not Tollbar's are left out."""
-    found = []
-    for entry in provenance_of(pod):
-        rule, generation, added = entry.get("rule"), entry.get("generation"), entry.get("added")
-        if isinstance(rule, str) and isinstance(generation, int) and isinstance(added, list):
-            valid = (each for each in added if not tolerations.validate(each, path=""))
-            found += [Given(rule, generation, each) for each in valid]
-    return tuple(found)
+    return tuple(
+        Given(entry["rule"], entry["generation"], each) for entry in provenance_of(pod) for each in entry["added"]
+    )
 
 
 def those_that_give(recorded: Iterable[Given], rules: Iterable[Rule]) -> list[Rule]:

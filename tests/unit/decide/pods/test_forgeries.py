@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import patching
 import pytest
 from builders import toleration
 from fakes import failing, in_words, rule
@@ -32,6 +33,7 @@ from unit.decide.pods.admissionplans import (
 from unit.decide.pods.tables import table
 
 from tollbar.decide.pods.admission import AdmissionPlan
+from tollbar.decide.rules.rule import Rule
 
 LABELS = {
     "a forged label is taken off a Pod that gets nothing": (
@@ -169,3 +171,10 @@ def test_plan(given: Given, want: AdmissionPlan) -> None:
 @pytest.mark.parametrize("given", [given for given, _ in TABLE.values()], ids=TABLE)
 def test_a_second_pass_changes_nothing(given: Given) -> None:
     assert again(given).patch == ()
+
+
+@pytest.mark.parametrize("rules", [(), (GPU,)], ids=["nothing is added", "with a record of ours"])
+def test_other_annotations_stay(rules: tuple[Rule, ...]) -> None:
+    given = recorded(CONSUMER.annotated({"a": "b"}), "[]")
+    after = patching.apply(given, Given(given, rules).decide().patch)
+    assert (after["metadata"]["annotations"]["a"], len(after["metadata"]["annotations"])) == ("b", 1 + len(rules))

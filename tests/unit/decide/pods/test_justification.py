@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from builders import CREATED, claim, device_class, namespace, pod, toleration
-from fakes import FakeEngine, expression, failing, has_label, no_selector, rule, wants_class
+from fakes import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar import wellknown
 from tollbar.decide.pods import justification
 from tollbar.decide.pods.justification import Standing
 from tollbar.decide.pods.package import assemble
-from tollbar.decide.rules.rule import Rule
+from tollbar.decide.rules.rule import Prototypes, Rule
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.views.lookup import PackageLookup
@@ -23,6 +23,8 @@ CLUSTER = (
     device_class("gpu"),
     claim("gpu").request("gpu"),
     claim("empty"),
+    device_class("picky").selecting("any"),
+    claim("picky").request("picky"),
     device_class("other"),
     *CHOICES,
 )
@@ -35,12 +37,13 @@ BY_SHY = {"rule": "shy", "generation": 1, "added": list(SHY.tolerations), "via":
 WITH, WITHOUT = pod().claims("gpu"), pod().claims("empty")
 
 
-def judged(web: Object, rules: tuple[Rule, ...], *entries: Any) -> list[Standing]:
+def judged(web: Object, rules: tuple[Rule, ...], *entries: Any, selector: Any = no_selector) -> list[Standing]:
     recorded = web.annotated({wellknown.ANNOTATION_PROVENANCE: json.dumps(list(entries))})  # type: ignore[attr-defined]
     package = assemble(recorded, PackageLookup.of(CLUSTER))
-    return [each.standing for each in justification.judge(package, rules, FakeEngine(), no_selector)]
+    return [each.standing for each in justification.judge(package, rules, FakeEngine(), selector)]
 
 
+BOTH = WITH.tolerating(*SHY.tolerations)
 MANY = pod().claims(*"abcdefghi")
 
 
@@ -79,6 +82,30 @@ CASES: dict[str, tuple[Object, tuple[Rule, ...], list[Any], list[Standing]]] = {
         [Standing.JUSTIFIED],
     ),
     "each by itself": (WITHOUT, (GPU, SHY), [BY_GPU, BY_SHY], [Standing.UNTRUE, Standing.JUSTIFIED]),
+    "what another rule gave before its tolerations were there changes nothing for those that are true": (
+        BOTH,
+        (GPU, SHY),
+        [BY_GPU, BY_SHY],
+        [Standing.JUSTIFIED, Standing.JUSTIFIED],
+    ),
+    "nor for those that cannot be decided": (
+        pod().claims("gone").tolerating(*SHY.tolerations),
+        (GPU, SHY),
+        [BY_GPU, BY_SHY],
+        [Standing.UNDECIDED, Standing.JUSTIFIED],
+    ),
+    "nor for those that fail": (
+        BOTH,
+        (rule("gpu", failing()), SHY),
+        [BY_GPU, BY_SHY],
+        [Standing.UNDECIDED, Standing.JUSTIFIED],
+    ),
+    "a Pod that does not say when it was created": (
+        WITHOUT.but("metadata.creationTimestamp", None),
+        (made(CREATED),),
+        [BY_GPU],
+        [Standing.RULE_CHANGED],
+    ),
     "what somebody else wrote there": (
         WITHOUT,
         (GPU,),
@@ -92,3 +119,10 @@ CASES: dict[str, tuple[Object, tuple[Rule, ...], list[Any], list[Standing]]] = {
 @pytest.mark.parametrize(("web", "rules", "entries", "want"), CASES.values(), ids=CASES)
 def test_standing(web: Object, rules: tuple[Rule, ...], entries: list[Any], want: list[Standing]) -> None:
     assert judged(web, rules, *entries) == want
+
+
+@pytest.mark.parametrize(("selects", "want"), [(True, Standing.JUSTIFIED), (False, Standing.UNTRUE)])
+def test_selectors_of_devices_are_asked(selects: bool, want: Standing) -> None:
+    given = rule("gpu", Prototypes(({},)), tolerations=GPU.tolerations, reads={"claims", "pod.spec.tolerations"})
+    program = FakeProgram(lambda _: selects, frozenset({"device"}))
+    assert judged(pod().claims("picky"), (given,), BY_GPU, selector=lambda _: program) == [want]

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
+from builders import CREATED, Pod, pod
 
 from tollbar.decide.pods import overdue
 from tollbar.decide.pods.scope import GatePolicy
+from tollbar.model import timestamps
 
 MINUTE = GatePolicy(max_hold=60)
 CASES: dict[str, tuple[Mapping[str, Sequence[float]], GatePolicy, float, set[str]]] = {
@@ -24,3 +26,13 @@ def test_overdue_namespaces(
     since: Mapping[str, Sequence[float]], policy: GatePolicy, now: float, want: set[str]
 ) -> None:
     assert overdue.namespaces(since, policy, now) == want
+
+
+def created(second: int) -> Pod:
+    return pod(f"at-{second}").created(CREATED + second)
+
+
+def test_who_became_overdue_between_two_looks_the_oldest_first() -> None:
+    held = [created(4), created(3), created(1), created(2).deleting(), created(0)]
+    found = overdue.between(held, timestamps.time(CREATED), timestamps.time(CREATED + 3))
+    assert [each["metadata"]["name"] for each in found] == ["at-1", "at-3"]

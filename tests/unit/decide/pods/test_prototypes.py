@@ -84,6 +84,12 @@ def test_a_selector_is_compiled_and_asked_about_a_device_once_for_all_rules() ->
     assert [evaluator.verdict(each) for each in rules] == [YES, YES, Verdict(Truth.FALSE, EXCEEDED)]
 
 
+def test_what_a_selector_costs_is_paid() -> None:
+    evaluator = Evaluator(package(claim().request("bigs"), classes={"bigs": BIGS}), FakeEngine(), selector, PLENTY)
+    evaluator.verdict(rule("r", Prototypes((BIG,))))
+    assert evaluator.spent == COMPILING + IS_BIG_STEPS + BUILDING + 1
+
+
 def test_selectors_that_would_take_too_long_to_compile() -> None:
     given = package(claim().request("free", selectors=("x" * 10_240,)), classes={"free": FREE})
     verdicts = [

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from builders import CREATED, Claim, Pod, claim, device_class, namespace, pod
-from fakes import FakeEngine, expression, failing, has_label, no_selector, rule, wants_class
+from fakes import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
 
 from tollbar import wellknown
 from tollbar.decide.pods import swaps
 from tollbar.decide.pods.package import Package, assemble
 from tollbar.decide.pods.swaps import NOTHING, SwapFacts
+from tollbar.decide.rules.rule import Prototypes
 from tollbar.model import claims, resources, timestamps
 from tollbar.model.ask import Ask, Get, kept
 from tollbar.model.objects import Key, Object
@@ -48,7 +49,7 @@ def decide(*given: Any, **more: Any) -> Callable[[], Any]:
     return partial(decided, *given, **more)
 
 
-def decided(web: Pod, *cluster: Object, rules: Any = (GPU,), whole: bool = False) -> Any:
+def decided(web: Pod, *cluster: Object, rules: Any = (GPU,), whole: bool = False, selector: Any = no_selector) -> Any:
     """Names of the rules whose tolerations the Pod has without justification; or what is asked."""
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in cluster}
     named, generated = [], []
@@ -56,9 +57,12 @@ def decided(web: Pod, *cluster: Object, rules: Any = (GPU,), whole: bool = False
         used = generated if "resourceClaimTemplateName" in reference else named
         used.append(by_name.get(("ResourceClaim", str(name))))
     package = assemble(web, PackageLookup.of((namespace(), device_class("gpu"), *cluster)))
-    facts = SwapFacts(package, named, generated, rules, FakeEngine(), no_selector, whole)
+    facts = SwapFacts(package, named, generated, rules, FakeEngine(), selector, whole)
     plan = swaps.decide(facts)
-    return plan if isinstance(plan, Ask) else [each.rule for each in plan.unjustified]
+    if isinstance(plan, Ask):
+        return plan
+    assert len(plan.events) == bool(plan.unjustified)
+    return [each.rule for each in plan.unjustified]
 
 
 CHOICES = [claim(name).request("gpu", "other").created(CREATED + 1) for name in "abcdefghi"]
@@ -105,6 +109,20 @@ CASES: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "an empty claim that was generated for it": (decide(MADE, reserved(GENERATED)), FOUND),
     "a generated one for which the rule is true": (decide(MADE, reserved(GENERATED.request("gpu"))), []),
+    "one whose devices are others": (
+        decide(
+            NAMING,
+            reserved(EMPTY.request("picky")),
+            device_class("picky").selecting("none"),
+            rules=(rule("gpu", Prototypes(({},)), reads={"claims"}),),
+            selector=lambda _: FakeProgram(lambda _: False, frozenset({"device"})),
+        ),
+        FOUND,
+    ),
+    "a Pod that does not say when it was created": (
+        decide(MADE.but("metadata.creationTimestamp", None), reserved(GENERATED)),
+        [],
+    ),
     "no Node yet": (decide(NAMING.but("spec.nodeName", None), reserved(EMPTY)), []),
     "no record": (decide(pod().bound().claims("mine"), reserved(EMPTY)), []),
     "the Pod is being deleted": (decide(NAMING.deleting(), reserved(EMPTY)), []),
@@ -159,6 +177,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any]] = {
     "and of a claim that names one that is as it was": (naming_another(OTHER), FOUND),
     "that has been changed": (naming_another(OTHER.but("metadata.generation", 2)), []),
     "that is younger than the Pod": (naming_another(OTHER.created(CREATED + 1)), []),
+    "that was made in its second": (naming_another(OTHER.created(CREATED)), []),
     "whose metadata the rule reads": (naming_another(OTHER, "deviceClasses.metadata.labels"), []),
     "of a Pod with extended resources": (
         decide(NAMING.but("spec.containers", [{"resources": {"requests": {"example.com/foo": "1"}}}]), reserved(EMPTY)),

@@ -232,3 +232,9 @@ RECORDS: dict[str, tuple[Any, list[Any]]] = {
 @pytest.mark.parametrize(("given", "want"), RECORDS.values(), ids=RECORDS)
 def test_provenance_of(given: Any, want: list[Any]) -> None:
     assert tolerations.provenance_of(pod().annotated(given)) == want
+
+
+@pytest.mark.parametrize(("added", "want"), [((GPU,), {"tolerations": [NIC]}), ((GPU, NIC), {})], ids=["one", "all"])
+def test_a_pod_as_it_was_before(added: tuple[Object, ...], want: Object) -> None:
+    before = tolerations.without_recorded(pod().tolerating(GPU, NIC), added)
+    assert {name: member for name, member in before["spec"].items() if name == "tolerations"} == want
