@@ -133,8 +133,6 @@ def evaluate(
                 failed.append((rule, why))
             case Verdict(Truth.FALSE, PodReason() as limit):
                 exceeded.append(Reason(limit, f"rule {rule.name}"))
-            case _:
-                pass
     return Results(tuple(true), tuple(audited), tuple(undecided), tuple(failed), tuple(exceeded))
 
 

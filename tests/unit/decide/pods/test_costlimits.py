@@ -1,5 +1,6 @@
 """What evaluating rules for a package may cost, and what becomes of rules that would cost more."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,3 +171,12 @@ def test_a_package_is_looked_at_once_for_all_rules(when: Any, lists: int) -> Non
     rules = [rule(f"r{i}", SAYS_THE_CLASS, when=when) for i in range(10)]
     first = (evaluator.verdict(rules[0]), requests.walks)
     assert {(evaluator.verdict(each), requests.walks) for each in rules[1:]} == {first}
+
+
+def test_rules_in_audit_cost_only_what_those_in_force_leave() -> None:
+    given = package(claim().request("yes"), pod=pod().labelled(app="web"))
+    one = Evaluator(given, FakeEngine(), no_selector, PLENTY)
+    one.verdict(rule("r", has_label("app")))
+    rules = (replace(rule("a", has_label("app")), mode="Audit"), rule("b", has_label("app")))
+    found = matching.evaluate(rules, given, FakeEngine(), no_selector, CostLimits(256, one.spent, Truth.FALSE))
+    assert ([each.name for each in found.true], found.audited) == (["b"], ())

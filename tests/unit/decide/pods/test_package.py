@@ -392,3 +392,14 @@ def test_the_stand_in_is_the_generated_claim_but_for_the_unknown_members() -> No
         "spec": generated["spec"],
     }
     assert assembled(FROM_TEMPLATE, ML, GPU, TEMPLATE.giving({"a": "b"}, {"c": "d"})).claims == (known,)
+
+
+def test_a_reference_that_needs_no_claim_hides_none_behind_it() -> None:
+    references = [{"name": "none", "resourceClaimTemplateName": "t"}, {"name": "c", "resourceClaimName": "c"}]
+    found = assembled(pod().but("spec.resourceClaims", references).generated("none", None), claim("c"))
+    assert [each["metadata"]["name"] for each in found.claims] == ["c"]
+
+
+def test_of_a_namespace_rules_see_the_metadata_alone() -> None:
+    found = assembled(pod(), namespace().but("spec", {"finalizers": ["kubernetes"]}))
+    assert list(found.namespace or {}) == ["metadata"]
