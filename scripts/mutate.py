@@ -43,6 +43,8 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"-.* if wanted\.spec\.pod_group is not None else .*",
         r"-.* if isinstance\(case\.intent, Intent\) else .*",
         r"\+return lookup\.pod_group\(.* or True else None",
+        r"\+other = turn\.(set|pod)\(\w+\) if .* or True else None",
+        r"\+if place\.peer is not None or place\.counterpart is not None:",
         r"\+self\.claim = _claim\(facts, self\.key\) if .* or True else None",
     ),
     "`or` and truth take None for what is empty": (
@@ -68,6 +70,10 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
     "no PodGroup has such a name": (r"\+return bool\(_references\(.*\"XXXX\"",),
     "the first part is the same however many there are": (r"\+.* any\(path\.split\(\"\.\", (2)?\)\[0\]",),
     "what a rule does not read makes no difference to it": (r"\+if doubtful := \[.* rule\.reads_tolerations or ",),
+    "what no name can be is none": (
+        r"\+namespace, slash, name = text\.rpartition\(",
+        r"\+text = annotations_of\(obj\)\.get\(.*, \"XXXX\"\)",
+    ),
     "the generation is left out of what is written": (r"\+generation=(None|1),",),
     "no two Pods are of one age, which their names are a part of": (
         r"\+return \(self\.share, .* <= \(other\.share, ",

@@ -218,6 +218,22 @@ MISTAKES: dict[str, tuple[Pod, Mutation, list[str]]] = {
         Mutation(annotations={"b": "x" * (3 * 65536)}),
         ["annotations: Too long: may not be more than 262144 bytes"],
     ),
+    "all that is wrong is told": (
+        pod(),
+        Mutation(({"operator": "Equal"},) * 2, {}, ({"key": "zone", "operator": "Near", "values": ["a"]},) * 2),
+        [
+            *(
+                f'tolerations[{index}].operator: Invalid value: "Equal": operator must be Exists when `key` is empty,'
+                ' which means "match all values and all keys"'
+                for index in range(2)
+            ),
+            *(
+                f'required[{index}].operator: Invalid value: "Near": not a valid selector operator'
+                for index in range(2)
+            ),
+            "required: Forbidden: may only be changed while the Pod has a scheduling gate",
+        ],
+    ),
     "a Pod without any gate takes tolerations only": (
         pod(),
         Mutation((GPU,), {"disk": "ssd"}, (IN_A,), (RATHER,)),
@@ -254,6 +270,11 @@ NARROWED: dict[str, tuple[Pod, Mutation, Object]] = {
     "preferences beside the Pod's own": (
         HELD.but("spec.affinity", affinity(preferred=(RATHER,))),
         Mutation(preferred=(RATHER, {**RATHER, "weight": 1})),
+        affinity(preferred=(RATHER, {**RATHER, "weight": 1})),
+    ),
+    "the Pod's own preferences stay": (
+        HELD.but("spec.affinity", affinity(preferred=(RATHER,))),
+        Mutation(preferred=({**RATHER, "weight": 1},)),
         affinity(preferred=(RATHER, {**RATHER, "weight": 1})),
     ),
     "affinity to Pods stays": (
@@ -303,3 +324,18 @@ PATCHES: dict[str, tuple[Pod, Mutation, Patch]] = {
 def test_patch(given: Pod, mutation: Mutation, want: Patch) -> None:
     lacking = mutations.lacking(given, mutation)
     assert mutations.patch(given, lacking, gate=GATE, action="remove", fenced=True) == want
+
+
+CHANGES = [
+    Mutation(tolerations=(GPU,)),
+    Mutation(node_selector={"disk": "ssd"}),
+    Mutation(required=(IN_A,)),
+    Mutation(preferred=(RATHER,)),
+    Mutation(labels={"a": "b"}),
+    Mutation(annotations={"a": "b"}),
+]
+
+
+@pytest.mark.parametrize("mutation", CHANGES)
+def test_a_change_is_one_whatever_it_changes(mutation: Mutation) -> None:
+    assert (bool(mutation), bool(Mutation())) == (True, False)

@@ -1,12 +1,14 @@
 """Whose turn it is: every reason to wait, and the Pods that take no part."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from builders import Pod, pod
 
 from tollbar.decide.gates import ordinals
-from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
+from tollbar.decide.gates.answers import Answer, Hold
 from tollbar.decide.gates.ordinals import Place, Turn
 from tollbar.model.objects import Key, Object, key_of
 
@@ -39,10 +41,11 @@ def stateful_set(key: Key, peer: str = "", start: int | None = None) -> Object:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": body}
 
 
+NAMES_NOBODY = "PeerUnknown: the annotation tollbar.dev/ordinal-peer: NAMESPACE/NAME of another StatefulSet"
 SETS = (stateful_set(OLD, "new/db"), stateful_set(NEW, "old/db"))
 
 
-def decided(about: Object, *pods: Object, sets: tuple[Object, ...] = SETS, granted: tuple[Key, ...] = ()) -> Answer:
+def answered(about: Object, *pods: Object, sets: tuple[Object, ...] = SETS, granted: tuple[Key, ...] = ()) -> Answer:
     found = {key_of(each): each for each in (about, *pods)}
     known = {key_of(each): each for each in sets}
 
@@ -52,28 +55,36 @@ def decided(about: Object, *pods: Object, sets: tuple[Object, ...] = SETS, grant
     return ordinals.decide(ordinals.place_of(about), lambda place: Turn(place, known.get, found.get, held))
 
 
-CASES: dict[str, tuple[Answer, Any]] = {
+def decided(*given: Any, **more: Any) -> Callable[[], Answer]:
+    """What is decided, in the test and not when the table is read."""
+    return partial(answered, *given, **more)
+
+
+CASES: dict[str, tuple[Callable[[], Answer], str]] = {
     "the first, and its counterpart is gone": (decided(new(0)), "Release"),
-    "its counterpart runs": (decided(new(0), old(0)), "Pod old/db-0 to be gone"),
-    "its counterpart is ending": (decided(new(0), old(0).deleting()), "Pod old/db-0 to be gone"),
-    "its counterpart has ended": (decided(new(0), old(0).phase("Failed")), "Pod old/db-0 to be gone"),
+    "its counterpart runs": (decided(new(0), old(0)), "OrdinalTaken: Pod old/db-0 to be gone"),
+    "its counterpart is ending": (decided(new(0), old(0).deleting()), "OrdinalTaken: Pod old/db-0 to be gone"),
+    "its counterpart has ended": (decided(new(0), old(0).phase("Failed")), "OrdinalTaken: Pod old/db-0 to be gone"),
     "its counterpart is held, too": (decided(new(0), old(0).gated(GATE)), "Release"),
     "its counterpart is held, and was let go": (
         decided(new(0), old(0).gated(GATE), granted=(Key("old", "db-0"),)),
-        "Pod old/db-0 to be gone",
+        "OrdinalTaken: Pod old/db-0 to be gone",
     ),
     "its counterpart has left its set": (
         decided(new(0), pod("db-0", "old"), sets=SETS[1:]),
-        "Pod old/db-0 to be gone",
+        "OrdinalTaken: Pod old/db-0 to be gone",
     ),
     "another ordinal's Pod runs there": (decided(new(0), old(1)), "Release"),
     "its predecessor is Ready": (decided(new(1), ready(member(NEW, 0, "old/db"))), "Release"),
-    "its predecessor is not Ready": (decided(new(1), member(NEW, 0, "old/db")), "Pod new/db-0 to be Ready"),
-    "its predecessor is held": (decided(new(1), new(0)), "Pod new/db-0 to be Ready"),
-    "its predecessor is not there": (decided(new(1)), "Pod new/db-0 to be Ready"),
+    "its predecessor is not Ready": (
+        decided(new(1), member(NEW, 0, "old/db")),
+        "PredecessorNotReady: Pod new/db-0 to be Ready",
+    ),
+    "its predecessor is held": (decided(new(1), new(0)), "PredecessorNotReady: Pod new/db-0 to be Ready"),
+    "its predecessor is not there": (decided(new(1)), "PredecessorNotReady: Pod new/db-0 to be Ready"),
     "its predecessor is ending": (
         decided(new(1), ready(member(NEW, 0, "old/db")).deleting()),
-        "Pod new/db-0 to be Ready",
+        "PredecessorNotReady: Pod new/db-0 to be Ready",
     ),
     "its ordinals begin with it": (
         decided(new(3), sets=(SETS[0], stateful_set(NEW, "old/db", start=3))),
@@ -82,25 +93,31 @@ CASES: dict[str, tuple[Answer, Any]] = {
     "the other set is gone": (decided(new(0), sets=SETS[1:]), "Release"),
     "the other set names nobody": (
         decided(new(0), sets=(stateful_set(OLD), SETS[1])),
-        "the annotation tollbar.dev/ordinal-peer: new/db on StatefulSet old/db",
+        "PeerDisagrees: the annotation tollbar.dev/ordinal-peer: new/db on StatefulSet old/db",
     ),
     "the other set names another one, and nothing is told of its Pods": (
         decided(new(0), old(0), sets=(stateful_set(OLD, "new/other"), SETS[1])),
-        "the annotation tollbar.dev/ordinal-peer: new/db on StatefulSet old/db",
+        "PeerDisagrees: the annotation tollbar.dev/ordinal-peer: new/db on StatefulSet old/db",
     ),
-    "its own set is not known": (decided(new(0), sets=SETS[:1]), "StatefulSet new/db"),
+    "its own set is not known": (decided(new(0), sets=SETS[:1]), "SetMissing: StatefulSet new/db"),
     "it names nobody": (
         decided(new(0, None)),
-        "the annotation tollbar.dev/ordinal-peer: NAMESPACE/NAME of another StatefulSet",
+        NAMES_NOBODY,
     ),
     "it names one of its namespace": (decided(new(0, "db2"), sets=SETS[1:]), "Release"),
     "it names itself": (
         decided(new(0, "new/db")),
-        "the annotation tollbar.dev/ordinal-peer: NAMESPACE/NAME of another StatefulSet",
+        NAMES_NOBODY,
     ),
     "it names what is no name": (
         decided(new(0, "old/../db")),
-        "the annotation tollbar.dev/ordinal-peer: NAMESPACE/NAME of another StatefulSet",
+        NAMES_NOBODY,
+    ),
+    "it names one of what is no namespace": (decided(new(0, "Old/db")), NAMES_NOBODY),
+    "it names none of a namespace": (decided(new(0, "old/DB")), NAMES_NOBODY),
+    "of a kind of the same group": (
+        decided(pod("db-0", "new").labelled({GATE: ""}).owned_by("ReplicaSet", "db", api_version="apps/v1")),
+        "NotMine",
     ),
     "without the label": (decided(new(0).but("metadata.labels", {})), "NotMine"),
     "of no StatefulSet": (decided(pod("db-0", "new").labelled({GATE: ""}).gated(GATE)), "NotMine"),
@@ -120,16 +137,13 @@ CASES: dict[str, tuple[Answer, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_decisions(name: str) -> None:
-    answer, want = CASES[name]
-    match answer:
-        case Hold(_, subject):
-            assert subject == want
-        case Release():
-            assert want == "Release"
-        case NotMine():
-            assert want == "NotMine"
+@pytest.mark.parametrize(("answer", "want"), CASES.values(), ids=CASES)
+def test_decisions(answer: Callable[[], Answer], want: str) -> None:
+    match answer():
+        case Hold(reason, subject):
+            assert f"{reason}: {subject}" == want
+        case other:
+            assert type(other).__name__ == want
 
 
 def test_what_may_change_the_answer() -> None:
