@@ -15,7 +15,7 @@ _SCRIPT: Final = """\
 cd "${0%/*}" || exit 1
 echo $$ >> runs
 if [ -e hangs ]; then
-  sleep 1000 &
+  $(cat hangs) sleep 1000 &
   echo $! >> children
   wait
 fi
@@ -46,8 +46,9 @@ class ExecPlugin:
     def fails(self, why: str) -> None:
         self._becomes("fails", why)
 
-    def hangs(self) -> None:
-        self._becomes("hangs", "")
+    def hangs(self, by: str = "") -> None:
+        """`by` is a command that calls the other program, such as `setsid`."""
+        self._becomes("hangs", by)
 
     def _becomes(self, what: str, content: str) -> None:
         for name in ("answer", "fails", "hangs"):

@@ -3,9 +3,10 @@
 The threads of the shared pool are few, and the interpreter waits for them when it exits: what may hang is not for them.
 
 Invariant: when the deadline is over, or the caller is cancelled, the processes that the coroutine has started are
-killed, and have ended before the caller goes on.
+killed, and have ended before the caller goes on, or had two seconds for it.
 Hazards: code that blocks the thread itself, such as a read from a file system that does not answer, cannot be ended:
-its caller waits for it, but not the interpreter.  Processes outlive one that is killed, or ends by `os._exit`.
+its caller waits for it, but not the interpreter.  Processes outlive one that is killed, or ends by `os._exit`.  What
+they have started themselves outlives them at a terminal, and elsewhere where it has left their session.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from typing import Any, Final, TypeVar, cast
 
 _T = TypeVar("_T")
 _END_SECONDS: Final = 2.0
-"""For how long a caller that was cancelled waits for the thread: a process that is killed ends at once."""
+"""For how long the thread waits for a process that it has killed, and a caller that was cancelled for the thread."""
 
 
 def has_terminal() -> bool:
@@ -116,6 +117,10 @@ class _Loop(asyncio.SelectorEventLoop):
                     os.killpg(transport.get_pid(), signal.SIGKILL)
                 elif transport.get_returncode() is None:
                     os.kill(transport.get_pid(), signal.SIGKILL)
-            await Process(transport, protocol, self).wait()
+            for pipe in map(transport.get_pipe_transport, range(3)):
+                if pipe is not None:
+                    pipe.close()  # `wait` waits for their ends as well, which others may keep open
+            with suppress(TimeoutError):
+                await asyncio.wait_for(Process(transport, protocol, self).wait(), _END_SECONDS)
             transport.close()
         return killed

@@ -121,18 +121,42 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecPlug
 @pytest.fixture
 def deadline(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets how long it may take to read credentials, in seconds."""
-    return lambda seconds: monkeypatch.setattr(access, "_READ_SECONDS", seconds)
+
+    def set_both(seconds: float) -> None:
+        monkeypatch.setattr(access, "_READ_SECONDS", seconds)
+        monkeypatch.setattr(access, "_LOGIN_SECONDS", seconds)
+
+    return set_both
 
 
+@pytest.mark.parametrize(
+    ("is_terminal", "by", "left"),
+    [
+        pytest.param(False, "", 0, id="it ends with what it has started"),
+        pytest.param(False, "setsid", 1, id="what it has started left its session"),
+        pytest.param(True, "", 1, id="at a terminal"),
+    ],
+)
 async def test_an_exec_plugin_that_hangs_is_killed_and_run_again(
-    server: Any, connect: Any, clock: Any, plugin: ExecPlugin, deadline: Any, caplog: pytest.LogCaptureFixture
+    is_terminal: bool,
+    by: str,
+    left: int,
+    server: Any,
+    connect: Any,
+    clock: Any,
+    plugin: ExecPlugin,
+    deadline: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What it has started may outlive it, and keeps its output open."""
+    monkeypatch.setattr(ownthread, "has_terminal", lambda: is_terminal)
     client = await connect(plugin.user)
-    plugin.hangs()
+    plugin.hangs(by)
     deadline(0.5)
     clock.time += 60
     assert await used(client, server) == "Bearer one"
-    await plugin.ended()
+    await until(lambda: len(plugin.running()) == left)
     assert [(record.message, record.error) for record in caplog.records] == [
         ("cannot read the credentials again", f"{plugin.command}: no answer within 0.5 s")
     ]
@@ -286,6 +310,22 @@ async def test_a_plugin_that_hangs_at_the_start_is_an_error(connect: Any, plugin
     with pytest.raises(KubeconfigError, match=r"^cannot use the credentials: .*plugin\.sh: no answer within 0\.5 s$"):
         await connect(plugin.user)
     await plugin.ended()
+
+
+async def test_a_plugin_that_does_not_end_though_it_is_killed_has_its_deadline_too(
+    connect: Any, plugin: ExecPlugin, deadline: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a network file system."""
+
+    async def wait(_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ownthread.Process, "wait", wait)
+    monkeypatch.setattr(ownthread, "_END_SECONDS", 1.0)
+    plugin.hangs()
+    deadline(0.5)
+    with pytest.raises(KubeconfigError, match=r"plugin\.sh: no answer within 0\.5 s$"):
+        await connect(plugin.user)
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
