@@ -74,6 +74,7 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"\+namespace, slash, name = text\.rpartition\(",
         r"\+text = annotations_of\(obj\)\.get\(.*, \"XXXX\"\)",
     ),
+    "of a refusal that there was not nothing is said": (r"\+without, why = .* else \(\"\", \"XXXX\"\)",),
     "the generation is left out of what is written": (r"\+generation=(None|1),",),
     "no two Pods are of one age, which their names are a part of": (
         r"\+return \(self\.share, .* <= \(other\.share, ",

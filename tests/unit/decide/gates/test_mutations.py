@@ -310,6 +310,33 @@ PATCHES: dict[str, tuple[Pod, Mutation, Patch]] = {
             {"op": "add", "path": "/spec/nodeSelector", "value": {"disk": "ssd", "zone": "a"}},
         ),
     ),
+    "a first node selector in the place of an empty one": (
+        HELD.but("spec.nodeSelector", {}),
+        Mutation(node_selector={"disk": "ssd"}),
+        (
+            *LIFT,
+            {"op": "test", "path": "/spec/nodeSelector", "value": {}},
+            {"op": "add", "path": "/spec/nodeSelector", "value": {"disk": "ssd"}},
+        ),
+    ),
+    "a first requirement": (
+        HELD,
+        Mutation(required=(IN_A,)),
+        (
+            *LIFT,
+            {"op": "test", "path": "/spec/affinity", "value": None},
+            {"op": "add", "path": "/spec/affinity", "value": affinity({"matchExpressions": [IN_A]})},
+        ),
+    ),
+    "a toleration that the Pod has not": (
+        HELD,
+        Mutation((GPU,)),
+        (
+            *LIFT,
+            {"op": "test", "path": "/spec/tolerations", "value": None},
+            {"op": "add", "path": "/spec/tolerations", "value": [GPU]},
+        ),
+    ),
     "one more": (
         SELECTING,
         Mutation(node_selector={"a/b": "c"}),

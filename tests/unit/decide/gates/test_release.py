@@ -5,7 +5,7 @@ from functools import cached_property
 import pytest
 from builders import CREATED, Pod, pod, toleration
 
-from tollbar.decide.gates.answers import Answer, Mutation, Release
+from tollbar.decide.gates.answers import Answer, Hold, Mutation, Release
 from tollbar.decide.gates.release import Case, Plan, after_refusal, plan
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.model.jsonpatch import Patch
@@ -23,17 +23,17 @@ LIFT: Patch = (
 
 
 class Saying(Case[Plan]):
-    """A gate that lets every Pod go with the same change."""
+    """A gate that says the same of every Pod."""
 
     gate = GATE
 
-    def __init__(self, held: Object, mutation: Mutation, now: float) -> None:
+    def __init__(self, held: Object, says: Answer, now: float) -> None:
         super().__init__(held, GatePolicy(max_hold=60), now, managed=True, refusal=None)
-        self._mutation = mutation
+        self._says = says
 
     @cached_property
     def answer(self) -> Answer:
-        return Release(self._mutation, "its devices")
+        return self._says
 
     def decide(self) -> Plan:
         return plan(self)
@@ -59,11 +59,20 @@ RELEASES: dict[str, tuple[Pod, Mutation, Patch, str]] = {
 
 @pytest.mark.parametrize(("held", "mutation", "patch", "note"), RELEASES.values(), ids=RELEASES)
 def test_the_gate_comes_off(held: Pod, mutation: Mutation, patch: Patch, note: str) -> None:
-    found = Saying(held, mutation, CREATED + 1).decide()
+    found = Saying(held, Release(mutation, "its devices"), CREATED + 1).decide()
     assert (found.patch, found.events) == (patch, (Event("Normal", "GateReleased", note, "Release"),))
 
 
 def test_the_same_at_a_later_moment() -> None:
-    case = Saying(HELD, Mutation(), CREATED + 1)
+    case = Saying(HELD, Release(), CREATED + 1)
     later = case.at(CREATED + 61)
     assert (case.age, later.age, later.pod, later.held_too_long) == (1.0, 61.0, HELD, True)
+
+
+def test_what_a_release_would_have_told_is_not_told_of_one_at_max_hold() -> None:
+    told = Event("Normal", "Placed", "in zone a", "Place")
+    found = Saying(HELD, Hold("Early", "the evening", Release(events=(told,))), CREATED + 60).decide()
+    assert [each.note for each in found.events] == [
+        "released after 60s, while Tollbar still waits for the evening",
+        "released; still waiting for a.dev/x",
+    ]
