@@ -26,6 +26,7 @@ YOUNG, OLD, EXPIRED, UNBORN = (
     made("unborn", -DAY),
 )
 JUST, SETTLED = made("just", 10), made("settled", MINUTE)
+ALMOST = made("almost", MINUTE - 0.5)
 STALE = made("stale", 300 * DAY)
 OTHERS = [Certificate(f"other {number}", NOW - 400 * DAY, NOW + (number - 2) * DAY) for number in range(5)]
 
@@ -67,6 +68,7 @@ CASES = {
     "and does not sign before all API servers can have seen it": Case(
         OLD, JUST, [[OLD, JUST]], (Step.KEEP, [["old", "just"]], 50.0)
     ),
+    "not half a second before either": Case(OLD, ALMOST, [[OLD, ALMOST]], (Step.KEEP, [["old", "almost"]], 0.5)),
     "then it takes over, and the old one stays trusted": Case(
         OLD, SETTLED, [[OLD, SETTLED]], (Step.PROMOTE, [["old", "settled"]], None)
     ),
@@ -104,3 +106,4 @@ def test_what_becomes_of_the_authority(case: Case) -> None:
 def test_no_key_reaches_a_configuration_and_none_is_shown() -> None:
     plan = decide(AuthorityFacts(OLD, JUST, [[]], MINUTE), NOW)
     assert ({type(each) for each in plan.bundles[0]}, "key of" in repr((plan, OLD))) == ({Certificate}, False)
+    assert plan.bundles[0] == tuple(Certificate(each.pem, each.begins, each.ends) for each in (OLD, JUST))
