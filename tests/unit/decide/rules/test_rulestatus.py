@@ -8,6 +8,7 @@ from builders import CREATED, ready_status, toleration_rule
 from fakes import expression, has_label, rule, wants_class
 
 from tollbar.decide.rules import rulestatus
+from tollbar.decide.rules.placements import Placement
 from tollbar.decide.rules.rule import DROPPED, ExtendedResources, Problem
 from tollbar.decide.rules.rulestatus import LastMatch, RuleStatusFacts
 from tollbar.decide.status import StatusPlan
@@ -168,3 +169,30 @@ RULES: dict[str, tuple[RuleStatusFacts, StatusPlan]] = {
 @pytest.mark.parametrize(("given", "want"), RULES.values(), ids=RULES)
 def test_decisions(given: RuleStatusFacts, want: StatusPlan) -> None:
     assert rulestatus.decide(given, NOW) == want
+
+
+READY = ready_status("True", "Compiled", since=CREATED)
+UNNUMBERED = {"conditions": READY["conditions"]}
+PLACEMENTS: dict[str, tuple[Object, Placement | Problem, float | None, StatusPlan]] = {
+    "a new one": ({}, Placement(GPU, (), ()), None, StatusPlan(ready_status("True", "Compiled"))),
+    "one that is not valid": (
+        {},
+        PROBLEM,
+        None,
+        StatusPlan(ready_status("False", "InvalidExpression", "1:7: undeclared reference"), (INVALID,)),
+    ),
+    "one whose status is there": (READY, Placement(GPU, (), ()), None, StatusPlan()),
+    "one whose status lacks what is no condition, soon after a write": (
+        UNNUMBERED,
+        Placement(GPU, (), ()),
+        NOW - 10,
+        StatusPlan(outcome=RetryAfter(20.0)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "compiled", "written", "want"), PLACEMENTS.values(), ids=PLACEMENTS)
+def test_placement_rules(
+    before: Object, compiled: Placement | Problem, written: float | None, want: StatusPlan
+) -> None:
+    assert rulestatus.of_placement(toleration_rule().but("status", before), compiled, written, NOW) == want
