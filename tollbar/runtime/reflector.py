@@ -191,6 +191,8 @@ class Reflector:
         least, most = BRING_BACK
         if passed >= 2 * self._patience:
             self._patience = least
+        if not self._version:  # a list is due anyway, and may fail many times
+            return False
         if passed < self._patience or not any(store.would_keep_more for store in self._stores):
             return False
         self._patience = min(most, 2 * self._patience)

@@ -496,6 +496,28 @@ async def test_lists_that_bring_things_back_are_seldom(
     assert source.listed == listed
 
 
+@pytest.mark.parametrize("fail", [range(8), range(1, 9)], ids=["at the first start", "later"])
+async def test_lists_that_fail_do_not_make_those_that_bring_things_back_more_seldom(
+    clock: Any, rng: Random, metrics: Metrics, fail: range
+) -> None:
+    class Away(Filling):
+        async def list(self, *_args: Any, **_options: Any) -> Object:
+            if self.calls.count("list") in fail:
+                self.calls.append("list")
+                self.clock.time += 300.0
+                raise Unreachable("the API server is away", method="GET")
+            return await super().list()
+
+        def is_over(self) -> bool:
+            return self.calls.count("list") >= fail.stop + 3
+
+    source = Away(clock, takes=300.0)
+    store = Store(resources.PODS, project=KEEP, budget=Flapping(source, math.inf, math.inf))
+    await reflected(source, store, clock, rng, metrics)
+    first, second, third = source.listed[-3:]
+    assert (second - first, third - second) == (300.0, 600.0)
+
+
 async def test_a_store_has_no_resource_version_while_a_list_is_due(clock: Any, rng: Random, metrics: Metrics) -> None:
     """What this process creates meanwhile must not be compared with a version of before an etcd restore."""
     store, seen = Store(resources.PODS), list[str]()
