@@ -31,7 +31,7 @@ def setup(manager: Manager, gatherer: Gatherer) -> Controller[Key]:
     return (
         Builder[Key](manager, "swaps")
         .watches(consumers, pods_of.pod, initial=True)
-        .watches(claims, pods_of.claim)
+        .watches(claims, pods_of.claim, initial=deps.known)
         .needs(*gatherer.stores)
         .complete(partial(reconcile, deps=deps), workers=_WORKERS)
     )

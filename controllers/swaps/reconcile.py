@@ -30,7 +30,7 @@ FORBIDDEN_AGAIN: Final = 300.0
 @dataclass(frozen=True, slots=True)
 class Deps:
     """`told` are the uids of the Pods that have been told of, each once while it is there; `judged` is what was decided
-    about Pods for which something had to be read, and on which basis (`swaps.basis`)."""
+    about Pods for which something had to be read, and on which basis (`swaps.basis`).  Both outlive the lease."""
 
     manager: Manager
     consumers: Store
@@ -39,6 +39,10 @@ class Deps:
     asker: Asker
     told: dict[Key, str] = field(default_factory=dict)
     judged: dict[Key, tuple[Hashable, SwapPlan]] = field(default_factory=dict)
+
+    def known(self) -> set[Key]:
+        """The Pods of which something is kept, some of which may be gone when this process leads again."""
+        return {*self.told, *self.judged}
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -58,9 +62,10 @@ async def _decided(key: Key, pod: Object, deps: Deps) -> SwapPlan:
     """The plan; where something had to be read for it, as it was decided before if nothing has changed since: an
     eviction may be tried for hours."""
     facts = gather(pod, {}, deps, whole=False)
+    basis = swaps.basis(facts, deps.gatherer.lookup.classes.values())
     if key in deps.judged:
-        basis, plan = deps.judged[key]
-        if basis == swaps.basis(facts):
+        earlier, plan = deps.judged[key]
+        if earlier == basis:
             return plan
     asked: list[object] = []
 
@@ -78,7 +83,7 @@ async def _decided(key: Key, pod: Object, deps: Deps) -> SwapPlan:
         _log.warning("the claims that a Pod runs with are too large to be judged", extra={"object": str(key)})
         plan = swaps.NOTHING
     if asked:
-        deps.judged[key] = swaps.basis(facts), plan
+        deps.judged[key] = basis, plan
     return plan
 
 

@@ -22,7 +22,9 @@ from tollbar.views import kinds
 ACCOUNT = expression(
     lambda inputs: inputs["pod"]["spec"].get("serviceAccountName") == "a", "claims", "pod.spec.serviceAccountName"
 )
-ENGINE = FakeEngine({"gpu": wants_class("gpu").program, "account": ACCOUNT.program})  # type: ignore[dict-item]
+CLASSES = expression(wants_class("gpu").program.evaluate, "claims", "deviceClasses.spec")
+PROGRAMS = {"gpu": wants_class("gpu").program, "account": ACCOUNT.program, "classes": CLASSES.program}
+ENGINE = FakeEngine(PROGRAMS)  # type: ignore[arg-type]
 GIVEN = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 RECORD = [{"rule": "gpu", "generation": 1, "added": [GIVEN], "via": "admission"}]
 PENDING = pod().annotated({wellknown.ANNOTATION_PROVENANCE: json.dumps(RECORD)}).claims("mine")
@@ -148,6 +150,30 @@ async def test_while_an_eviction_is_tried_again_and_again_no_claim_is_read_again
     running.fill([LARGE.but("metadata.uid", "other").but("metadata.resourceVersion", "9")])
     await running.look()
     assert (outcomes, read, api.read) == ([RetryAfter(5.0)] * 3, 1, 2)
+
+
+async def test_while_an_eviction_is_tried_again_a_change_of_the_class_saves_the_pod() -> None:
+    """What it was created with cannot be told then."""
+    api = Api(refused(429, "TooManyRequests", **BUDGET), whole=LARGE.request("other"))
+    running = Running(api, action="Evict", rule="classes")
+    other = device_class("other").created(CREATED - 1).but("metadata.generation", 1)
+    running.fill([LARGE, other])
+    before = await running.look()
+    running.fill([other.but("metadata.generation", 2).but("metadata.resourceVersion", "9")])
+    assert (before, await running.look(), api.read) == (RetryAfter(5.0), DONE, 2)
+
+
+async def test_pods_that_went_while_another_process_led_are_forgotten() -> None:
+    api = Api(whole=LARGE)
+    running = Running(api)
+    running.fill([LARGE])
+    running.controller.connect()
+    await drained(running.controller.queue)
+    await running.look()
+    running.controller.queue.shut_down()
+    running.remove(WEB)
+    running.controller.connect()
+    assert await drained(running.controller.queue) == [KEY]
 
 
 async def test_what_was_decided_about_a_pod_is_forgotten_with_it() -> None:

@@ -11,7 +11,7 @@ the API are whole seconds: a claim that the Pod names, and that is replaced with
 found.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -121,9 +121,12 @@ def decide(facts: SwapFacts) -> SwapPlan | Ask:
     return first_answer(CHAIN, facts) or NOTHING
 
 
-def basis(facts: SwapFacts) -> Hashable:
-    """What the plan depends on and may change: the Pod, whether these claims are reserved for it, which fixes them, and
-    the rules that give what it has.  While it is equal, no claim need be read again."""
+def basis(facts: SwapFacts, classes: Iterable[Object]) -> Hashable:
+    """What the plan depends on and may change: the Pod, whether these claims are reserved for it, which fixes them, the
+    rules that give what it has, and DeviceClasses.  While it is equal, no claim need be read again.
+
+    `classes` are all that there are: which of them a claim names is not known of a stub.
+    """
     pod, namespace = facts.package.pod, facts.package.namespace
     used = (*facts.named, *facts.generated)
     rules = [(rule.name, rule.generation, rule.created, rule.in_scope(namespace)) for rule in _giving(facts)]
@@ -131,6 +134,7 @@ def basis(facts: SwapFacts) -> Hashable:
         (uid_of(pod), metadata(pod).get("resourceVersion")),
         tuple((uid_of(claim or {}), claims.is_reserved_for(claim or {}, pod)) for claim in used),
         frozenset(rules),
+        frozenset((uid_of(each), metadata(each).get("generation")) for each in classes),
     )
 
 

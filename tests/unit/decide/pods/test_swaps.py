@@ -254,9 +254,15 @@ BASES: dict[str, tuple[dict[str, Any], bool]] = {
     "one more, which gives nothing to the Pod": ({"rules": (GPU, replace(GPU, name="other", tolerations=()))}, True),
     "another Pod of the name": ({"package": Package(NAMING.but("metadata.uid", "other"))}, False),
     "the Pod was changed": ({"package": Package(NAMING.but("metadata.resourceVersion", "2"))}, False),
+    "a DeviceClass was changed": ({"classes": [OTHER.but("metadata.generation", 2)]}, False),
+    "a DeviceClass was replaced": ({"classes": [OTHER.but("metadata.uid", "new")]}, False),
+    "a DeviceClass is gone": ({"classes": []}, False),
+    "the labels of a DeviceClass were changed": ({"classes": [OTHER.but("metadata.resourceVersion", "2")]}, True),
 }
 
 
 @pytest.mark.parametrize(("other", "equal"), BASES.values(), ids=BASES)
 def test_what_a_verdict_depends_on(other: dict[str, Any], equal: bool) -> None:
-    assert (swaps.basis(facts(**other)) == swaps.basis(facts())) is equal
+    classes = other.get("classes", [OTHER])
+    changed = facts(**{name: value for name, value in other.items() if name != "classes"})
+    assert (swaps.basis(changed, classes) == swaps.basis(facts(), [OTHER])) is equal
