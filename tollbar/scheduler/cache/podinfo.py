@@ -112,7 +112,11 @@ class PodInfo:
     key: Key
     uid: str
     generation: int
-    """Another number after every change of the spec but that of the Node; 0 where the API server says none."""
+    """Another number after every change of the spec but that of the Node; 0 where the API server says none.
+
+    All supported versions of the API server set and raise it, behind no feature gate (updatePodGeneration in
+    k8s.io/kubernetes/pkg/registry/core/pod), so this holds while two of them run beside each other, too.
+    """
     shape: Shape
     requests: PodRequests
     """Those of the shape, but for a Pod that was resized in place."""
