@@ -1,6 +1,6 @@
 """Reconciles one Pod or PodGroup: creates missing claims, records them in its status, reserves those of a bound Pod."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -8,17 +8,30 @@ from controllers.claims.deps import Deps
 from tollbar import wellknown
 from tollbar.decide.claims import consumers, events
 from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, Creation, statuses
+from tollbar.decide.claims.devicetolerations import ClaimPlan
 from tollbar.model import claims
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
 from tollbar.model.plan import DONE, Event, Failed, Outcome, RetryAfter
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import claimwrites
-from tollbar.runtime.client import PatchType
+from tollbar.runtime.client import PatchType, as_text
 from tollbar.runtime.errors import ApiError, Invalid, ServerError, Unreachable
 from tollbar.runtime.store import Store
 
 HELD_BACK: Final = RetryAfter(1.0)
+NEXT: Final = RetryAfter(0.0)
+"""After a claim whose template had to be read, while there are more to create: few may read at one time, and a tenant's
+Pods that refer to many such templates leave the workers to other namespaces between two of them.  Without back-off,
+and the cache has the claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A claim to create, with its tolerations, and the labels that count it."""
+
+    plan: ClaimPlan
+    labels: tuple[str, str, str]
 
 
 async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
@@ -51,6 +64,8 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
         if not name:
             return claimwrites.STALE
         recorded[creation.reference] = name
+        if isinstance(creation.claim, Get) and creation is not plan.creations[-1]:
+            return NEXT
     if plan.failure is not None:
         return _fail(consumer, plan.failure, deps)
     try:
@@ -72,26 +87,34 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
 async def _create(creation: Creation, consumer: Object, deps: Deps) -> str:
     """The name of the new claim; empty where its template is gone, which the cache is about to show."""
     if not isinstance(creation.claim, Get):
-        return await _post(creation.claim, deps)
-    async with deps.asker.whole(creation.claim) as template:
+        return await _post(_new(creation.claim, deps), deps)
+
+    def make(template: Object | Absence) -> _New | None:
         if isinstance(template, Absence):
-            return ""
-        return await _post(consumers.new_claim(consumer, creation.reference, template), deps)
+            return None
+        new = _new(consumers.new_claim(consumer, creation.reference, template), deps)
+        return replace(new, plan=replace(new.plan, obj=as_text(new.plan.obj)))  # for as long as it is being created
+
+    new = await deps.asker.read(creation.claim, make)
+    return "" if new is None else await _post(new, deps)
 
 
-async def _post(new: Object, deps: Deps) -> str:
-    owner = controller_of(new) or {}
+def _new(claim: Object, deps: Deps) -> _New:
+    owner = controller_of(claim) or {}
     group, _, _version = str(owner.get("apiVersion")).rpartition("/")
-    labels = (str(claims.has_admin_access(new)).lower(), group, str(owner.get("kind")))
+    labels = (str(claims.has_admin_access(claim)).lower(), group, str(owner.get("kind")))
+    return _New(deps.tolerations.decide(claim), labels)
+
+
+async def _post(new: _New, deps: Deps) -> str:
     counter = deps.manager.metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
-    plan = deps.tolerations.decide(new)
     try:
-        claim = await deps.manager.leader_client.create(RESOURCE_CLAIMS, plan.obj)
+        claim = await deps.manager.leader_client.create(RESOURCE_CLAIMS, new.plan.obj)
     except ApiError:
-        counter.labels("failure", *labels).inc()
+        counter.labels("failure", *new.labels).inc()
         raise
-    counter.labels("success", *labels).inc()
-    deps.tolerations.created(plan)
+    counter.labels("success", *new.labels).inc()
+    deps.tolerations.created(new.plan)
     deps.lookup.claims.assume(claim, created=True)
     return key_of(claim).name
 

@@ -11,6 +11,7 @@ from controllers.status import StatusWriter
 from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.decide.claims import podgroups, workloadclaims
+from tollbar.decide.claims.devicetolerations import ClaimPlan
 from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
@@ -21,7 +22,7 @@ from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.runtime import claimwrites
 from tollbar.runtime.asking import Asker
-from tollbar.runtime.client import decoded
+from tollbar.runtime.client import as_text, decoded
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.detection import ServedPodGroups
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
@@ -166,22 +167,29 @@ async def _create_group(group: Object, asked: WorkloadClaim, deps: Deps) -> Cond
 
 async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) -> None:
     if isinstance(plan.create, Get):
-        async with deps.asker.whole(plan.create) as template:
-            if isinstance(template, Absence):
-                raise _TemplateGone
-            if isinstance(facts.parsed, WorkloadClaim):
-                await _create(workloadclaims.claim_for(facts.obj, facts.parsed, template), deps)
+        await _post(await _of_template(plan.create, facts, deps), deps)
     elif plan.create is not None:
-        await _create(plan.create, deps)
+        await _post(deps.tolerations.decide(plan.create), deps)
     if plan.annotate is not None and facts.claim is not None:
         deps.claims.assume(await claimwrites.annotate(deps.manager.client, facts.claim, plan.annotate))
 
 
-async def _create(claim: Object, deps: Deps) -> None:
-    given = deps.tolerations.decide(claim)
+async def _of_template(asked: Get, facts: WorkloadClaimFacts, deps: Deps) -> ClaimPlan:
+    """With the claim as text: its template is too large to be in memory for as long as the API server works on it."""
+
+    def make(template: Object | Absence) -> ClaimPlan:
+        if isinstance(template, Absence) or not isinstance(facts.parsed, WorkloadClaim):
+            raise _TemplateGone
+        given = deps.tolerations.decide(workloadclaims.claim_for(facts.obj, facts.parsed, template))
+        return replace(given, obj=as_text(given.obj))
+
+    return await deps.asker.read(asked, make)
+
+
+async def _post(given: ClaimPlan, deps: Deps) -> None:
     await deps.manager.client.create(resources.RESOURCE_CLAIMS, given.obj)
     deps.tolerations.created(given)
-    _log.info("created the claim", extra={"object": str(key_of(claim))})
+    _log.info("created the claim", extra={"object": str(key_of(given.obj))})
 
 
 def _is_refusal(error: ApiError) -> bool:

@@ -23,7 +23,7 @@ from tollbar.model import conditions
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
 from tollbar.model.workloads import FINISHED, Reference, member, pod_spec
-from tollbar.runtime import discovery
+from tollbar.runtime import asking, discovery
 from tollbar.runtime.asking import is_about
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
@@ -167,7 +167,7 @@ class Workloads:
             kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
             return
         try:
-            await READ(self._client.list, found, limit=1)
+            await asking.read(self._reading, lambda _: None, self._client.list, found, limit=1)
         except NotFound:
             kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
             return
@@ -199,8 +199,7 @@ class Workloads:
 
     async def _ask(self, resource: Resource, key: Key) -> Workload:
         try:
-            async with self._reading:
-                found = projection(await READ(self._client.get, resource, key.name, key.namespace))
+            found = await asking.read(self._reading, projection, self._client.get, resource, key.name, key.namespace)
         except NotFound as error:
             return _ABSENT if is_about(error, key) else Workload(Knowledge.UNKNOWN_KIND)
         except Forbidden as error:

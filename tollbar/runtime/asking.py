@@ -3,15 +3,16 @@
 Tenants say how much there is to read: a Pod may refer to a thousand claims or templates of which the caches have only
 stubs, each as large as the API server stores them.  So what is read is in memory whole only within `Manager.reading`,
 which lets in a few of all who read in a process, and of each answer a decision keeps what it needs (`Get.keep`).
+Nobody is within it between two attempts of a call, or while something is written.
 
 Invariant: of all that a process reads here, it holds no more than `AT_ONCE` objects or pages whole, and for each
-decision that waits `MOST_BYTES` of answers.
+decision that waits `MOST_BYTES` of answers.  Hazard: pages grow with what they have, so one that comes after many small
+objects may have many large ones.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
 
 from tollbar.model.ask import Absence, Answers, Ask, Get, kept
 from tollbar.model.objects import Key, Object, metadata
@@ -21,18 +22,41 @@ from tollbar.runtime.errors import ApiError, Gone, NotFound
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import footprint
 
+A = ParamSpec("A")
 P = TypeVar("P")
+T = TypeVar("T")
 AT_ONCE: Final = 2
 """Objects or pages.  One of 1.5 MB of text, all short values, takes some 30 MB, most take kilobytes."""
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Of memory, for what a decision keeps of its answers: as much as one object can take."""
-PAGES: Final = (10, 100)
-"""Objects that are listed at once, and once more after the token of a list has expired."""
+PAGES: Final = (10, 500)
+"""Objects that are listed at once, at first and at most."""
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Of memory, as what a page takes that is neither small nor large: 1 MB of text or less."""
 _NOTHING: Final[Mapping[type, Callable[[Any], Awaitable[Any]]]] = {}
 
 
 class TooMuch(Exception):
     """What a decision asked for takes more memory than there is for one."""
+
+
+async def read(
+    reading: asyncio.Semaphore,
+    take: Callable[[Any], T],
+    call: Callable[A, Awaitable[Any]],
+    *args: A.args,
+    **kw: A.kwargs,
+) -> T:
+    """What `take` makes of the answer to this call, which is repeated as READ does; only then is the answer in memory.
+
+    Another may read before the call is repeated.  Raises ApiError.
+    """
+
+    async def attempt() -> T:
+        async with reading:
+            return take(await call(*args, **kw))
+
+    return await READ(attempt)
 
 
 def is_about(error: ApiError, key: Key) -> bool:
@@ -80,57 +104,71 @@ class Asker:
                 answers[question] = answer
         return plan
 
-    @asynccontextmanager
-    async def whole(self, question: Get) -> AsyncGenerator[Object | Absence, None]:
-        """All of the object, for as long as the block runs: it should not keep it.  Raises ApiError."""
-        async with self._reading:
-            yield await self._get(question)
+    async def read(self, question: Get, take: Callable[[Object | Absence], T]) -> T:
+        """What `take` makes of all of the object, of which it should keep little.  Raises ApiError."""
+        key = question.key
+        try:
+            return await read(self._reading, take, self._client.get, question.resource, key.name, key.namespace)
+        except NotFound as error:
+            return take(Absence.OBJECT if is_about(error, key) else Absence.KIND)
 
     async def _answer(self, question: Hashable, learn: Callable[[Any, Any], None]) -> Any:
         if not isinstance(question, Get):
             answer = await self._others[type(question)](question)
             learn(question, answer)
             return answer
-        async with self.whole(question) as found:
+
+        def take(found: Object | Absence) -> Object | Absence:
             learn(question, found)
             return found if isinstance(found, Absence) or question.keep is None else kept(found, question.keep)
 
-    async def _get(self, question: Get) -> Object | Absence:
-        key = question.key
-        try:
-            found: Object = await READ(self._client.get, question.resource, key.name, key.namespace)
-        except NotFound as error:
-            return Absence.OBJECT if is_about(error, key) else Absence.KIND
-        return found
+        return await self.read(question, take)
 
 
 async def each(
-    take: Callable[[Object], None], client: Client, reading: asyncio.Semaphore, resource: Resource, namespace: str
+    take: Callable[[Object], None],
+    client: Client,
+    reading: asyncio.Semaphore,
+    resource: Resource,
+    namespace: str,
+    *,
+    label_selector: str = "",
 ) -> None:
     """Call `take` with every object of a list, of which one page is in memory at a time.  Raises ApiError.
 
-    A list whose `continue` token expires starts over with larger pages, so some objects may come twice; Gone is raised
-    where theirs expires too.
+    Pages become larger while what they have takes little memory.  A list whose `continue` token expires starts over
+    with pages as large as its last, so some objects may come twice; Gone is raised where it expires again.
     """
-    more: str | None = ""
-    sizes = iter(PAGES)
-    size = next(sizes)
-    while more is not None:
-        async with reading:
-            try:
-                more = await _take_page(take, client, resource, namespace, size, more)
-            except Gone:
-                larger = next(sizes, None)
-                if not more or larger is None:
-                    raise
-                more, size = "", larger
+
+    def take_page(page: Object) -> tuple[str, int]:
+        for obj in page.get("items") or ():
+            take(obj)
+        return metadata(page).get("continue") or "", footprint(page)
+
+    more, size, expired = "", PAGES[0], False
+    while True:
+        try:
+            more, length = await read(
+                reading,
+                take_page,
+                client.list,
+                resource,
+                namespace,
+                label_selector=label_selector,
+                limit=size,
+                continue_=more,
+            )
+        except Gone:
+            if expired or not more:
+                raise
+            more, expired = "", True
+            continue
+        if not more:
+            return
+        size = _next_size(size, length)
 
 
-async def _take_page(
-    take: Callable[[Object], None], client: Client, resource: Resource, namespace: str, size: int, token: str
-) -> str | None:
-    """The token of the next page, None after the last one."""
-    page: Object = await READ(client.list, resource, namespace, limit=size, continue_=token)
-    for obj in page.get("items") or ():
-        take(obj)
-    return metadata(page).get("continue") or None
+def _next_size(size: int, length: int) -> int:
+    """Objects to list after a page of this size that takes `length` bytes of memory."""
+    least, most = PAGES
+    return min(2 * size, most) if length < PAGE_BYTES else max(size // 2, least)

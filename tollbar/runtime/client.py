@@ -517,6 +517,19 @@ def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
     return Answer(response.status, response.headers.get("Retry-After"), body)
 
 
+def as_text(obj: Object) -> Object:
+    """The object as it is to be created, its spec, labels and annotations as JSON text.
+
+    That is as long as it is written, and takes up to twenty times less memory than values.  Raises Unwritable.
+    """
+
+    def text(value: Object) -> orjson.Fragment:
+        return orjson.Fragment(_encode("POST", value))
+
+    meta = {name: text(value) if isinstance(value, dict) else value for name, value in metadata(obj).items()}
+    return {**obj, "metadata": meta, "spec": text(obj["spec"])}
+
+
 def _encode(method: str, body: Object | Sequence[Object]) -> bytes:
     """Raises Unwritable for what is nested more deeply than orjson writes."""
     try:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from builders import claim, pod, template
 from claimworld import ClaimsWorld
@@ -61,6 +62,7 @@ class Api:
         return {"items": items, "metadata": {"resourceVersion": VERSION}}
 
     async def create(self, resource: Resource, obj: Object) -> Object:
+        obj = orjson.loads(orjson.dumps(obj))
         self._call("create", resource, body=obj)
         name = f"{obj['metadata']['generateName']}{len(self.calls)}"
         created = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": "2"}
@@ -388,26 +390,69 @@ async def test_a_template_that_could_not_be_read_leaves_no_doubt_whether_its_cla
     assert world.taking_over.unseen.questions(WEB) == ()
 
 
-async def test_however_many_templates_are_too_large_for_the_caches_few_are_in_memory() -> None:
-    """Of two Pods at the same time, each with ten of them."""
-    large = [LARGE.but("metadata.name", f"t{number}") for number in range(10)]
-    pods = [pod(name).templates(*(key_of(each).name for each in large)) for name in ("web", "api")]
+async def test_templates_that_are_too_large_are_not_in_memory_while_their_claims_are_created() -> None:
+    """Of more Pods than may read at one time: whoever reads next waits for no creation."""
 
-    class Counting(Api):
+    class Specification(dict[str, Any]):
         there = most = 0
 
+        def __init__(self, spec: Object) -> None:
+            super().__init__(spec)
+            Specification.there += 1
+            Specification.most = max(Specification.most, Specification.there)
+
+        def __del__(self) -> None:
+            Specification.there -= 1
+
+    class Hanging(Api):
         async def get(self, resource: Resource, name: str, namespace: str) -> Object:
-            self.there += 1
-            self.most = max(self.most, self.there)
+            found = await super().get(resource, name, namespace)
+            whole = {**found, "spec": {**found["spec"], "spec": Specification(found["spec"]["spec"])}}
             await asyncio.sleep(0)
-            return await super().get(resource, name, namespace)
+            return whole
 
         async def create(self, resource: Resource, obj: Object) -> Object:
-            await asyncio.sleep(0)
-            self.there -= 1
+            begun.append(Specification.there)
+            if len(begun) == len(pods):
+                all_begun.set()
+            await all_begun.wait()
             return await super().create(resource, obj)
 
-    api = Counting(live=tuple(large))
-    world = await working(api, *large, *pods)
-    await asyncio.gather(*(world.controller.reconcile(ClaimKey("Pod", "ml", name)) for name in ("web", "api")))
-    assert (api.most, api.there, api.calls.count("create resourceclaims")) == (asking.AT_ONCE, 0, 20)
+    begun, all_begun = list[int](), asyncio.Event()
+    pods = [pod(f"web-{number}").templates("gpu") for number in range(3 * asking.AT_ONCE)]
+    world = await working(Hanging(live=(LARGE,)), LARGE, *pods)
+    async with asyncio.timeout(10.0):
+        done = [world.controller.reconcile(ClaimKey("Pod", "ml", key_of(each).name)) for each in pods]
+        assert await asyncio.gather(*done) == [DONE] * len(pods)
+    assert Specification.there == 0
+    assert max(*begun, Specification.most) <= asking.AT_ONCE
+
+
+async def test_a_worker_is_given_back_between_two_claims_of_templates_that_are_too_large() -> None:
+    """By the real queue with one worker: another namespace waits for one claim of the tenant, not for all of them."""
+    names = [f"t{number}" for number in range(4)]
+    large = [LARGE.but("metadata.name", name) for name in names]
+    api = Api(live=tuple(large))
+    pods = {"web": pod("web").templates(*names), "other": pod("other", "next").templates("gpu")}
+    world = await working(api, *large, GPU.but("metadata.namespace", "next"), *pods.values())
+    made: list[str] = []
+
+    async def create(resource: Resource, obj: Object) -> Object:
+        made.append(obj["metadata"]["namespace"])
+        if len(made) == 1:
+            world.controller.queue.add(ClaimKey("Pod", "next", "other"))
+        return await Api.create(api, resource, obj)
+
+    async def patch(_resource: Resource, name: str, body: Any, **_: Any) -> Object:
+        recorded.append([each["name"] for each in body["status"]["resourceClaimStatuses"]])
+        if len(recorded) == 2:
+            world.controller.queue.shut_down()
+        return pods[name].but("metadata.resourceVersion", "3").but("status", body["status"])
+
+    recorded: list[list[str]] = []
+    api.create, api.patch = create, patch  # type: ignore[method-assign]
+    async with asyncio.timeout(10.0):
+        await world.controller.run()
+    assert sorted(made) == ["ml"] * 4 + ["next"]
+    assert made.index("next") == 1
+    assert sorted(recorded) == [["gpu"], names]

@@ -1,5 +1,6 @@
 """One WorkloadClaim, once decided: its claim is made or annotated, and a refusal is said."""
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -87,7 +88,8 @@ class Api:
     async def create(self, res: Resource, obj: Object) -> Object:
         self._refuse()
         self.done.append(f"create {res.kind} {obj['metadata']['name']}")
-        return obj
+        self.created: Object = orjson.loads(orjson.dumps(obj))
+        return self.created
 
     async def patch(self, res: Resource, name: str, body: Object, **_: Any) -> Object:
         if "status" in body:
@@ -160,6 +162,21 @@ async def test_a_template_that_is_too_large_for_the_caches(api: Api, outcome: Ou
     manager, controller = started(api, None, None, wanted=WANTED)
     manager.fill([LARGE])
     assert (await controller.reconcile(KEY), api.done, api.asked) == (outcome, done, [READ])
+
+
+async def test_the_claim_of_a_template_that_is_too_large_has_all_of_it_and_hinders_nobody_who_reads() -> None:
+    class Reading(Api):
+        async def create(self, res: Resource, obj: Object) -> Object:
+            async with asyncio.timeout(1.0):
+                async with manager.reading, manager.reading:
+                    return await super().create(res, obj)
+
+    api = Reading(template=LARGE)
+    manager, controller = started(api, None, None, wanted=WANTED)
+    manager.fill([LARGE])
+    await controller.reconcile(KEY)
+    assert api.created["spec"] == LARGE["spec"]["spec"]
+    assert api.created["metadata"]["annotations"]["tollbar.dev/workload-claim"] == "web-gpu"
 
 
 async def test_the_status_says_how_the_reservation_stands() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +11,7 @@ from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime import asking
 from tollbar.runtime.asking import AT_ONCE, Asker, TooMuch
-from tollbar.runtime.errors import Gone, NotFound
+from tollbar.runtime.errors import Gone, NotFound, TooManyRequests
 
 
 def claim(name: str, length: int = 10) -> Object:
@@ -48,9 +48,11 @@ class Api:
             await asyncio.sleep(0)
         if name in ("gone", "unserved"):
             raise NotFound(404, "NotFound", "", {"name": name} if name == "gone" else {})
-        return Whole(claim(name, self.length))
+        found = Whole(claim(name, self.length))
+        await asyncio.sleep(0)
+        return found
 
-    async def list(self, _resource: Resource, _namespace: str, *, limit: int, continue_: str) -> Object:
+    async def list(self, _resource: Resource, _namespace: str, *, limit: int, continue_: str, **_: Any) -> Object:
         self.calls.append(f"list {limit} {continue_}".strip())
         await asyncio.sleep(0)
         page = self.pages.pop(0)
@@ -95,9 +97,7 @@ async def test_of_all_who_ask_in_a_process_few_have_an_object_whole_at_one_time(
     api, reading = Api(), asyncio.Semaphore(AT_ONCE)
 
     async def reads_whole(name: str) -> None:
-        async with asker(api, reading).whole(question(name)) as found:
-            await asyncio.sleep(0)
-            assert found == claim(name)
+        assert await asker(api, reading).read(question(name), lambda found: found == claim(name))
 
     decisions = [asking_for(*(question(f"{who}{number}", "spec") for number in range(9))) for who in "ab"]
     await asyncio.gather(
@@ -105,6 +105,33 @@ async def test_of_all_who_ask_in_a_process_few_have_an_object_whole_at_one_time(
         *(reads_whole(name) for name in "xyz"),
     )
     assert (len(api.calls), Whole.most, Whole.there) == (2 * 3 * 9 + 3, AT_ONCE, 0)
+
+
+async def test_another_reads_while_a_call_waits_to_be_repeated() -> None:
+    """The server asks to wait longer than the test takes."""
+    busy = TooManyRequests(429, "TooManyRequests", "", retry_after=60.0)
+
+    class Busy(Api):
+        async def get(self, resource: Resource, name: str, namespace: str) -> Object:
+            found = await super().get(resource, name, namespace)
+            if name == "busy":
+                raise busy
+            return found
+
+        async def list(self, _resource: Resource, _namespace: str, **_: Any) -> Object:
+            raise busy
+
+    api, reading = Busy(), asyncio.Semaphore(AT_ONCE)
+    waiting = [
+        asyncio.create_task(asker(api, reading).read(question("busy"), lambda _: None)),
+        asyncio.create_task(asking.each(lambda _: None, cast("Any", api), reading, PODS, "ml")),
+    ]
+    async with asyncio.timeout(10.0):
+        assert await asker(api, reading).read(question("a"), lambda found: found) == claim("a")
+    for task in waiting:
+        assert not task.done()
+        task.cancel()
+    await asyncio.wait(waiting)
 
 
 async def test_a_decision_whose_answers_take_too_much_memory_is_given_up_and_nothing_more_is_read(
@@ -133,13 +160,22 @@ async def listed(api: Any) -> list[str]:
 async def test_of_a_list_one_page_is_in_memory() -> None:
     api = Api(["a", "b"], ["c", "d"], ["e"])
     assert (await listed(api), Whole.most, Whole.there) == (["a", "b", "c", "d", "e"], 2, 0)
-    assert api.calls == ["list 10", "list 10 next", "list 10 next"]
+    assert api.calls == ["list 10", "list 20 next", "list 40 next"]
 
 
-async def test_a_list_whose_token_expires_starts_over_once_with_larger_pages() -> None:
+async def test_the_smaller_what_a_page_has_the_more_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PAGE_BYTES", 5_000)
+    large = ["a"] * 20
+    api = Api(*([["a"]] * 8), large, *([large] * 8), ["a"], ["a"])
+    await listed(api)
+    sizes = [int(call.split()[1]) for call in api.calls]
+    assert sizes == [10, 20, 40, 80, 160, 320, 500, 500, 500, 250, 125, 62, 31, 15, 10, 10, 10, 10, 20]
+
+
+async def test_a_list_whose_token_expires_starts_over_once() -> None:
     api = Api(["a"], Gone(410, "Expired", ""), ["a"], ["b"])
     assert await listed(api) == ["a", "a", "b"]
-    assert api.calls == ["list 10", "list 10 next", "list 100", "list 100 next"]
+    assert api.calls == ["list 10", "list 20 next", "list 20", "list 40 next"]
     with pytest.raises(Gone):
         await listed(Api(["a"], Gone(410, "Expired", ""), ["a"], Gone(410, "Expired", ""), ["a"]))
 
