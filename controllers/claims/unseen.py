@@ -6,7 +6,7 @@ starts, so a cache that has reached the API server's resourceVersion of that tim
 claims of a namespace are listed once before the first one is created in it.
 
 Costs one read when this process becomes leader, and one list for each namespace in which a claim is created before the
-watch has caught up, which takes a minute at most; nothing is written.
+watch has caught up, which takes a minute at most and ends the list; nothing is written.
 
 Hazard: a process that was suspended while it created a claim may resume and create it after all.
 """
@@ -22,10 +22,11 @@ from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, 
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import asking
 from tollbar.runtime.client import Client
-from tollbar.runtime.retry import READ
 from tollbar.runtime.store import Store
 
 _NEVER: Final = float("inf")
+_LOOK_AGAIN: Final = 0.5
+"""Seconds between two looks at how far the cache is, while a namespace is listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,10 @@ class UnseenClaims:
 
     async def begin(self) -> None:
         """Record the API server's resourceVersion, after any other generator has stopped.  Raises ApiError."""
-        self._listed.clear()
-        self._listing.clear()
+        self._stop_listing()
         self._version = _NEVER
-        page: Object = await READ(self._client.list, RESOURCE_CLAIMS, limit=1)
-        self._version = resourceversion.number(str(metadata(page).get("resourceVersion"))) or _NEVER
+        version = await asking.read(self._reading, _version_of, self._client.list, RESOURCE_CLAIMS, limit=1)
+        self._version = version or _NEVER
 
     def lost(self, consumer: Object) -> None:
         """The answer to a creation for this Pod or PodGroup was lost: the claim may exist."""
@@ -79,17 +79,17 @@ class UnseenClaims:
         return (Existing(namespace),)
 
     async def show(self, question: Existing) -> None:
-        """Answers it.  A namespace is listed once for all who ask meanwhile.  Raises ApiError."""
+        """Answers it.  A namespace is listed once for all who ask meanwhile, and no longer than until the cache shows
+        what is looked for.  Raises ApiError."""
         namespace, owner = question.namespace, question.owner
         if owner:
             await self._list(namespace, lambda claim: (controller_of(claim) or {}).get("uid") == owner)
             return
-        listing = self._listing.get(namespace)
-        if listing is None:
-            listing = self._listing[namespace] = asyncio.ensure_future(self._list(namespace, lambda _: True))
-            listing.add_done_callback(lambda ended: self._over(namespace, ended))
-        await asyncio.shield(listing)
-        self._listed.add(namespace)
+        while not self._has_caught_up() and namespace not in self._listed:
+            listing = self._listing.get(namespace) or self._begin_listing(namespace)
+            await asyncio.wait({listing}, timeout=_LOOK_AGAIN)
+            if listing.done() and not listing.cancelled():
+                listing.result()
 
     def learn(self, question: object, answer: Any, consumer: Object) -> None:
         """Add the claim of an answer to the cache."""
@@ -106,13 +106,32 @@ class UnseenClaims:
 
         await asking.each(take, self._client, self._reading, RESOURCE_CLAIMS, namespace)
 
+    def _begin_listing(self, namespace: str) -> "asyncio.Task[None]":
+        listing = self._listing[namespace] = asyncio.ensure_future(self._list(namespace, lambda _: True))
+        listing.add_done_callback(lambda ended: self._over(namespace, ended))
+        return listing
+
     def _over(self, namespace: str, ended: "asyncio.Task[None]") -> None:
-        if self._listing.get(namespace) is ended:
-            del self._listing[namespace]
+        if self._listing.get(namespace) is not ended:
+            return
+        del self._listing[namespace]
+        if not ended.cancelled() and ended.exception() is None:
+            self._listed.add(namespace)
+
+    def _stop_listing(self) -> None:
+        """Forget what was listed, too."""
+        self._listed.clear()
+        for listing in self._listing.values():
+            listing.cancel()
+        self._listing.clear()
 
     def _has_caught_up(self) -> bool:
-        """Whether the cache shows everything that existed at `begin`; the listed namespaces are dropped then."""
+        """Whether the cache shows everything that existed at `begin`; lists are stopped then."""
         if self._version and (resourceversion.number(self._claims.resource_version) or 0) >= self._version:
             self._version = 0
-            self._listed.clear()
+            self._stop_listing()
         return self._version == 0
+
+
+def _version_of(page: Object) -> int | None:
+    return resourceversion.number(str(metadata(page).get("resourceVersion")))

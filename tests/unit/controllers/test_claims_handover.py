@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 from builders import claim, pod, template
 from claimworld import ClaimsWorld
+from managing import turns
 
+from controllers.claims import unseen
 from controllers.claims.mappers import ClaimKey
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE
 from tollbar.model.resources import Resource
+from tollbar.runtime.errors import Forbidden
 
 WEB = pod().templates("gpu")
 MADE = claim("web-gpu-x").generated_for(WEB, "gpu").but("metadata.resourceVersion", "10")
@@ -97,4 +100,72 @@ async def test_nobody_asks_when_nothing_is_made() -> None:
 async def test_versions_that_cannot_be_compared_cost_a_list_for_each_namespace() -> None:
     api = Api(MADE, version="opaque")
     await reconciled(await taken_over(api, WEB, seen="opaque"))
+    assert api.asked == ["list all, 1", "list ml, 10", "record web-gpu-x"]
+
+
+class Hanging(Api):
+    """Answers the list of a namespace as late as it is told; tells how many such calls were given up."""
+
+    given_up = 0
+
+    def __init__(self, *claims: Object) -> None:
+        super().__init__(*claims)
+        self.listing = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def list(self, resource: Resource, namespace: str = "", *, limit: int = 500, **how: Any) -> Object:
+        if namespace:
+            self.listing.set()
+            try:
+                await self.answers.wait()
+            except asyncio.CancelledError:
+                self.given_up += 1
+                raise
+        return await super().list(resource, namespace, limit=limit, **how)
+
+
+async def test_a_list_is_waited_for_until_the_cache_has_come_as_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unseen, "_LOOK_AGAIN", 0.01)
+    api = Hanging()
+    world = await taken_over(api, *(pod(name).templates("gpu") for name in "abc"))
+    waiting = asyncio.gather(*(reconciled(world, name) for name in "abc"))
+    await api.listing.wait()
+    assert api.asked == ["list all, 1"]
+    world.claims.resource_version = "10"
+    async with asyncio.timeout(10.0):
+        await waiting
+    await turns()
+    assert (api.asked.count("create"), api.given_up) == (3, 1)
+
+
+async def test_a_list_of_an_earlier_leadership_is_given_up_and_another_one_begun() -> None:
+    api = Hanging(MADE)
+    world = await taken_over(api, WEB)
+    waiting = asyncio.create_task(reconciled(world))
+    await api.listing.wait()
+    api.listing.clear()
+    await world.taking_over.unseen.begin()
+    async with asyncio.timeout(10.0):
+        await api.listing.wait()
+        api.answers.set()
+        await waiting
+    assert api.given_up == 1
+    assert api.asked == ["list all, 1", "list all, 1", "list ml, 10", "record web-gpu-x"]
+
+
+async def test_a_list_that_fails_is_made_again_for_whoever_asks_next() -> None:
+    class Refusing(Api):
+        refused = 0
+
+        async def list(self, resource: Resource, namespace: str = "", **how: Any) -> Object:
+            if namespace and not self.refused:
+                self.refused += 1
+                raise Forbidden(403, "Forbidden", "no right")
+            return await super().list(resource, namespace, **how)
+
+    api = Refusing(MADE)
+    world = await taken_over(api, WEB)
+    with pytest.raises(Forbidden):
+        await reconciled(world)
+    await reconciled(world)
     assert api.asked == ["list all, 1", "list ml, 10", "record web-gpu-x"]
