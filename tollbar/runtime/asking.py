@@ -6,8 +6,7 @@ which lets in a few of all who read in a process, and of each answer a decision 
 Nobody is within it between two attempts of a call, or while something is written.
 
 Invariant: of all that a process reads here, it holds no more than `AT_ONCE` objects or pages whole, and for each
-decision that waits `MOST_BYTES` of answers.  Hazard: pages grow with what they have, so one that comes after many small
-objects may have many large ones.
+decision that waits `MOST_BYTES` of answers.
 """
 
 import asyncio
@@ -29,8 +28,8 @@ AT_ONCE: Final = 2
 """Objects or pages.  One of 1.5 MB of text, all short values, takes some 30 MB, most take kilobytes."""
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Of memory, for what a decision keeps of its answers: as much as one object can take."""
-PAGES: Final = (10, 500)
-"""Objects that are listed at once, at first and at most."""
+PAGES: Final = (10, 40)
+"""Objects that are listed at once, at first and at most: large ones may come after any number of small ones."""
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Of memory, as what a page takes that is neither small nor large: 1 MB of text or less."""
 _NOTHING: Final[Mapping[type, Callable[[Any], Awaitable[Any]]]] = {}
