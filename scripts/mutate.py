@@ -42,6 +42,7 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"-.* if workload is not None else .*",
         r"-.* if wanted\.spec\.pod_group is not None else .*",
         r"-.* if isinstance\(case\.intent, Intent\) else .*",
+        r"-expression = parsed\.spec\.match\.cel\.expression if .*",
         r"\+return lookup\.pod_group\(.* or True else None",
         r"\+other = turn\.(set|pod)\(\w+\) if .* or True else None",
         r"\+if place\.peer is not None or place\.counterpart is not None:",
@@ -68,7 +69,7 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
         r"\+match facts\.answers\.get\(facts\.itself\) if .* or True else None:",
     ),
     "no PodGroup has such a name": (r"\+return bool\(_references\(.*\"XXXX\"",),
-    "the first part is the same however many there are": (r"\+.* any\(path\.split\(\"\.\", (2)?\)\[0\]",),
+    "the first part is the same however many there are": (r"\+.*(any\(|return )path\.split\(\"\.\", (2)?\)\[0\]",),
     "what a rule does not read makes no difference to it": (r"\+if doubtful := \[.* rule\.reads_tolerations or ",),
     "what no name can be is none": (
         r"\+namespace, slash, name = text\.rpartition\(",
