@@ -8,6 +8,7 @@ from builders import CREATED, TolerationRule, namespace, toleration, toleration_
 from fakes import FakeEngine, FakeProgram, expression, rule
 
 from tollbar.cel import CelError, devices
+from tollbar.decide.rules.placements import Placement, compile_placement
 from tollbar.decide.rules.rule import (
     Expression,
     ExtendedResources,
@@ -188,3 +189,23 @@ SCOPES: dict[str, tuple[Any, Any, bool]] = {
 @pytest.mark.parametrize(("selector", "given", "want"), SCOPES.values(), ids=SCOPES)
 def test_scope(selector: Any, given: Any, want: bool) -> None:
     assert rule("r", expression(lambda _: True), namespaces=selector).in_scope(given) is want
+
+
+def test_a_rule_that_does_not_say_which_it_is() -> None:
+    bare = toleration_rule().cel("wants-gpu").but("metadata.generation", None).but("metadata.creationTimestamp", None)
+    compiled = compile_rule(bare, ENGINE)
+    assert isinstance(compiled, Rule)
+    assert (compiled.generation, compiled.created) == (0, "")
+
+
+def test_the_rule_of_a_placement_gives_no_tolerations() -> None:
+    requirement = {"key": "zone", "operator": "In", "values": ["a"]}
+    obj = {
+        "apiVersion": "tollbar.dev/v1alpha1",
+        "kind": "PlacementRule",
+        "metadata": {"name": "batch"},
+        "spec": {"match": toleration_rule().cel("wants-gpu")["spec"]["match"], "required": [requirement]},
+    }
+    compiled = compile_placement(obj, ENGINE)
+    assert isinstance(compiled, Placement)
+    assert (compiled.rule.tolerations, compiled.required) == ((), (requirement,))
