@@ -176,7 +176,10 @@ class SimulatedApi:
         return found
 
     def _commit(self, new: Object) -> Object:
-        """Store a new version; without finalizers it may be the end of its deletion."""
+        """Store a new version, of another generation with another spec; without finalizers its deletion may end."""
+        old = self._objects[str(new["kind"])][key_of(new)]
+        if "generation" in metadata(old) and spec(old) != spec(new):
+            new = {**new, "metadata": {**metadata(new), "generation": metadata(old)["generation"] + 1}}
         if metadata(new).get("deletionTimestamp") and not metadata(new).get("finalizers") and not pods.is_bound(new):
             self.drop(new)
             return new
