@@ -30,7 +30,7 @@ from tollbar.scheduler.framework.handle import Calls
 
 _log: Final = logging.getLogger(__name__)
 _MOST: Final = 16
-"""So many calls are under way at one time, but for those that are made at once."""
+"""Delayed status writes that are under way at one time; those that are not delayed do not wait for them."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 PAGES: Final = (10, 40)
 """Objects that are listed at once, at first and at most: large ones may come after any number of small ones."""
 PAGE_BYTES: Final = 4 * 1024 * 1024
-"""Of memory, as what a page takes that is neither small nor large: 1 MB of text or less."""
+"""Memory of a page below which the next one has twice as many objects, and from which on it has half as many."""
 _NOTHING: Final[Mapping[type, Callable[[Any], Awaitable[Any]]]] = {}
 
 

@@ -112,7 +112,7 @@ class PodInfo:
     key: Key
     uid: str
     generation: int
-    """Another number after every change of the spec but that of the Node; 0 where the API server says none.
+    """`metadata.generation`, which every change of the spec raises but a binding; 0 where the Pod has none.
 
     All supported versions of the API server set and raise it, behind no feature gate (updatePodGeneration in
     k8s.io/kubernetes/pkg/registry/core/pod), so this holds while two of them run beside each other, too.
