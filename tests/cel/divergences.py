@@ -357,7 +357,7 @@ DIVERGENCES: Final = (
     ),
     Divergence(
         "budget",
-        "An evaluation is limited to 750,000 steps (7.5 ms) and 1 MiB of new values; Kubernetes has another cost model",
+        "An evaluation is limited to 650,000 steps (6.5 ms) and 1 MiB of new values; Kubernetes has another cost model",
         "A rule shares a process with every other rule",
         "lists.range(1000).map(i, lists.range(40).map(j, j * 2).sum()).size() == 1000",
         EXCEEDED,

@@ -81,7 +81,7 @@ def test_an_expression_compiles_or_exceeds_a_limit(
     assert (described(found.answer), found.steps <= MAX_STEPS) == (want, True)
 
 
-TOO_MANY = (BUDGET, "evaluation exceeds the cost limit of 750000 steps")
+TOO_MANY = (BUDGET, "evaluation exceeds the cost limit of 650000 steps")
 TOO_LARGE = (BUDGET, "string becomes too large")
 NO_DURATION = (RUNTIME, "type conversion error from 'string' to 'google.protobuf.Duration'")
 TEN = "[0,1,2,3,4,5,6,7,8,9]"

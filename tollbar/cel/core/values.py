@@ -1,14 +1,14 @@
 """The values of an evaluation: their kinds, equality, order and elements.
 
 JSON is not converted: null, bool, int, float, str, list and dict are the CEL values that they look like, so that any
-number of programs can read one object.  Kinds that JSON does not have are classes of this module, of tollbar.model or
-of ipaddress.  Equality and order are those of cel-go: numbers compare across types, values of different kinds are
+number of programs can read one object.  Kinds that JSON does not have are classes of this module or of tollbar.model.
+Equality and order are those of cel-go: numbers compare across types, values of different kinds are
 unequal, a bool is never a number, NaN has no order.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv6Address
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
@@ -47,6 +47,28 @@ class Duration:
     """A length of time in nanoseconds, 64 bits signed."""
 
     nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ip:
+    """An address of IP version 4 or 6, as a number of 32 or 128 bits."""
+
+    version: int
+    number: int
+
+    def __str__(self) -> str:
+        return str(IPv6Address(self.number) if self.version == 6 else IPv4Address(self.number))
+
+
+@dataclass(frozen=True, slots=True)
+class Cidr:
+    """A block of addresses: those that have the first `length` bits of `address`, which may have others after them."""
+
+    address: Ip
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.length}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +207,8 @@ KINDS: Final[dict[type, str]] = {
     Quantity: "quantity",
     Version: "semver",
     Url: "url",
-    IPv4Address: "ip",
-    IPv6Address: "ip",
-    IPv4Interface: "cidr",
-    IPv6Interface: "cidr",
+    Ip: "ip",
+    Cidr: "cidr",
     NamedFormat: "format",
     CelType: "type",
     Pattern: "pattern",

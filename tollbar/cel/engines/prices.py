@@ -123,9 +123,11 @@ class Prices:
                 return 100
             case Select(operand=operand, test=test):
                 # A value that has no fields is found out by a failure.
-                return (14 if self.optionals else 2) + 16 * (test and self.types[id(operand)] == "dyn")
+                return (28 if self.optionals else 2) + 16 * (test and self.types[id(operand)] == "dyn")
             case Index(index=key, optional=optional):
-                return 100 if optional else 4 if isinstance(key, Literal) and not self.optionals else 28
+                if self.optionals:
+                    return 100 if optional else 50
+                return 4 if isinstance(key, Literal) else 28
             case Conditional(condition=condition):
                 return 1 + self._looks_at(condition)
             case Logic(terms=terms):

@@ -146,7 +146,11 @@ def quote(cost: CostTracker, text: str) -> str:
 
 def go_quoted(text: str) -> str:
     """The text as a string literal of Go; %q.  A surrogate escape stands for a byte that is not UTF-8."""
-    return f'"{_SPECIAL.sub(_go_escaped, text)}"'
+    if text.isascii() and text.isprintable():
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    else:
+        text = _SPECIAL.sub(_go_escaped, text)
+    return f'"{text}"'
 
 
 def charge_quoted(cost: CostTracker, text: str) -> None:

@@ -32,7 +32,7 @@ _SUM_STEPS: Final = 90
 _FIELD_STEPS: Final = 110
 TEXT_STEPS: Final = 250
 """For the text of a timestamp or a duration."""
-_OFFSET_STEPS: Final = 75
+_OFFSET_STEPS: Final = 95
 _ZONE_STEPS: Final = 230
 _NEW_ZONE_STEPS: Final = 30_000
 """For a named time zone, which may have to be read from the zone database."""
