@@ -154,12 +154,14 @@ class Access:
     def refused(self, sent: float) -> None:
         """The server has refused the credentials of a call that was sent at this time on the clock.
 
-        They are read again soon, unless that was done since, or is being done.
+        They are read again soon, unless that was done since, or is being done.  When that fails, calls wait for the
+        next attempt.
         """
-        if sent < self._read_at or self._reading is not None:
+        if sent < self._read_at:
             return
         self._is_refused = True
-        self._reload_at = min(self._reload_at, self._clock.monotonic() + _REFUSED_SECONDS)
+        if self._reading is None:
+            self._reload_at = min(self._reload_at, self._clock.monotonic() + _REFUSED_SECONDS)
 
     async def refresh(self) -> None:
         """Begin to read the credentials again when that is due, and wait for it, but not for long.

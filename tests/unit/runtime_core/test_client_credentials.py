@@ -110,8 +110,9 @@ async def read_again(client: Client) -> None:
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecPlugin]:
-    """Of a process that has no terminal."""
+    """Of a process that has no terminal.  It may take long to start it."""
     monkeypatch.setattr(ownthread, "has_terminal", lambda: False)
+    monkeypatch.setattr(access, "_WAIT_SECONDS", 25.0)
     made = ExecPlugin(tmp_path / "plugin")
     made.answers("one")
     yield made
@@ -203,6 +204,27 @@ async def test_after_an_exec_plugin_that_hung_calls_wait_for_it_if_they_are_refu
     clock.time += 60
     assert await used(client, server) == want
     await read_again(client)
+    assert await used(client, server) == "Bearer two"
+
+
+async def test_a_refusal_while_an_exec_plugin_hangs_makes_calls_wait_when_it_is_run_again(
+    server: Any, connect: Any, clock: Any, plugin: ExecPlugin
+) -> None:
+    client = await connect(plugin.user)
+    plugin.hangs()
+    clock.time += 60
+    first = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
+    await plugin.hanging()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    clock.time += 30
+    server.others.append({"status": 401, "body": b""})
+    with pytest.raises(Unauthorized):
+        await client.get(resources.PODS, "web", "shop")
+    plugin.answers("two")
+    plugin.end()
+    await read_again(client)
+    clock.time += 60
     assert await used(client, server) == "Bearer two"
 
 
