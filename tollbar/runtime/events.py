@@ -4,7 +4,8 @@
 
 Invariants: the first of equal events creates an Event; repeats within two minutes patch its series (the API lets
 nothing else change), at most every ten seconds; equal events that wait are sent as one; the rate of calls is bounded,
-and events that find no place in the queue are dropped and counted (`tollbar_events_total`).
+and so is how many are under way at one time, never two about equal events; and events that find no place in the queue
+are dropped and counted (`tollbar_events_total`).
 
 Each namespace has a share of the queue, and so has each object without one.  Shares take turns in sending, and when the
 queue is full, the one with the most events gives up its newest.  So a namespace whose Pods all fail costs no other one
@@ -16,9 +17,9 @@ ten minutes on; the recorder of events.k8s.io (tools/events) has no bound and on
 is bounded by namespace: whatever comes while 1,000 events wait is dropped.  Here an object has no bound of its own,
 since what is said of it takes places of its namespace.
 
-Hazards.  When the API server is down or slow, the queue fills and events are dropped; reconciles go on.  Doubled: two
-recorders make two series.  The last repeats of a series may not be recorded.  The API server deletes Events after an
-hour.
+Hazards.  When the API server is down or slow, the queue fills and events are dropped; reconciles go on.  Events that
+waited together may be written in another order: `eventTime` has the true one.  Doubled: two recorders make two series.
+The last repeats of a series may not be recorded.  The API server deletes Events after an hour.
 """
 
 import asyncio
@@ -51,6 +52,8 @@ _RATE: Final = 50.0
 _BURST: Final = 200
 _PAUSE: Final = 1.0
 """Seconds to wait once the burst is used up: calls that follow one another cost less than as many single ones."""
+_AT_ONCE: Final = 8
+"""Calls under way at one time: a process that waits for each answer alone goes to sleep, and is woken, for each."""
 _NAME_LIMIT: Final = 253
 _MORE: Final = "..."
 
@@ -168,20 +171,25 @@ class Recorder:
         while True:
             await self._arrived.wait()
             await self._bucket.take(pause=_PAUSE)
-            key, waiting = self._waiting.pop()
+            due = [self._waiting.pop()]
+            while self._waiting and len(due) < _AT_ONCE and self._bucket.take_free():
+                due.append(self._waiting.pop())
             if not self._waiting:
                 self._arrived.clear()
-            try:
-                await self._send(key, waiting)
-                self._failing = False
-            except Exception as error:  # an event is never worth an incident, and an outage is worth one line
-                self._failed.inc()
-                level = logging.DEBUG if self._failing else logging.WARNING
-                _log.log(level, "cannot record an event", extra={"error": repr(error)})
-                self._failing = True
+            self._forget_old_series()
+            await asyncio.gather(*[self._try_to_send(key, waiting) for key, waiting in due])
+
+    async def _try_to_send(self, key: _Key, waiting: _Waiting) -> None:
+        try:
+            await self._send(key, waiting)
+            self._failing = False
+        except Exception as error:  # an event is never worth an incident, and an outage is worth one line
+            self._failed.inc()
+            level = logging.DEBUG if self._failing else logging.WARNING
+            _log.log(level, "cannot record an event", extra={"error": repr(error)})
+            self._failing = True
 
     async def _send(self, key: _Key, waiting: _Waiting) -> None:
-        self._forget_old_series()
         sent = self._series.get(key)
         if sent is not None:
             try:

@@ -36,11 +36,23 @@ class TokenBucket:
         A call that must wait does so for at least `pause` seconds, so that the next calls find their tokens at once.
         With a pause there should be one caller, since another one could come first meanwhile.
         """
-        now = self._clock.monotonic()
-        due = max(self._next, now - self._slack)
+        now, due = self._now_and_due()
         self._next = due + self._interval
         if due > now:
             await self._clock.sleep(max(due - now, pause))
+
+    def take_free(self) -> bool:
+        """Take a token if one is free, and say whether one was."""
+        now, due = self._now_and_due()
+        if due > now:
+            return False
+        self._next = due + self._interval
+        return True
+
+    def _now_and_due(self) -> tuple[float, float]:
+        """The time, and that at which the next token is free."""
+        now = self._clock.monotonic()
+        return now, max(self._next, now - self._slack)
 
 
 class Pause:

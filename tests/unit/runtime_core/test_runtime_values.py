@@ -120,6 +120,17 @@ async def test_after_a_pause_tokens_are_free_at_once_at_the_same_rate(clock: Any
     assert clock.slept == [2.0, 2.0]
 
 
+async def test_a_token_that_is_free_is_taken_and_none_is_waited_for(clock: Any) -> None:
+    bucket = TokenBucket(2.0, 3, clock)
+    burst = [bucket.take_free() for _ in range(5)]
+    clock.time += 0.5
+    later = [bucket.take_free() for _ in range(2)]
+    assert (burst, later, clock.slept) == ([True, True, True, False, False], [True, False], [])
+    clock.time += 0.5
+    await bucket.take()
+    assert (bucket.take_free(), clock.slept) == (False, [])
+
+
 BUCKETS = {"no rate": (0.0, 1), "a negative rate": (-1.0, 1), "no burst": (1.0, 0)}
 
 

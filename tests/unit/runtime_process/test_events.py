@@ -242,6 +242,22 @@ async def test_errors_are_counted_and_one_outage_is_one_line(clock: Clock, caplo
         )
 
 
+async def test_eight_calls_are_under_way_at_one_time_and_a_repeat_waits_for_the_one_about_its_event(
+    clock: Clock,
+) -> None:
+    async with recording(clock) as bench:
+        bench.sink.takes = 1.0
+        for number in range(20):
+            bench.recorder.emit(POD, numbered(number))
+        await asyncio.sleep(0.5)
+        bench.recorder.emit(POD, numbered(0))
+        created = []
+        for _ in range(4):
+            created.append(len(bench.sink.created))
+            await asyncio.sleep(1)
+        assert (created, bench.counts()) == ([0, 8, 16, 20], {"sent": 20, "series": 1})
+
+
 async def test_a_flood_is_sent_at_its_rate_and_the_rest_is_dropped(clock: Clock) -> None:
     async with recording(clock) as bench:
         for number in range(1500):
