@@ -17,6 +17,7 @@ from managing import Managed
 from recording import Change
 
 from controllers.scheduler import SchedulerProfile, setup
+from tollbar.model import pods
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.clock import Clock
@@ -45,7 +46,6 @@ AFTER: Final[Mapping[str, Callable[[], ApiError]]] = {
 REPEATED: Final = "repeated"
 """A fault of PUT and DELETE: the call takes effect, its answer is lost, and a proxy sends it again."""
 FAULTS: Final = (*BEFORE, *AFTER, REPEATED)
-TOPOLOGY: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def enabling(plugin: str) -> Object:
@@ -167,8 +167,8 @@ class ApiServer:
         self.bound[uid_of(pod)].append(node_name)
         bound = pod.but("spec.nodeName", node_name)
         if self.copies_labels:
-            given = labels_of(self.objects.get(("Node", Key("", node_name)), {}))
-            bound = bound.labelled({name: value for name, value in given.items() if name in TOPOLOGY})
+            node_labels = labels_of(self.objects.get(("Node", Key("", node_name)), {}))
+            bound = bound.labelled(pods.topology_labels(node_labels))
         self.store(bound)
         return b""
 

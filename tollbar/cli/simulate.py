@@ -8,7 +8,7 @@ import asyncio
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -144,10 +144,9 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
     for kind, count in Counter(kind for kind, _ in known if kind in inputs.OF_GATE_CLASSES).items():
         of_kind = f"{count} {kind}{'' if count == 1 else 's'}"
         made.notes.append(f"{of_kind} passed over: no gate class decides in a simulation")
-    gone = _without(known, without)
+    made.moved = _without(known, without)
     made.objects = list(known.values())
     made.unserved = frozenset(base.unserved if base is not None else ()) - {obj["kind"] for obj in made.objects}
-    made.moved = [(f"moved from {spec(pod)['nodeName']}", _again(pod)) for pod in gone]
     namespaces = {key_of(obj).name for kind, obj in ((o["kind"], o) for o in made.objects) if kind == NAMESPACES.kind}
     for name in sorted({key_of(obj).namespace for _, obj in (*made.new, *made.moved)} - namespaces):
         label = {"kubernetes.io/metadata.name": name}
@@ -157,9 +156,9 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
     return made
 
 
-def _without(known: dict[Any, Object], names: Sequence[str]) -> list[Object]:
-    """Take these Nodes away, with their devices and their Pods; the Pods that somebody would create again."""
-    nodes = [key_of(obj).name for obj in known.values() if obj["kind"] == NODES.kind]
+def _without(known: dict[Any, Object], names: Sequence[str]) -> list[tuple[str, Object]]:
+    """Take these Nodes away with their devices and Pods; the Pods that somebody would create again, as `Plan.moved`."""
+    nodes = {key_of(obj).name: obj for obj in known.values() if obj["kind"] == NODES.kind}
     for name in names:
         if not any(fnmatchcase(node, name) for node in nodes):
             raise click.UsageError(f"there is no Node {name}")
@@ -173,15 +172,23 @@ def _without(known: dict[Any, Object], names: Sequence[str]) -> list[Object]:
             del known[key]
             is_made_again = controller_of(obj) is not None and not pods.is_daemon(obj) and not pods.is_mirror(obj)
             if obj["kind"] == PODS.kind and is_made_again and not pods.is_terminal(obj):
-                moved.append(obj)
+                moved.append((f"moved from {node}", _again(obj, labels_of(nodes[node]))))
     return moved
 
 
-def _again(pod: Object) -> Object:
-    """The Pod as its controller would create it again: without Node and status, and without what Tollbar added."""
+def _again(pod: Object, node_labels: Mapping[str, str]) -> Object:
+    """The Pod as its controller would create it again: without Node and status, and without what was added to it.
+
+    Added were the labels that the API server copied from its Node, and what Tollbar gave.
+    """
+    copied = pods.topology_labels(node_labels).items()
     bare = tolerations.without_recorded(pod, [each.toleration for each in justification.given(pod)])
     meta = {name: value for name, value in metadata(pod).items() if name not in ("uid", "creationTimestamp")}
-    meta["labels"] = {name: value for name, value in labels_of(pod).items() if name != wellknown.LABEL_GATE}
+    meta["labels"] = {
+        name: value
+        for name, value in labels_of(pod).items()
+        if name != wellknown.LABEL_GATE and (name, value) not in copied
+    }
     meta["annotations"] = {
         name: value for name, value in annotations_of(pod).items() if name != wellknown.ANNOTATION_PROVENANCE
     }

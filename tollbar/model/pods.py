@@ -3,7 +3,7 @@
 They raise nothing on any JSON object whose members have the API's types.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from tollbar.model.objects import Object, annotations_of, controller_of, labels_
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _OURS: Final = frozenset({wellknown.LABEL_GATE, wellknown.ANNOTATION_PROVENANCE, wellknown.ANNOTATION_PLACEMENT})
 _OUR_GATES: Final = frozenset({wellknown.GATE, wellknown.PLACEMENT_GATE})
+_TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class ResourceRequest(NamedTuple):
@@ -44,6 +45,14 @@ def tolerations(pod: Object) -> list[Object]:
 
 def is_bound(pod: Object) -> bool:
     return bool(spec(pod).get("nodeName"))
+
+
+def topology_labels(node_labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels that a Pod gets from its Node, over its own, when it is bound or created with that Node: zone and region.
+
+    Source: admission plugin PodTopologyLabels (KEP-4742), by default since Kubernetes 1.35.
+    """
+    return {name: node_labels[name] for name in _TOPOLOGY_LABELS if name in node_labels}
 
 
 def is_deleting(pod: Object) -> bool:

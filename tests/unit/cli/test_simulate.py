@@ -37,6 +37,7 @@ from tollbar.cli.simulation.loop import VirtualClock, VirtualLoop
 from tollbar.model.objects import Object, key_of
 from tollbar.model.resources import POD_GROUPS
 
+ZONE = "topology.kubernetes.io/zone"
 TAINT = {"key": "example.com/gpu", "effect": "NoSchedule"}
 RULE = toleration_rule("gpu").cel(
     'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "gpu"))'
@@ -260,6 +261,16 @@ def test_a_pod_that_is_done_gives_its_device_back() -> None:
     assert said(outcome(objects, new().templates("gpu")))["web"][3] == ["gpu-1/gpu-0"]
 
 
+def test_a_pod_with_a_node_has_its_zone_as_a_label() -> None:
+    """So a Pod can be told to go beside any Pod of that zone."""
+    term = {"labelSelector": {"matchLabels": {ZONE: "a"}}, "topologyKey": ZONE}
+    beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    objects = [namespace(), node("n1").labelled({ZONE: "a"}), node("n2", cpu="8").labelled({ZONE: "b"})]
+    first = new("first").but("spec.nodeSelector", {ZONE: "a"})
+    found = said(outcome(objects, first, new().but("spec.affinity", beside)))
+    assert (found["first"][2], found["web"][2]) == ("n1", "n1")
+
+
 def test_pods_that_move_are_not_copied() -> None:
     wanted = planned([*DRA, *GPU_NODE, node("plain", cpu="2")], new().wants({"cpu": "1"}))
     wanted.moved = [("moved from old", new("moved").wants({"cpu": "1"}))]
@@ -274,11 +285,14 @@ def test_without_a_node_its_pods_are_made_again() -> None:
     recorded = '[{"rule":"gpu","generation":1,"added":[{"key":"a","operator":"Exists"}],"via":"gate"}]'
     mine = pod("mine").owned_by("ReplicaSet", api_version="apps/v1").but("spec.nodeName", "old-1")
     mine = mine.annotated({"tollbar.dev/tolerations": recorded}).tolerating({"key": "a", "operator": "Exists"})
-    objects = [node("old-1"), node("new-1"), mine, pod("bare").but("spec.nodeName", "old-1"), devices("old-1", 1)]
+    mine = mine.labelled({"app": "web", ZONE: "a", "tollbar.dev/gate": "released"})
+    old, bare = node("old-1").labelled({ZONE: "a"}), pod("bare").but("spec.nodeName", "old-1")
+    objects = [old, node("new-1"), mine, bare, devices("old-1", 1)]
     made = plan([], ClusterDump("", objects, {}), ["old-*"], 0.0)
     ((origin, moved),) = made.moved
     assert (origin, moved["metadata"]["name"], moved["spec"].get("nodeName")) == ("moved from old-1", "mine", None)
     assert (moved["spec"].get("tolerations"), moved["metadata"]["annotations"]) == (None, {})
+    assert moved["metadata"]["labels"] == {"app": "web"}
     assert {obj["kind"]: obj["metadata"]["name"] for obj in made.objects} == {"Node": "new-1", "Namespace": "ml"}
 
 

@@ -134,6 +134,15 @@ async def test_a_pod_gets_the_node_and_its_claim_the_device(cluster: Cluster) ->
     )
 
 
+async def test_a_pod_that_is_scheduled_has_zone_and_region_of_its_node_as_labels(cluster: Cluster) -> None:
+    labels = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "x"}
+    write = Write(cluster.registry.kinds.at(NODES), Key("", "gpu"))
+    await cluster.registry.patch(write, PatchType.MERGE, {"metadata": {"labels": labels}})
+    pod = await cluster.pod("web")
+    await cluster.bound(pod)
+    assert (cluster.get(PODS, pod) or {})["metadata"]["labels"] == labels
+
+
 async def test_a_claim_is_deleted_with_its_pod_and_the_next_pod_gets_the_device(cluster: Cluster) -> None:
     first = await cluster.pod("first", BY_TEMPLATE)
     await cluster.bound(first)

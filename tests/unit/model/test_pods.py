@@ -55,6 +55,20 @@ def test_views(view: Any, given: Pod, want: Any) -> None:
     assert view(given) == want
 
 
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+OF_A_NODE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "no labels": ({}, {}),
+    "zone and region": ({REGION: "x", ZONE: "a"}, {ZONE: "a", REGION: "x"}),
+    "a region alone, and others": ({REGION: "x", "topology.kubernetes.io/rack": "r", "app": "web"}, {REGION: "x"}),
+    "an empty one": ({ZONE: ""}, {ZONE: ""}),
+}
+
+
+@pytest.mark.parametrize(("node_labels", "want"), OF_A_NODE.values(), ids=OF_A_NODE)
+def test_labels_that_a_pod_gets_from_its_node(node_labels: dict[str, str], want: dict[str, str]) -> None:
+    assert pods.topology_labels(node_labels) == want
+
+
 NAMES = {
     GPU: True,
     "deviceclass.resource.kubernetes.io/gpu": True,

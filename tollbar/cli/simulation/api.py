@@ -20,8 +20,8 @@ from tollbar.devplane.embedded import bindings, patches
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.shapes import ANY, described
 from tollbar.model import pods, timestamps
-from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
-from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
+from tollbar.model.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import Conflict, NotFound, error_from_status
@@ -63,6 +63,10 @@ class SimulatedApi:
 
     def find(self, kind: str, key: Key) -> Object | None:
         return self._objects[kind].get(key)
+
+    def node_labels(self, name: str) -> dict[str, str]:
+        """The labels of a Node; none of one that does not exist."""
+        return labels_of(self.find(NODES.kind, Key("", name)) or {})
 
     def put(self, obj: Object) -> Object:
         """Store an object as it is, as a new version; without a uid or a time of its creation it gets one."""
@@ -166,7 +170,8 @@ class SimulatedApi:
         pod, binding = self._existing(PODS, Key(namespace, name)), orjson.loads(body)
         if problem := bindings.refusal(pod, name, uid_of(binding)):
             raise Conflict(409, "Conflict", problem)
-        self.put(bindings.bound_to(pod, binding["target"]["name"], timestamps.time(self._clock.now())))
+        labels = self.node_labels(binding["target"]["name"])
+        self.put(bindings.bound_by(binding, pod, labels, timestamps.time(self._clock.now())))
         return b"{}"
 
     def _existing(self, res: Resource, key: Key) -> Object:

@@ -166,6 +166,7 @@ class SimulatedCluster:
             story.refused = problem
             return story
         builtin.default_tolerations(pod)
+        builtin.topology_labels(pod, self.api.node_labels(spec(pod).get("nodeName") or ""))
         if self._is_asked_about(pod):
             facts = self.gatherer.admission_facts(pod, self._manager.configuration.admission, releasing=True)
             story.admitted = admission.decide(facts)

@@ -1,7 +1,9 @@
 """pods/binding: assigns a Pod to a Node.
 
-Source: BindingREST in k8s.io/kubernetes/pkg/registry/core/pod/storage.
+Source: BindingREST in k8s.io/kubernetes/pkg/registry/core/pod/storage, and the admission plugin PodTopologyLabels.
 """
+
+from collections.abc import Mapping
 
 from tollbar.devplane.embedded import conversion
 from tollbar.devplane.embedded.errors import SUCCESS, conflict, invalid
@@ -9,20 +11,22 @@ from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.model import pods
 from tollbar.model.fields import required
-from tollbar.model.objects import Key, Object, metadata, uid_of
+from tollbar.model.objects import Key, Object, annotations_of, labels_of, metadata, uid_of
+from tollbar.model.resources import NODES
 
 
 def bind(registry: Registry, kind: Kind, key: Key, binding: Object, *, dry_run: bool = False) -> Object:
     """The answer to a Binding.  Raises Refused.  It awaits nothing, so no other write can clash with it."""
-    node = (binding.get("target") or {}).get("name")
-    if not node:
+    name = (binding.get("target") or {}).get("name")
+    if not name:
         raise invalid("", "Binding", key.name, [required("target.name")])
     entry = registry.entry(kind, key)
     pod = conversion.decoded(kind, entry)
     if problem := refusal(pod, key.name, metadata(binding).get("uid")):
         raise conflict("", "pods/binding", key.name, problem)
     if not dry_run:
-        registry.commit(kind, entry, bound_to(pod, node, registry.now()))
+        node = registry.storage.get(NODES, Key("", name))
+        registry.commit(kind, entry, bound_by(binding, pod, node.labels if node else {}, registry.now()))
     return dict(SUCCESS)
 
 
@@ -37,13 +41,20 @@ def refusal(pod: Object, name: str, uid: str | None) -> str:
     return f"pod {name} has non-empty .spec.schedulingGates" if pods.gate_names(pod) else ""
 
 
-def bound_to(pod: Object, node: str, now: str) -> Object:
-    """The Pod with its Node and the condition PodScheduled, and without a nomination."""
-    status, scheduled = pod.get("status") or {}, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+def bound_by(binding: Object, pod: Object, node_labels: Mapping[str, str], now: str) -> Object:
+    """The Pod with the Node, annotations and labels of a Binding, and with the condition PodScheduled.
+
+    It has zone and region of the Node as labels, if the Binding says that its target is a Node.  A nomination ends.
+    """
+    target, meta, status = binding["target"], metadata(pod), pod.get("status") or {}
+    copied = pods.topology_labels(node_labels) if target.get("kind") == "Node" else {}
+    given = {"annotations": annotations_of(binding), "labels": {**labels_of(binding), **copied}}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     kept = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
     return {
         **pod,
-        "spec": {**pod["spec"], "nodeName": node},
+        "metadata": {**meta, **{name: {**(meta.get(name) or {}), **added} for name, added in given.items() if added}},
+        "spec": {**pod["spec"], "nodeName": target["name"]},
         "status": {
             **{name: value for name, value in status.items() if name != "nominatedNodeName"},
             "conditions": [*kept, scheduled],

@@ -80,7 +80,7 @@ class SchedulerApi:
         self._registry = registry
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        binding = {"metadata": {"uid": pod.uid}, "target": {"name": node_name}}
+        binding = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node_name}}
         with _raised():
             bindings.bind(self._registry, self._registry.kinds.at(PODS), pod.key, binding)
 

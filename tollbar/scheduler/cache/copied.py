@@ -8,12 +8,10 @@ Source: plugin/pkg/admission/podtopologylabels.
 """
 
 from dataclasses import replace
-from typing import Final
 
+from tollbar.model import pods
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
-
-LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class CopiedLabels:
@@ -35,4 +33,4 @@ class CopiedLabels:
 
 
 def _of(node: NodeInfo | None) -> dict[str, str]:
-    return {name: node.labels[name] for name in LABELS if name in node.labels} if node is not None else {}
+    return pods.topology_labels(node.labels) if node is not None else {}

@@ -1,8 +1,10 @@
-"""The API server's own admission plugins: NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds.
+"""Admission plugins of the API server itself.
 
-Objects are changed in place.  Source: k8s.io/kubernetes/plugin/pkg/admission.
+These are NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds and PodTopologyLabels.  Objects are
+changed in place.  Source: k8s.io/kubernetes/plugin/pkg/admission.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
@@ -11,8 +13,8 @@ from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model import pods
 from tollbar.model.fields import FieldError
-from tollbar.model.objects import Key, Object, spec
-from tollbar.model.resources import NAMESPACES, PODS
+from tollbar.model.objects import Key, Object, labels_of, spec
+from tollbar.model.resources import NAMESPACES, NODES, PODS
 
 _KEPT: Final = frozenset({"default", "kube-public", "kube-system"})
 _EVICTED_AFTER: Final = 300
@@ -47,6 +49,9 @@ def mutate(storage: Storage, write: Write, new: Object) -> None:
         _service_account(storage, write, new)
         _priority(new)
     default_tolerations(new)
+    if write.operation == "CREATE":
+        node = storage.get(NODES, Key("", spec(new).get("nodeName") or ""))
+        topology_labels(new, node.labels if node else {})
 
 
 def _service_account(storage: Storage, write: Write, pod: Object) -> None:
@@ -75,3 +80,9 @@ def default_tolerations(pod: Object) -> None:
         ):
             default = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICTED_AFTER}
             spec(pod)["tolerations"] = [*pods.tolerations(pod), default]
+
+
+def topology_labels(pod: Object, node_labels: Mapping[str, str]) -> None:
+    """PodTopologyLabels: a Pod that is created on a Node has zone and region of the Node as labels."""
+    if copied := pods.topology_labels(node_labels):
+        pod["metadata"]["labels"] = {**labels_of(pod), **copied}
