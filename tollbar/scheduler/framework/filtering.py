@@ -49,7 +49,7 @@ class Filtering(InstrumentedPlugins):
         After Unschedulable all others still run, since preemption needs what they work out.
         """
         started = self.clock()
-        unconcerned = self._unconcerned(Point.PRE_FILTER, pod)
+        unconcerned = self._unconcerned(Point.PRE_FILTER, state, pod)
         skipped = set(unconcerned)
         result = yield from self._pre_filter(state, pod, nodes, skipped, unconcerned)
         state.skip_filter = frozenset(skipped)
@@ -63,7 +63,7 @@ class Filtering(InstrumentedPlugins):
         names: frozenset[str] | None = None
         plugins: set[str] = set()
         for plugin in self.plugins.pre_filter:
-            if plugin.name in unconcerned and not state.record_metrics:
+            if plugin.name in unconcerned:
                 continue
             answer = self._ask(Point.PRE_FILTER, plugin.name, state, plugin.pre_filter, state, pod, nodes)
             if isinstance(answer, GeneratorType):
@@ -75,8 +75,6 @@ class Filtering(InstrumentedPlugins):
                 if answer is NOT_CONCERNED:
                     unconcerned.add(plugin.name)
                 continue
-            skipped.discard(plugin.name)
-            unconcerned.discard(plugin.name)
             self.metrics.evaluated(Point.PRE_FILTER, plugin.name, 1)
             if result is not None:
                 plugins.add(plugin.name)

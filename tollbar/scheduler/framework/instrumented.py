@@ -97,12 +97,14 @@ class InstrumentedPlugins:
             self.metrics.plugin(point, plugin, code_of(answer), self.clock() - started)
         return answer
 
-    def _unconcerned(self, point: Point, pod: PodInfo) -> set[str]:
+    def _unconcerned(self, point: Point, state: CycleState, pod: PodInfo) -> set[str]:
         """The plugins that have said NOT_CONCERNED to a Pod with this `pod.spec` (the fields that scheduling reads).
 
-        They are called only in cycles that record what each plugin takes; another answer than Skip counts from then on.
+        They are not called.  A cycle that records what each plugin takes begins without any: all are asked anew.
         """
         found: set[str] = pod.shape.unlabelled.memo.setdefault((self, point), set())
+        if state.record_metrics:
+            found.clear()
         return found
 
     def _reused(self, plugin: Plugin, state: CycleState, pod: PodInfo) -> tuple[Reused | None, DependsOn | None]:

@@ -50,11 +50,11 @@ class Scoring(InstrumentedPlugins):
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Steps[Status | None]:
         """Run PreScore, and remember in the state whose Score is not called."""
         started = self.clock()
-        unconcerned = self._unconcerned(Point.PRE_SCORE, pod)
+        unconcerned = self._unconcerned(Point.PRE_SCORE, state, pod)
         skipped = set(unconcerned)
         failure: Status | None = None
         for plugin in self.plugins.pre_score:
-            if plugin.name in unconcerned and not state.record_metrics:
+            if plugin.name in unconcerned:
                 continue
             answer = self._ask(Point.PRE_SCORE, plugin.name, state, plugin.pre_score, state, pod, nodes)
             if isinstance(answer, GeneratorType):
@@ -65,8 +65,6 @@ class Scoring(InstrumentedPlugins):
                 if answer is NOT_CONCERNED:
                     unconcerned.add(plugin.name)
                 continue
-            skipped.discard(plugin.name)
-            unconcerned.discard(plugin.name)
             self.metrics.evaluated(Point.PRE_SCORE, plugin.name, 1)
             if status is not None:
                 failure = as_error(f'running PreScore plugin "{plugin.name}"', status)
