@@ -26,7 +26,7 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS: Final = {
     "certs": Subcommand("tollbar.cli.certs:command", "Make a CA and a certificate for the webhook."),
     "controllers": Subcommand("controllers.__main__:command", "Run the controllers."),
-    "demo": Subcommand("tollbar.cli.demo:command", "See Tollbar at work, explained step by step."),
+    "demo": Subcommand("tollbar.cli.demo.command:command", "See Tollbar at work, explained step by step."),
     "dev": Subcommand("tollbar.cli.dev:command", "Run webhook and controllers on this machine against a cluster."),
     "drain": Subcommand("tollbar.cli.drain:command", "Stop gating and release every Pod that waits."),
     "diff-rules": Subcommand(

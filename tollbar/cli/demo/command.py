@@ -1,8 +1,7 @@
-"""`tollbar demo`: shows what Tollbar does, on a control plane of its own, in less than a minute.
+"""`tollbar demo`: the control plane, two Nodes of a fake kubelet, Tollbar as real processes, and all chapters.
 
-Here are the control plane, two Nodes of a fake kubelet, and Tollbar as real processes; `story`, `claimstory` and
-`gatestory` have the chapters.  On the embedded control plane Tollbar makes the claims (`claims: Replace`) and
-schedules, on the real one kube-controller-manager and kube-scheduler do.
+On the embedded control plane Tollbar makes the claims (`claims: Replace`) and schedules, on the real one
+kube-controller-manager and kube-scheduler do.
 
 The exit code is 0 only when every step was seen.  No process is left in any case, and no file unless it failed.
 """
@@ -19,9 +18,10 @@ import click
 from rich.console import Console
 
 from tollbar import wellknown
-from tollbar.cli import claimstory, console, gatestory, locations, processes, story, suite
-from tollbar.cli.narrator import Narrator
-from tollbar.cli.stage import DRIVER, LABEL, NAMESPACE, PLAIN, RESERVED, TAINT, Stage, show_pods
+from tollbar.cli import console, locations, processes, suite
+from tollbar.cli.demo import claims, gates, tolerations
+from tollbar.cli.demo.narrator import Narrator
+from tollbar.cli.demo.stage import DRIVER, LABEL, NAMESPACE, PLAIN, RESERVED, TAINT, Stage, show_pods
 from tollbar.devplane.binaries import Binaries, BuildError
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubelet import FakeKubelet
@@ -61,10 +61,13 @@ _PLAIN_WIDTH: Final = 100
     help="Which control plane: one in memory, or etcd and the Kubernetes components, built on first use.",
 )
 @click.option(
-    "--gates", is_flag=True, help="Tell also of PodQuotas, PlacementRules and the handing over of StatefulSets."
+    "--gates",
+    "with_gates",
+    is_flag=True,
+    help="Tell also of PodQuotas, PlacementRules and the handing over of StatefulSets.",
 )
 @click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
-def command(kind: str, gates: bool, keep: bool) -> None:
+def command(kind: str, with_gates: bool, keep: bool) -> None:
     """See Tollbar at work: on a control plane of its own, explained step by step.
 
     Starts a control plane, two nodes and Tollbar, applies the quickstart, shows what becomes of it, and ends
@@ -83,7 +86,7 @@ def command(kind: str, gates: bool, keep: bool) -> None:
     )
     try:
         with console.terminable():
-            _on_a_plane(kind, directory, tell, gates=gates, keep=keep)
+            _on_a_plane(kind, directory, tell, with_gates=with_gates, keep=keep)
     except (BuildError, PlaneError, click.ClickException) as error:
         tell.failure(error.format_message() if isinstance(error, click.ClickException) else str(error))
         if any(directory.rglob("*.log")):
@@ -101,7 +104,7 @@ def command(kind: str, gates: bool, keep: bool) -> None:
     )
 
 
-def _on_a_plane(kind: str, directory: Path, tell: Narrator, *, gates: bool, keep: bool) -> None:
+def _on_a_plane(kind: str, directory: Path, tell: Narrator, *, with_gates: bool, keep: bool) -> None:
     clock = SystemClock()
     tell.heading("The stage")
     binaries = locate(report=console.say) if kind == REAL else None
@@ -110,7 +113,7 @@ def _on_a_plane(kind: str, directory: Path, tell: Narrator, *, gates: bool, keep
         memory = "a control plane in memory, which answers like Kubernetes, with Tollbar's own scheduler"
         what = "a Kubernetes control plane" if binaries else memory
         tell.proof(what, clock.monotonic() - started)
-        console.run(_play(plane, tell, gates=gates, keep=keep))
+        console.run(_play(plane, tell, with_gates=with_gates, keep=keep))
 
 
 def _plane(binaries: Binaries | None, directory: Path, tell: Narrator) -> Plane:
@@ -119,8 +122,8 @@ def _plane(binaries: Binaries | None, directory: Path, tell: Narrator) -> Plane:
     return RealPlane(binaries, directory, report=lambda line: tell.line(line.replace(" s)", "s)")))
 
 
-async def _play(plane: Plane, tell: Narrator, *, gates: bool, keep: bool) -> None:
-    """Set up the rest of the stage, tell the story, and say how to look further."""
+async def _play(plane: Plane, tell: Narrator, *, with_gates: bool, keep: bool) -> None:
+    """Set up the rest of the stage, play the chapters, and say how to look further."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         kubeconfig = str(plane.kubeconfig)
@@ -145,7 +148,7 @@ async def _play(plane: Plane, tell: Narrator, *, gates: bool, keep: bool) -> Non
             kubeconfig,
             admission="Auto",
             claims="Replace" if replacing else "Complement",
-            gates=_classes(replacing) if gates else {},
+            gates=_classes(replacing) if with_gates else {},
             report=lambda _line: None,
             sink=partial(_log, plane.layout.root / "logs"),
             draining=False,
@@ -156,8 +159,8 @@ async def _play(plane: Plane, tell: Narrator, *, gates: bool, keep: bool) -> Non
             raise click.ClickException(f"the API server does not reach the webhook at {running.webhook_url}")
         pids = ", ".join(f"{name} (pid {child.pid})" for name, child in running.processes.items())
         tell.proof(f"Tollbar: {pids}", clock.monotonic() - started)
-        story_ = _tell(Stage(client, tell, clock, partial(_writes, plane), replacing), gates=gates)
-        await processes.unless_died(story_, running.died())
+        chapters = _tell(Stage(client, tell, clock, partial(_writes, plane), replacing), with_gates=with_gates)
+        await processes.unless_died(chapters, running.died())
         _look_further(tell, plane, keep)
         if keep:
             await running.until_interrupted()
@@ -169,9 +172,9 @@ def _classes(embedded: bool) -> Mapping[str, Gate]:
     return dict(zip(names, registry.enabled(names), strict=True))
 
 
-async def _tell(stage: Stage, *, gates: bool) -> None:
+async def _tell(stage: Stage, *, with_gates: bool) -> None:
     started = stage.clock.monotonic()
-    chapters = (*story.CHAPTERS, *claimstory.CHAPTERS, *(gatestory.CHAPTERS if gates else ()))
+    chapters = (*tolerations.CHAPTERS, *claims.CHAPTERS, *(gates.CHAPTERS if with_gates else ()))
     for chapter in chapters:
         await chapter(stage)
     seconds = stage.clock.monotonic() - started

@@ -1,4 +1,4 @@
-"""The last chapters of `tollbar demo`: ResourceClaims, from the template to their end.
+"""The next chapters of `tollbar demo`: ResourceClaims, from the template to their end.
 
 The same where Tollbar makes the claims itself (`claims: Replace`, on the embedded control plane) and where
 kube-controller-manager does (`Complement`): who made a claim is read from its managedFields.
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from tollbar.cli.stage import (
+from tollbar.cli.demo.stage import (
     NAMESPACE,
     NOTEBOOKS,
     RESERVED,

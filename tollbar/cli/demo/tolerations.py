@@ -1,7 +1,6 @@
-"""The first chapters of `tollbar demo`: each applies files of the quickstart and proves their effects.
+"""The first chapters of `tollbar demo`: Pods get their tolerations, with the files of the quickstart.
 
-Every sentence with a mark was seen in the API or in the API server's audit log.  `claimstory` has the chapters about
-claims.
+Every sentence with a mark was seen in the API or in the API server's audit log.
 """
 
 import asyncio
@@ -9,10 +8,8 @@ import re
 from functools import partial
 from typing import Final
 
-import orjson
-
 from tollbar import wellknown
-from tollbar.cli.stage import (
+from tollbar.cli.demo.stage import (
     NAMESPACE,
     PLAIN,
     RESERVED,
@@ -20,11 +17,13 @@ from tollbar.cli.stage import (
     TAINT,
     Stage,
     Untrue,
+    admitting,
     apply,
     documents,
     expect,
     followed,
     is_bound,
+    is_ready,
     is_released,
     is_running,
     node_of,
@@ -34,12 +33,10 @@ from tollbar.cli.stage import (
 from tollbar.cli.waiting import Selection, Wanted, until
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.tolerations import provenance_of
-from tollbar.model import conditions, pods, resources
+from tollbar.model import pods, resources
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
-from tollbar.runtime.client import decoded
 from tollbar.runtime.errors import Invalid
 
-_AGAIN_SECONDS: Final = 0.02
 _TAINTED: Final = "untolerated taint"
 """Part of kube-scheduler's text."""
 _PLACE: Final = re.compile(r": (?P<line>\d+):(?P<column>\d+): (?P<what>.*)", re.DOTALL)
@@ -60,13 +57,13 @@ async def rule(stage: Stage) -> None:
 
     what = "TolerationRule gpu-nodes is Ready"
     name = metadata(wanted)["name"]
-    _, _, seconds = await followed(stage, resources.TOLERATION_RULES, name, {what: _is_ready}, applied)
+    _, _, seconds = await followed(stage, resources.TOLERATION_RULES, name, {what: is_ready}, applied)
     stage.tell.proof("checked, compiled and in force: condition Ready", seconds[what])
 
 
 async def decided_at_admission(stage: Stage) -> None:
     stage.tell.chapter("Pod A needs a GPU; its author forgot the toleration")
-    await _webhook_knows(stage, "pod-a.yaml")
+    await admitting(stage, "pod-a.yaml", _added, "the webhook does not add the toleration")
     stage.tell.applied("pod-a.yaml")
     started = stage.clock.monotonic()
     [created] = await apply(stage, "pod-a.yaml")
@@ -165,25 +162,6 @@ async def broken_rule(stage: Stage) -> None:
 
 
 CHAPTERS: Final = (rule, decided_at_admission, held_and_released, untouched, added_late, broken_rule)
-
-
-async def _webhook_knows(stage: Stage, file: str) -> None:
-    """Wait until the webhook, which has a cache of its own, would add the toleration: asked by dry runs."""
-    [wanted] = documents(file)
-    body, path = orjson.dumps(wanted), resources.PODS.path(NAMESPACE)
-    try:
-        async with asyncio.timeout(SECONDS):
-            while True:
-                answer = decoded("POST", await stage.client.raw("POST", path, body, query={"dryRun": "All"}))
-                if _added(answer):
-                    return
-                await stage.clock.sleep(_AGAIN_SECONDS)
-    except TimeoutError:
-        raise Untrue("the webhook does not add the toleration") from None
-
-
-def _is_ready(obj: Object | None) -> bool:
-    return conditions.is_true(obj, wellknown.CONDITION_READY)
 
 
 def _added(pod: Object) -> list[Object]:

@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import click
+import orjson
 import yaml
 
+from tollbar import wellknown
 from tollbar.cli import tables
+from tollbar.cli.demo.narrator import Narrator
 from tollbar.cli.locations import EXAMPLES, QUICKSTART
-from tollbar.cli.narrator import Narrator
 from tollbar.cli.waiting import Selection, Wanted, milestones
 from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Key, Object, metadata, spec
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.client import Client, PatchType, decoded
 from tollbar.runtime.clock import Clock
+from tollbar.runtime.errors import ApiError
 
 NAMESPACE: Final = "default"
 PLAIN: Final = "plain"
@@ -30,6 +33,7 @@ LABEL: Final = "example.com/gpu"
 TAINT: Final[Object] = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
 SECONDS: Final = 60.0
 """How long a chapter waits for anything."""
+_AGAIN_SECONDS: Final = 0.02
 
 NOTEBOOKS: Final = Resource("example.com", "v1", "notebooks", "Notebook", namespaced=True)
 _KINDS: Final = {
@@ -100,6 +104,29 @@ async def apply(stage: Stage, file: str) -> list[Object]:
     return stored
 
 
+async def admitting(stage: Stage, file: str, holds: Callable[[Object], object], otherwise: str) -> None:
+    """Wait until dry runs show that the Pod of this file would be admitted as it has to be.
+
+    The API server reads webhook configurations, and the webhook its caches, by watches.  Raises Untrue.
+    """
+    [wanted] = documents(file)
+    body, path = orjson.dumps(wanted), resources.PODS.path(NAMESPACE)
+    refused = ""
+    try:
+        async with asyncio.timeout(SECONDS):
+            while True:
+                try:
+                    answer = decoded("POST", await stage.client.raw("POST", path, body, query={"dryRun": "All"}))
+                    refused = ""
+                except ApiError as error:
+                    answer, refused = {}, f": {error}"
+                if holds(answer):
+                    return
+                await stage.clock.sleep(_AGAIN_SECONDS)
+    except TimeoutError:
+        raise Untrue(f"{otherwise}{refused}") from None
+
+
 async def delete(stage: Stage, file: str) -> None:
     """Ask for the deletion of the file's objects."""
     for obj in documents(file):
@@ -130,6 +157,10 @@ async def followed(
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
     return answer, found or {}, seconds | {step: moment - started for step, moment in reached.items()}
+
+
+def is_ready(obj: Object | None) -> bool:
+    return conditions.is_true(obj, wellknown.CONDITION_READY)
 
 
 def is_released(pod: Object | None) -> bool:

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tollbar.cli.narrator import Narrator
+from tollbar.cli.demo.narrator import Narrator
 
 STORY = """\
 A title

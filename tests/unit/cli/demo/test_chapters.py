@@ -3,11 +3,12 @@
 import inspect
 from pathlib import Path
 
-from tollbar.cli import claimstory, locations, stage, story
+from tollbar.cli import locations
+from tollbar.cli.demo import claims, stage, tolerations
 from tollbar.cli.locations import EXAMPLES, QUICKSTART
 from tollbar.model.resources import CUSTOM_RESOURCE_DEFINITIONS
 
-MANIFESTS = Path(__file__).parents[3] / "manifests" / "examples"
+MANIFESTS = Path(__file__).parents[4] / "manifests" / "examples"
 NOT_PLAYED = {"notebook/rights.yaml"}
 """The demonstration is an administrator."""
 
@@ -20,14 +21,14 @@ def test_there_is_one_copy_of_the_files() -> None:
 
 
 def test_every_file_is_played() -> None:
-    text = inspect.getsource(story) + inspect.getsource(claimstory)
+    text = inspect.getsource(tolerations) + inspect.getsource(claims)
     files = {path.name for path in QUICKSTART.glob("*.yaml")}
     files |= {f"notebook/{path.name}" for path in (EXAMPLES / "notebook").glob("*.yaml")}
 
     assert {file for file in files if f'"{file}"' not in text} == NOT_PLAYED
 
 
-def test_the_story_knows_the_quickstart() -> None:
+def test_the_chapters_know_the_quickstart() -> None:
     [rule] = stage.documents("rule.yaml")
     tolerated = {toleration["key"] for toleration in rule["spec"]["tolerations"]}
     [early] = stage.documents("device-class.yaml")
@@ -43,7 +44,7 @@ def test_the_story_knows_the_quickstart() -> None:
     )
 
 
-def test_the_story_knows_the_notebooks() -> None:
+def test_the_chapters_know_the_notebooks() -> None:
     [definition] = stage.documents("notebook/definition.yaml")
     [notebook, workload_claim] = stage.documents("notebook/notebook.yaml")
     reference = {"apiGroup": stage.NOTEBOOKS.group, "resource": stage.NOTEBOOKS.plural, "name": "analysis"}
@@ -62,7 +63,7 @@ def test_the_story_knows_the_notebooks() -> None:
 
 
 def test_hints_name_files_that_are_there(monkeypatch) -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     monkeypatch.chdir(root)
 
     assert (locations.quickstart(), locations.folder("docs"), locations.folder("nowhere")) == (

@@ -3,34 +3,29 @@
 The third needs StatefulSets and who makes their Pods, so it is told on the real control plane only.
 """
 
-import asyncio
 from functools import partial
 from typing import Final
 
-import orjson
-
 from tollbar import wellknown
-from tollbar.cli.stage import (
+from tollbar.cli.demo.stage import (
     NAMESPACE,
     SECONDS,
     Stage,
-    Untrue,
+    admitting,
     apply,
     delete,
     documents,
     expect,
     followed,
+    is_ready,
     show_pods,
 )
 from tollbar.cli.waiting import Selection, Wanted, is_gone, until
 from tollbar.decide.pods.events import PodEvent
-from tollbar.model import conditions, pods
+from tollbar.model import pods
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import EVENTS, NAMESPACES, PLACEMENT_RULES, POD_QUOTAS, PODS, STATEFUL_SETS
-from tollbar.runtime.client import PatchType, decoded
-from tollbar.runtime.errors import ApiError
-
-_AGAIN_SECONDS: Final = 0.02
+from tollbar.runtime.client import PatchType
 
 
 async def quota(stage: Stage) -> None:
@@ -39,7 +34,7 @@ async def quota(stage: Stage) -> None:
     label = spec(wanted)["namespaceSelector"]["matchLabels"]
     await _label(stage, label)
     stage.tell.applied("pod-quota/quota.yaml")
-    ready = {"Ready": _is_ready}
+    ready = {"Ready": is_ready}
     act = partial(apply, stage, "pod-quota/quota.yaml")
     _, _, seconds = await followed(stage, POD_QUOTAS, metadata(wanted)["name"], ready, act)
     stage.tell.proof(f"in force for the namespaces with label {_text(label)}: condition Ready", seconds["Ready"])
@@ -69,7 +64,7 @@ async def placement(stage: Stage) -> None:
     stage.tell.applied("placement/rules.yaml")
     rules = documents("placement/rules.yaml")
     last = metadata(rules[-1])["name"]
-    ready = {"Ready": _is_ready}
+    ready = {"Ready": is_ready}
     _, _, seconds = await followed(stage, PLACEMENT_RULES, last, ready, partial(apply, stage, "placement/rules.yaml"))
     stage.tell.proof("compiled and in force: condition Ready", seconds["Ready"])
     await _is_asked(stage, "placement/train.yaml", wellknown.PLACEMENT_GATE)
@@ -100,7 +95,7 @@ async def ordinal(stage: Stage) -> None:
         stage.tell.line("This wants StatefulSets, which a control plane in memory has not: see --plane real.")
         return
     stage.tell.applied("ordered-migration/old.yaml")
-    is_there: dict[str, Wanted] = {"Ready": _is_ready}
+    is_there: dict[str, Wanted] = {"Ready": is_ready}
     _, _, seconds = await followed(stage, PODS, "old-1", is_there, partial(apply, stage, "ordered-migration/old.yaml"))
     stage.tell.proof("old-1 is Ready, and so is old-0 before it", seconds["Ready"])
     stage.tell.applied("ordered-migration/new.yaml")
@@ -130,21 +125,8 @@ async def _label(stage: Stage, labels: Object) -> None:
 
 
 async def _is_asked(stage: Stage, file: str, gate: str) -> None:
-    """Wait until the API server asks the webhook about the gate: asked by dry runs."""
-    [wanted] = documents(file)
-    body, path = orjson.dumps(wanted), PODS.path(NAMESPACE)
-    try:
-        async with asyncio.timeout(SECONDS):
-            while True:
-                try:
-                    answer = decoded("POST", await stage.client.raw("POST", path, body, query={"dryRun": "All"}))
-                except ApiError:
-                    answer = {}
-                if gate in pods.gate_names(answer):
-                    return
-                await stage.clock.sleep(_AGAIN_SECONDS)
-    except TimeoutError:
-        raise Untrue(f"Pods do not get the gate {gate}") from None
+    """Wait until the API server asks the webhook about the gate."""
+    await admitting(stage, file, lambda pod: gate in pods.gate_names(pod), f"Pods do not get the gate {gate}")
 
 
 async def _held_for(stage: Stage, pod: Object, gate: str) -> str:
@@ -173,10 +155,6 @@ def _requirements(pod: Object) -> list[str]:
 
 def _is_without(gate: str, pod: Object | None) -> bool:
     return pod is not None and gate not in pods.gate_names(pod)
-
-
-def _is_ready(obj: Object | None) -> bool:
-    return conditions.is_true(obj, wellknown.CONDITION_READY)
 
 
 def _text(labels: Object) -> str:
