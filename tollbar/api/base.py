@@ -1,10 +1,15 @@
-"""What the types of the API are made of: the base class, numbers and quantities, metadata, conditions, selectors."""
+"""What the types of the API are made of: the base class, numbers, quantities, durations, conditions, selectors.
+
+Types are frozen and strict: no value is coerced, no unknown field is accepted.  Their docstrings are the descriptions
+in the CRDs (`kubectl explain`).
+"""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from tollbar.api import durations, texts
 from tollbar.api.schema import INT64, named_format, rule, validated
 from tollbar.model import selectors
 from tollbar.model.objects import Object
@@ -20,6 +25,15 @@ Quantity: TypeAlias = Annotated[
     BeforeValidator(lambda given: str(given) if type(given) is int else given),
     WithJsonSchema(
         {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True, "pattern": _QUANTITY}
+    ),
+]
+Duration: TypeAlias = Annotated[
+    str,
+    Field(
+        max_length=32,
+        json_schema_extra=validated(
+            rule(f"self.matches('{durations.PATTERN}') && duration(self) > duration('0s')", texts.NOT_A_HOLD)
+        ),
     ),
 ]
 

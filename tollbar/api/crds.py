@@ -6,10 +6,11 @@
 from collections.abc import Sequence
 
 from tollbar.api.base import ApiType
+from tollbar.api.gates import SchedulingGate
 from tollbar.api.placements import PlacementRule
 from tollbar.api.quotas import PodQuota
+from tollbar.api.rules import TolerationRule
 from tollbar.api.schema import structural
-from tollbar.api.types import SchedulingGate, TolerationRule
 from tollbar.api.workloads import WorkloadClaim
 from tollbar.model.objects import Object
 from tollbar.model.resources import (

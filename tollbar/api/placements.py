@@ -12,9 +12,8 @@ from pydantic import ConfigDict, Field
 from tollbar.api import texts
 from tollbar.api.base import ATOMIC, ApiType, Conditions, Count, ObjectMeta
 from tollbar.api.parse import parse
-from tollbar.api.rules import match_reason, selection_problems
 from tollbar.api.schema import named_format, rule, validated
-from tollbar.api.types import Selection
+from tollbar.api.selection import Selection, match_reason, selection_problems
 from tollbar.model import nodeaffinity
 from tollbar.model.fields import FieldError, invalid, required
 from tollbar.model.objects import Object

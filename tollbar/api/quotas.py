@@ -11,11 +11,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tollbar import wellknown
 from tollbar.api import durations, texts
-from tollbar.api.base import ApiType, Conditions, Count, LabelSelector, ObjectMeta, Quantity
+from tollbar.api.base import ApiType, Conditions, Count, Duration, LabelSelector, ObjectMeta, Quantity
 from tollbar.api.parse import parse
 from tollbar.api.reasons import QuotaReason
 from tollbar.api.schema import rule, validated
-from tollbar.api.types import Duration
 from tollbar.model import names, quantity, selectors
 from tollbar.model.fields import FieldError, entry, invalid
 

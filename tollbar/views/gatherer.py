@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tollbar import cel, wellknown
-from tollbar.api.gates import parse_gate
-from tollbar.api.types import SchedulingGate
+from tollbar.api.gates import SchedulingGate, parse_gate
 from tollbar.cel import CelEngine
 from tollbar.decide.claims.devicetolerations import ClaimFacts
 from tollbar.decide.gates.release import Refusal

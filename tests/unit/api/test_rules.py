@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollbar.api.rules import TolerationRule, parse_rule
-from tollbar.api.types import CelMatch, DeviceMatch, ExtendedResourceMatch
+from tollbar.api.selection import CelMatch, DeviceMatch, ExtendedResourceMatch
 from tollbar.model.fields import FieldError
 
 GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}

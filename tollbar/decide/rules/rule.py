@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tollbar.api.reasons import RuleReason
 from tollbar.api.rules import TolerationRule, parse_rule
-from tollbar.api.types import CelMatch, DeviceMatch, ExtendedResourceMatch, MatchMember, Selection
+from tollbar.api.selection import CelMatch, DeviceMatch, ExtendedResourceMatch, MatchMember, Selection
 from tollbar.cel import DEVICE_ENV, RULE_ENV, CelEngine, CelError, Program, devices
 from tollbar.model import selectors
 from tollbar.model.fields import FieldError
