@@ -1,5 +1,5 @@
 """The webhook process: answers AdmissionReviews from its caches and writes nothing.
 
-`server` serves HTTPS, `review` decodes and encodes AdmissionReviews, `pods`, `claims` and `rules` are the handlers, and
-`tls` keeps the certificate fresh.
+`server` serves HTTPS over `connections`, and `review` decodes and encodes AdmissionReviews.  The handlers are `pods`,
+`claims`, `gates` and `rules`; `tls` keeps the certificate fresh.
 """

@@ -1,6 +1,6 @@
 """CEL: the expressions of rules and device selectors are checked, compiled and evaluated within limits.
 
-The rooms of this package, each of which imports only from those below it:
+The subpackages, each of which imports only from those below it:
 
     engines            compiled (Python functions), closures, celpython (that library's evaluator, for comparison)
     analysis           constant folding, type check, read sets

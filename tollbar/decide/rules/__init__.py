@@ -1,1 +1,1 @@
-"""TolerationRules and SchedulingGates: compiled, validated, and what their status says."""
+"""TolerationRules, PlacementRules and SchedulingGates: compiled, validated, and what their status says."""
