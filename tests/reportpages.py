@@ -8,7 +8,9 @@ from click.testing import CliRunner
 
 from tollbar.cli import inputs, main
 from tollbar.cli.page import explained, rendering
-from tollbar.cli.simulate import copy_of, plan, play
+from tollbar.cli.simulate import copy_of
+from tollbar.cli.simulation.plan import plan
+from tollbar.cli.simulation.playing import play
 from tollbar.explain import pods
 from tollbar.model import conditions, timestamps
 from tollbar.model.objects import key_of

@@ -7,7 +7,8 @@ from typing import Any, Final
 import yaml
 from builders import Built, pod
 
-from tollbar.cli.simulate import Outcome, Plan, play
+from tollbar.cli.simulation.plan import Plan
+from tollbar.cli.simulation.playing import Outcome, play
 from tollbar.model.objects import Object, key_of
 from tollbar.scheduler.config.types import SchedulerConfiguration
 from tollbar.scheduler.plugins import registry

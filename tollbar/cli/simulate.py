@@ -4,54 +4,32 @@ The simulation (`tollbar.cli.simulation`) begins with a copy of a cluster, or wi
 no cluster.
 """
 
-import asyncio
-import logging
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import click
 import orjson
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from controllers.scheduler.cycle import Attempt
-from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.cli import clusterdump, console, dump, inputs
 from tollbar.cli.clusterdump import ClusterDump
-from tollbar.cli.expansion import expand
-from tollbar.cli.manifests import Located, Unreadable
+from tollbar.cli.manifests import Unreadable
 from tollbar.cli.page import rendering, simulated
 from tollbar.cli.page.simulated import Ended
 from tollbar.cli.page.values import Page
 from tollbar.cli.simulation import report
-from tollbar.cli.simulation.cluster import End, SimulatedCluster, Story
-from tollbar.cli.simulation.loop import VirtualLoop
+from tollbar.cli.simulation.plan import Plan, plan
+from tollbar.cli.simulation.playing import MOST, Outcome, play
 from tollbar.cli.simulation.records import Records
-from tollbar.cli.simulation.report import Result
-from tollbar.cli.simulation.verdicts import Seen
-from tollbar.decide.pods import justification, tolerations
-from tollbar.model import pods, timestamps
-from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, labels_of, metadata, spec
-from tollbar.model.resources import LEASES, NAMESPACES, NODES, PODS, RESOURCE_SLICES
+from tollbar.model import timestamps
+from tollbar.model.objects import Object, key_of, spec
+from tollbar.model.resources import LEASES
 from tollbar.offline import Cluster
 from tollbar.runtime.clock import SystemClock
-from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.config.document import ConfigError
 from tollbar.scheduler.config.types import SchedulerConfiguration
-from tollbar.scheduler.framework.diagnosis import FitError
-from tollbar.scheduler.framework.status import Status
 from tollbar.scheduler.plugins import registry
-
-_MOST: Final = 10_000
-"""Copies of which `--replicas max` tries no more."""
-_BATCH: Final = 1024
-"""Copies that it tries at a time, at most."""
 
 
 class _Replicas(click.ParamType[int]):
@@ -63,8 +41,8 @@ class _Replicas(click.ParamType[int]):
         text = str(value)
         if text == "max":
             return 0
-        if not text.isdecimal() or not 0 < int(text) <= _MOST:
-            self.fail(f"{text!r} is neither a number up to {_MOST} nor max", param, ctx)
+        if not text.isdecimal() or not 0 < int(text) <= MOST:
+            self.fail(f"{text!r} is neither a number up to {MOST} nor max", param, ctx)
         return int(text)
 
 
@@ -80,191 +58,6 @@ class _Until(click.ParamType[float]):
             return durations.parse(str(value))
         except ValueError:
             self.fail(f"{value!r} is neither settled nor a duration such as 30s", param, ctx)
-
-
-@dataclass(slots=True)
-class Plan:
-    """What a simulation begins with: `objects` that are there, and what is created then, each with what it is called.
-
-    `moved` are Pods that were on Nodes which are gone, `new` are Pods and workloads of the files.  `unread` has, by
-    kind, why the cluster's objects of that kind are not known.  `unserved` are the kinds that its API server serves in
-    no version that is read; one that the files bring is none of them.
-    """
-
-    objects: list[Object]
-    new: list[tuple[str, Object]]
-    start: float
-    moved: list[tuple[str, Object]] = field(default_factory=list)
-    unread: dict[str, str] = field(default_factory=dict)
-    unserved: frozenset[str] = frozenset()
-    notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """`fit` is how many copies fit, if that was asked; `snapshot` is what was tried, if that was recorded.
-
-    `objects` are those of the simulated cluster at the end, and `seen` what was found of its Nodes, if a page is made.
-    """
-
-    results: tuple[Result, ...]
-    victims: tuple[Object, ...]
-    end: End
-    seconds: float
-    fit: int | None = None
-    snapshot: Object | None = None
-    objects: tuple[Object, ...] = ()
-    seen: Seen | None = None
-
-    @property
-    def fitting(self) -> str:
-        """How many copies fit; empty if that was not asked."""
-        if self.fit is None:
-            return ""
-        return f"{self.fit}{' or more' if self.fit >= _MOST else ''}"
-
-
-def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[str], start: float) -> Plan:
-    """What to simulate.  Raises UsageError for a Node that does not exist, Unreadable for what is there twice."""
-    once = set()
-    known = {(obj["kind"], key_of(obj)): obj for obj in (base.items if base is not None else ())}
-    made = Plan([], [], start, unread=dict(base.unread) if base is not None else {})
-    for located in files:
-        obj = located.obj
-        if obj["kind"] == "DaemonSet":
-            made.notes.append(f"DaemonSet {key_of(obj)}: passed over; Tollbar leaves its Pods alone")
-        elif obj["kind"] in inputs.WORKLOADS or (obj["kind"] == PODS.kind and not pods.is_bound(obj)):
-            title = f"{obj['kind']} {key_of(obj)}".rstrip("/")
-            if key_of(obj).name and title in once:
-                raise Unreadable(f"{located.file}:{located.line('')}: {title}: is in the files twice")
-            once.add(title)
-            made.new.append((title, obj))
-        else:
-            known[obj["kind"], key_of(obj)] = {**obj, "metadata": {"generation": 1, **metadata(obj)}}
-    for kind, count in Counter(kind for kind, _ in known if kind in inputs.OF_GATE_CLASSES).items():
-        of_kind = f"{count} {kind}{'' if count == 1 else 's'}"
-        made.notes.append(f"{of_kind} passed over: no gate class decides in a simulation")
-    made.moved = _without(known, without)
-    made.objects = list(known.values())
-    made.unserved = frozenset(base.unserved if base is not None else ()) - {obj["kind"] for obj in made.objects}
-    namespaces = {key_of(obj).name for kind, obj in ((o["kind"], o) for o in made.objects) if kind == NAMESPACES.kind}
-    for name in sorted({key_of(obj).namespace for _, obj in (*made.new, *made.moved)} - namespaces):
-        label = {"kubernetes.io/metadata.name": name}
-        made.objects.append({**NAMESPACES.type_meta, "metadata": {"name": name, "labels": label}})
-        if base is not None:
-            made.notes.append(f"namespace {name} is not in the cluster: simulated without labels")
-    return made
-
-
-def _without(known: dict[Any, Object], names: Sequence[str]) -> list[tuple[str, Object]]:
-    """Take these Nodes away with their devices and Pods; the Pods that somebody would create again, as `Plan.moved`."""
-    nodes = {key_of(obj).name: obj for obj in known.values() if obj["kind"] == NODES.kind}
-    for name in names:
-        if not any(fnmatchcase(node, name) for node in nodes):
-            raise click.UsageError(f"there is no Node {name}")
-    gone = {node for node in nodes if any(fnmatchcase(node, name) for name in names)}
-    moved = []
-    for key, obj in list(known.items()):
-        node = spec(obj).get("nodeName")
-        if obj["kind"] == NODES.kind and key_of(obj).name in gone:
-            del known[key]
-        elif obj["kind"] in (RESOURCE_SLICES.kind, PODS.kind) and node in gone:
-            del known[key]
-            is_made_again = controller_of(obj) is not None and not pods.is_daemon(obj) and not pods.is_mirror(obj)
-            if obj["kind"] == PODS.kind and is_made_again and not pods.is_terminal(obj):
-                moved.append((f"moved from {node}", _again(obj, labels_of(nodes[node]))))
-    return moved
-
-
-def _again(pod: Object, node_labels: Mapping[str, str]) -> Object:
-    """The Pod as its controller would create it again: without Node and status, and without what was added to it.
-
-    Added were the labels that the API server copied from its Node, and what Tollbar gave.
-    """
-    copied = pods.topology_labels(node_labels).items()
-    bare = tolerations.without_recorded(pod, [each.toleration for each in justification.given(pod)])
-    meta = {name: value for name, value in metadata(pod).items() if name not in ("uid", "creationTimestamp")}
-    meta["labels"] = {
-        name: value
-        for name, value in labels_of(pod).items()
-        if name != wellknown.LABEL_GATE and (name, value) not in copied
-    }
-    meta["annotations"] = {
-        name: value for name, value in annotations_of(pod).items() if name != wellknown.ANNOTATION_PROVENANCE
-    }
-    body = {name: value for name, value in spec(bare).items() if name != "nodeName"}
-    return {**PODS.type_meta, "metadata": meta, "spec": body}
-
-
-async def simulate(
-    loop: VirtualLoop,
-    wanted: Plan,
-    scheduler: SchedulerConfiguration,
-    *,
-    replicas: int | None = None,
-    seconds: float | None = None,
-    progress: Progress | None = None,
-    records: Records | None = None,
-    for_page: bool = False,
-) -> Outcome:
-    """Play it on this loop, which runs.  `replicas` of 0 is as many as fit; `seconds` of None until it is settled."""
-    task = progress.add_task("Pods with a Node", total=None) if progress is not None else None
-
-    def on_progress() -> None:
-        if progress is not None and task is not None:
-            progress.update(task, advance=1, total=len(cluster.stories))
-
-    origins: dict[Key, str] = {}
-    seen = Seen(origins.get) if for_page else None
-
-    def observe(attempt: Attempt, result: Scheduled | FitError | Status) -> None:
-        for each in (records, seen):
-            if each is not None:
-                each(attempt, result)
-
-    cluster = SimulatedCluster(
-        loop,
-        start=wanted.start,
-        scheduler=scheduler,
-        unserved=wanted.unserved,
-        on_progress=on_progress,
-        observe=observe,
-    )
-    cluster.put(wanted.objects)
-
-    def create(given: Sequence[tuple[str, Object]], count: int | None, first: int = 0) -> list[Story]:
-        stories = []
-        for origin, obj in given:
-            made = expand(obj, count)
-            if not first:
-                cluster.put(made.objects)
-            for pod in made.pods[first:]:
-                origins[key_of(pod)] = origin
-                stories.append(cluster.create(pod))
-        return stories
-
-    fit: int | None = None
-    async with cluster.running():
-        create(wanted.moved, None)
-        if replicas == 0:
-            copies: list[Story] = []
-            done, batch = 0, 1
-            while True:
-                copies += create(wanted.new, done + batch, done)
-                end = await cluster.settle(seconds)
-                done += batch
-                if done >= _MOST or not all(story.has_node for story in copies):
-                    break
-                batch = min(2 * batch, _BATCH, _MOST - done)
-            fit = sum(story.has_node for story in copies)
-        else:
-            create(wanted.new, replicas)
-            end = await cluster.settle(seconds)
-        found = tuple(report.result(cluster, story, origins[key]) for key, story in cluster.stories.items())
-    profiles = [each.scheduler_name for each in scheduler.profiles]
-    snapshot = records.snapshot(cluster.api.all, profiles) if records is not None else None
-    objects = tuple(cluster.api.everything()) if for_page else ()
-    return Outcome(found, tuple(cluster.victims), end, cluster.now, fit, snapshot, objects, seen)
 
 
 @click.command("simulate")
@@ -453,59 +246,6 @@ def _lease(copy: Cluster, now: float) -> Object:
         "metadata": {"name": election.lease_name, "namespace": copy.configuration.system_namespace},
         "spec": {"holderIdentity": "simulated", "leaseDurationSeconds": 15, "renewTime": timestamps.micro_time(now)},
     }
-
-
-def play(
-    wanted: Plan,
-    scheduler: SchedulerConfiguration,
-    replicas: int | None = None,
-    seconds: float | None = None,
-    records: Records | None = None,
-    *,
-    for_page: bool = False,
-) -> Outcome:
-    """The outcome of a simulation on a loop of its own."""
-    loop = VirtualLoop()
-    with (
-        _without_warnings(),
-        console.terminable(),
-        _progress() as progress,
-        asyncio.Runner(loop_factory=lambda: loop) as runner,
-    ):
-        playing = simulate(
-            loop,
-            wanted,
-            scheduler,
-            replicas=replicas,
-            seconds=seconds,
-            progress=progress,
-            records=records,
-            for_page=for_page,
-        )
-        return runner.run(playing)
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """What controllers warn of is in the outcome."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """On a terminal alone."""
-    terminal = console.stderr()
-    if not console.is_watched(terminal):
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=terminal, transient=True) as progress:
-        yield progress
 
 
 def _print(outcome: Outcome, wanted: Plan, output: Literal["table", "wide", "json", "yaml"]) -> None:

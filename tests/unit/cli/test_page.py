@@ -21,7 +21,8 @@ from tollbar.cli import main
 from tollbar.cli.page import explained, matrix, rendering, simulated, tiles
 from tollbar.cli.page.matrix import Row
 from tollbar.cli.page.values import Card, Column, Devices, Page, Timeline
-from tollbar.cli.simulate import page_of, play
+from tollbar.cli.simulate import page_of
+from tollbar.cli.simulation.playing import play
 from tollbar.cli.simulation.verdicts import Rejected
 from tollbar.explain import pods as explanations
 from tollbar.model.objects import Object

@@ -31,9 +31,10 @@ from tollbar.api import webhooks
 from tollbar.cli import clusterdump, console, main
 from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.manifests import Located
-from tollbar.cli.simulate import Outcome, plan, play
 from tollbar.cli.simulation.cluster import SimulatedCluster
 from tollbar.cli.simulation.loop import VirtualClock, VirtualLoop
+from tollbar.cli.simulation.plan import plan
+from tollbar.cli.simulation.playing import Outcome, play
 from tollbar.model.objects import Object, key_of
 from tollbar.model.resources import POD_GROUPS
 
