@@ -27,6 +27,7 @@ from tollbar.decide.rules.validation import (
 from tollbar.model import names
 from tollbar.model.fields import FieldError, invalid, required, unsupported
 from tollbar.model.objects import Object
+from tollbar.model.texts import counted
 
 _KINDS = ("TolerationRule", "PlacementRule", "SchedulingGate", "WorkloadClaim", "PodQuota")
 _ADVISED = {"TolerationRule": rule_warnings, "PlacementRule": placement_warnings}
@@ -65,8 +66,8 @@ def command(files: tuple[str, ...], output: console.Output) -> None:
     findings, warnings = list(check(ours, engine())), list(advise(ours, engine()))
     data = {"findings": [asdict(each) for each in findings], "warnings": [asdict(each) for each in warnings]}
     console.emit([*_rows(findings), *_rows(warnings, "warning: ")], data, output)
-    advised = f", {_count(len(warnings), 'warning')}" if warnings else ""
-    console.say(f"{_count(len(ours), 'object')} checked, {_count(len(findings), 'finding')}{advised}")
+    advised = f", {counted(len(warnings), 'warning')}" if warnings else ""
+    console.say(f"{counted(len(ours), 'object')} checked, {counted(len(findings), 'finding')}{advised}")
     if unreadable or findings:
         raise click.exceptions.Exit(2 if unreadable else 1)
 
@@ -124,10 +125,6 @@ def _is_ours(obj: object) -> bool:
     if not isinstance(obj, dict):
         return False
     return str(obj.get("apiVersion", "")).partition("/")[0] == wellknown.GROUP or obj.get("kind") in _KINDS
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _rows(findings: Iterable[Finding], severity: str = "") -> list[dict[str, str]]:

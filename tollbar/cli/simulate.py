@@ -25,6 +25,7 @@ from tollbar.cli.simulation.records import Records
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.resources import LEASES
+from tollbar.model.texts import counted
 from tollbar.offline import Cluster
 from tollbar.runtime.clock import SystemClock
 from tollbar.scheduler.config.document import ConfigError
@@ -266,5 +267,4 @@ def _print(outcome: Outcome, wanted: Plan, output: Literal["table", "wide", "jso
     if outcome.fitting:
         console.say(f"{outcome.fitting} fit")
     how = f"{outcome.end} after {outcome.seconds:.0f}s"
-    number = f"{len(results)} Pod{'' if len(results) == 1 else 's'}"
-    console.say(f"{number}, {with_node} with a Node, {len(results) - with_node} without; {how}")
+    console.say(f"{counted(len(results), 'Pod')}, {with_node} with a Node, {len(results) - with_node} without; {how}")

@@ -19,6 +19,7 @@ from tollbar.model import claims, nodeaffinity
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tollbar.model.texts import counted
 from tollbar.offline import Cluster
 from tollbar.scheduler.plugins.dynamic_resources import UNAVAILABLE
 from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
@@ -281,7 +282,7 @@ def _on(nodes: Sequence[_OnNode], group: Group) -> str:
 
 
 def _asks(request: Request) -> str:
-    count = "all devices" if request.count is None else f"{request.count} device{'' if request.count == 1 else 's'}"
+    count = "all devices" if request.count is None else counted(request.count, "device")
     return f"{request.label} asks for {count} of class {key_of(request.device_class).name}"
 
 

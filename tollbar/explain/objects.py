@@ -17,6 +17,7 @@ from tollbar.gates import Section
 from tollbar.model import claims, conditions, pods, workloads
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, TOLERATION_RULES
+from tollbar.model.texts import counted
 from tollbar.model.tolerations import text as toleration_text
 from tollbar.model.tolerations import tolerates
 from tollbar.offline import Cluster
@@ -250,7 +251,7 @@ def _node_summary(obj: Object, there: int) -> Iterator[str]:
         yield "unschedulable: it is cordoned"
     taints = spec(obj).get("taints") or ()
     tainted = f", {named('taint', [taint_text(each) for each in taints])}" if taints else ""
-    yield f"{there} Pod{'' if there == 1 else 's'} on it{tainted}"
+    yield f"{counted(there, 'Pod')} on it{tainted}"
 
 
 def _tolerating(cluster: Cluster, taint: Object) -> Iterator[str]:

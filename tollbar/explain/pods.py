@@ -33,6 +33,7 @@ from tollbar.model.resources import (
     RESOURCE_SLICES,
     TOLERATION_RULES,
 )
+from tollbar.model.texts import some
 from tollbar.offline import Attempt, Cluster
 from tollbar.offline.scheduling import DEFAULT_PROFILE
 
@@ -210,9 +211,7 @@ def _our_gate(case: Case) -> Iterator[Finding]:
     elif not plan.released:
         overdue = " for longer than maxHold, which says onExpiry Report" if _is_overdue(case) else ""
         undecided = [f"rule {name} waits for {why}" for name, why in _undecided(case)]
-        more = f" and {len(undecided) - MOST} more" if len(undecided) > MOST else ""
-        waiting = ", ".join(undecided[:MOST]) + more
-        tail = f"Tollbar's gate holds the Pod{overdue}: {waiting or 'the rules are not known'}"
+        tail = f"Tollbar's gate holds the Pod{overdue}: {some(undecided, MOST) or 'the rules are not known'}"
         package = cluster.package(case.pod)
         for each in package.missing:
             cause = awaited.MISSING[each.kind]

@@ -7,7 +7,7 @@ from typing import Final
 from tollbar.cli.page import tiles
 from tollbar.cli.page.answers import answer
 from tollbar.cli.page.matrix import Row, matrix
-from tollbar.cli.page.values import Figure, Given, Moment, Page, PodRow, Pods, Timeline, Tolerations, left_out, some
+from tollbar.cli.page.values import NAMED, Figure, Given, Moment, Page, PodRow, Pods, Timeline, Tolerations, left_out
 from tollbar.cli.simulation.report import State
 from tollbar.cli.simulation.verdicts import Rejected
 from tollbar.explain import text
@@ -17,6 +17,7 @@ from tollbar.explain.values import PodExplanation, Toleration
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, metadata
 from tollbar.model.resources import NODES
+from tollbar.model.texts import some
 from tollbar.offline import Cluster
 
 MOMENTS: Final = 60
@@ -40,8 +41,9 @@ def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Obj
     state: State = (
         "placed" if found.node else "held" if pods.gate_names(pod) else "refused" if is_missing else "pending"
     )
-    rules = some(list(dict.fromkeys(_by(each.origin)[0] for each in gave)))
-    devices = some([device for claim in found.claims for request in claim.requests for device in request.devices])
+    rules = some(list(dict.fromkeys(_by(each.origin)[0] for each in gave)), NAMED)
+    given = [device for claim in found.claims for request in claim.requests for device in request.devices]
+    devices = some(given, NAMED)
     why = f"{first.cause}: {first.what}" if first is not None else ""
     return Page(
         title=f"Pod {label}",

@@ -10,6 +10,7 @@ from typing import Final
 
 from tollbar.cli.page.values import Cell, Column, Mark, Matrix, MatrixRow
 from tollbar.cli.simulation.verdicts import Rejected
+from tollbar.model.texts import counted
 
 ROWS: Final = 60
 COLUMNS: Final = 48
@@ -75,7 +76,7 @@ def _verdict(row: Row, node: str) -> object:
 
 def _cell(row: Row, node: str) -> Cell:
     if count := row.on.get(node):
-        return Cell(_PLACED.letter, _PLACED.tone, f"{count} Pod{'' if count == 1 else 's'} got this Node")
+        return Cell(_PLACED.letter, _PLACED.tone, f"{counted(count, 'Pod')} got this Node")
     found = _verdict(row, node)
     if found is None:
         return Cell(_FITS.letter, _FITS.tone, _FITS.text)

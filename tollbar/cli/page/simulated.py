@@ -13,6 +13,7 @@ from tollbar.cli.page import tiles
 from tollbar.cli.page.answers import answer
 from tollbar.cli.page.matrix import Row, matrix
 from tollbar.cli.page.values import (
+    NAMED,
     Bar,
     Figure,
     Given,
@@ -23,7 +24,6 @@ from tollbar.cli.page.values import (
     Timeline,
     Tolerations,
     left_out,
-    some,
 )
 from tollbar.cli.simulation import report
 from tollbar.cli.simulation.report import Result
@@ -31,6 +31,7 @@ from tollbar.cli.simulation.verdicts import Seen
 from tollbar.explain import pods as explanations
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import NODES, PODS
+from tollbar.model.texts import counted, some
 from tollbar.offline import Cluster
 
 ROWS: Final = 300
@@ -97,7 +98,7 @@ def _headline(placed: int, total: int, fit: str) -> str:
         return f"{fit} fit"
     if placed == total:
         return f"{'The Pod gets' if total == 1 else f'All {total} Pods get'} a Node"
-    return f"{placed} of {total} Pod{'' if total == 1 else 's'} get{'s' if total == 1 else ''} a Node"
+    return f"{placed} of {counted(total, 'Pod')} get{'s' if total == 1 else ''} a Node"
 
 
 def _figures(ended: Ended, placed: int, total: int, nodes: int) -> Iterator[Figure]:
@@ -153,9 +154,9 @@ def _rows(groups: Sequence[list[Result]], answers: dict[int, str]) -> Pods:
                 origin="" if one.origin in name or one.origin == f"Pod {name}" else one.origin,
                 state=one.state,
                 admission=report.admission(one),
-                rules=some(report.rules(one)),
+                rules=some(report.rules(one), NAMED),
                 node=node,
-                devices=devices if len(group) > 1 else some(list(map(str, one.devices))),
+                devices=devices if len(group) > 1 else some(list(map(str, one.devices)), NAMED),
                 pending=report.cause(one),
                 answer=by_outcome.get(report.outcome(one), ""),
             )

@@ -22,6 +22,7 @@ from tollbar.model import claims
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.resources import NODES, RESOURCE_CLAIMS
+from tollbar.model.texts import some
 from tollbar.offline import Cluster
 
 CARDS: Final = 60
@@ -180,8 +181,7 @@ def _users(cluster: Cluster, key: tuple[str, str]) -> str:
     namespace, name = key
     claim = cluster.get(RESOURCE_CLAIMS, name, namespace) or {}
     used = [str(each.get("name")) for each in claims.reserved_for(claim)]
-    more = f" and {len(used) - 3} more" if len(used) > 3 else ""
-    return f" of {', '.join(used[:3])}{more}" if used else ""
+    return f" of {some(used)}" if used else ""
 
 
 def _taints(node: Object) -> tuple[str, ...]:

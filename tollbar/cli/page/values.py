@@ -12,6 +12,8 @@ from tollbar.explain.values import Finding, Remedy
 
 _GIVEN: Final = 100
 """Tolerations that rules gave and that are shown."""
+NAMED: Final = 8
+"""Rules, or devices, that are named in one cell."""
 STATES: Final[dict[State, str]] = {
     "pending": "waits",
     "held": "held by a gate",
@@ -19,12 +21,6 @@ STATES: Final[dict[State, str]] = {
     "refused": "refused",
     "gone": "preempted",
 }
-
-
-def some(names: Sequence[str], most: int = 8) -> str:
-    """The first of them, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def left_out(count: int, what: str) -> str:

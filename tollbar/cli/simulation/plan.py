@@ -16,6 +16,7 @@ from tollbar.decide.pods import justification, tolerations
 from tollbar.model import pods
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, labels_of, metadata, spec
 from tollbar.model.resources import NAMESPACES, NODES, PODS, RESOURCE_SLICES
+from tollbar.model.texts import counted
 
 
 @dataclass(slots=True)
@@ -54,8 +55,7 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
         else:
             known[obj["kind"], key_of(obj)] = {**obj, "metadata": {"generation": 1, **metadata(obj)}}
     for kind, count in Counter(kind for kind, _ in known if kind in inputs.OF_GATE_CLASSES).items():
-        of_kind = f"{count} {kind}{'' if count == 1 else 's'}"
-        made.notes.append(f"{of_kind} passed over: no gate class decides in a simulation")
+        made.notes.append(f"{counted(count, kind)} passed over: no gate class decides in a simulation")
     made.moved = _without(known, without)
     made.objects = list(known.values())
     made.unserved = frozenset(base.unserved if base is not None else ()) - {obj["kind"] for obj in made.objects}

@@ -23,6 +23,7 @@ from tollbar.model import jsonpatch, pods
 from tollbar.model.claims import requests_of, template_claim_spec, with_requests
 from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, annotations_of, key_of, labels_of, metadata, spec
+from tollbar.model.texts import counted
 from tollbar.model.tolerations import identity
 
 MOST: Final = 16
@@ -89,7 +90,8 @@ class ClaimPlan:
         """For whoever creates the object."""
         found = [
             *(
-                f"tollbar: rule {each.rule} (Audit) would add {_count(each)} to request {each.request}"
+                f"tollbar: rule {each.rule} (Audit) would add {counted(len(each.tolerations), 'device toleration')}"
+                f" to request {each.request}"
                 for each in self.audited
             ),
             *(
@@ -310,8 +312,3 @@ def _is_true_record(facts: ClaimFacts) -> bool:
         return False
     present = {place.name: set(map(identity, place.tolerations)) for place in _places(obj)}
     return all(set(map(identity, each.tolerations)) <= present[each.request] for each in again)
-
-
-def _count(addition: DeviceAddition) -> str:
-    count = len(addition.tolerations)
-    return f"{count} device toleration{'' if count == 1 else 's'}"

@@ -28,6 +28,7 @@ from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
 from tollbar.model.resources import WORKLOAD_CLAIMS
+from tollbar.model.texts import some
 from tollbar.model.workloads import Intent, Malformed, Reference
 
 LIMIT: Final = claims.RESERVED_FOR_MAX - 1
@@ -462,8 +463,7 @@ def _plural(case: _Case) -> str:
 
 
 def _names(found: Sequence[Object]) -> str:
-    shown = [str(metadata(pod).get("name")) for pod in found[:3]]
-    return ", ".join(shown) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return some([key_of(pod).name for pod in found])
 
 
 def _waiting(case: _Case, reason: ReservedReason, message: str) -> ReservationPlan:

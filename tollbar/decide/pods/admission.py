@@ -28,6 +28,7 @@ from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Patch, pointer
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
 from tollbar.model.plan import Reason
+from tollbar.model.texts import counted
 from tollbar.model.tolerations import Identity, identity
 
 
@@ -155,8 +156,7 @@ CHAIN: Final[Chain[_Case, AdmissionPlan]] = (  # order is the specification
 def _audit_warnings(rules: Sequence[Rule], pod: Object) -> Iterator[str]:
     for rule in rules:
         for addition in tolerations.additions_for(pod, (rule,)):
-            count = len(addition.tolerations)
-            yield f"tollbar: rule {rule.name} (Audit) would add {count} toleration{'' if count == 1 else 's'}"
+            yield f"tollbar: rule {rule.name} (Audit) would add {counted(len(addition.tolerations), 'toleration')}"
 
 
 def _without_record(pod: Object) -> Object:
