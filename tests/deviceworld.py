@@ -17,7 +17,7 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.status import SKIP, Status
-from tollbar.scheduler.plugins.dynamic_resources import DynamicResources
+from tollbar.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
 

@@ -16,7 +16,7 @@ from tollbar.dra.solutions import NodeSolutions, Solutions
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.cache import Cache
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.plugins.known_nodes import KnownNodes
+from tollbar.scheduler.plugins.dynamic_resources.known_nodes import KnownNodes
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
 

@@ -21,7 +21,7 @@ from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tollbar.model.texts import counted
 from tollbar.offline import Cluster
-from tollbar.scheduler.plugins.dynamic_resources import UNAVAILABLE
+from tollbar.scheduler.plugins.dynamic_resources.plugin import UNAVAILABLE
 from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
 
 _STAGES: Final[tuple[Exclusion | Cause, ...]] = (

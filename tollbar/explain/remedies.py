@@ -18,7 +18,7 @@ from tollbar.model.resources import NODES
 from tollbar.offline import Attempt, Cluster
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.status import Status
-from tollbar.scheduler.plugins.pod_claims import NAME as DYNAMIC_RESOURCES
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME as DYNAMIC_RESOURCES
 
 _NODE_AFFINITY: Final = "NodeAffinity"
 _ORDER: Final = tuple(Cause)

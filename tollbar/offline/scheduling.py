@@ -28,8 +28,8 @@ from tollbar.scheduler.framework.interface import PreEnqueue
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Status, finished, unresolvable
 from tollbar.scheduler.plugins import registry
-from tollbar.scheduler.plugins.pod_claims import NAME as DYNAMIC_RESOURCES
-from tollbar.scheduler.plugins.pod_claims import PodClaims
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME as DYNAMIC_RESOURCES
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import PodClaims
 from tollbar.scheduler.plugins.registry import IN_TREE
 from tollbar.scheduler.queue import NominatedPods
 from tollbar.views import scheduling

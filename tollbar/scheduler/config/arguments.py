@@ -383,5 +383,6 @@ KINDS: Final[Mapping[str, ArgumentsKind]] = {
 }
 """By the name of the plugin; other plugins take their arguments as they are.
 
-`exclusive` of DynamicResources is Tollbar's own: which devices it may allocate (`tollbar.scheduler.plugins.ownership`).
+`exclusive` of DynamicResources is Tollbar's own: which devices it may allocate
+(`tollbar.scheduler.plugins.dynamic_resources.ownership`).
 """

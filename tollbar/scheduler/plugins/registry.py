@@ -17,7 +17,7 @@ from tollbar.scheduler.framework.interface import Arguments, Plugin
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.plugins.default_binder import DefaultBinder
 from tollbar.scheduler.plugins.default_preemption import DefaultPreemption
-from tollbar.scheduler.plugins.dynamic_resources import DynamicResources
+from tollbar.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tollbar.scheduler.plugins.image_locality import ImageLocality
 from tollbar.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from tollbar.scheduler.plugins.node_affinity import NodeAffinity

@@ -11,7 +11,7 @@ from deviceworld import CANNOT, CLAIM, DOWN, N1, UU, World, node
 
 from tollbar import wellknown
 from tollbar.model.objects import Object
-from tollbar.scheduler.plugins import extended_resources
+from tollbar.scheduler.plugins.dynamic_resources import extended_resources
 
 RESOURCE = "example.com/gpu"
 BACKED = device_class().backing(RESOURCE)

@@ -31,7 +31,7 @@ from tollbar.model.objects import Object
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.plugins import ownership
-from tollbar.scheduler.plugins.known_nodes import KnownNodes
+from tollbar.scheduler.plugins.dynamic_resources.known_nodes import KnownNodes
 
 UNAVAILABLE = f"{UU}: resourceclaim not available on the node"
 BAD = wanting("gpu", selectors=[{"cel": {"expression": "device.attributes['x'].y"}}])

@@ -16,10 +16,10 @@ from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Known
 from tollbar.scheduler.framework.status import Status, Steps, failed, unresolvable, unschedulable
-from tollbar.scheduler.plugins import extended_resources
-from tollbar.scheduler.plugins.known_nodes import KnownNodes
-from tollbar.scheduler.plugins.ownership import Ownership
-from tollbar.scheduler.plugins.pod_claims import OnNode, Plan, PodClaims
+from tollbar.scheduler.plugins.dynamic_resources import extended_resources
+from tollbar.scheduler.plugins.dynamic_resources.known_nodes import KnownNodes
+from tollbar.scheduler.plugins.dynamic_resources.ownership import Ownership
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import OnNode, Plan, PodClaims
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 CANNOT_ALLOCATE_OURS: Final = "cannot allocate all claims with devices that are exclusive to this scheduler"

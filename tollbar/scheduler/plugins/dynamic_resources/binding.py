@@ -12,11 +12,11 @@ from tollbar.model import claims
 from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.plugins import binding_conditions, extended_resources
-from tollbar.scheduler.plugins.binding_conditions import BindingFailed
-from tollbar.scheduler.plugins.claim_writes import ClaimError, ClaimWrites
-from tollbar.scheduler.plugins.extended_resources import Extended
-from tollbar.scheduler.plugins.pod_claims import OnNode, PodClaims, is_reserved, not_found
+from tollbar.scheduler.plugins.dynamic_resources import binding_conditions, extended_resources
+from tollbar.scheduler.plugins.dynamic_resources.binding_conditions import BindingFailed
+from tollbar.scheduler.plugins.dynamic_resources.extended_resources import Extended
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import OnNode, PodClaims, is_reserved, not_found
+from tollbar.scheduler.plugins.dynamic_resources.writes import ClaimError, ClaimWrites
 
 TIMED_OUT: Final = "device binding timeout"
 _POLL: Final = 5.0

@@ -27,14 +27,15 @@ from tollbar.scheduler.framework.events import (
 from tollbar.scheduler.framework.handle import NOTHING, Handle
 from tollbar.scheduler.framework.interface import Arguments, Known, Mask, Nominate, PreFlight, Scores
 from tollbar.scheduler.framework.status import SKIP, Status, Steps, failed, unresolvable, unschedulable
-from tollbar.scheduler.plugins import binding_conditions, extended_resources, node_masks
-from tollbar.scheduler.plugins.binding_conditions import BindingFailed
-from tollbar.scheduler.plugins.claim_binding import ClaimBinding
-from tollbar.scheduler.plugins.claim_writes import ClaimError
-from tollbar.scheduler.plugins.device_search import DeviceSearch
+from tollbar.scheduler.plugins import node_masks
+from tollbar.scheduler.plugins.dynamic_resources import binding_conditions, extended_resources
+from tollbar.scheduler.plugins.dynamic_resources.binding import ClaimBinding
+from tollbar.scheduler.plugins.dynamic_resources.binding_conditions import BindingFailed
+from tollbar.scheduler.plugins.dynamic_resources.ownership import Ownership
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME, NO_CLAIMS, NotReady, PodClaims, claims_of
+from tollbar.scheduler.plugins.dynamic_resources.search import DeviceSearch
+from tollbar.scheduler.plugins.dynamic_resources.writes import ClaimError
 from tollbar.scheduler.plugins.normalize import normalize
-from tollbar.scheduler.plugins.ownership import Ownership
-from tollbar.scheduler.plugins.pod_claims import NAME, NO_CLAIMS, NotReady, PodClaims, claims_of
 
 UNAVAILABLE: Final = "resourceclaim not available on the node"
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"

@@ -22,7 +22,7 @@ from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.errors import ApiError, Conflict, NotFound, Unreachable
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.plugins.pod_claims import entry_for
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import entry_for
 
 KIND: Final = "ResourceClaim"
 _ALLOCATED: Final = ("allocation", "reservedFor", "devices")

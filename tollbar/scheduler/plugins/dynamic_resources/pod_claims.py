@@ -12,7 +12,7 @@ from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.status import Status
-from tollbar.scheduler.plugins.extended_resources import Extended
+from tollbar.scheduler.plugins.dynamic_resources.extended_resources import Extended
 
 NAME: Final = "DynamicResources"
 """Under which the state of a cycle has the PodClaims."""
