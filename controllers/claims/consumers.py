@@ -14,7 +14,8 @@ from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
 from tollbar.model.plan import DONE, Event, Failed, Outcome, RetryAfter
 from tollbar.model.resources import RESOURCE_CLAIMS
-from tollbar.runtime import claimwrites
+from tollbar.runtime import asking, claimwrites
+from tollbar.runtime.asking import TooMuch
 from tollbar.runtime.client import PatchType, as_text
 from tollbar.runtime.errors import ApiError, Invalid, ServerError, Unreachable
 from tollbar.runtime.store import Store
@@ -46,7 +47,10 @@ async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
         itself = (facts.itself,) if deps.competing.was_seen else ()
         return consumers.decide(replace(facts, before_creating=(*deps.unseen.questions(consumer), *itself)))
 
-    plan = await deps.asker.decide(decision, partial(deps.unseen.learn, consumer=consumer))
+    try:
+        plan = await deps.asker.decide(decision, partial(deps.unseen.learn, consumer=consumer))
+    except TooMuch as error:
+        return _fail(consumer, consumers.too_much(consumer, error.question, asking.MOST_BYTES), deps)
     if not plan.creations:
         deps.unseen.forget(consumer["kind"], key)
     return await _act(consumer, plan, store, deps)

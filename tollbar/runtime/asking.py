@@ -36,7 +36,11 @@ _NOTHING: Final[Mapping[type, Callable[[Any], Awaitable[Any]]]] = {}
 
 
 class TooMuch(Exception):
-    """What a decision asked for takes more memory than there is for one."""
+    """What a decision asked for takes more memory than there is for one, with the answer to this question."""
+
+    def __init__(self, question: Hashable) -> None:
+        super().__init__(f"the answers to a decision take more than {MOST_BYTES} bytes of memory")
+        self.question = question
 
 
 async def read(
@@ -99,7 +103,7 @@ class Asker:
                 answer = await self._answer(question, learn)
                 held += footprint(answer) if isinstance(question, Get) and isinstance(answer, dict) else 0
                 if held > MOST_BYTES:
-                    raise TooMuch
+                    raise TooMuch(question)
                 answers[question] = answer
         return plan
 

@@ -350,6 +350,22 @@ async def test_what_cannot_be_done_is_said(there: list[Object], api: Callable[[]
     assert (await world.controller.reconcile(THE_POD), world.manager.told.said) == (REFUSED, said)
 
 
+async def test_a_pod_of_whose_claims_too_much_would_be_read_is_told_how_much_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cache has none of them yet; nothing is written."""
+    monkeypatch.setattr(asking, "MOST_BYTES", 1 << 20)
+    crowded = MADE.but("metadata.ownerReferences", [{"name": "n" * 1000}] * 1000)
+    api = Api(live=(crowded.but("metadata.name", "web-nic-x"),))
+    world = await working(api, GPU, NIC, WEB.templates("nic").generated("nic", "web-nic-x"))
+    assert (await world.controller.reconcile(THE_POD), api.calls) == (REFUSED, ["get resourceclaims"])
+    assert world.manager.told.said == [
+        "Pod web: FailedResourceClaimCreation: PodResourceClaim nic: checking for claim before creating it: what"
+        " is read of the claims that the status names takes more than 1 MiB of memory; use fewer claims in one Pod, or"
+        " claims with fewer owners and shorter parameters"
+    ]
+
+
 async def test_creations_are_counted_as_upstream_counts_them() -> None:
     api = Api(errors={"create resourceclaims": Forbidden(403, "Forbidden", "exceeded quota")})
     world = await working(api, GPU, WEB)

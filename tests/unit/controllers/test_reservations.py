@@ -17,6 +17,7 @@ from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
+from tollbar.runtime import asking
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.source import Channel
 from tollbar.views import kinds
@@ -323,3 +324,28 @@ async def test_an_intent_without_its_workload_claim_is_none() -> None:
     given = TO_SHRINK.annotated({"tollbar.dev/workload-claim": "web-gpu"})
     await World(api, WEB, given).reconcile()
     assert api.tried == ["put status: 1 entries, allocated"]
+
+
+@pytest.mark.parametrize(
+    ("names", "tried"), [("another", ["put status: 1 entries, allocated"]), ("gpu", [])], ids=["another", "this one"]
+)
+async def test_of_a_workload_claim_that_the_cache_lacks_only_what_it_says_is_kept(
+    monkeypatch: pytest.MonkeyPatch, names: str, tried: list[str]
+) -> None:
+    """Its author may make the metadata as large as the API server stores them."""
+
+    class Having(Api):
+        async def get(self, *_: Any) -> Object:
+            return {
+                **resources.WORKLOAD_CLAIMS.type_meta,
+                "metadata": {"name": "web-gpu", "namespace": "ml", "labels": {"a": "x" * 10_000}},
+                "spec": {
+                    "workloadRef": {"apiGroup": "apps", "resource": "deployments", "name": "web"},
+                    "resourceClaimName": names,
+                },
+            }
+
+    monkeypatch.setattr(asking, "MOST_BYTES", 5_000)
+    api = Having()
+    await World(api, WEB, TO_SHRINK.annotated({"tollbar.dev/workload-claim": "web-gpu"})).reconcile()
+    assert api.tried == tried

@@ -153,6 +153,18 @@ def _up_to_date(facts: ConsumerFacts) -> ConsumerFacts:
             return replace(facts, consumer=found if uid_of(found) == uid_of(facts.consumer) else {})
 
 
+def too_much(consumer: Object, question: Hashable, most: int) -> Event:
+    """That nothing is decided, because with the answer to this question more than `most` bytes of memory were read."""
+    asked = question.key.name if isinstance(question, Get) else ""
+    references = {name: str(reference.get("name")) for reference, name in claims.resolved(consumer)}
+    why = (
+        "checking for claim before creating it: what is read of the claims that the status names takes more than"
+        f" {most >> 20} MiB of memory; use fewer claims in one {consumer['kind']}, or claims with fewer owners and"
+        " shorter parameters"
+    )
+    return events.failed_claim_creation(consumer["kind"], references.get(asked, asked), why)
+
+
 def _group_of(consumer: Object, lookup: Lookup) -> Object | None:
     """The PodGroup that a Pod belongs to, as far as it is known."""
     name = pods.scheduling_group(consumer)

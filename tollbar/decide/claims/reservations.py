@@ -38,6 +38,8 @@ RECHECK: Final = 30.0
 _RECHECK: Final = RetryAfter(RECHECK)
 SOON: Final = 1.0
 """Seconds until what is about to be known, such as a kind that is being listed, is looked at again."""
+_OF_A_WORKLOAD_CLAIM: Final = frozenset({"apiVersion", "kind", "metadata.deletionTimestamp", "metadata.name", "spec"})
+"""What is read here of a WorkloadClaim that the cache does not have; its schema bounds the spec."""
 
 
 class Knowledge(Enum):
@@ -168,7 +170,8 @@ def _questions(facts: ReservationFacts) -> tuple[Hashable, ...]:
     """What has to be known of this claim whatever is decided."""
     claim = facts.claim
     if facts.withdrawn is None:
-        return (Get(WORKLOAD_CLAIMS, Key(key_of(claim).namespace, workloads.workload_claim_of(claim))),)
+        key = Key(key_of(claim).namespace, workloads.workload_claim_of(claim))
+        return (Get(WORKLOAD_CLAIMS, key, _OF_A_WORKLOAD_CLAIM),)
     intent = None if facts.withdrawn else workloads.intent_of(claim)
     version = (KEEPS_ENTRIES,) if facts.wedged_by_pins is None else ()
     if isinstance(intent, Intent) and facts.workload is None:
