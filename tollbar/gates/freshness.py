@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tollbar.model import resourceversion
-from tollbar.model.objects import metadata
+from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime import pager
-from tollbar.runtime.client import PAGE
+from tollbar.runtime import asking
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
@@ -31,16 +30,15 @@ async def caught_up(
     *,
     namespaces: Callable[[], Iterable[str]] = lambda: _EVERYWHERE,
     label_selector: str = "",
-    page: int = PAGE,
 ) -> None:
     """Return once the store, which has synced, is as new as the newest object that the API server has now.
 
     Of those that count, which are the objects of these namespaces with these labels.  While they cannot be listed it
-    waits, so that nothing is granted.  `page` is how many are listed at once.
+    waits, so that nothing is granted.
     """
     while True:
         try:
-            listed = [await _newest(manager, store.resource, each, label_selector, page) for each in namespaces()]
+            listed = [await _newest(manager, store.resource, each, label_selector) for each in namespaces()]
             newest = max(listed, default=0)
             break
         except ApiError as error:
@@ -52,8 +50,12 @@ async def caught_up(
         await manager.clock.sleep(_LOOK_AGAIN)
 
 
-async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str, page: int) -> int:
+async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str) -> int:
     """The greatest resourceVersion, 0 where there is no object."""
-    every = pager.every(manager.client, resource, namespace, label_selector=label_selector, page=page)
-    versions = [resourceversion.number(metadata(obj)["resourceVersion"]) or 0 async for obj in every]
-    return max(versions, default=0)
+    versions = {0}
+
+    def take(obj: Object) -> None:
+        versions.add(resourceversion.number(metadata(obj)["resourceVersion"]) or 0)
+
+    await asking.each(take, manager.client, manager.reading, resource, namespace, label_selector=label_selector)
+    return max(versions)

@@ -26,7 +26,6 @@ from tollbar.decide.quotas.admission import Account, Held, admit, exceeded
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import quotatexts
 from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled
-from tollbar.gates.devicecounting import CLAIMS, TEMPLATES
 from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
 from tollbar.gates.telling import Copy, Told
@@ -206,8 +205,8 @@ class QuotaLedger(Ledger):
         await self._look()
         await caught_up(self._manager, counts.pods, namespaces=counts.enrolled)
         if any(quota.counts_devices for quota in counts.in_force):
-            for store, kind in ((devices.claims, CLAIMS), (devices.templates, TEMPLATES)):
-                await caught_up(self._manager, store, namespaces=counts.enrolled, page=kind.page)
+            for store in (devices.claims, devices.templates):
+                await caught_up(self._manager, store, namespaces=counts.enrolled)
         try:
             await self.controller.run()
         finally:

@@ -16,6 +16,7 @@ from tollbar.gates import quota as quotas
 from tollbar.gates.quota import DOUBTFUL_FOR, REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, RetryAfter
+from tollbar.runtime.asking import PAGES
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Conflict, Forbidden, ServerError, Unreachable, error_from_status
 
@@ -280,9 +281,11 @@ class Lists:
     def __init__(self, *versions: int) -> None:
         self.versions = versions
         self.asked: list[tuple[str, str]] = []
+        self.limits: list[int] = []
 
-    async def list(self, resource: Any, namespace: str, *, continue_: str, **_: Any) -> Object:
+    async def list(self, resource: Any, namespace: str, *, limit: int, continue_: str, **_: Any) -> Object:
         self.asked.append((resource.plural, namespace))
+        self.limits.append(limit)
         place = int(continue_ or 0)
         items = [{"metadata": {"resourceVersion": str(each)}} for each in self.versions[place : place + 1]]
         more = str(place + 1) if place + 1 < len(self.versions) else ""
@@ -302,6 +305,24 @@ async def test_who_begins_to_lead_waits_until_its_cache_has_all_that_was_release
     with pytest.raises(AssertionError, match="waited for") if waits else nullcontext():
         await world.leading("quota ledger")()
     assert (lists.asked, runs.await_count) == ([("pods", "ml")] * 2, 0 if waits else 1)
+
+
+async def test_what_is_listed_then_is_read_in_turn_with_others_a_small_page_at_one_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tenants say how large Pods are."""
+    world = World(ENROLLED, quota())
+    lists: Any = Lists(7, 3)
+    world.client = lists
+    world.reading = asyncio.Semaphore(0)
+    world.caches.stores["counted pods"].resource_version = "7"
+    monkeypatch.setattr(world.ledger.controller, "run", AsyncMock())
+    leading = asyncio.create_task(world.leading("quota ledger")())
+    await turns()
+    before = len(lists.asked)
+    world.reading.release()
+    await leading
+    assert (before, len(lists.asked), max(lists.limits) <= max(PAGES)) == (0, 2, True)
 
 
 async def test_who_leads_again_remembers_nothing_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
