@@ -17,6 +17,7 @@ from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import asking, claimwrites
 from tollbar.runtime.asking import TooMuch
 from tollbar.runtime.client import PatchType, as_text
+from tollbar.runtime.creating import turn
 from tollbar.runtime.errors import ApiError, Invalid, ServerError, Unreachable
 from tollbar.runtime.store import Store
 
@@ -90,8 +91,6 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
 
 async def _create(creation: Creation, consumer: Object, deps: Deps) -> str:
     """The name of the new claim; empty where its template is gone, which the cache is about to show."""
-    if not isinstance(creation.claim, Get):
-        return await _post(_new(creation.claim, deps), deps)
 
     def make(template: Object | Absence) -> _New | None:
         if isinstance(template, Absence):
@@ -99,8 +98,11 @@ async def _create(creation: Creation, consumer: Object, deps: Deps) -> str:
         new = _new(consumers.new_claim(consumer, creation.reference, template), deps)
         return replace(new, plan=replace(new.plan, obj=as_text(new.plan.obj)))  # for as long as it is being created
 
-    new = await deps.asker.read(creation.claim, make)
-    return "" if new is None else await _post(new, deps)
+    async with turn(deps.manager.creating, creation.claim):
+        if not isinstance(creation.claim, Get):
+            return await _post(_new(creation.claim, deps), deps)
+        new = await deps.asker.read(creation.claim, make)
+        return "" if new is None else await _post(new, deps)
 
 
 def _new(claim: Object, deps: Deps) -> _New:

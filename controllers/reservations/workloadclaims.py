@@ -24,6 +24,7 @@ from tollbar.runtime import claimwrites
 from tollbar.runtime.asking import Asker
 from tollbar.runtime.client import as_text, decoded
 from tollbar.runtime.clock import Clock
+from tollbar.runtime.creating import turn
 from tollbar.runtime.detection import ServedPodGroups
 from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from tollbar.runtime.manager import Manager
@@ -166,10 +167,12 @@ async def _create_group(group: Object, asked: WorkloadClaim, deps: Deps) -> Cond
 
 
 async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) -> None:
-    if isinstance(plan.create, Get):
-        await _post(await _of_template(plan.create, facts, deps), deps)
-    elif plan.create is not None:
-        await _post(deps.tolerations.decide(plan.create), deps)
+    if plan.create is not None:
+        async with turn(deps.manager.creating, plan.create):
+            if isinstance(plan.create, Get):
+                await _post(await _of_template(plan.create, facts, deps), deps)
+            else:
+                await _post(deps.tolerations.decide(plan.create), deps)
     if plan.annotate is not None and facts.claim is not None:
         deps.claims.assume(await claimwrites.annotate(deps.manager.client, facts.claim, plan.annotate))
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from tollbar.model.objects import Object
-from tollbar.runtime import asking, collector
+from tollbar.runtime import asking, collector, creating
 from tollbar.runtime.budget import Budget
 from tollbar.runtime.caches import Caches, listed
 from tollbar.runtime.client import Client
@@ -62,6 +62,8 @@ class Manager:
         self.caches = Caches(budget)
         self.reading = asyncio.Semaphore(asking.AT_ONCE)
         """Within it whoever reads what tenants make has it in memory (`tollbar.runtime.asking`)."""
+        self.creating = asyncio.Semaphore(creating.AT_ONCE)
+        """Within it whoever creates what may be large has it as text (`tollbar.runtime.creating`)."""
         self.health = Health(metrics)
         self.lease_annotations: dict[str, str] = {}
         """Annotations that the holder of the Lease writes on it with every renewal."""

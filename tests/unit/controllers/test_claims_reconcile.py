@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import claim, pod, template
+from builders import Template, claim, pod, template
 from claimworld import ClaimsWorld
+from managing import turns
 
 from controllers.claims.mappers import ClaimKey
 from tollbar import wellknown
@@ -16,7 +17,7 @@ from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue
 from tollbar.model.resources import Resource
-from tollbar.runtime import asking
+from tollbar.runtime import asking, creating
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError, Unreachable
 from tollbar.views import kinds
 
@@ -442,6 +443,34 @@ async def test_templates_that_are_too_large_are_not_in_memory_while_their_claims
         assert await asyncio.gather(*done) == [DONE] * len(pods)
     assert Specification.there == 0
     assert max(*begun, Specification.most) <= asking.AT_ONCE
+
+
+LONG = GPU.giving(annotations={"example.com/note": "x" * creating.SHORT})
+
+
+@pytest.mark.parametrize("given", [LARGE, LONG], ids=["too large for the caches", "of the caches"])
+async def test_while_creations_hang_few_large_claims_are_in_memory_and_small_ones_are_created(given: Template) -> None:
+    begun: list[str] = []
+
+    class Hanging(Api):
+        async def create(self, resource: Resource, obj: Object) -> Object:
+            if obj["metadata"]["namespace"] == "ml":
+                begun.append(obj["metadata"]["generateName"])
+                await asyncio.Event().wait()
+            return await super().create(resource, obj)
+
+    pods = [pod(f"web-{number}").templates("gpu") for number in range(2 * creating.AT_ONCE)]
+    small = (GPU.but("metadata.namespace", "next"), pod("other", "next").templates("gpu"))
+    api = Hanging(live=(given,))
+    world = await working(api, given, *pods, *small)
+    keys = [ClaimKey("Pod", "ml", key_of(each).name) for each in pods]
+    waiting = [asyncio.create_task(world.controller.reconcile(key)) for key in keys]
+    await turns()
+    assert (len(begun), api.calls.count("get resourceclaimtemplates") <= creating.AT_ONCE) == (creating.AT_ONCE, True)
+    assert await world.controller.reconcile(ClaimKey("Pod", "next", "other")) == DONE
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
 
 
 async def test_a_worker_is_given_back_between_two_claims_of_templates_that_are_too_large() -> None:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from builders import Built, Claim, claim, pod_group, template, workload_claim
 from clocks import Aged, Hand
-from managing import Managed
+from managing import Managed, turns
 
 from controllers import reservations
 from tollbar.decide.claims.reservations import RECHECK, State
@@ -177,6 +177,19 @@ async def test_the_claim_of_a_template_that_is_too_large_has_all_of_it_and_hinde
     await controller.reconcile(KEY)
     assert api.created["spec"] == LARGE["spec"]["spec"]
     assert api.created["metadata"]["annotations"]["tollbar.dev/workload-claim"] == "web-gpu"
+
+
+async def test_it_is_read_and_created_in_turn_with_the_large_claims_of_pods() -> None:
+    api = Api(template=LARGE)
+    manager, controller = started(api, None, None, wanted=WANTED)
+    manager.creating = asyncio.Semaphore(0)
+    manager.fill([LARGE])
+    waiting = asyncio.create_task(controller.reconcile(KEY))
+    await turns()
+    before = list(api.asked)
+    manager.creating.release()
+    await waiting
+    assert (before, api.asked, api.done) == ([], [READ], ["create ResourceClaim web-gpu"])
 
 
 async def test_the_status_says_how_the_reservation_stands() -> None:
