@@ -17,7 +17,8 @@ Failed: TypeAlias = Callable[[Object, Exception], None]
 
 T = TypeVar("T")
 
-_IDENTITY: Final = Keep(most=0)
+_identity: Final = Keep().stub
+"""Of an object, as of one that is too large."""
 
 
 def guarded(cached: Cached, failed: Failed) -> Cached:
@@ -29,7 +30,7 @@ def guarded(cached: Cached, failed: Failed) -> Cached:
     project, accepts, alike = cached.project, cached.accepts, cached.alike
     return replace(
         cached,
-        project=project if isinstance(project, Keep) else _Guarded(project, _projected, _IDENTITY, failed),
+        project=project if isinstance(project, Keep) else _Guarded(project, _projected, _identity, failed),
         indexers={name: _Guarded(each, _values, lambda _: [], failed) for name, each in cached.indexers.items()},
         accepts=accepts and _Guarded(accepts, lambda _, answer: bool(answer), lambda _: False, failed),
         alike=alike and _Guarded(alike, _kind, lambda _: None, failed),

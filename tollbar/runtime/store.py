@@ -21,7 +21,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -55,6 +55,16 @@ def _nothing_more(_meta: Object) -> Object:
     return {}
 
 
+class Weight(NamedTuple):
+    """About how many bytes of memory an object takes: beside its stub, 0 if it is one, and that stub."""
+
+    beside: int
+    stub: int
+
+
+_NO_STUBS: Final = Weight(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Keep:
     """A projection to the metadata and these members of an object, each an object itself, such as spec and status.
@@ -62,10 +72,10 @@ class Keep:
     With `managers`, the part of `metadata.managedFields` is kept that `tollbar.model.managers` reads, else nothing.
     What is at the paths of `shared` is kept in memory once where it is equal.
 
-    With `most`, an object of which metadata and spec take more bytes of memory (`footprint`) becomes a stub: nothing is
-    kept of it but its identity, what `stub_metadata` returns of the metadata that are kept, and whole what `anyway`
-    names, members and "metadata".  So may others of the store, for which there is no room beside what they have in
-    common with it (`tollbar.runtime.budget`).  What `stub_metadata` returns has a bounded size, whatever is in there.
+    With `most`, an object that takes more bytes of memory beside its stub becomes one: nothing is kept of it but its
+    identity, what `stub_metadata` returns of the metadata that are kept, and whole what `anyway` names, members and
+    "metadata".  So may others of the store, for which there is no room beside what they have in common with it
+    (`tollbar.runtime.budget`).  What `stub_metadata` returns has a bounded size, whatever is in there.
 
     `|` makes a projection that keeps what either one keeps.  It raises ValueError for two that differ in
     `stub_metadata`.
@@ -79,15 +89,7 @@ class Keep:
     stub_metadata: Callable[[Object], Object] = _nothing_more
 
     def __call__(self, obj: Object) -> Object:
-        meta = metadata(obj)
-        if not self.managers:
-            meta = metadata(drop_managed_fields(obj))
-        elif "managedFields" in meta:
-            meta = {**meta, "managedFields": managers.reduced(obj)}
-        kept: Object = {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
-        if self.most is not None and footprint(metadata(drop_managed_fields(obj)), obj.get("spec")) > self.most:
-            kept = self.stub(kept)
-        return sharing(kept, self.shared) if self.shared else kept
+        return self.weighed(obj)[0]
 
     def __or__(self, other: "Keep") -> "Keep":
         return Keep(
@@ -97,6 +99,33 @@ class Keep:
             *_limits(self, other),
         )
 
+    def weighed(self, obj: Object) -> tuple[Object, Weight]:
+        """What is kept of an object, and its weight."""
+        meta = metadata(obj)
+        if not self.managers:
+            meta = metadata(drop_managed_fields(obj))
+        elif "managedFields" in meta:
+            meta = {**meta, "managedFields": managers.reduced(obj)}
+        kept: Object = {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
+        weight = self.weigh(kept)
+        if self.most is not None and weight.beside > self.most:
+            kept, weight = self.stub(kept), weight._replace(beside=0)
+        return (sharing(kept, self.shared) if self.shared else kept), weight
+
+    def weigh(self, kept: Object) -> Weight:
+        """The weight of an object that was kept; none where there are no stubs.
+
+        A stub counts at most `most`: so much does what is nested too deeply to be written.
+        """
+        if self.most is None:
+            return _NO_STUBS
+        stub = self.stub(kept)
+        takes = min(self.most, footprint(stub))
+        if is_stub(kept):
+            return Weight(0, takes)
+        whole = footprint(metadata(kept), *(kept[name] for name in self.members if name not in self.anyway))
+        return Weight(max(0, whole - footprint(metadata(stub))), takes)
+
     def stub(self, kept: Object) -> Object:
         """What is left of an object that this projection has kept, where there is no room for it."""
         meta = metadata(kept)
@@ -104,20 +133,6 @@ class Keep:
             meta = {**{name: meta[name] for name in _IDENTITY if name in meta}, **self.stub_metadata(meta)}
         members = {member: kept[member] if member in self.anyway else {} for member in self.members}
         return {"metadata": meta, **members, STUB: True}
-
-    def stub_takes(self, kept: Object) -> int:
-        """About how many bytes of memory the stub of an object takes that was kept; 0 if there are no stubs.
-
-        At most `most`: so much counts what is nested too deeply to be written.
-        """
-        return 0 if self.most is None else min(self.most, footprint(self.stub(kept)))
-
-    def spares(self, kept: Object) -> int:
-        """About how many bytes of memory the stub of an object saves that was kept; 0 for a stub."""
-        if self.most is None or is_stub(kept):
-            return 0
-        members = [kept[name] for name in self.members if name not in self.anyway]
-        return max(0, footprint(metadata(kept), *members) - footprint(metadata(self.stub(kept))))
 
 
 def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str], Callable[[Object], Object]]:
@@ -283,7 +298,7 @@ class Store:
         if self._accepts is not None and not self._accepts(obj):
             self.discard(key)
         elif key not in self._assumed or self._is_news(key, obj):
-            self._set(key, self._project(obj), initial=initial)
+            self._set(key, *self._kept(obj), initial=initial)
 
     def remove(self, obj: Object) -> None:
         """Remove an object after a DELETED event.  Does nothing when the store has another object of that name."""
@@ -300,7 +315,7 @@ class Store:
         has left the selector or was deleted, and no event would ever remove it.
         """
         key = key_of(obj)
-        held, new, version = self._objects.get(key), self._project(obj), _version(obj)
+        held, (new, weight), version = self._objects.get(key), self._kept(obj), _version(obj)
         if held is None:
             is_over = version < (resourceversion.number(self.resource_version) or 0)
             if not created or is_over or (self._accepts is not None and not self._accepts(obj)):
@@ -320,7 +335,7 @@ class Store:
             elif before.written and before.version == version and before.api is not held:
                 before.answer = held
             before.version, before.written = version, written
-        self._set(key, new, initial=False)
+        self._set(key, new, weight, initial=False)
 
     def is_ahead(self, key: Key) -> bool:
         """Whether this version is an answer of the API server that list and watch have yet to show."""
@@ -387,12 +402,16 @@ class Store:
                 assumed.answer = None
         return version > assumed.version  # an object of the same version is stored already
 
-    def _set(self, key: Key, new: Object, *, initial: bool) -> None:
+    def _kept(self, obj: Object) -> tuple[Object, Weight]:
+        """What is kept of an object, and its weight where others may have to make room for it."""
+        return (self._project(obj), _NO_STUBS) if self._limiting is None else self._limiting.weighed(obj)
+
+    def _set(self, key: Key, new: Object, weight: Weight, *, initial: bool) -> None:
         held = self._objects.get(key)
         if held is not None and uid_of(held) != uid_of(new):
             self._change(key, held, None, initial=initial)
             held = None
-        new = self._fitted(key, new)
+        new = self._fitted(key, new, weight)
         if held is not None and _same(held, new):
             # Others refer to parts of the object that is stored, which an equal copy would keep in memory twice.
             self._objects[key] = {**held, "metadata": metadata(new)}
@@ -404,12 +423,12 @@ class Store:
                 self._budget.forget((self, key))  # or it would be told to leave out what it has not got
             raise
 
-    def _fitted(self, key: Key, new: Object) -> Object:
+    def _fitted(self, key: Key, new: Object, weight: Weight) -> Object:
         """The object, or its stub where there is no room for it; others that make room for it are stubs from now on."""
         limiting, fitted = self._limiting, new
         if self._budget is None or limiting is None:
             return new
-        for holder, each in self._budget.keep((self, key), limiting.spares(new), limiting.stub_takes(new)):
+        for holder, each in self._budget.keep((self, key), *weight):
             if (holder, each) == (self, key):
                 self._leave_out_earlier(key)
                 fitted = limiting.stub(new)
@@ -435,7 +454,8 @@ class Store:
         if is_stub(held) and is_stub(version):  # it is left out, and counts as that
             self._change(key, held, version, initial=False)
         else:
-            self._set(key, version, initial=False)
+            weight = _NO_STUBS if self._limiting is None else self._limiting.weigh(version)
+            self._set(key, version, weight, initial=False)
 
     def _change(self, key: Key, old: Object | None, new: Object | None, *, initial: bool) -> None:
         self._reindex(key, old, new)

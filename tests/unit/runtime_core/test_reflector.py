@@ -425,7 +425,7 @@ class Filling(Silent):
 
 
 KEEP: Final = Keep(frozenset({"spec"}), most=1_000_000)
-ROOM: Final = 1.5 * KEEP.spares(KEEP(FIRST)) + 2 * KEEP.stub_takes(KEEP(FIRST))
+ROOM: Final = 1.5 * KEEP.weigh(FIRST).beside + 2 * KEEP.weigh(FIRST).stub
 """For one of the two objects, and their stubs."""
 
 

@@ -30,9 +30,9 @@ def large(name: str, namespace: str = "ml", *, version: int = 1, length: int = 1
     return {"metadata": {**meta, "labels": {"a": "b"}}, "spec": {"note": "x" * length}}
 
 
-LEFT = KEEP.stub_takes(KEEP(large("a")))
-"""What is left of each of them."""
-SIZE = KEEP.spares(KEEP(large("a"))) + LEFT
+BESIDE, LEFT = KEEP.weigh(KEEP(large("a")))
+"""What each of them takes beside what is left of it, and what that takes."""
+SIZE = BESIDE + LEFT
 
 
 def stores(room: float) -> tuple[Callable[[Cached], Store], Budget]:
@@ -254,3 +254,16 @@ def test_what_an_indexer_cannot_read_takes_no_room_and_leaves_no_half_of_an_inde
     claims.apply(large("a", "web"))
     claims.apply(large("b"))
     assert len(claims) == 2
+
+
+def test_of_what_an_event_brings_the_whole_is_written_once_to_be_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[int] = []
+
+    def noting(*parts: Any) -> int:
+        said.append(footprint(*parts))
+        return said[-1]
+
+    monkeypatch.setattr("tollbar.runtime.store.footprint", noting)
+    store, budget = stores(1.5)
+    store(CLAIMS).apply(large("a"))
+    assert ([each for each in said if each > LEFT], budget.used) == ([max(said)], SIZE)
