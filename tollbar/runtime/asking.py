@@ -5,19 +5,21 @@ stubs, each as large as the API server stores them.  So what is read is in memor
 which lets in a few of all who read in a process, and of each answer a decision keeps what it needs (`Get.keep`).
 Nobody is within it between two attempts of a call, or while something is written.
 
-Invariant: of all that a process reads here, it holds no more than `AT_ONCE` objects or pages whole, and for each
-decision that waits `MOST_BYTES` of answers.
+Invariant: of all that a process reads here, it holds no more than `AT_ONCE` objects or pages whole, where a page of
+more than one object has `PAGE_TEXT` bytes of text at most, and for each decision that waits `MOST_BYTES` of answers.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, Final, ParamSpec, TypeVar
 
+import orjson
+
 from tollbar.model.ask import Absence, Answers, Ask, Get, kept
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import Client
-from tollbar.runtime.errors import ApiError, Gone, NotFound
+from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
+from tollbar.runtime.errors import ApiError, Gone, NotFound, TooLong
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import footprint
 
@@ -28,10 +30,8 @@ AT_ONCE: Final = 2
 """Objects or pages.  One of 1.5 MB of text, all short values, takes some 30 MB, most take kilobytes."""
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Of memory, for what a decision keeps of its answers: as much as one object can take."""
-PAGES: Final = (10, 40)
-"""Objects that are listed at once, at first and at most: large ones may come after any number of small ones."""
-PAGE_BYTES: Final = 4 * 1024 * 1024
-"""Memory of a page below which the next one has twice as many objects, and from which on it has half as many."""
+FIRST_PAGE: Final = 10
+"""Objects that are listed at first."""
 _NOTHING: Final[Mapping[type, Callable[[Any], Awaitable[Any]]]] = {}
 
 
@@ -139,16 +139,17 @@ async def each(
 ) -> None:
     """Call `take` with every object of a list, of which one page is in memory at a time.  Raises ApiError.
 
-    Pages become larger while what they have takes little memory.  A list whose `continue` token expires starts over
-    with pages as large as its last, so some objects may come twice; Gone is raised where it expires again.
+    Pages become larger while their text is short, and one that is too long is asked for with fewer objects: large ones
+    may come after any number of small ones.  A list whose `continue` token expires starts over with pages as large as
+    its last, so some objects may come twice; Gone is raised where it expires again.
     """
 
     def take_page(page: Object) -> tuple[str, int]:
         for obj in page.get("items") or ():
             take(obj)
-        return metadata(page).get("continue") or "", footprint(page)
+        return metadata(page).get("continue") or "", _length(page)
 
-    more, size, expired = "", PAGES[0], False
+    more, size, expired = "", FIRST_PAGE, False
     while True:
         try:
             more, length = await read(
@@ -160,7 +161,11 @@ async def each(
                 label_selector=label_selector,
                 limit=size,
                 continue_=more,
+                most=PAGE_TEXT,
             )
+        except TooLong:
+            size = max(1, size // 4)
+            continue
         except Gone:
             if expired or not more:
                 raise
@@ -168,10 +173,13 @@ async def each(
             continue
         if not more:
             return
-        size = _next_size(size, length)
+        if 2 * length <= PAGE_TEXT:
+            size = min(2 * size, PAGE)
 
 
-def _next_size(size: int, length: int) -> int:
-    """Objects to list after a page of this size that takes `length` bytes of memory."""
-    least, most = PAGES
-    return min(2 * size, most) if length < PAGE_BYTES else max(size // 2, least)
+def _length(page: Object) -> int:
+    """About how many bytes of text it has; `PAGE_TEXT` if it is nested too deeply to be written."""
+    try:
+        return len(orjson.dumps(page))
+    except TypeError:
+        return PAGE_TEXT

@@ -18,6 +18,7 @@ from contextlib import aclosing
 from copy import copy
 from enum import Enum
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
 
@@ -33,6 +34,7 @@ from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import (
     ApiError,
     NotLeading,
+    TooLong,
     TooManyRequests,
     Unauthorized,
     Unreachable,
@@ -40,7 +42,7 @@ from tollbar.runtime.errors import (
     error_from_answer,
     error_from_status,
 )
-from tollbar.runtime.exchange import Answer, ExchangeError, NotConnectedError, request_of
+from tollbar.runtime.exchange import Answer, ExchangeError, NotConnectedError, TooLongError, request_of
 from tollbar.runtime.limits import LONGEST_PAUSE, Pause, Slots, TokenBucket
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.outage import Outage
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 PAGE: Final = 500
 ALL: Final = 0
 """Objects in a page of a list: by default, and for everything in one page."""
+PAGE_TEXT: Final = 1024 * 1024
+"""Bytes of text for a page of objects that tenants make as large as they like: it takes some 30 MB of memory at most, as
+does one object of the 1.5 MB that the API server takes."""
 CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0
 INACTIVITY: Final = 75.0
@@ -190,10 +195,12 @@ class Client:
         field_selector: str = "",
         limit: int = PAGE,
         continue_: str = "",
+        most: float = inf,
     ) -> Object:
         """One page as the decoded list object; `metadata.continue` is the next page's `continue_`.
 
-        Items of built-in kinds carry no apiVersion and kind.  Raises Gone when `continue_` has expired.
+        Items of built-in kinds carry no apiVersion and kind.  Raises Gone when `continue_` has expired, and TooLong for
+        a page of more than `most` bytes, unless its limit is one object: ask for fewer.
         """
         query = {
             "limit": str(limit),
@@ -201,7 +208,9 @@ class Client:
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
         }
-        return decoded("GET", await self.raw("GET", res.path(namespace), query=query, timeout=LIST_TIMEOUT))
+        most = inf if limit == 1 else most
+        page = await self.raw("GET", res.path(namespace), query=query, timeout=LIST_TIMEOUT, most=most)
+        return decoded("GET", page)
 
     async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object:
         """Create in the given namespace, by default the object's own.  Raises AlreadyExists."""
@@ -320,11 +329,13 @@ class Client:
         content_type: str = "application/json",
         accept: str = "",
         timeout: float = CALL_TIMEOUT,
+        most: float = inf,
     ) -> bytes:
         """One exchange: the bytes of a good answer, an ApiError otherwise.  Empty query values are left out.
 
         `path` is absolute and already percent-encoded; `accept` asks for another form than plain JSON, such as a Table;
-        `timeout` is in seconds from sending to the last byte.
+        `timeout` is in seconds from sending to the last byte.  Raises TooLong once there are more than `most` bytes of
+        the answer.
         """
         seconds = timeout if self._request_timeout is None else self._request_timeout
         if self._may_write is not None and body is not None:
@@ -333,11 +344,13 @@ class Client:
             await self._turn()
             sent = self._clock.monotonic()
             try:
-                answer = await self._exchange(
-                    method, _target(path, query), self._headers_of(body, content_type, accept), body, seconds
-                )
+                headers = self._headers_of(body, content_type, accept)
+                answer = await self._exchange(method, _target(path, query), headers, body, seconds, most)
             except NotLeading as error:
                 raise NotLeading(method=method) from error
+            except TooLongError as error:
+                self._count(method, 200)
+                raise TooLong(method=method) from error
             except _FAILURES as error:
                 if isinstance(error.__cause__, NotLeading):
                     raise NotLeading(method=method) from error
@@ -350,16 +363,18 @@ class Client:
         return answer.body
 
     async def _exchange(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, timeout: float, most: float
     ) -> Answer:
-        """Raises one of _FAILURES, and NotLeading if the body must not be sent."""
+        """Raises one of _FAILURES, TooLongError among them, and NotLeading if the body must not be sent."""
         connections = self._access.connections
         if connections is not None:
             request = request_of(method, f"{self._base_path}{target}", self._host, headers, body)
             before = self._check_leading if body is not None else None
-            return await connections.exchange(request, timeout=timeout, is_read=method == "GET", before=before)
+            return await connections.exchange(
+                request, timeout=timeout, is_read=method == "GET", most=most, before=before
+            )
         async with asyncio.timeout(timeout), await self._send(method, target, headers, body) as response:
-            return _answer(response, await response.read())
+            return _answer(response, await _read(response, most))
 
     def _check_leading(self) -> None:
         """A call may have waited for its turn, for a connection, or with the whole process."""
@@ -511,6 +526,18 @@ async def _whole(stream: _Streamed) -> Answer:
     while part := await stream.next():
         body += part
     return stream.answer._replace(body=body)
+
+
+async def _read(response: aiohttp.ClientResponse, most: float) -> bytes:
+    """Raises TooLongError for a body of more than so many bytes."""
+    parts, length = list[bytes](), 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        length += len(part)
+        if length > most:
+            response.close()
+            raise TooLongError(f"the answer has more than {most} bytes")
+    return b"".join(parts)
 
 
 def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:

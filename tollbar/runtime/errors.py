@@ -147,6 +147,13 @@ class Unreachable(ApiError):
         self.final = final
 
 
+class TooLong(ApiError):
+    """An answer to a read that was given up because it is longer than the caller takes."""
+
+    def __init__(self, *, method: str = "") -> None:
+        super().__init__(0, "TooLong", "the answer is longer than is taken", method=method)
+
+
 class NotLeading(ApiError):
     """A write of the leader's that was not sent, because another process may hold the lease by now."""
 

@@ -46,6 +46,10 @@ class DisconnectedError(ExchangeError):
     """The connection ended, or made no sense, before the answer was complete."""
 
 
+class TooLongError(ExchangeError):
+    """The body of the answer is longer than it may be; the rest of it was not waited for."""
+
+
 class Answer(NamedTuple):
     """The status, the header Retry-After if there is one, and the body."""
 
@@ -87,13 +91,20 @@ class Connections:
         self._is_closed = False
 
     async def exchange(
-        self, request: bytes, *, timeout: float, is_read: bool, before: Callable[[], None] | None = None
+        self,
+        request: bytes,
+        *,
+        timeout: float,
+        is_read: bool,
+        most: float = inf,
+        before: Callable[[], None] | None = None,
     ) -> Answer:
         """Send a request (its head and its body), and wait for the whole answer, both within `timeout` seconds.
 
         `before` is called when nothing is left to be waited for; the request is not sent if it raises.  A read is sent
-        again if its connection ends without an answer.  Raises NotConnectedError, DisconnectedError, and TimeoutError
-        if the request has been sent by then.
+        again if its connection ends without an answer.  Raises NotConnectedError, DisconnectedError, TooLongError once
+        the body of the answer has more than `most` bytes, and TimeoutError if the request has been sent when the time
+        is over.
         """
         deadline = asyncio.get_running_loop().time() + timeout
         may_repeat = is_read
@@ -103,7 +114,7 @@ class Connections:
                 if before is not None:
                     before()
                 self.look_by(deadline)
-                return await connection.exchange(request, deadline)
+                return await connection.exchange(request, deadline, most)
             except DisconnectedError:
                 if not may_repeat or connection.has_answered:
                     raise
@@ -238,12 +249,15 @@ class Connection(asyncio.BufferedProtocol):
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
+        self._length = 0
+        self._most = inf
 
-    async def exchange(self, request: bytes, deadline: float) -> Answer:
-        """Errors are those of `answered`."""
+    async def exchange(self, request: bytes, deadline: float, most: float = inf) -> Answer:
+        """Errors are those of `answered`, and TooLongError for a body of more than `most` bytes."""
         assert self._transport is not None  # noqa: S101
         self.has_answered = self.may_stay = False
         self.on_message_begin()
+        self._most = most
         self._transport.write(request)
         return await self.answered(deadline)
 
@@ -312,6 +326,7 @@ class Connection(asyncio.BufferedProtocol):
         self._status = 0
         self._headers = {}
         self._body = []
+        self._length = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.lower()] = value
@@ -321,6 +336,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_body(self, part: bytes) -> None:
         self._body.append(part)
+        self._length += len(part)
+        if self._length > self._most and self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(TooLongError(f"the answer has more than {self._most} bytes"))
 
     def on_message_complete(self) -> None:
         if self._status in INTERIM or self._waiting is None:

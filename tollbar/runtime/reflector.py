@@ -1,13 +1,16 @@
 """Keeps stores of one kind equal to the API server, as client-go's Reflector: one paged list, then watches.
 
-Lists go into the stores page by page, so that memory holds one page and the projections.  Objects that a complete list
-no longer contains are deleted from the stores.
+Lists go into the stores page by page, so that memory holds one page and the projections.  With a `page` of fewer
+objects than usual they are of a kind that anybody can make large: a page whose text has more than `PAGE_TEXT` bytes is
+then given up and asked for with fewer objects.  Objects that a complete list no longer contains are deleted from the
+stores.
 
 Invariants: `run` ends only by cancellation; an object leaves a store by a DELETED event, by a complete list without it
 or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects.
 
-Hazards: while the API server is down the stores are stale and `age` grows.  A list whose pages have expired twice is in
-memory as a whole.  Of two reflectors with one name, the gauges show the later one.
+Hazards: while the API server is down the stores are stale and `age` grows.  The pages of a list that have expired have
+no bound any more, and after the second time it is in memory as a whole.  Of two reflectors with one name, the gauges
+show the later one.
 """
 
 import asyncio
@@ -15,15 +18,16 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from math import inf
 from random import Random
 from typing import Final, Protocol
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import ALL, PAGE, WatchEvent
+from tollbar.runtime.client import ALL, PAGE, PAGE_TEXT, WatchEvent
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, Unreachable
+from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, TooLong, Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 
@@ -59,6 +63,7 @@ class ListerWatcher(Protocol):
         field_selector: str = "",
         limit: int = PAGE,
         continue_: str = "",
+        most: float = inf,
     ) -> Object: ...
 
     def watch(
@@ -221,17 +226,20 @@ class Reflector:
         and at last with all in one, as client-go's pager does: else it would never come to an end.
         """
         seen: set[Key] = set()
-        listed, token, limit = 0, "", self._page
+        listed, token, limit, most = 0, "", self._page, PAGE_TEXT if self._page < PAGE else inf
         while True:
             try:
                 page = await self._client.list(
-                    self._resource, self._namespace, limit=limit, continue_=token, **self._selectors
+                    self._resource, self._namespace, limit=limit, continue_=token, most=most, **self._selectors
                 )
+            except TooLong:
+                limit = max(1, limit // 4)
+                continue
             except Gone as error:
                 if not token:
                     raise
                 self._report("list again with larger pages", error)
-                limit = PAGE if limit < PAGE else ALL
+                limit, most = PAGE if limit < PAGE else ALL, inf
                 seen, listed, token = set(), 0, ""
                 continue
             except (NotFound, Forbidden) as error:
@@ -251,6 +259,7 @@ class Reflector:
             token = meta.get("continue") or ""
             if not token:
                 break
+            limit = min(2 * limit, max(limit, self._page))
             del page  # not in memory beside the next one
         version = str(meta.get("resourceVersion") or "")
         for store in self._stores:

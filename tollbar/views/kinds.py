@@ -21,7 +21,7 @@ MOST_BYTES: Final = 1024 * 1024
 """Of memory for a claim or a template.  All that the API server allows, 32 requests with eight alternatives each, with
 a selector of a hundred characters for each, takes less than half of it; what it stores may take ten times as much."""
 _PAGE: Final = 25
-"""Claims, templates or Pods that are listed at once: as large as the API server stores them, their text takes 40 MB."""
+"""Claims, templates or Pods that are listed at once, and fewer where their text is long (`PAGE_TEXT`)."""
 
 _LONGEST_RECORD: Final = 2048
 """Bytes: some fifteen tolerations.  The Pod's author may write there what they like, up to 256 KiB."""

@@ -16,7 +16,7 @@ from tollbar.gates import quota as quotas
 from tollbar.gates.quota import DOUBTFUL_FOR, REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, RetryAfter
-from tollbar.runtime.asking import PAGES
+from tollbar.runtime.client import PAGE_TEXT
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Conflict, Forbidden, ServerError, Unreachable, error_from_status
 
@@ -281,11 +281,11 @@ class Lists:
     def __init__(self, *versions: int) -> None:
         self.versions = versions
         self.asked: list[tuple[str, str]] = []
-        self.limits: list[int] = []
+        self.bounds: set[float] = set()
 
-    async def list(self, resource: Any, namespace: str, *, limit: int, continue_: str, **_: Any) -> Object:
+    async def list(self, resource: Any, namespace: str, *, continue_: str, most: float, **_: Any) -> Object:
         self.asked.append((resource.plural, namespace))
-        self.limits.append(limit)
+        self.bounds.add(most)
         place = int(continue_ or 0)
         items = [{"metadata": {"resourceVersion": str(each)}} for each in self.versions[place : place + 1]]
         more = str(place + 1) if place + 1 < len(self.versions) else ""
@@ -307,7 +307,7 @@ async def test_who_begins_to_lead_waits_until_its_cache_has_all_that_was_release
     assert (lists.asked, runs.await_count) == ([("pods", "ml")] * 2, 0 if waits else 1)
 
 
-async def test_what_is_listed_then_is_read_in_turn_with_others_a_small_page_at_one_time(
+async def test_what_is_listed_then_is_read_in_turn_with_others_a_page_of_bounded_length_at_one_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tenants say how large Pods are."""
@@ -322,7 +322,7 @@ async def test_what_is_listed_then_is_read_in_turn_with_others_a_small_page_at_o
     before = len(lists.asked)
     world.reading.release()
     await leading
-    assert (before, len(lists.asked), max(lists.limits) <= max(PAGES)) == (0, 2, True)
+    assert (before, len(lists.asked), lists.bounds) == (0, 2, {PAGE_TEXT})
 
 
 async def test_who_leads_again_remembers_nothing_of_before(monkeypatch: pytest.MonkeyPatch) -> None:

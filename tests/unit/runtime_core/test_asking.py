@@ -1,6 +1,7 @@
 """Decisions that ask the API server: what they get, and how much of it is in memory at one time."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime import asking
 from tollbar.runtime.asking import AT_ONCE, Asker, TooMuch
-from tollbar.runtime.errors import Gone, NotFound, TooManyRequests
+from tollbar.runtime.errors import Gone, NotFound, TooLong, TooManyRequests
 
 
 def claim(name: str, length: int = 10) -> Object:
@@ -163,13 +164,41 @@ async def test_of_a_list_one_page_is_in_memory() -> None:
     assert api.calls == ["list 10", "list 20 next", "list 40 next"]
 
 
-async def test_the_smaller_what_a_page_has_the_more_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAGE_BYTES", 5_000)
-    large = ["a"] * 20
-    api = Api(*([["a"]] * 4), large, *([large] * 3), ["a"], ["a"])
+class Stored:
+    """Lists these objects as the client does, and writes down how many were asked for."""
+
+    def __init__(self, *objects: Object) -> None:
+        self.objects = objects
+        self.limits: list[int] = []
+
+    async def list(self, _: Resource, _namespace: str, *, limit: int, continue_: str, most: float, **__: Any) -> Object:
+        self.limits.append(limit)
+        begin = int(continue_ or 0)
+        end = begin + limit
+        more = str(end) if end < len(self.objects) else ""
+        page: Object = {"metadata": {"continue": more}, "items": list(self.objects[begin:end])}
+        if limit > 1 and len(json.dumps(page)) > most:
+            raise TooLong
+        return page
+
+
+async def test_pages_grow_while_they_are_short_and_one_that_is_too_long_is_asked_for_with_fewer_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "PAGE_TEXT", 5_000)
+    small, large = claim("small"), claim("large", 4_000)
+    api = Stored(*[small] * 70, *[large] * 4, *[small] * 30)
+    assert await listed(api) == ["small"] * 70 + ["large"] * 4 + ["small"] * 30
+    assert api.limits == [10, 20, 40, 40, 10, 2, *[1] * 5, 2, 4, 8, 16]
+
+
+async def test_objects_that_are_nested_too_deeply_to_be_written_are_no_reason_for_larger_pages() -> None:
+    nested: Object = {}
+    for _ in range(300):
+        nested = {"a": nested}
+    api = Stored(*[{**claim("a"), "spec": nested}] * 30)
     await listed(api)
-    sizes = [int(call.split()[1]) for call in api.calls]
-    assert sizes == [10, 20, 40, 40, 40, 20, 10, 10, 10, 20]
+    assert api.limits == [10, 10, 10]
 
 
 async def test_a_list_whose_token_expires_starts_over_once() -> None:

@@ -22,6 +22,7 @@ from tollbar.runtime.errors import (
     NotFound,
     NotLeading,
     ServerError,
+    TooLong,
     TooManyRequests,
     Unauthorized,
     Unreachable,
@@ -304,6 +305,21 @@ async def test_a_proxy_of_the_kubeconfig_is_asked(server: Any, connect: Any) -> 
     answer = await client.get(resources.PODS, "web", "shop")
     (asked,) = server.requests
     assert (answer, asked.path, asked.headers["Host"]) == (POD, "/k8s/api/v1/namespaces/shop/pods/web", "api.invalid")
+
+
+@pytest.mark.parametrize("by_proxy", [False, True], ids=["by connections of its own", "by a proxy"])
+async def test_a_page_that_is_too_long_is_given_up_unless_it_is_of_one_object(
+    server: Any, connect: Any, by_proxy: bool
+) -> None:
+    page = {"items": [POD], "metadata": {}}
+    length = len(orjson.dumps(page))
+    server.lists += [{"body": orjson.dumps(page)}] * 3
+    through = {"server": "http://api.invalid", "proxy-url": server.url} if by_proxy else {"server": server.url}
+    client = await connect(cluster=through)
+    with pytest.raises(TooLong):
+        await client.list(resources.PODS, limit=2, most=length - 1)
+    assert await client.list(resources.PODS, limit=2, most=length) == page
+    assert await client.list(resources.PODS, limit=1, most=length - 1) == page
 
 
 async def test_a_429_pauses_every_call(server: Any, connect: Any, clock: Any) -> None:

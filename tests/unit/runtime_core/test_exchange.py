@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import httptools
@@ -16,7 +17,14 @@ import trustme
 
 from tollbar.runtime import exchange
 from tollbar.runtime import stream as stream_module
-from tollbar.runtime.exchange import Answer, Connections, DisconnectedError, NotConnectedError, request_of
+from tollbar.runtime.exchange import (
+    Answer,
+    Connections,
+    DisconnectedError,
+    NotConnectedError,
+    TooLongError,
+    request_of,
+)
 from tollbar.runtime.stream import Stream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -85,9 +93,10 @@ async def send(
     method: str = "POST",
     timeout: float = 30.0,
     before: Callable[[], None] | None = None,
+    most: float = inf,
 ) -> Answer:
     request = request_of(method, "/x", "server", {"User-Agent": "t"}, b"{}" if method == "POST" else None)
-    return await connections.exchange(request, timeout=timeout, is_read=method == "GET", before=before)
+    return await connections.exchange(request, timeout=timeout, is_read=method == "GET", before=before, most=most)
 
 
 ANSWERS: dict[str, tuple[tuple[bytes | None, ...], Answer, int]] = {
@@ -136,6 +145,17 @@ async def test_a_connection_that_rests_keeps_nothing_of_its_answer(server: Serve
     assert (await send(connections)).body == page
     (resting,) = connections._resting
     assert (resting._body, resting._headers) == ([], {})
+
+
+async def test_an_answer_that_is_too_long_is_given_up_while_it_comes(server: Server, connections: Connections) -> None:
+    begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{ \r\n"
+    server.script += [(begun,), (OK,), (OK,)]
+    with pytest.raises(TooLongError):
+        await send(connections, "GET", most=1)
+    with pytest.raises(TooLongError):
+        await send(connections, "GET", most=1)
+    got = await send(connections, "GET", most=2)
+    assert (got, server.connections, len(server.requests)) == (GOOD, 3, 3)
 
 
 async def test_a_request_is_one_write(server: Server, connections: Connections) -> None:

@@ -30,8 +30,8 @@ from tollbar.model import resources
 from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.budget import Budget, Holder
-from tollbar.runtime.client import WatchEvent
-from tollbar.runtime.errors import Unreachable
+from tollbar.runtime.client import PAGE, PAGE_TEXT, WatchEvent
+from tollbar.runtime.errors import TooLong, Unreachable
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.reflector import RECHECK, RECHECK_OURS, Reflector
 from tollbar.runtime.source import Delta
@@ -382,6 +382,49 @@ async def test_two_watches_without_events_cause_a_list(clock: Any, rng: Random, 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert source.calls[:6] == ["list", "watch", "watch", "list", "watch", "watch"]
+
+
+class Large:
+    """Lists these objects as the client does: a page of more than one object has at most two."""
+
+    def __init__(self, *names: str) -> None:
+        self.items = [pod(name, 3) for name in names]
+        self.limits: list[int] = []
+        self.bounds: set[float] = set()
+
+    async def list(self, *_args: Any, limit: int, continue_: str, most: float, **_options: Any) -> Object:
+        self.limits.append(limit)
+        self.bounds.add(most)
+        begin = int(continue_ or 0)
+        found = self.items[begin : begin + limit]
+        if len(found) > 2 and most < math.inf:
+            raise TooLong
+        more = str(begin + limit) if begin + limit < len(self.items) else ""
+        return {"metadata": {"resourceVersion": "9", "continue": more}, "items": found}
+
+    async def watch(self, *_args: Any, **_options: Any) -> AsyncIterator[Any]:
+        await asyncio.Event().wait()
+        yield
+
+    async def served(self, _group_version: str) -> set[str]:
+        return {"pods"}
+
+
+@pytest.mark.parametrize(
+    ("size", "limits", "bound"),
+    [(8, [8, 2, 4, 1, 2, 4], PAGE_TEXT), (PAGE, [PAGE], math.inf)],
+    ids=["of a kind that anybody can make large", "of others"],
+)
+async def test_a_page_that_is_too_long_is_listed_with_fewer_objects(
+    clock: Any, rng: Random, metrics: Metrics, size: int, limits: list[int], bound: float
+) -> None:
+    source: Any = Large(*"abcdefg")
+    store = Store(resources.PODS)
+    task = asyncio.create_task(Reflector(source, store, page=size, clock=clock, rng=rng, metrics=metrics).run())
+    await store.synced.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (len(store), source.limits, source.bounds) == (7, limits, {bound})
 
 
 FIRST: Final = pod("a", 3, spec={"x": "y" * 500})
