@@ -64,7 +64,11 @@ def _seen(pod: Object) -> Object:
 
 PODS: Final = Cached("pods by ordinal", resources.PODS, project=_seen, accepts=_has_ordinal, optional=True)
 SETS: Final = Cached(
-    "statefulsets by ordinal", resources.STATEFUL_SETS, project=Keep(frozenset({"spec"})), optional=True
+    "statefulsets by ordinal",
+    resources.STATEFUL_SETS,
+    project=Keep(frozenset({"spec"})),
+    page=kinds.TENANTS_PAGE,
+    optional=True,
 )
 
 

@@ -22,6 +22,8 @@ MOST_BYTES: Final = 1024 * 1024
 a selector of a hundred characters for each, takes less than half of it; what it stores may take ten times as much."""
 _PAGE: Final = 25
 """Claims, templates or Pods that are listed at once, and fewer where their text is long (`PAGE_TEXT`)."""
+TENANTS_PAGE: Final = 100
+"""The same of kinds of which there are fewer, which tenants may make as large as they like, too."""
 
 _LONGEST_RECORD: Final = 2048
 """Bytes: some fifteen tolerations.  The Pod's author may write there what they like, up to 256 KiB."""
@@ -287,6 +289,7 @@ POD_GROUPS: Final = Cached(
     resources.POD_GROUPS,
     indexers={"claim": used_claims, "template": _templates_of_pod},
     locate=detection.pod_groups,
+    page=TENANTS_PAGE,
 )
 """A PodGroup refers to claims and templates in the fields in which a Pod does (KEP-5729)."""
 
@@ -326,6 +329,7 @@ WORKLOAD_CLAIMS: Final = Cached(
     "workload claims",
     resources.WORKLOAD_CLAIMS,
     indexers={"claim": _claim_of_workload_claim, "template": _template_of_workload_claim},
+    page=TENANTS_PAGE,
 )
 WEBHOOKS: Final = Cached(
     "webhooks", resources.MUTATING_WEBHOOK_CONFIGURATIONS, label_selector="app.kubernetes.io/name=tollbar"

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workl
 from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
 from tollbar.model.workloads import Reference, pod_spec
-from tollbar.runtime.client import WatchEvent
+from tollbar.runtime.client import PAGE_TEXT, WatchEvent
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.metrics import Metrics
 
@@ -52,6 +53,8 @@ class Api:
         self.verbs = verbs.split()
         self.answers: dict[str, Object] = {}
         self.calls: Counter[str] = Counter()
+        self.bounds: list[float] = []
+        """Of the text of lists."""
         self.events: asyncio.Queue[WatchEvent | ApiError] = asyncio.Queue()
         self.ended = asyncio.Event()
 
@@ -70,8 +73,9 @@ class Api:
     async def served(self, _group_version: str) -> set[str]:
         return {"deployments"} if self.served_kind else set()
 
-    async def list(self, _res: Resource, _namespace: str = "", **_: Any) -> Object:
+    async def list(self, _res: Resource, _namespace: str = "", *, limit: int, most: float = inf, **_: Any) -> Object:
         self._count("list")
+        self.bounds.append(most if limit > 1 else PAGE_TEXT)
         return {"metadata": {"resourceVersion": "1"}, "items": [dict(each) for each in self.found]}
 
     async def get(self, _res: Resource, name: str, _namespace: str = "") -> Object:
@@ -188,6 +192,14 @@ async def test_a_kind_is_listed_for_the_first_claim_only() -> None:
         calls = dict(running.api.calls)
         await running.workloads.look_up(LookUp(Key("ml", "other"), WEB, ""))
         assert running.api.calls == calls
+
+
+async def test_a_list_of_a_kind_has_pages_of_bounded_length() -> None:
+    """Whoever may create objects of it says how large they are."""
+    api = Api(deployment())
+    async with world(api) as running:
+        await running.look_up()
+        assert api.bounds == [PAGE_TEXT] * 2
 
 
 async def test_when_this_process_leads_again_a_kind_is_watched_again() -> None:
