@@ -28,20 +28,21 @@ from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
 from tollbar.gates.telling import Copy, Told
 from tollbar.model import conditions, pods, resources
-from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, spec, uid_of
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.caches import Cached, listed
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Channel, Delta, key_itself
-from tollbar.runtime.store import Keep
 from tollbar.views import kinds
 
 NAME: Final = "ordinal"
 """By which the configuration enables the gate."""
 
 _STARTING: Final = Hold(OrdinalReason.STARTING, "the controllers to know all Pods")
+_TOO_LONG: Final = 318
+"""Characters that are no namespace, slash and name any more: 63, 1 and 253."""
 
 
 def _has_ordinal(pod: Object) -> bool:
@@ -62,11 +63,23 @@ def _seen(pod: Object) -> Object:
     }
 
 
+def _read_of_a_set(obj: Object) -> Object:
+    """The part of a StatefulSet that is read, which is small whatever its author writes: where its ordinals begin, and
+    whom it names, as far as that can be a name."""
+    meta, body, peer = metadata(obj), spec(obj), annotations_of(obj).get(wellknown.ANNOTATION_ORDINAL_PEER, "")
+    kept = ("name", "namespace", "uid", "resourceVersion")
+    named = {"annotations": {wellknown.ANNOTATION_ORDINAL_PEER: peer[:_TOO_LONG]}} if peer else {}
+    return {
+        "metadata": {**{name: meta[name] for name in kept if name in meta}, **named},
+        "spec": {"ordinals": body["ordinals"]} if "ordinals" in body else {},
+    }
+
+
 PODS: Final = Cached("pods by ordinal", resources.PODS, project=_seen, accepts=_has_ordinal, optional=True)
 SETS: Final = Cached(
     "statefulsets by ordinal",
     resources.STATEFUL_SETS,
-    project=Keep(frozenset({"spec"})),
+    project=_read_of_a_set,
     page=kinds.TENANTS_PAGE,
     optional=True,
 )

@@ -5,9 +5,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from builders import Pod, namespace, pod
+from builders import Built, Pod, namespace, pod
 from managing import Managed, turns
 
+from tollbar.decide.gates import ordinals
 from tollbar.gates import Facts, Hold, Release
 from tollbar.gates.ordinal import PODS, SETS, OrdinalLedger
 from tollbar.model.objects import Key, Object, key_of
@@ -170,6 +171,17 @@ async def test_whoever_asks_why_a_patch_did_not_apply_reads_in_turn_with_others(
     before = settling.done()
     world.reading.release()
     assert (before, await settling) == (False, DONE)
+
+
+def test_of_a_stateful_set_little_is_kept_whatever_its_author_writes() -> None:
+    world = World(OLD, NEW)
+    large = Built(stateful_set("old", "new"))
+    large = large.but("spec", {"ordinals": {"start": 3}, "template": {"spec": {"containers": [{"name": "x" * 1000}]}}})
+    large = large.annotated({"tollbar.dev/ordinal-peer": "n/" + "x" * 1000, "example.com/note": "x" * 1000})
+    world.caches.store(SETS).apply(large)
+    kept = world.caches.store(SETS).get(Key("ml", "old"))
+    assert kept is not None
+    assert (len(str(kept)) < 600, kept["spec"], ordinals.peer_of(kept)) == (True, {"ordinals": {"start": 3}}, None)
 
 
 def test_one_that_is_gone_is_forgotten() -> None:
