@@ -330,7 +330,8 @@ TABLE: Final[tuple[Metric, ...]] = (
     Metric(
         "tollbar_cache_stubs",
         "gauge",
-        "Objects of which the cache has but a stub, without what rules read: too large, or too many for its memory.",
+        "Objects of which the cache has but a stub, without what rules read: too large, nested too deeply, or too many"
+        " for its memory.",
         ("kind",),
     ),
     Metric("tollbar_watch_age_seconds", "gauge", "Seconds since the API server last answered for a kind.", ("kind",)),
