@@ -25,7 +25,7 @@ from tollbar.cel import BUDGET, CelEngine, CelError, Env
 from tollbar.devplane.real.oracle import Oracle
 
 COUNT: Final = int(os.environ.get("TOLLBAR_CEL_LOOPS", "20"))
-REFUSED_OF: Final = {20: 1, 200: 10}
+REFUSED_OF: Final = {20: 1, 200: 12}
 """How many of so many loops are refused; the page has the last of these figures."""
 BATCH: Final = 40
 LARGEST: Final = 32 * 1024
