@@ -6,12 +6,13 @@ reason why none can (`SURVIVORS`), first those without one.  It works on a copy 
 `LEAST` of the mutants were killed.
 
 It tells every two minutes how far it is.  Ended early, by SIGINT or SIGTERM, it judges what was tried until then, and
-says which modules that was.
+says which modules that was.  A module whose outcomes mutmut was just writing counts as not tried, and is named.
 
 mutmut is configured in pyproject.toml; it is in the extra `mutation`.
 """
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -97,6 +98,7 @@ def main(*names: str) -> int:
         tree = Path(directory)
         _copy(tree)
         _mutate(tree, *names)
+        _leave_out_broken(tree)
         outcomes = _outcomes(tree)
         tried = {name: outcome for name, outcome in outcomes.items() if outcome not in UNTRIED}
         survivors = [name for name, outcome in tried.items() if outcome not in KILLED]
@@ -130,6 +132,18 @@ def _mutate(tree: Path, *names: str) -> None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+
+
+def _leave_out_broken(tree: Path) -> None:
+    """Delete files of outcomes that are half written, which mutmut cannot read, and say of which modules they are."""
+    written = tree / "mutants"
+    for file in sorted(written.rglob("*.py.meta")):
+        try:
+            json.loads(file.read_bytes())
+        except ValueError:
+            module = ".".join(file.relative_to(written).parts).removesuffix(".py.meta")
+            sys.stdout.write(f"{module}: not tried: its outcomes were being written\n")
+            file.unlink()
 
 
 def _is_running(child: subprocess.Popen[bytes]) -> bool:
