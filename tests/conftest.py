@@ -217,14 +217,14 @@ def kubelet(plane: Plane) -> Iterator[BackgroundKubelet]:
 
 
 @pytest.fixture
-async def leap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the clock of the test's event loop on by so many seconds: whoever waits for a time until then is late.
+def leap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the clock of the event loop that runs on by so many seconds: whoever waits for a time until then is late.
 
     What must be over in time is given as long as users give it, and what never comes is not waited for.
     """
-    loop = asyncio.get_running_loop()
 
     def move(seconds: float) -> None:
+        loop = asyncio.get_running_loop()
         now = loop.time
         monkeypatch.setattr(loop, "time", lambda: now() + seconds)
 

@@ -69,8 +69,8 @@ class ExecPlugin:
         return [pid for pid in self._pids("runs") + self._pids("children") if _runs(pid)]
 
     async def hanging(self) -> None:
-        """Wait until it hangs for the first time."""
-        await until(lambda: self._pids("children"))
+        """Wait until it hangs for the first time: the other program runs, in its own session if it is to have one."""
+        await until(lambda: any(_command(pid).startswith(b"sleep\0") for pid in self._pids("children")))
 
     async def ended(self) -> None:
         """Wait until none of its processes is left."""
@@ -88,7 +88,7 @@ class ExecPlugin:
 
 async def until(holds: Callable[[], object]) -> None:
     """Wait for what nobody tells."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -98,8 +98,12 @@ def _answer(status: dict[str, str]) -> dict[str, Any]:
 
 
 def _runs(pid: int) -> bool:
+    return bool(_command(pid))
+
+
+def _command(pid: int) -> bytes:
     """Of a process that has ended, and for which nobody has waited, the command line is empty (proc_pid_cmdline(5))."""
     try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
-    except FileNotFoundError:
-        return False
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it is gone, or goes now
+        return b""

@@ -83,7 +83,7 @@ def test_a_server_that_hangs_is_one_line_when_the_time_of_a_request_is_over(
                 }
             )
         )
-        arguments = [name, "--kubeconfig", str(config), "--request-timeout", "100ms"]
+        arguments = [name, "--kubeconfig", str(config), "--request-timeout", "500ms"]
         done = CliRunner().invoke(main, [*arguments, "--apply"] if name == "certs" else arguments)
     said = "Error: the API server does not answer: no answer in time\n"
     assert (done.exit_code, done.stdout, done.stderr) == (code, "", said)

@@ -11,6 +11,8 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,9 +176,17 @@ async def test_what_a_kubeconfig_contains_is_written_nowhere(
     assert seen == ["one", "two"]
 
 
+@dataclass
+class Deaf:
+    """A server that begins to answer and hears nothing of what comes then, the end of TLS included."""
+
+    port: int
+    asked: threading.Event = field(default_factory=threading.Event)
+    """And it has answered what it will."""
+
+
 @pytest.fixture
-def deaf(authority: trustme.CA) -> Iterator[int]:
-    """The port of a server that begins to answer and hears nothing of what comes then, the end of TLS included."""
+def deaf(authority: trustme.CA) -> Iterator[Deaf]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     is_over = threading.Event()
@@ -186,43 +196,52 @@ def deaf(authority: trustme.CA) -> Iterator[int]:
             asked = connection.recv(65536)
             if b"/silent" not in asked:
                 connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
+            server.asked.set()
             is_over.wait()
 
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        server = Deaf(listener.getsockname()[1])
         pool.submit(serve)
-        yield listener.getsockname()[1]
+        yield server
         is_over.set()
 
 
-async def leave_a_watch(client: Client) -> None:
+async def leave_a_watch(client: Client, *_: Any) -> None:
     async with aclosing(client.watch(PODS, resource_version="1", timeout_seconds=1)) as events:
         with pytest.raises(KeyError):  # the event says nothing
             await anext(events)
 
 
-async def give_up(client: Client, path: str) -> None:
+async def give_up(client: Client, deaf: Deaf, leap: Callable[[float], None], path: str) -> None:
+    call = asyncio.create_task(client.raw("GET", path, timeout=30.0))
+    assert await asyncio.to_thread(deaf.asked.wait, 60)
+    leap(30)
     with pytest.raises(Unreachable, match="no answer in time"):
-        await client.raw("GET", path, timeout=0.2)
+        await call
 
 
-LEFT: dict[str, Callable[[Client], Awaitable[None]]] = {
+LEFT: dict[str, Callable[[Client, Deaf, Any], Awaitable[None]]] = {
     "a watch that is left": leave_a_watch,
-    "an answer that is not read to its end": lambda client: give_up(client, "/half"),
-    "a call without an answer": lambda client: give_up(client, "/silent"),
+    "an answer that is not read to its end": partial(give_up, path="/half"),
+    "a call without an answer": partial(give_up, path="/silent"),
 }
 
 
 @pytest.mark.parametrize("leave", LEFT.values(), ids=LEFT)
 def test_a_client_that_was_closed_has_no_connection_any_more(
-    deaf: int, authority: trustme.CA, tmp_path: Path, leave: Callable[[Client], Awaitable[None]]
+    deaf: Deaf,
+    authority: trustme.CA,
+    tmp_path: Path,
+    leap: Callable[[float], None],
+    leave: Callable[[Client, Deaf, Any], Awaitable[None]],
 ) -> None:
     authority.cert_pem.write_to_path(tmp_path / "ca.crt")
     write_identity(authority, "one", tmp_path)
 
     async def run() -> None:
-        client = await connected(deaf, tmp_path, SystemClock())
+        client = await connected(deaf.port, tmp_path, SystemClock())
         try:
-            await leave(client)
+            await leave(client, deaf, leap)
         finally:
             await client.close()
 

@@ -3,7 +3,8 @@
 import asyncio
 import io
 import ssl
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import aiohttp
 import orjson
@@ -22,6 +23,8 @@ from webhooks.tls import new_context
 REQUEST = about_pod(new_pod().being_created(generate_name=True))
 BODY = orjson.dumps(review_of(REQUEST))
 ALLOWED = {"uid": REQUEST["uid"], "allowed": True}
+PATIENT: Final = replace(LIMITS, read_seconds=60.0)
+"""With time for a busy machine."""
 
 
 def echo(request: Object) -> Answer:
@@ -46,7 +49,7 @@ HANDLERS = {"/echo": echo, "/broken": broken, "/unprintable": unprintable, "/rec
 class Running:
     """A server on a free port, and its clients."""
 
-    def __init__(self, metrics: Metrics, drain_seconds: float = 30.0, limits: Limits = LIMITS) -> None:
+    def __init__(self, metrics: Metrics, drain_seconds: float = 30.0, limits: Limits = PATIENT) -> None:
         self.metrics = metrics
         ca, context, self.trust = trustme.CA(), new_context(), ssl.create_default_context()
         ca.issue_cert("127.0.0.1").configure_cert(context)

@@ -1,11 +1,12 @@
 """What connections may hold: too many of them, too many bytes, and clients that never come to an end."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.webhooks.serving import BODY, Running
+from unit.webhooks.serving import BODY, PATIENT, Running
 
 from tollbar.runtime.metrics import Metrics
 from webhooks.connections import LIMITS, Connections, Limits
@@ -48,7 +49,7 @@ async def serve(metrics: Metrics, limits: Limits) -> Running:
 
 
 async def test_of_too_many_connections_the_one_that_did_nothing_for_longest_gives_way(metrics: Metrics) -> None:
-    running = await serve(metrics, replace(LIMITS, connections=2))
+    running = await serve(metrics, replace(PATIENT, connections=2))
     first, second = Client(await running.connect()), Client(await running.connect())
     answers = [await first.review()]
     third = Client(await running.connect())
@@ -58,7 +59,7 @@ async def test_of_too_many_connections_the_one_that_did_nothing_for_longest_give
 
 
 async def test_a_client_that_does_not_even_shake_hands_counts_as_a_connection(metrics: Metrics) -> None:
-    running = await serve(metrics, replace(LIMITS, connections=1))
+    running = await serve(metrics, replace(PATIENT, connections=1))
     silent = Client(await asyncio.open_connection("127.0.0.1", running.port))
     other = Client(await running.connect())
     answers = [await silent.ends(), await other.review()]
@@ -81,7 +82,7 @@ def test_one_that_is_closed_at_the_moment_when_its_handshake_ends_is_given_up(me
 
 
 async def test_of_too_many_bytes_those_of_the_largest_body_are_given_up(metrics: Metrics) -> None:
-    running = await serve(metrics, replace(LIMITS, held_bytes=4 * len(BODY)))
+    running = await serve(metrics, replace(PATIENT, held_bytes=4 * len(BODY)))
     large, small = Client(await running.connect()), Client(await running.connect())
     await large.begin(9 * len(BODY), 3 * len(BODY))
     await small.begin(9 * len(BODY), 2 * len(BODY))
@@ -92,7 +93,7 @@ async def test_of_too_many_bytes_those_of_the_largest_body_are_given_up(metrics:
 
 
 async def test_what_was_answered_is_no_longer_held(metrics: Metrics) -> None:
-    running = await serve(metrics, replace(LIMITS, held_bytes=len(BODY)))
+    running = await serve(metrics, replace(PATIENT, held_bytes=len(BODY)))
     client = Client(await running.connect())
     answers = [await client.review() for _ in range(3)]
     await running.stop()
@@ -109,18 +110,23 @@ SLOW = {
 
 
 @pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW)
-async def test_a_request_that_does_not_come_in_time_is_given_up(metrics: Metrics, sent: bytes | None) -> None:
-    running = await serve(metrics, replace(LIMITS, read_seconds=0.1))
+async def test_a_request_that_does_not_come_in_time_is_given_up(
+    metrics: Metrics, sent: bytes | None, leap: Callable[[float], None]
+) -> None:
+    running = await serve(metrics, PATIENT)
     trust = None if sent is None else running.trust
     client = Client(await asyncio.open_connection("127.0.0.1", running.port, ssl=trust))
     client.writer.write(sent or b"")
-    ended = await client.ends()
+    ending = asyncio.create_task(client.ends())
+    while not ending.done():  # what was sent arrives meanwhile, and begins a time of its own
+        leap(PATIENT.read_seconds / 4)
+        await asyncio.wait([ending], timeout=0.01)
     await running.stop()
-    assert (ended, running.shed()) == (b"", {"timeout": 1.0})
+    assert (await ending, running.shed()) == (b"", {"timeout": 1.0})
 
 
 async def test_a_connection_without_another_request_is_closed_in_the_end(metrics: Metrics) -> None:
-    running = await serve(metrics, replace(LIMITS, idle_seconds=0.1))
+    running = await serve(metrics, replace(PATIENT, idle_seconds=0.1))
     client = Client(await running.connect())
     answers = [await client.review(), await client.ends()]
     await running.stop()
@@ -128,7 +134,7 @@ async def test_a_connection_without_another_request_is_closed_in_the_end(metrics
 
 
 async def test_a_chunked_body_that_grows_too_large_is_refused_before_it_ends(metrics: Metrics) -> None:
-    running = await serve(metrics, replace(LIMITS, review_bytes=100))
+    running = await serve(metrics, replace(PATIENT, review_bytes=100))
     client = Client(await running.connect())
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     answer = await client.review(head + b"80\r\n" + b" " * 128 + b"\r\n")

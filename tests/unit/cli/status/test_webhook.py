@@ -19,7 +19,6 @@ from tollbar.api import webhooks
 from tollbar.cli.reading import Reading
 from tollbar.cli.status.handshake import Handshake, shake_hands
 from tollbar.cli.status.webhook import Admission, Configurations, Webhook, look
-from tollbar.devplane.ports import free_ports
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
 from tollbar.runtime.errors import ApiError, Forbidden, Invalid
@@ -86,8 +85,10 @@ async def test_a_certificate_for_another_name(ca: trustme.CA) -> None:
 
 
 async def test_nothing_listens(ca: trustme.CA) -> None:
-    (port,) = free_ports(1)
-    assert await shaken(ca, port) == Handshake(f"nothing listens at 127.0.0.1:{port}")
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        port = taken.getsockname()[1]
+        assert await shaken(ca, port) == Handshake(f"nothing listens at 127.0.0.1:{port}")
 
 
 async def test_no_answer(ca: trustme.CA) -> None:
