@@ -9,6 +9,7 @@ from builders import Built, device_class, pod, pod_group
 from devices import DRIVER, a_claim, published, whole
 from toyplugins import Nominations, done
 
+from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
@@ -108,6 +109,7 @@ class World:
         claims = {key_of(each): dict(each) for each in given if each["kind"] == "ResourceClaim"}
         self.api = api(claims, {verb: list(each) for verb, each in (problems or {}).items()})
         self.activated: list[str] = []
+        self.freed: list[str] = []
         self.events: list[tuple[str, ...]] = []
         self.measured: list[Any] = []
         self.coroutines: list[Awaitable[None]] = []
@@ -123,6 +125,7 @@ class World:
             now=lambda: NOW + self.time,
             monotonic=lambda: self.time,
             activate=lambda woken: self.activated.extend(each.key.name for each in woken),
+            freed=self._freed,
             event=lambda about, *said: self.events.append((about.key.name, *said)),
             claim_created=self.measured.append,
             waited_for_devices=lambda outcome, seconds, devices: self.measured.append(
@@ -133,6 +136,11 @@ class World:
         )
         self.plugin = DynamicResources({"exclusive": "all", **(args or {})}, self.handle)
         self.state = CycleState()
+
+    def _freed(self, with_devices: Object, without: Object) -> None:
+        assert claims.allocation(without) is None
+        given = [each["device"] for each in claims.results(claims.allocation(with_devices) or {})]
+        self.freed.append(f"{key_of(without).name}: {' '.join(given)}")
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

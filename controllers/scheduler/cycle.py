@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from controllers.scheduler import events
 from controllers.scheduler.metrics import SchedulerMetrics
 from controllers.scheduler.statuswriter import StatusWriter
-from tollbar.model.objects import Key
+from tollbar.model.objects import Key, Object
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.events import Recorder
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
@@ -30,7 +30,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError
-from tollbar.scheduler.framework.events import ASSIGNED_POD_DELETE
+from tollbar.scheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource
 from tollbar.scheduler.framework.interface import Nominate
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, Steps, failed
@@ -48,6 +48,7 @@ _TURN: Final = 0.002
 _BINDINGS: Final = 32
 """After so many cycles that found a Node, their bindings run: until then each keeps all that its cycle has found."""
 _CLEAR: Final = Nominate("")
+_CLAIM_UPDATE: Final = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE)
 _METRICS_SHARE: Final = 0.1
 """The share of cycles in which each plugin is timed, as upstream."""
 
@@ -166,6 +167,11 @@ class Scheduler:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Try these waiting Pods soon."""
         self._queue.activate(pods)
+        self.wake()
+
+    def freed(self, with_devices: Object, without: Object) -> None:
+        """To Pods that wait this is as if the claim had been deallocated, of which a watch would tell."""
+        self._queue.move_all_to_active_or_backoff(_CLAIM_UPDATE, with_devices, without)
         self.wake()
 
     async def run(self) -> None:

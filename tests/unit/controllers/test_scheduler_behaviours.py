@@ -195,6 +195,26 @@ async def test_pods_that_share_a_claim_reserve_it_in_turn() -> None:
         assert world.api.calls.count("replace ResourceClaim gpu status") == len(names)
 
 
+async def test_who_shares_a_claim_goes_on_when_the_pod_that_was_to_get_it_allocated_is_gone() -> None:
+    """Its allocation was not written, so that no object has changed by which others hear of that."""
+    first = pod("first").claims("gpu")
+    async with scheduling(N1, GPU, SLICE, claim().request("gpu"), first) as world:
+        world.api.latency = 1.0
+        world.api.broken.add("replace")
+        await asyncio.sleep(0.5)
+        world.api.store(pod("second").claims("gpu"))
+        world.watch()
+        await asyncio.sleep(0.1)
+        world.api.drop(first)
+        world.watch()
+        await asyncio.sleep(1)
+        world.api.broken.clear()
+        for _ in range(12):
+            await asyncio.sleep(5)
+            world.watch()
+        assert list(world.api.bound) == ["uid-of-second"]
+
+
 @pytest.mark.behaviour(58)
 async def test_each_claim_of_a_pod_gets_what_it_asks_for_itself() -> None:
     colours = ("red", "green", "blue")

@@ -43,7 +43,7 @@ async def test_devices_count_as_taken_from_reserve_on() -> None:
     world.reserve(WEB)
     before = world.held()
     await world.unreserve(WEB)
-    assert (before, world.held(), world.api.made) == (["g0"], [], [])
+    assert (before, world.held(), world.freed, world.api.made) == (["g0"], [], ["gpu: g0"], [])
 
 
 def test_a_device_that_was_taken_after_filter_fails_reserve() -> None:
@@ -141,6 +141,23 @@ async def test_what_pre_bind_writes(case: str) -> None:
     objects, problems, expected, calls = BINDINGS[case]
     world = World(*objects, N1, problems=problems)
     assert (await world.bind(WEB), world.api.made) == (expected, calls)
+
+
+WRITES: dict[str, tuple[list[Exception | None], list[str], list[str]]] = {
+    "was refused": ([REFUSED], [], ["gpu: g0"]),
+    "had no answer and did not come to pass": ([Unreachable("no answer", method="PUT", sent=True)], [], ["gpu: g0"]),
+    "came to pass": ([], ["g0"], []),
+}
+
+
+@pytest.mark.parametrize("case", WRITES)
+async def test_who_waits_for_devices_is_told_that_they_are_free_if_the_write_of_their_allocation(case: str) -> None:
+    problems, held, freed = WRITES[case]
+    world = World(CLAIM, N1, problems={"update/status": problems})
+    await world.bind(WEB)
+    before = list(world.freed)
+    await world.unreserve(WEB)
+    assert (before, world.held(), world.freed) == ([], held, freed)
 
 
 class _Slow(Api):

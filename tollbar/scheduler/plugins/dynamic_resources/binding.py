@@ -65,7 +65,7 @@ class ClaimBinding:
         for place, uid in found.pending.items():
             if place in found.unanswered:
                 self._handle.start(self._settle(found.claims[place], uid, pod))
-            elif self._manager.claims.remove(uid):
+            elif self._forget(found.claims[place], uid):
                 self._manager.claims.restore(key_of(found.claims[place]))
         found.pending, found.reserved, found.unanswered = {}, {}, set()
         named = found.named
@@ -241,8 +241,21 @@ class ClaimBinding:
         except asyncio.CancelledError:
             self._unsettled.append((claim, uid, pod))
             raise
-        self._manager.claims.remove(uid)
+        self._forget(claim, uid)
         await self._try_again(pod)
+
+    def _forget(self, claim: Object, uid: str) -> bool:
+        """This attempt does not need the pending allocation any more; whether nobody does, so that it no longer counts.
+
+        No object changes, so Pods that wait for its devices, or until it is written, would not be woken.
+        """
+        pending = self._manager.claims.pending(uid)
+        if not self._manager.claims.remove(uid):
+            return False
+        if self._manager.claims.allocation(uid) is None:
+            status = claim.get("status") or {}
+            self._handle.freed({**claim, "status": {**status, "allocation": pending}}, claim)
+        return True
 
     async def _look_at(self, claim: Object) -> None:
         """Show the cache what became of a write without an answer."""
