@@ -132,6 +132,9 @@ class Service(Beside):
         await asyncio.gather(*self._open, return_exceptions=True)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._endpoints:
+            writer.close()  # kube-proxy refuses connections to such a Service
+            return
         task = asyncio.current_task()
         assert task is not None
         port = self._open[task] = random.choice(list(self._endpoints.values()))
