@@ -32,6 +32,7 @@ EVERYTHING = {"operator": "Exists"}
 ANYWAY = {"operator": "Exists", "effect": "NoExecute"}
 MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.source": "file"}
 NODE = "system:node:node-1"
+REPLICAS = "system:serviceaccount:kube-system:replicaset-controller"
 RECORDING = "tried-reserved-keys"
 """The namespace in which a record stays that comes with the request."""
 DRIVER = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "driver", "namespace": "default"}}
@@ -114,6 +115,7 @@ RECORDED = recorded([GPU])
 CREATE = ("create", "--dry-run=server", "--as=alice", "-f", "-")
 KUBELET = ("create", "--dry-run=server", f"--as={NODE}", "--as-group=system:nodes", "-f", "-")
 ADMIN = ("create", "--dry-run=server", "-f", "-")
+BY_CONTROLLER = ("create", "--dry-run=server", f"--as={REPLICAS}", "-f", "-")
 
 
 def adding(user: str, toleration: Any = GPU) -> list[str]:
@@ -183,6 +185,7 @@ ATTEMPTS: dict[str, tuple[tuple[list[str], str | None], str]] = {
     "a kubelet's other Pod": (([*KUBELET], pod(ANYWAY, nodeName="node-1")), refusal("every key", user=NODE)),
     "another key": (([*CREATE], pod(OTHER)), ""),
     "none": (([*CREATE], pod()), ""),
+    "by the controller of a ReplicaSet": (([*BY_CONTROLLER], pod(GPU)), refusal(THE_KEY, user=REPLICAS)),
     "by an administrator": (([*ADMIN], pod(GPU, EVERYTHING)), ""),
     "for a ServiceAccount that may": (([*CREATE], pod(GPU, EVERYTHING, serviceAccountName="driver")), ""),
     "in kube-system": (([*CREATE], pod(EVERYTHING, namespace="kube-system")), ""),
