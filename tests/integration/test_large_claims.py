@@ -1,6 +1,10 @@
-"""Claims as large as the API server stores them: they do not fill the processes, and a Pod with one goes on."""
+"""Claims as large as the API server stores them: they do not fill the processes, and a Pod with one goes on.
+
+What they take is in the log (`--log-cli-level=INFO`).
+"""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,8 @@ from tollbar.model.objects import Object
 from tollbar.model.resources import RESOURCE_CLAIMS
 
 pytestmark = [pytest.mark.timeout(300), real_too(VOLUME > 1, "part of make test-long")]
+
+log = logging.getLogger(__name__)
 
 NAMESPACE = "default"
 CLAIMS = 120
@@ -62,6 +68,7 @@ def test_large_claims_take_little_memory_and_a_pod_with_one_goes_on_without_rule
         process.stop()
     started = [stack.webhook(), stack.controllers()]
     grown = [most_memory(process.child.pid) - least for process, least in zip(started, before, strict=True)]
+    log.info("%d large claims: %s MiB more in the webhook and the controllers", CLAIMS, [each >> 20 for each in grown])
     stack.register()
     stack.plane.kubectl.apply(as_written(a_pod("web", NAMESPACE).claims("large-0")))
     released = "PackageTooLarge: rule gpu"
