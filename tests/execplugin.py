@@ -76,10 +76,12 @@ class ExecPlugin:
         """Wait until none of its processes is left."""
         await until(lambda: not self.running())
 
+    def goes_on(self) -> None:
+        """While it hangs: have it answer or fail, as a test has said since."""
+        _kill(self._pids("children"))
+
     def end(self) -> None:
-        for pid in self.running():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(self._pids("runs") + self._pids("children"))
 
     def _pids(self, name: str) -> list[int]:
         file = self._directory / name
@@ -95,6 +97,13 @@ async def until(holds: Callable[[], object]) -> None:
 
 def _answer(status: dict[str, str]) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": "ExecCredential", "status": status}
+
+
+def _kill(pids: list[int]) -> None:
+    """Those that have not ended."""
+    for pid in filter(_runs, pids):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _runs(pid: int) -> bool:

@@ -12,7 +12,10 @@ EVENT = {
     "stage": "ResponseComplete",
     "requestURI": "/api/v1/namespaces/a/pods/p/status?fieldManager=x",
     "verb": "patch",
-    "user": {"username": "system:serviceaccount:a:b"},
+    "user": {
+        "username": "system:serviceaccount:a:b",
+        "extra": {"authentication.kubernetes.io/credential-id": ["JTI=1"]},
+    },
     "userAgent": "tollbar/0.1",
     "objectRef": {"resource": "pods", "namespace": "a", "name": "p", "apiVersion": "v1", "subresource": "status"},
     "responseStatus": {"code": 200},
@@ -44,6 +47,7 @@ def test_a_record_has_what_the_event_says() -> None:
         at="2026-01-01T00:00:00.000001Z",
         uri="/api/v1/namespaces/a/pods/p/status?fieldManager=x",
         request=[{"op": "remove", "path": "/x"}],
+        credential="JTI=1",
     )
 
 

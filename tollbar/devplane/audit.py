@@ -17,6 +17,7 @@ COMPLETE: Final = "ResponseComplete"
 
 _BLOCK: Final = 64 * 1024
 _STORES_NOTHING: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+_CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Record:
     uri: str = ""
     request: Mapping[str, Any] | list[Any] | None = field(default=None, hash=False)
     """The body as sent (a JSON Patch is a list), for requests about Pods."""
+    credential: str = ""
+    """The id of the credentials: of a ServiceAccount's token `JTI=` and its claim `jti` (KEP-4193)."""
 
     @property
     def is_write(self) -> bool:
@@ -117,4 +120,5 @@ def parse(event: Mapping[str, Any]) -> Record:
         at=event.get("stageTimestamp", ""),
         uri=event.get("requestURI", ""),
         request=event.get("requestObject"),
+        credential="".join((user.get("extra") or {}).get(_CREDENTIAL) or ()),
     )
