@@ -310,9 +310,10 @@ class Store:
     def assume(self, obj: Object, *, created: bool = False) -> None:
         """Store the answer to a write of this process before the watch confirms it.
 
-        Does nothing when the stored object is newer; an object of the same version is a change in memory that is about
-        to be written.  An object that is not stored is added only when this process has just `created` it: any other
-        has left the selector or was deleted, and no event would ever remove it.
+        Does nothing when the stored object is newer, or a stub of this version, which a list brings back; any other one
+        of this version is a change in memory that is about to be written.  An object that is not stored is added only
+        when this process has just `created` it: any other has left the selector or was deleted, and no event would ever
+        remove it.
         """
         key = key_of(obj)
         held, (new, weight), version = self._objects.get(key), self._kept(obj), _version(obj)
@@ -325,7 +326,7 @@ class Store:
             return
         else:
             written = version > _version(held)
-            if not written and _same(held, new):
+            if not written and (is_stub(held) or _same(held, new)):
                 return
             if self._limiting is not None:
                 new = _sharing_parts(new, held)

@@ -134,6 +134,18 @@ def test_an_answer_to_a_write_counts_as_what_a_watch_shows() -> None:
     assert (whole(claims), claims.stubs, len(claims)) == (["a", "b"], 0, 2)
 
 
+def test_an_answer_that_shows_what_was_left_out_keeps_no_list_from_bringing_it_back() -> None:
+    """As where a new leader lists the claims of a namespace beside the watch."""
+    store, _ = stores(2.5)
+    claims = store(CLAIMS)
+    for name in "abc":
+        claims.apply(large(name))
+    claims.assume(large("c"), created=True)
+    claims.remove(large("a", version=6))
+    claims.replace([large(name) for name in "bc"], "7")
+    assert (whole(claims), claims.stubs, claims.would_keep_more) == (["b", "c"], 0, False)
+
+
 def test_another_object_of_the_name_counts_in_the_place_of_the_first() -> None:
     store, budget = stores(1.5)
     claims = store(CLAIMS)
