@@ -22,10 +22,12 @@ from tollbar.runtime.errors import ApiError, Invalid, ServerError, Unreachable
 from tollbar.runtime.store import Store
 
 HELD_BACK: Final = RetryAfter(1.0)
+TURN: Final = 0.5
+"""Seconds after which a worker that reads templates to create claims is given back: few may read at one time, and a
+tenant's Pods that refer to many such templates leave the workers to other namespaces in between.  Not after each claim,
+since the next decision takes 0.1 s where a Pod refers to ten thousand."""
 NEXT: Final = RetryAfter(0.0)
-"""After a claim whose template had to be read, while there are more to create: few may read at one time, and a tenant's
-Pods that refer to many such templates leave the workers to other namespaces between two of them.  Without back-off,
-and the cache has the claim."""
+"""Then, without back-off: the cache has the claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ async def reconcile(key: Key, store: Store, deps: Deps) -> Outcome:
 
 
 async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -> Outcome:
-    recorded = dict(plan.found)
+    recorded, clock = dict(plan.found), deps.manager.clock
+    ends = clock.monotonic() + TURN
     for creation in plan.creations:
         if deps.competing.holds:
             return HELD_BACK
@@ -69,7 +72,8 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
         if not name:
             return claimwrites.STALE
         recorded[creation.reference] = name
-        if isinstance(creation.claim, Get) and creation is not plan.creations[-1]:
+        is_last = creation is plan.creations[-1]
+        if isinstance(creation.claim, Get) and not is_last and clock.monotonic() >= ends:
             return NEXT
     if plan.failure is not None:
         return _fail(consumer, plan.failure, deps)

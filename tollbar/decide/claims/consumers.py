@@ -9,7 +9,7 @@ consumer's only if its controlling owner says so; deciding again after the plan'
 a worker something to do if the consumer's plan `is_needed`.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -122,24 +122,25 @@ def decide(facts: ConsumerFacts) -> ConsumerPlan | Ask:
         return NOTHING  # the claims may be its PodGroup's, and the Pod is decided again when that appears
     made = _Made(facts.lookup)
     cases = [_Case(facts, group, made, reference, resolved) for reference, resolved in claims.resolved(consumer)]
-    plan, questions = NOTHING, list[Hashable]()
+    plans, questions = list[ConsumerPlan](), list[Hashable]()
     for case in cases:
         answer: ConsumerPlan | Ask = first_answer(EXISTENCE, case) or NOTHING
         if isinstance(answer, Ask):
             questions += answer.questions
-        else:
-            plan = _merged(plan, answer)
-        if plan.failure:
+            continue
+        plans.append(answer)
+        if answer.failure:
             break
+    plan = _merged(plans)
     if plan.creations:
         questions += (question for question in facts.before_creating if question not in facts.answers)
     if questions:
         return Ask(tuple(dict.fromkeys(questions)))
     if plan.failure:
         return plan
-    for case in cases if pods.is_bound(consumer) else ():
-        plan = _merged(plan, first_answer(RESERVATION, case) or NOTHING)
-    return plan
+    if not pods.is_bound(consumer):
+        return plan
+    return _merged([plan, *(first_answer(RESERVATION, case) or NOTHING for case in cases)])
 
 
 def _up_to_date(facts: ConsumerFacts) -> ConsumerFacts:
@@ -370,13 +371,11 @@ def _entry(consumer: Object) -> Object:
     return claims.pod_entry(consumer) if consumer["kind"] == "Pod" else claims.pod_group_entry(consumer)
 
 
-def _merged(plan: ConsumerPlan, more: ConsumerPlan) -> ConsumerPlan:
-    if more is NOTHING:
-        return plan
-    return replace(
-        plan,
-        found=plan.found + more.found,
-        creations=plan.creations + more.creations,
-        reservations=plan.reservations + more.reservations,
-        failure=plan.failure or more.failure,
+def _merged(plans: Sequence[ConsumerPlan]) -> ConsumerPlan:
+    """All of them, in time that grows with their number: nothing but its size limits what a Pod refers to."""
+    return ConsumerPlan(
+        tuple(found for plan in plans for found in plan.found),
+        tuple(creation for plan in plans for creation in plan.creations),
+        tuple(reservation for plan in plans for reservation in plan.reservations),
+        next((plan.failure for plan in plans if plan.failure is not None), None),
     )
