@@ -477,8 +477,8 @@ async def test_while_creations_hang_few_large_claims_are_in_memory_and_small_one
 
 
 async def test_a_worker_is_given_back_while_claims_of_templates_that_are_too_large_are_created() -> None:
-    """By the real queue with one worker: another namespace does not wait for all of the tenant's claims.  Nor is decided
-    anew after each of them."""
+    """By the real queue with one worker: another namespace does not wait for all of the tenant's claims, nor is
+    decided anew after each of them."""
     names = [f"t{number}" for number in range(4)]
     large = [LARGE.but("metadata.name", name) for name in names]
     api = Api(live=tuple(large))
