@@ -182,11 +182,10 @@ class OrdinalLedger(Ledger):
             return DONE
         # by a list, for which the rights that every gate controller has are enough
         by_name = f"metadata.name={key.name}"
-        async with self._manager.reading:
-            found = await self._manager.client.list(resources.PODS, key.namespace, field_selector=by_name)
-            for pod in found["items"]:
-                if _has_gate(pod):
-                    self._take_back(pod)
+        found = await self._manager.client.list(resources.PODS, key.namespace, field_selector=by_name)
+        for pod in found["items"]:
+            if _has_gate(pod):
+                self._take_back(pod)
         return DONE
 
     def _take_back(self, pod: Object) -> None:

@@ -363,11 +363,12 @@ async def test_a_pod_of_whose_claims_too_much_would_be_read_is_told_how_much_may
     api = Api(live=(crowded.but("metadata.name", "web-nic-x"),))
     world = await working(api, GPU, NIC, WEB.templates("nic").generated("nic", "web-nic-x"))
     assert (await world.controller.reconcile(THE_POD), api.calls) == (REFUSED, ["get resourceclaims"])
-    assert world.manager.told.said == [
+    told = (
         "Pod web: FailedResourceClaimCreation: PodResourceClaim nic: checking for claim before creating it: what"
         " is read of the claims that the status names takes more than 1 MiB of memory; use fewer claims in one Pod, or"
         " claims with fewer owners and shorter parameters"
-    ]
+    )
+    assert world.manager.told.said == [told]
 
 
 async def test_creations_are_counted_as_upstream_counts_them() -> None:

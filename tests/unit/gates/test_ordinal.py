@@ -12,7 +12,6 @@ from tollbar.decide.gates import ordinals
 from tollbar.gates import Facts, Hold, Release
 from tollbar.gates.ordinal import PODS, SETS, OrdinalLedger
 from tollbar.model.objects import Key, Object, key_of
-from tollbar.model.plan import DONE
 from tollbar.runtime.errors import ApiError, error_from_status
 
 GATE = "tollbar.dev/ordinal"
@@ -159,18 +158,6 @@ async def test_one_that_is_sent_anew_meanwhile_is_not_taken_back(then: str) -> N
             await world.ledger.settle(key_of(NEW))
     await world.ledger.settle(key_of(NEW))
     assert world.says(OLD).subject == "Pod ml/new-0 to be gone"
-
-
-async def test_whoever_asks_why_a_patch_did_not_apply_reads_in_turn_with_others() -> None:
-    world = World(OLD, NEW, newest=(OLD, NEW)).led()
-    world.says(NEW)
-    world.answered(NEW, STALE)
-    world.reading = asyncio.Semaphore(0)
-    settling = asyncio.create_task(world.ledger.settle(key_of(NEW)))
-    await turns()
-    before = settling.done()
-    world.reading.release()
-    assert (before, await settling) == (False, DONE)
 
 
 def test_of_a_stateful_set_little_is_kept_whatever_its_author_writes() -> None:

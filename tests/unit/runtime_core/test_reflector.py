@@ -468,7 +468,7 @@ class Filling(Silent):
 
 
 KEEP: Final = Keep(frozenset({"spec"}), most=1_000_000)
-ROOM: Final = 1.5 * KEEP.weigh(FIRST).beside + 2 * KEEP.weigh(FIRST).stub
+ROOM: Final = 1.5 * KEEP.weigh(FIRST).spares + 2 * KEEP.weigh(FIRST).stub
 """For one of the two objects, and their stubs."""
 
 

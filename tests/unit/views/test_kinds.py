@@ -9,6 +9,7 @@ from builders import claim, device_class, pod, scheduling_gate, template
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.caches import Cached, Caches
+from tollbar.runtime.client import PAGE
 from tollbar.runtime.store import Keep
 from tollbar.views import kinds
 
