@@ -30,7 +30,7 @@ from toyplugins import MaskToy, ScoreToy, done, framework
 from tollbar.model.objects import Object
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.plugins import ownership
+from tollbar.scheduler.plugins.dynamic_resources import ownership
 from tollbar.scheduler.plugins.dynamic_resources.known_nodes import KnownNodes
 
 UNAVAILABLE = f"{UU}: resourceclaim not available on the node"
