@@ -11,9 +11,9 @@ from tollbar.cli import console
 from tollbar.model.objects import Object
 from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES
 
-COUNT = 40
+COUNT = 24
 NAMES = [f"large-{number}" for number in range(COUNT)]
-GROWTH = 100 * 1024 * 1024
+GROWTH = 80 * 1024 * 1024
 """Bytes for the few that are in memory at one time; all of them take more than twice as much."""
 _PARAMETERS = {"opaque": {"driver": "gpu.example.com", "parameters": {"a": [{}] * 3000}}}
 _CONFIG = [_PARAMETERS] * 32

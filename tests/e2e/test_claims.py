@@ -192,7 +192,7 @@ def test_a_pod_that_refers_to_many_large_templates_fills_no_memory_and_holds_up_
     grown = large.Grown(controllers)
     waiting = a_pod("web", cluster.namespace).gated("example.com/wait").templates(*large.NAMES)
     asyncio.run(large.create(replaced, waiting, a_pod("web", beside).gated("example.com/wait").templates("gpu")))
-    eventually_is(large.COUNT, lambda: len(large.recorded(replaced, "web", cluster.namespace)))
+    eventually_is(large.COUNT, lambda: len(large.recorded(replaced, "web", cluster.namespace)), seconds=120)
     made = {
         namespace: [int(each["metadata"]["resourceVersion"]) for each in claims_of(Cluster(cluster.kubectl, namespace))]
         for namespace in (cluster.namespace, beside)
