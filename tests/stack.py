@@ -60,7 +60,7 @@ _HELD = _GATED.but("spec.containers", [{"name": "main", "image": "example.com/ap
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 
 
-def eventually(holds: Callable[[], Any], *, seconds: float = 60.0, what: str = "") -> Any:
+def eventually(holds: Callable[[], Any], *, seconds: float = 120.0, what: str = "") -> Any:
     """The first truthy answer; polls, because kubectl and HTTP cannot be waited for.  Fails with `what` otherwise."""
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
@@ -70,7 +70,7 @@ def eventually(holds: Callable[[], Any], *, seconds: float = 60.0, what: str = "
     return answer
 
 
-def eventually_is(want: Any, answer: Callable[[], Any], *, seconds: float = 60.0) -> None:
+def eventually_is(want: Any, answer: Callable[[], Any], *, seconds: float = 120.0) -> None:
     """Wait until the answer is what is wanted; fails with the last answer."""
     seen: list[Any] = []
 
@@ -137,7 +137,7 @@ class Process:
 
     def exposed(self) -> str:
         """Its metrics in the Prometheus text format."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:
             return str(answer.read().decode())
 
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -233,7 +233,7 @@ class Stack:
             )
         process = self.running[name] = Process(name, child, log, probes, metrics, begins)
         if ready:
-            eventually(process.is_ready, seconds=90, what=f"{name} ready")
+            eventually(process.is_ready, what=f"{name} ready")
         return process
 
     def webhook(self, **overrides: object) -> Process:
@@ -280,7 +280,7 @@ class Stack:
     def register(self) -> None:
         """Put the webhook configurations in force, at the address of the webhook, which runs."""
         here = at_url(f"https://127.0.0.1:{self.serving}", self.authority)
-        self.plane.kubectl.apply(_patient(pods_configuration(here)), _patient(rules_configuration(here)))
+        self.plane.kubectl.apply(patient(pods_configuration(here)), patient(rules_configuration(here)))
         eventually(lambda: self._refuses(_BROKEN) and self._completes(_HELD), what="the webhook is asked")
 
     def _refuses(self, rule: Object) -> bool:
@@ -325,7 +325,7 @@ class Stack:
         self.plane.kubectl("delete", "--ignore-not-found", "secret", "tollbar-webhook-ca", "-n", SYSTEM_NAMESPACE)
 
 
-def _patient(configuration: Object) -> Object:
+def patient(configuration: Object) -> Object:
     """Failing open is for tests that stop the webhook: a busy machine must not change what the others see."""
     webhooks = [{**each, "timeoutSeconds": _PATIENCE} for each in configuration["webhooks"]]
     return {**configuration, "webhooks": webhooks}

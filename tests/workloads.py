@@ -166,7 +166,7 @@ class Shared:
         yield
         self.cluster.kubectl("delete", "devicetaintrule", name)
 
-    def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 60.0) -> None:
+    def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 120.0) -> None:
         try:
             eventually_is(want, what, seconds=seconds)
         except AssertionError as error:

@@ -80,7 +80,7 @@ def test_every_pod_is_told_once_although_kube_scheduler_binds_it_at_once(
     eventually(lambda: matches(stack, name)[0] == MANY, what="all are counted")
     assert len(matches(stack, name)[1]) == MANY
     last = ("get", "tolerationrule", name, "-o", "jsonpath={.status.lastMatch}")
-    found = json.loads(eventually(lambda: cluster.kubectl(*last), seconds=90, what="the last match is written"))
+    found = json.loads(eventually(lambda: cluster.kubectl(*last), what="the last match is written"))
     assert (found["namespace"], found["pod"].startswith("web-")) == (cluster.namespace, True)
     own_plane.audit_fence()
     writes = [record for record in own_plane.audit.writes(since, resource="tolerationrules") if record.name == name]

@@ -231,7 +231,7 @@ def test_beside_another_generator_it_refuses_until_that_one_is_gone(replaced: St
         about = Cluster(replaced.plane.kubectl, "default")
         eventually(lambda: "ClaimsNotReplaced" in dict(about.events(wellknown.SYSTEM_NAMESPACE)), what="an Event")
         replaced.running["controllers"].stop()
-        eventually(second.is_ready, seconds=90, what="ready when it is alone")
+        eventually(second.is_ready, what="ready when it is alone")
     finally:
         second.stop()
         start(replaced)

@@ -152,7 +152,7 @@ def test_a_greater_priority_makes_room(cluster: Cluster, scheduler: Process) -> 
     cluster.create(ours(cluster, "winner", priorityClassName=names["high"], **there))
     assert cluster.bound_to("winner") == "plain"
     assert [each["metadata"]["name"] for each in cluster.pods()] == ["winner"]
-    assert "Preempted" in dict(cluster.events("victim"))
+    eventually(lambda: "Preempted" in dict(cluster.events("victim")), what="Preempted")
 
 
 @pytest.mark.behaviour(33)

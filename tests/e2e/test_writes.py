@@ -105,7 +105,7 @@ def test_nothing_is_written_on_a_relist_or_a_restart(cluster: Cluster, own_plane
     assert cluster.decided("foreign") == [RESERVED]
     # Numbers are written later than what they count, also those of the tests before this one.
     counted = ("get", "tolerationrule", gpu, "-o", "jsonpath={.status.pendingMatches}")
-    eventually(lambda: cluster.kubectl(*counted) == "1", seconds=90, what="counted")
+    eventually(lambda: cluster.kubectl(*counted) == "1", what="counted")
     held = ("get", "schedulinggates", "-o", "jsonpath={.items[*].status.heldPods}")
     eventually(lambda: cluster.kubectl(*held) == "0", what="held Pods counted")
     settle(stack)

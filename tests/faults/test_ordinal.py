@@ -55,7 +55,7 @@ def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         for name in ("one", "two"):
             running.controllers(name, ready=False, gates=["ordinal"], **ELECTION)
         running.webhook(gates=["ordinal"], **ELECTION)
-        eventually(lambda: all(each.is_ready() for each in running.running.values()), seconds=90, what="all are ready")
+        eventually(lambda: all(each.is_ready() for each in running.running.values()), what="all are ready")
         here = webhooks.at_url(f"https://127.0.0.1:{running.serving}", running.authority)
         configuration = webhooks.gates_configuration(here, [told_of(OrdinalGate())])
         patient = [{**each, "timeoutSeconds": 10} for each in configuration["webhooks"]]

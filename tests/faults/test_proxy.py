@@ -148,7 +148,7 @@ def test_every_pod_is_released_once(case: str, target: Any, proxy: FaultProxy, s
     with proxy.faults(*given.rules):
         controllers = through.controllers(cluster.namespace, ready=False)
         try:
-            eventually(controllers.is_ready, seconds=90, what="ready in spite of it")
+            eventually(controllers.is_ready, what="ready in spite of it")
             a_ready_rule(cluster, gpu_rule(late))
             cluster.create(*(cluster.pod(name).templates("mine") for name in sorted(names)))
             cluster.create(
@@ -156,7 +156,7 @@ def test_every_pod_is_released_once(case: str, target: Any, proxy: FaultProxy, s
             )
             assert cluster.held() == names | {"foreign"}
             cluster.class_("late")
-            eventually(lambda: not cluster.held(), seconds=90, what="released")
+            eventually(lambda: not cluster.held(), what="released")
             eventually(controllers.is_ready, what="ready")
             assert {rule.name for rule in given.rules} == set(proxy.hits - before), (
                 "no fault was met: nothing was tested"

@@ -49,7 +49,7 @@ from tollbar.wellknown import SYSTEM_NAMESPACE
 
 PODS_EACH = int(os.environ.get("TOLLBAR_SCHEDULED_PODS", "50"))
 KILLS = max(3, PODS_EACH // 100)
-SECONDS = 120.0 + PODS_EACH
+SECONDS = 240.0 + PODS_EACH
 NODES = max(3, PODS_EACH // 80)
 OURS = "tollbar-scheduler"
 AT_ONCE = 16
@@ -58,7 +58,7 @@ HANGING = 150
 ELECTION = {"resourceName": OURS, "leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "500ms"}
 KEPT = ("Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass")
 """Of the kinds that the scheduler caches."""
-pytestmark = pytest.mark.timeout(180 + 2 * PODS_EACH)
+pytestmark = pytest.mark.timeout(600 + 2 * PODS_EACH)
 
 
 @dataclass
@@ -157,7 +157,10 @@ class Site:
         return len(self._placed)
 
     def left(self) -> list[str]:
-        return list(self._leftovers())
+        """What is left over, and what the schedulers have said last of each Pod that waits."""
+        logs = [line for process in self.stack.running.values() for line in process.log().splitlines()]
+        said = {name: [line for line in logs if f'{self.namespace}/{name}"' in line] for name in sorted(self.waiting)}
+        return [*self._leftovers(), *(line for lines in said.values() for line in lines[-20:])]
 
     def _leftovers(self) -> Iterator[str]:
         return leftovers(self.recorder.objects[self.namespace])
@@ -342,7 +345,9 @@ def test_an_api_server_that_answers_badly(stack: Stack, proxy: FaultProxy) -> No
                 proxy.cut_watches()
                 creating = asyncio.create_task(here.create())
                 async for _ in here.moments(KILLS):
+                    before = proxy.requests["watch", "pods"]
                     await asyncio.to_thread(proxy.cut_watches)
+                    await until(lambda before=before: proxy.requests["watch", "pods"] > before, "another watch")
                 await creating
                 await here.is_done()
             await until(lambda: idle(process), "nothing waits")

@@ -39,11 +39,11 @@ def test_a_kind_that_is_not_served_for_a_while_loses_nothing(shared: Shared, tra
     shared.until(shared.entries, pinned)
     serve(shared, training, served=False)
     shared.run("annotate", "resourceclaim/device", "example.com/touched=1")
-    eventually(lambda: any("KindUnknown" in note for _, note in shared.cluster.events("device")), seconds=120)
+    eventually(lambda: any("KindUnknown" in note for _, note in shared.cluster.events("device")))
     assert shared.entries() == pinned
     serve(shared, training, served=True)
     shared.run("delete", training, "bert")
-    shared.until(shared.entries, ["pods"], seconds=90)
+    shared.until(shared.entries, ["pods"])
 
 
 def test_more_pods_than_a_claim_has_entries_for_are_told_before_the_first_is_there(
@@ -129,7 +129,7 @@ def test_a_missing_permission_is_said_and_found_again(shared: Shared) -> None:
         assert (shared.entries(), "resourceclaims/binding" in condition["message"]) == (["pods"], True), condition
     finally:
         set_rules(shared, role["rules"], may_bind=True)
-    shared.until(shared.entries, PINNED, seconds=90)
+    shared.until(shared.entries, PINNED)
 
 
 def set_rules(shared: Shared, rules: list[Object], *, may_bind: bool) -> None:

@@ -156,7 +156,7 @@ def test_a_workloadclaim_takes_its_claim_with_it_and_leaves_an_adopted_one(share
     shared.until(shared.entries, ["pods"])
     other.until(other.entries, ["pods"])
     shared.run("delete", "deployments", "--all")
-    shared.until(shared.claim, None, seconds=120)  # the garbage collector looks for new kinds every 30 seconds
+    shared.until(shared.claim, None)  # the garbage collector looks for new kinds every 30 seconds
     other.until(other.device, None)
     other.until(lambda: ours(other.claim() or {}), [])
 
