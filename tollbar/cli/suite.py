@@ -28,7 +28,7 @@ from tollbar.runtime.clock import SystemClock
 
 _MODULES: Final = {"webhook": "webhooks", "controllers": "controllers"}
 READY_SECONDS: Final = 60.0
-REACHED_SECONDS: Final = 5.0
+REACHED_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
