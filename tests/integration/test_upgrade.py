@@ -104,10 +104,11 @@ def test_the_processes_go_on_with_them(stack: Stack) -> None:
     kubectl(
         "wait", "--for=condition=Ready", "tolerationrule/earlier-cel", "schedulinggate/earlier-quota", "--timeout=60s"
     )
-    kubectl("wait", "--for=jsonpath={.status.conditions[0].reason}", "workloadclaim/earlier", "-n", "default")
+    here = ("-n", "default", "--timeout=60s")
+    kubectl("wait", "--for=jsonpath={.status.conditions[0].reason}", "workloadclaim/earlier", *here)
     assert wellknown.GATE in json.dumps(written(kubectl, HELD)["spec"]["schedulingGates"])
     kubectl.apply(CLASS)
-    kubectl("wait", "--for=jsonpath={.metadata.labels.tollbar\\.dev/gate}=released", "pod/earlier", "-n", "default")
+    kubectl("wait", "--for=jsonpath={.metadata.labels.tollbar\\.dev/gate}=released", "pod/earlier", *here)
     pod = written(kubectl, HELD)
     record = json.loads(pod["metadata"]["annotations"][wellknown.ANNOTATION_PROVENANCE])
     assert ("schedulingGates" in pod["spec"], pod["spec"]["tolerations"].count(RESERVED), record) == (False, 1, ADDED)
