@@ -1,7 +1,8 @@
 """A small scheduler for tests of the framework: plugins that answer as they are told, and what they run on."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,17 @@ def snapshot(*names: str) -> Snapshot:
 
 @dataclass
 class Nominations:
+    """May change in place: whoever asks for the version has to look again."""
+
     by_node: Mapping[str, Sequence[PodInfo]] = field(default_factory=dict)
+    _versions: Iterator[int] = field(default_factory=count)
+
+    @property
+    def version(self) -> int:
+        return next(self._versions)
+
+    def node_of(self, uid: str) -> str:
+        return next((node for node, pods in self.by_node.items() if uid in [each.uid for each in pods]), "")
 
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
         return self.by_node.get(node_name, ())

@@ -38,7 +38,8 @@ class SchedulerMetrics:
         self._after_flush = metrics.counter("scheduler_pod_scheduled_after_flush_total")
         incoming = metrics.counter("scheduler_queue_incoming_pods_total")
         self._incoming = cache(lambda queue, event: incoming.labels(queue, event).inc)
-        self._rejected = metrics.gauge("scheduler_unschedulable_pods")
+        rejected = metrics.gauge("scheduler_unschedulable_pods")
+        self._rejected = cache(lambda plugin, profile: rejected.labels(plugin, profile).inc)
         self._preemptions = metrics.counter("scheduler_preemption_attempts_total")
         self._victims = metrics.histogram("scheduler_preemption_victims")
         self._claims = metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
@@ -76,7 +77,7 @@ class SchedulerMetrics:
         self._incoming(queue, event)()
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
-        self._rejected.labels(plugin, profile).inc(change)
+        self._rejected(plugin, profile)(change)
 
     def preemption_tried(self) -> None:
         self._preemptions.inc()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controllers.scheduler import status
-from tollbar.model.objects import spec, uid_of
+from tollbar.model.objects import Object, spec, uid_of
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, NotFound
 from tollbar.runtime.store import Store
@@ -79,13 +79,17 @@ class StatusWriter:
         self, pod: PodInfo, *, reason: str = "", message: str = "", nominated_node_name: str | None = None
     ) -> None:
         """Set the condition PodScheduled to False, with a reason; set or clear the nominated Node, unless None."""
-        wanted = self._wanted.setdefault(pod.uid, _Wanted(pod))
+        wanted = self._wanted.get(pod.uid) or _Wanted(pod)
         wanted.pod = pod
         if reason:
             wanted.reason, wanted.message = reason, message
         if nominated_node_name is not None:
             wanted.nominated_node_name = nominated_node_name
-        if self._tasks is None or pod.uid in self._under_way:
+        is_under_way = pod.uid in self._under_way
+        if pod.uid not in self._wanted and not is_under_way and self._patch(wanted) is None:
+            return
+        self._wanted[pod.uid] = wanted
+        if self._tasks is None or is_under_way:
             return
         ends = nominated_node_name == "" and bool(pod.nominated_node_name)
         if not self.delay or (reason and (nominated_node_name or ends)):
@@ -129,17 +133,21 @@ class StatusWriter:
             self._under_way.pop(uid, None)
             self._begin_next()
 
-    async def _write(self, wanted: _Wanted) -> None:
+    def _patch(self, wanted: _Wanted) -> Object | None:
+        """Of a Pod that still waits, as the store shows it; None if there is nothing to write."""
         pod = self.pods.get(wanted.pod.key)
         if pod is None or uid_of(pod) != wanted.pod.uid or spec(pod).get("nodeName"):
-            return
-        patch = status.patch(
+            return None
+        return status.patch(
             pod,
             self.clock.now(),
             reason=wanted.reason,
             message=wanted.message,
             nominated_node_name=wanted.nominated_node_name,
         )
+
+    async def _write(self, wanted: _Wanted) -> None:
+        patch = self._patch(wanted)
         if patch is None:
             return
         try:

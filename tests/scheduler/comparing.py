@@ -6,13 +6,14 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
 from listing import Listing
 from scheduler.world import DEFAULT_PROFILE, Cluster
+from toyplugins import Nominations
 
 from tollbar.devplane.real.oracle import Oracle, OracleError
 from tollbar.model.objects import Key, Object, key_of
@@ -143,17 +144,6 @@ def plugins(cluster: Cluster) -> list[Any]:
 
 
 @dataclass
-class _Nominations:
-    by_node: dict[str, list[PodInfo]] = field(default_factory=dict)
-
-    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
-        return self.by_node.get(node_name, ())
-
-    def nominated_nodes(self) -> Collection[str]:
-        return self.by_node.keys()
-
-
-@dataclass
 class _Calls:
     """An API that agrees to everything, and remembers who was deleted."""
 
@@ -187,13 +177,14 @@ class Simulation:
         self.has_acted = False
         self.shapes = Shapes()
         self.cache = Cache()
-        self.nominations = nominations = _Nominations()
+        nominated: dict[str, list[PodInfo]] = {}
+        self.nominations = Nominations(nominated)
         for each in cluster.pods:
             pod = self.shapes.pod_info(each)
             if pod.node_name:
                 self.cache.add_pod(pod)
             elif pod.nominated_node_name:
-                nominations.by_node.setdefault(pod.nominated_node_name, []).append(pod)
+                nominated.setdefault(pod.nominated_node_name, []).append(pod)
         for each in cluster.nodes:
             self.cache.set_node(each)
         self.snapshot = Snapshot()
@@ -203,7 +194,7 @@ class Simulation:
         calls: Any = self._calls
         handle = Handle(
             snapshot=self.snapshot,
-            nominator=nominations,
+            nominator=self.nominations,
             dra=dra_manager(filled(cluster.others, KINDS)),
             calls=calls,
             now=lambda: 0.0,

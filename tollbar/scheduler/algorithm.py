@@ -16,7 +16,7 @@ from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError
+from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError, NodeStatuses
 from tollbar.scheduler.framework.filtering import PreFiltered
 from tollbar.scheduler.framework.interface import Filter, Known, Mask, Rows
 from tollbar.scheduler.framework.points import Point
@@ -146,7 +146,8 @@ def _find(
         found = yield from _one_by_one(framework, state, pod, candidates, start, wanted, diagnosis)
     code = Code.SUCCESS if found.failure is None else Code.ERROR
     framework.metrics.point(Point.FILTER, code, framework.clock() - began)
-    if before:
+    is_all = pre_filtered.node_names is None and found.processed == len(candidates)
+    if before and not is_all:
         before.difference_update(candidates[(start + i) % len(candidates)].name for i in range(found.processed))
         found = replace(found, processed=found.processed + len(before))
     return found
@@ -205,7 +206,7 @@ def _by_masks(
 
     fits = reduce(np.logical_and, (*masks.values(), *(~each.rejected for each in known.values())))
     places = _places(fits, start, wanted + 1)
-    sure = _sure(nodes, others, known, nominated) if others or nominated else None
+    sure = _sure(nodes, others, known, nominated) if len(places) and (others or nominated) else None
     if sure is not None and not sure[places[: wanted + 1]].all():
         places = _places(fits, start)
         places, failure, at = yield from _check_doubtful(places, sure, check, nodes.nodes, wanted, diagnosis)
@@ -343,15 +344,22 @@ def _explain(
 ) -> Steps[tuple[Status | None, int | None]]:
     """Which plugin rejects which Node, where none fits; an Error, and the place of its Node."""
     kept = framework.rejections(state, pod, nodes)
-    reasons = framework.filter_reasons(state, pod, nodes, masks, kept.by_place)
-    if isinstance(reasons, Status):
-        return reasons, None
-    for place in kept.nominated:
-        reasons[place] = kept.by_place[place]
-    told = {node.name: status for node, status in zip(nodes, reasons, strict=True) if status is not None}
+    said, told = diagnosis.statuses.by_node, kept.told(framework.handle.nominator.node_of(pod.uid))
+    told.update(said)
+    if len(told) == len(nodes) and len(said) <= 1:  # that of the Node to which it is nominated itself
+        counts = kept.counts(said)
+        diagnosis.statuses = NodeStatuses(told, diagnosis.statuses.absent, counts)
+        for each in counts:
+            diagnosis.add_plugin(each)
+        return None, None
     _reject_all(diagnosis, told)
     if len(diagnosis.statuses) == len(nodes):
         return None, None
+    reasons = framework.filter_reasons(state, pod, nodes, masks, [told.get(node.name) for node in nodes])
+    if isinstance(reasons, Status):
+        return reasons, None
+    named = ((node.name, reason) for node, reason in zip(nodes, reasons, strict=True) if reason is not None)
+    _reject_all(diagnosis, {name: reason for name, reason in named if name not in kept.nominated})
     same: dict[Status, Status] = {}
     left = [place for place in _from(start, len(nodes)) if nodes.nodes[place].name not in diagnosis.statuses.by_node]
     for number, place in enumerate(left):
@@ -370,8 +378,8 @@ def _explain(
             return status, place
         status = same.setdefault(status, status)
         _reject(diagnosis, node, status)
-        if kept.keeps(place, nominated):
-            kept.put(place, status)
+        if kept.keeps(node.name, nominated):
+            kept.put(node.name, status)
     return None, None
 
 

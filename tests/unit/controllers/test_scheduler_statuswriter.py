@@ -99,6 +99,13 @@ async def has_a_node(writer: StatusWriter) -> None:
     writer.pods.apply(WEB.but("spec.nodeName", "n1").but("metadata.resourceVersion", "2"))
 
 
+async def says_it_already(writer: StatusWriter) -> None:
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    writer.pods.apply(WEB.but("status.conditions", [said]).but("metadata.resourceVersion", "2"))
+    await nothing_ends(writer)
+    writer.pods.apply(WEB.but("metadata.resourceVersion", "3"))
+
+
 async def made_room_later(writer: StatusWriter) -> None:
     nominated(writer, "other")
     await asyncio.sleep(DELAY / 2)
@@ -118,6 +125,7 @@ WRITTEN: dict[str, tuple[Callable[[StatusWriter], Any], list[tuple[float, Object
     "that a nomination ends, at once": (ends, [(0.0, {"nominatedNodeName": None, "conditions": ["Unschedulable"]})]),
     "a condition alone, after the delay": (nothing_ends, [(DELAY, {"conditions": ["Unschedulable"]})]),
     "nothing of a Pod that the store shows with a Node": (has_a_node, []),
+    "nothing that the status says at that moment": (says_it_already, []),
     "what is said of a Pod that was forgotten": (said_again_after_it_was_forgotten, [(DELAY * 1.5, N1)]),
 }
 

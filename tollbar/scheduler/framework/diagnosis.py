@@ -4,7 +4,7 @@ Source: NodeToStatus, Diagnosis and FitError in pkg/scheduler/framework.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tollbar.scheduler.framework.status import Code, Status, by_identity
@@ -19,6 +19,8 @@ class NodeStatuses:
 
     by_node: dict[str, Status] = field(default_factory=dict)
     absent: Status = _UNKNOWN
+    counts: Mapping[Status, int] | None = None
+    """What `counted` tells, where that is known without a look at each Node."""
 
     def get(self, node_name: str) -> Status:
         return self.by_node.get(node_name, self.absent)
@@ -31,6 +33,8 @@ class NodeStatuses:
 
     def counted(self) -> Iterator[tuple[Status, int]]:
         """Each answer with the number of Nodes that got it; equal answers may come more than once."""
+        if self.counts is not None:
+            return iter(self.counts.items())
         statuses = self.by_node.values()
         different = by_identity(statuses)
         return ((different[one], count) for one, count in Counter(map(id, statuses)).items())

@@ -12,7 +12,7 @@ from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.framework.interface import Filter
+from tollbar.scheduler.framework.interface import Filter, Nominator
 from tollbar.scheduler.framework.reuse import Trials
 from tollbar.scheduler.framework.status import Status, Steps
 
@@ -83,18 +83,6 @@ class Listers:
     csi_drivers: Lister = NOTHING
     volume_attachments: Lister = NOTHING
     pod_groups: Lister = NOTHING
-
-
-class Nominator(Protocol):
-    """Which waiting Pods have been promised which Node."""
-
-    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
-        """Those that are nominated to this Node and not on it yet."""
-        ...
-
-    def nominated_nodes(self) -> Collection[str]:
-        """The names of all Nodes to which Pods are nominated."""
-        ...
 
 
 class WaitingPod(Protocol):
@@ -207,9 +195,7 @@ class NoPlugins:
         return None
 
     def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:  # noqa: ARG002
-        nothing = Trials()
-        nothing.update((), nodes, is_complete=False, nominated={})
-        return nothing
+        return Trials()
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> tuple[PodInfo, ...]:  # noqa: ARG002
         return ()

@@ -7,7 +7,7 @@ throughout.  The scheduling cycle (PreFilter to Permit) is one thing at a time a
 Source: k8s.io/kube-scheduler/framework/interface.go.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -39,6 +39,27 @@ class Nominate:
     """What becomes of `status.nominatedNodeName`: this name, empty to clear it."""
 
     node_name: str
+
+
+class Nominator(Protocol):
+    """Which waiting Pods have been promised which Node."""
+
+    @property
+    def version(self) -> int:
+        """Another number whenever other Pods, or other records of Pods, are nominated to any Node."""
+        ...
+
+    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
+        """Those that are nominated to this Node and not on it yet."""
+        ...
+
+    def nominated_nodes(self) -> Collection[str]:
+        """The names of all Nodes to which Pods are nominated."""
+        ...
+
+    def node_of(self, uid: str) -> str:
+        """The Node to which this Pod is nominated; empty if it is not."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

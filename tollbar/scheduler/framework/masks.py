@@ -73,7 +73,7 @@ class FilteringByMasks(Filtering):
         """Keep what the plugins say before the first whose answers depend on more than the Pod's spec and the Node."""
         filters = self.filters(state)
         first = tuple(takewhile(lambda each: self._reused(each, state, pod)[1] is not None, filters))
-        kept.update(first, nodes, is_complete=first == filters, nominated=self._nominated(pod, nodes))
+        kept.update(first, nodes, self.handle.nominator, pod.priority, is_complete=first == filters)
 
     def filter_reasons(
         self, state: CycleState, pod: PodInfo, nodes: Snapshot, masks: Mapping[str, Mask], told: Sequence[Status | None]
@@ -129,9 +129,3 @@ class FilteringByMasks(Filtering):
         if reused is None or depends_on is None:
             return about_all()
         return reused.masks.of(plugin.name, depends_on, nodes, about_all, about)
-
-    def _nominated(self, pod: PodInfo, nodes: Snapshot) -> dict[int, tuple[PodInfo, ...]]:
-        """`nominated_pods` of all Nodes that have some, by place."""
-        names = self.handle.nominator.nominated_nodes()
-        found = {place: self.nominated_pods(pod, name) for name in names if (place := nodes.place(name)) is not None}
-        return {place: pods for place, pods in found.items() if pods}

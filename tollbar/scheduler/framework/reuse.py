@@ -8,7 +8,7 @@ the rejections of such plugins, also of Nodes to which other Pods are nominated.
 Nothing is kept of a spec that comes once.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -21,13 +21,13 @@ from tollbar.model.objects import Object
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.framework.interface import DependsOn, Filter
+from tollbar.scheduler.framework.interface import DependsOn, Filter, Nominator
 from tollbar.scheduler.framework.status import Status
 
 A = TypeVar("A", bound=np.generic)
 
 MAX_SPECS: Final = 32
-"""Of how many specs answers are kept.  At 5,000 Nodes those of the default profile take some 200 KB each, and 1.5 MB
+"""Of how many specs answers are kept.  At 5,000 Nodes those of the default profile take some 400 KB each, and 1.5 MB
 more where preemption has found victims on all of them."""
 MAX_ONE_BY_ONE: Final = 64
 """If more Nodes than so many have changed, all are asked about at once."""
@@ -90,63 +90,101 @@ def _referred(pods: Iterable[PodInfo]) -> _Nominated:
 
 
 class Rejections:
-    """Who rejects a Node first, and why, where no Node fits; `by_place` in the snapshot, None if that is not known.
+    """Who rejects a Node first, and why, where no Node fits; `by_node`, by name, of those of which that is known.
 
-    Only rejections are kept that depend, as do the successes of all plugins before, on the Pod's spec and the Node.
-    `nominated` refers to the nominated Pods that were counted, in their order, by place, and keeps none of them in
-    memory.
+    Only rejections are kept that depend, as do the successes of all plugins before, on the Pod's spec and the Node,
+    and on the Pods of equal or higher priority that are nominated to it: `nominated` refers to these, in their order,
+    by name of the Node, and keeps none of them in memory.  Of the Node that a Pod is nominated to itself, what is kept
+    is for the others: a Pod does not count in its own way.
     """
 
     def __init__(self) -> None:
-        self.by_place: list[Status | None] = []
-        self.nominated: Mapping[int, _Nominated] = {}
+        self.by_node: dict[str, Status] = {}
+        self._counts: Counter[Status] = Counter()
+        """How many of these Nodes have got each answer."""
+        self.nominated: Mapping[str, _Nominated] = {}
         self.is_complete = False
         self._plugins: tuple[Filter, ...] = ()
         self._version = -1
+        self._nominations = -1
 
     def update(
         self,
         plugins: tuple[Filter, ...],
         nodes: Snapshot,
+        nominator: Nominator,
+        priority: int,
         *,
         is_complete: bool,
-        nominated: Mapping[int, tuple[PodInfo, ...]],
     ) -> None:
         """Forget Nodes that have changed since the last time, and all of them if the plugins were others.
 
-        `plugins` are the first ones whose Filter is called, all of them Reusable for this Pod; `is_complete` if these
-        are all.  A Node has changed, too, if other Pods are `nominated` to it than were then.
+        `plugins` are the first ones whose Filter is called, all of them Reusable for a Pod of this priority;
+        `is_complete` if these are all.  A Node has changed, too, if other Pods are nominated to it than were then.
         """
-        counted = {place: _referred(pods) for place, pods in nominated.items()}
         is_known = (plugins, is_complete) == (self._plugins, self.is_complete)
         changed = nodes.changed.since(self._version) if is_known else None
-        if changed is not None:
-            places = self.nominated.keys() | counted.keys()
-            changed = {*changed, *(each for each in places if self.nominated.get(each) != counted.get(each))}
-        self._forget(changed, len(nodes))
-        self._plugins, self.is_complete, self.nominated = plugins, is_complete, counted
+        names = None if changed is None else {nodes.nodes[place].name for place in changed}
+        if nominator.version != self._nominations:
+            self._nominations = nominator.version
+            before, self.nominated = self.nominated, _counted(nominator, priority)
+            if names is not None:
+                both = before.keys() | self.nominated.keys()
+                names.update(each for each in both if before.get(each) != self.nominated.get(each))
+        self._forget(names)
+        self._plugins, self.is_complete = plugins, is_complete
         self._version = nodes.changed.version
 
-    def keeps(self, place: int, nominated: tuple[PodInfo, ...]) -> bool:
+    def told(self, own: str) -> dict[str, Status]:
+        """What is known for a Pod that is nominated to the Node `own` itself, empty for none."""
+        told = self.by_node.copy()
+        told.pop(own, None)
+        return told
+
+    def counts(self, said: Mapping[str, Status]) -> dict[Status, int]:
+        """How many Nodes have got each answer, with what was said of these Nodes in the place of what is kept."""
+        counts = self._counts.copy()
+        for name, status in said.items():
+            if (kept := self.by_node.get(name)) is not None:
+                counts[kept] -= 1
+            counts[status] += 1
+        return +counts
+
+    def keeps(self, node_name: str, nominated: tuple[PodInfo, ...]) -> bool:
         """Whether what is found out about a Node, with these Pods nominated to it, may be kept.
 
         `update` has to have counted them.  With any of them, all plugins have to be Reusable: they are asked with these
         Pods first and then without, so that what the first one says in the end depends on the last one.
         """
-        return self.nominated.get(place, ()) == _referred(nominated) and (self.is_complete or not nominated)
+        return self.nominated.get(node_name, ()) == _referred(nominated) and (self.is_complete or not nominated)
 
-    def _forget(self, changed: Collection[int] | None, nodes: int) -> None:
-        """Forget the Nodes that have changed, by place; None for all, of which there are so many now."""
-        if changed is None:
-            self.by_place = [None] * nodes
-        else:
-            for place in changed:
-                self.by_place[place] = None
+    def _forget(self, names: Collection[str] | None) -> None:
+        """Forget these Nodes; None for all."""
+        if names is None:
+            self.by_node.clear()
+            self._counts.clear()
+            return
+        for name in names:
+            if (status := self.by_node.pop(name, None)) is not None:
+                self._counts[status] -= 1
+                if not self._counts[status]:
+                    del self._counts[status]
 
-    def put(self, place: int, status: Status) -> None:
+    def put(self, node_name: str, status: Status) -> None:
         """Keep a rejection, if it is one of these plugins'."""
         if any(status.plugin == each.name for each in self._plugins):
-            self.by_place[place] = status
+            self._forget({node_name})
+            self.by_node[node_name] = status
+            self._counts[status] += 1
+
+
+def _counted(nominator: Nominator, priority: int) -> dict[str, _Nominated]:
+    """The nominated Pods that count for one of this priority, by name of the Node; Nodes without any are left out."""
+    found = {
+        name: _referred(each for each in nominator.nominated_pods(name) if each.priority >= priority)
+        for name in nominator.nominated_nodes()
+    }
+    return {name: pods for name, pods in found.items() if pods}
 
 
 class Victims(NamedTuple):
@@ -180,12 +218,12 @@ class Trials(Rejections):
 
     def __init__(self, budgets: Budgets | None = None) -> None:
         super().__init__()
-        self._victims: dict[int, Victims] = {}
+        self._victims: dict[str, Victims] = {}
         self._budgets = budgets or Budgets()
         self._budgets_version = -1
 
-    def victims(self, budgets: Sequence[Object]) -> dict[int, Victims]:
-        """By place in the snapshot, with these PodDisruptionBudgets; put there what is found out."""
+    def victims(self, budgets: Sequence[Object]) -> dict[str, Victims]:
+        """By name of the Node, with these PodDisruptionBudgets; put there what is found out."""
         if not self.is_complete:
             self._victims = {}
             return {}
@@ -194,10 +232,13 @@ class Trials(Rejections):
             self._victims, self._budgets_version = {}, version
         return self._victims
 
-    def _forget(self, changed: Collection[int] | None, nodes: int) -> None:
-        super()._forget(changed, nodes)
-        for place in list(self._victims) if changed is None else changed:
-            self._victims.pop(place, None)
+    def _forget(self, names: Collection[str] | None) -> None:
+        super()._forget(names)
+        if names is None:
+            self._victims.clear()
+        else:
+            for name in names:
+                self._victims.pop(name, None)
 
 
 @dataclass(frozen=True, slots=True)

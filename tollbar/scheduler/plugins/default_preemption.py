@@ -142,8 +142,8 @@ class _DryRun:
         victims = kept.victims(budgets)
         of_pods = runner.filters_of_pods(self._state, self._pod)
         for node in self._promising(nodes, kept):
-            place = self._place(node.name, kept)
-            known = victims.get(place) if place is not None else None
+            is_kept = self._keeps(kept, node.name)
+            known = victims.get(node.name) if is_kept else None
             found: Candidate | Status
             if known is not None:
                 found = Candidate(node.name, tuple(node.pods[each] for each in known.uids), known.violations)
@@ -153,26 +153,24 @@ class _DryRun:
                     found = yield from trial.progress(budgets)
                 except _TrialFailed as error:
                     found = failed(str(error))
-                place = self._place(node.name, kept)
+                is_kept = self._keeps(kept, node.name)
             yield
             if isinstance(found, Status):
                 self._reject(node.name, found)
-                if found.is_rejected and place is not None:
-                    kept.put(place, found)
+                if found.is_rejected and is_kept:
+                    kept.put(node.name, found)
                 continue
-            if place is not None:
-                victims[place] = Victims(tuple(each.uid for each in found.victims), found.violations)
+            if is_kept:
+                victims[node.name] = Victims(tuple(each.uid for each in found.victims), found.violations)
             among = self._violating if found.violations else self._harmless
             if len(among) < wanted:
                 among.append(found)
             if self._harmless and len(self.candidates) >= wanted:
                 return
 
-    def _place(self, node_name: str, kept: Rejections) -> int | None:
-        """Where the Node is in the snapshot; None if nothing is kept with the Pods that are nominated to it by now."""
-        place = self._handle.snapshot.place(node_name)
-        nominated = self._handle.runner.nominated_pods(self._pod, node_name)
-        return place if place is not None and kept.keeps(place, nominated) else None
+    def _keeps(self, kept: Rejections, node_name: str) -> bool:
+        """Whether anything is kept of the Node with the Pods that are nominated to it by now."""
+        return kept.keeps(node_name, self._handle.runner.nominated_pods(self._pod, node_name))
 
     def _promising(self, nodes: Sequence[NodeInfo], kept: Rejections) -> list[NodeInfo]:
         """Those that have to be tried.  Without Pods of lower priority, or where an equal Pod was rejected, a Node is
@@ -180,7 +178,7 @@ class _DryRun:
         snapshot = self._handle.snapshot
         lower = snapshot.groups.group(PodSelector.of_lower_priority(self._pod.priority)).counts.tolist()
         rows = snapshot.table.rows
-        told = {node.name: status for node, status in zip(snapshot, kept.by_place, strict=True) if status is not None}
+        told = kept.told(self._handle.nominator.node_of(self._pod.uid))
         promising = []
         for node in nodes:
             status = told.get(node.name) if lower[rows[node.name]] else NO_VICTIMS

@@ -14,9 +14,11 @@ class NominatedPods:
     """The nominations, which may differ from `status.nominatedNodeName` of the Pods until that is written.
 
     `current` finds the Pod of a key as it was last heard of: one that is gone or has a Node is not nominated.
+    `version` grows with every change.
     """
 
     def __init__(self, current: Callable[[Key], PodInfo | None]) -> None:
+        self.version = 0
         self._current = current
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}
@@ -36,15 +38,16 @@ class NominatedPods:
 
     def add(self, pod: PodInfo, nominate: Nominate | None = None) -> None:
         """Take over what was decided about the Pod; without a decision, what its status says."""
-        self.delete(pod)
         node = pod.nominated_node_name if nominate is None else nominate.node_name
-        if not node:
-            return
-        current = self._current(pod.key)
-        if current is None or current.node_name:
-            return
-        self._nodes[pod.uid] = node
-        self._by_node.setdefault(node, {})[pod.uid] = pod
+        current = self._current(pod.key) if node else None
+        is_nominated = current is not None and not current.node_name
+        if is_nominated and list(self._by_node.get(node, {}).values()) == [pod]:
+            return  # as it is: a Pod that waits for room is nominated anew in each attempt
+        self.delete(pod)
+        if is_nominated:
+            self.version += 1
+            self._nodes[pod.uid] = node
+            self._by_node.setdefault(node, {})[pod.uid] = pod
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """A nomination that no status has shown yet is kept, else what the new status says counts."""
@@ -55,6 +58,7 @@ class NominatedPods:
     def delete(self, pod: PodInfo) -> None:
         node = self._nodes.pop(pod.uid, None)
         if node is not None:
+            self.version += 1
             del self._by_node[node][pod.uid]
             if not self._by_node[node]:
                 del self._by_node[node]

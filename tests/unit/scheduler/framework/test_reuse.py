@@ -224,10 +224,10 @@ class Closed(World):
         for name in "abc":
             self.cache.set_node(node(name, closed=""))
 
-    def asked(self) -> list[str]:
+    def asked(self, pod: PodInfo | None = None) -> list[str]:
         """About which Nodes the plugin is asked why it rejects them, besides for its mask."""
         self.plugin.filtered = []
-        result = self.attempt()
+        result = self.attempt(pod)
         assert isinstance(result, FitError)
         assert str(result) == "0/3 nodes are available: 3 closed."
         assert result.diagnosis.unschedulable_plugins == {"asked"}
@@ -273,8 +273,8 @@ NOMINATED: dict[str, tuple[list[PodInfo], list[PodInfo], list[str]]] = {
     "somebody by now": ([], [FIRST], ["b"]),
     "one of lower priority": ([], [LESSER], []),
     "one of lower priority besides": ([FIRST], [FIRST, LESSER], []),
-    "the Pod itself": ([], [WEB], []),
-    "the Pod itself besides": ([FIRST], [FIRST, WEB], []),
+    "the Pod itself, for which nothing is kept there": ([], [WEB], ["b"]),
+    "the Pod itself besides": ([FIRST], [FIRST, WEB], ["b"]),
 }
 
 
@@ -288,6 +288,17 @@ def test_who_is_asked_again_after_other_pods_are_nominated(case: str) -> None:
     nominated["b"] = after
 
     assert (first, world.asked()) == ([set("abc"), set("abc"), set()], expected)
+
+
+def test_pods_that_wait_for_room_are_each_looked_at_on_their_own_node_alone() -> None:
+    """They count on the Nodes of one another, and as long as they wait that is the same for all."""
+    world = Closed()
+    web, other = (world.pod(name, status={"nominatedNodeName": node}) for name, node in (("web", "a"), ("other", "b")))
+    world.framework = framework(world.plugin, handle=handle({"a": [web], "b": [other]}))
+    for each in (web, other, web):
+        world.asked(each)
+
+    assert [world.asked(each) for each in (other, web, other)] == [["b"], ["a"], ["b"]]
 
 
 def test_what_is_kept_keeps_no_nominated_pod_that_is_gone() -> None:

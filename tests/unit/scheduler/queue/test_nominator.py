@@ -1,5 +1,7 @@
 """Nominations: those decided, those that a status shows, and those that are void."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tollbar.model.objects import Key, Object
@@ -68,3 +70,37 @@ def test_a_pod_is_nominated_to_one_node_only() -> None:
     nominations.add(pod(), Nominate("n"))
     nominations.add(pod(), Nominate("m"))
     assert [len(nominations.nominated_pods(node)) for node in "nm"] == [0, 1]
+
+
+PROMISED = pod("n")
+VERSIONS: dict[str, tuple[Callable[[NominatedPods], object], bool]] = {
+    "the same Pod to the same Node": (lambda nominations: nominations.add(PROMISED), False),
+    "another record of the Pod": (lambda nominations: nominations.add(pod("n")), True),
+    "the Pod to another Node": (lambda nominations: nominations.add(PROMISED, Nominate("m")), True),
+    "another Pod": (lambda nominations: nominations.add(pod("n", uid="other")), True),
+    "the Pod no longer": (lambda nominations: nominations.add(PROMISED, Nominate("")), True),
+    "a Pod that was not no longer": (lambda nominations: nominations.delete(pod(uid="other")), False),
+    "an update of the Pod": (lambda nominations: nominations.update(PROMISED, pod("n")), True),
+}
+
+
+@pytest.mark.parametrize(("happens", "is_another"), VERSIONS.values(), ids=VERSIONS)
+def test_when_what_was_found_out_with_the_nominations_may_hold_no_longer(
+    happens: Callable[[NominatedPods], object], is_another: bool
+) -> None:
+    nominations = nominator(PROMISED, pod(uid="other"))
+    nominations.add(PROMISED)
+    before = nominations.version
+    happens(nominations)
+    assert (nominations.version != before) == is_another
+
+
+def test_one_of_several_pods_that_is_nominated_anew_comes_last() -> None:
+    pods = [pod("n", uid=uid) for uid in ("a", "b")]
+    nominations = nominator(*pods)
+    for each in pods:
+        nominations.add(each)
+    before = nominations.version
+    nominations.add(pods[0])
+    assert [each.uid for each in nominations.nominated_pods("n")] == ["b", "a"]
+    assert nominations.version != before
