@@ -12,6 +12,7 @@ answer while it comes.
 import asyncio
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -22,6 +23,10 @@ from aiohappyeyeballs.types import AddrInfoType
 
 CONNECT_SECONDS: Final = 10.0
 """How long connecting may take where a call has no deadline of its own that says it."""
+MADE_AT_ONCE: Final = 8
+"""Connections that are made for exchanges at one time."""
+WAIT_SECONDS: Final = 1.0
+"""For how long an exchange waits for others': after that it makes a connection, since those being made may hang."""
 IDLE_SECONDS: Final = 75.0
 """For how long a connection may rest: the API server ends it after 90."""
 _READ_BYTES: Final = 256 * 1024
@@ -70,7 +75,11 @@ def request_of(method: str, target: str, host: str, headers: Mapping[str, str], 
 
 
 class Connections:
-    """The connections to one server: as many as there are exchanges at one time.
+    """The connections to one server: as many as there are exchanges at one time, or fewer.
+
+    A TLS handshake costs the CPU of many exchanges, here and at the server.  So of a burst only MADE_AT_ONCE connect.
+    The others wait for what comes first: that one of these is connected, then the next one connects; or that another
+    exchange has ended, whose connection they take.  (Go's net/http waits for both, too, but connects for each request.)
 
     `context` is that of https, None for http; `server_name` is the name that the certificate has to be for.
     """
@@ -83,6 +92,10 @@ class Connections:
         self._resting: list[Connection] = []
         """Those that are used next are at the end."""
         self._all: set[Connection] = set()
+        self._making = 0
+        """How many exchanges make a connection now."""
+        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        """Others that have none.  Each gets one that was given back, or None when it is to make one itself."""
         self._looks_at = inf
         self._look: asyncio.TimerHandle | None = None
         """Ends exchanges that are late.  There is one for all: most end long before, and a timer costs as much as the
@@ -109,7 +122,7 @@ class Connections:
         deadline = asyncio.get_running_loop().time() + timeout
         may_repeat = is_read
         while True:
-            connection = self._rested() or await self.connect(deadline, Connection)
+            connection = self._rested() or await self._next(deadline)
             try:
                 if before is not None:
                     before()
@@ -155,11 +168,58 @@ class Connections:
                 return found
         return None
 
+    async def _next(self, deadline: float) -> "Connection":
+        """One that another exchange gives back, or a new one."""
+        if self._making >= MADE_AT_ONCE:
+            given = await self._given(deadline)
+            if given is not None:
+                if given.may_rest and not given.is_ending:
+                    return given
+                given.end()
+        self._making += 1
+        try:
+            return await self.connect(deadline, Connection)
+        finally:
+            self._making -= 1
+            if self._making < MADE_AT_ONCE:
+                self._hand_over(None)
+
+    async def _given(self, deadline: float) -> "Connection | None":
+        """One that another exchange gives back; None when it is time to make one."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Connection | None] = loop.create_future()
+        self._waiting.append(turn)
+        try:
+            await asyncio.wait([turn], timeout=min(WAIT_SECONDS, deadline - loop.time()))
+            return turn.result() if turn.done() else None
+        except asyncio.CancelledError:
+            if turn.done():  # at that moment: it is the next one's
+                self._pass_on(turn.result())
+            raise
+        finally:
+            turn.cancel()
+
+    def _pass_on(self, given: "Connection | None") -> None:
+        if given is None:
+            self._hand_over(None)
+        else:
+            self._give_back(given)
+
+    def _hand_over(self, given: "Connection | None") -> bool:
+        """Give it to the exchange that has waited longest; whether there is one."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(given)
+                return True
+        return False
+
     def _give_back(self, connection: "Connection") -> None:
         if connection.may_stay and connection.may_rest and not self._is_closed:
             connection.is_used = True
             connection.rested_at = asyncio.get_running_loop().time()
-            self._resting.append(connection)
+            if not self._hand_over(connection):
+                self._resting.append(connection)
         else:
             connection.end()
 

@@ -18,7 +18,9 @@ import trustme
 from tollbar.runtime import exchange
 from tollbar.runtime import stream as stream_module
 from tollbar.runtime.exchange import (
+    MADE_AT_ONCE,
     Answer,
+    Connection,
     Connections,
     DisconnectedError,
     NotConnectedError,
@@ -278,6 +280,162 @@ async def test_exchanges_at_one_time_have_connections_of_their_own_and_the_last_
     await asyncio.gather(send(connections), send(connections), send(connections))
     await send(connections)
     assert (server.connections, len(connections._all)) == (3, 3)
+
+
+BURST = MADE_AT_ONCE + 4
+
+
+class Making:
+    """Connections are made only when they are let: `begun` have begun to be."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.lets = asyncio.Semaphore(0)
+
+    async def until(self, begun: int) -> None:
+        while self.begun < begun:  # noqa: ASYNC110 - that it has begun nothing tells
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def making(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> Making:
+    """And who waits for a connection waits for long: a machine may be slow."""
+    made, connect = Making(), connections._connect
+
+    async def held(make: Any) -> Any:
+        made.begun += 1
+        await made.lets.acquire()
+        return await connect(make)
+
+    monkeypatch.setattr(connections, "_connect", held)
+    monkeypatch.setattr(exchange, "WAIT_SECONDS", 60.0)
+    return made
+
+
+def burst(connections: Connections) -> list[asyncio.Task[Answer]]:
+    return [asyncio.create_task(send(connections, timeout=90.0)) for _ in range(BURST)]
+
+
+async def test_of_a_burst_few_make_connections_and_the_others_take_those_that_are_given_back(
+    server: Server, connections: Connections, making: Making
+) -> None:
+    server.script += [(OK,)] * BURST
+    left = set(burst(connections))
+    await making.until(MADE_AT_ONCE)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert making.begun == MADE_AT_ONCE
+    making.lets.release()
+    while len(left) > MADE_AT_ONCE:
+        _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+    assert (making.begun, server.connections) == (MADE_AT_ONCE + 1, 1)
+    for _ in left:
+        making.lets.release()
+    await asyncio.wait(left)
+    assert (len(server.requests), len(connections._resting)) == (BURST, MADE_AT_ONCE + 1)
+
+
+async def test_a_slow_server_gets_a_connection_for_each_exchange(
+    server: Server, connections: Connections, making: Making
+) -> None:
+    tasks = burst(connections)
+    for begun in range(MADE_AT_ONCE, BURST):
+        await making.until(begun)
+        assert making.begun == begun
+        making.lets.release()
+    await making.until(BURST)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def test_connections_that_hang_hold_up_the_others_for_a_moment(
+    connections: Connections, making: Making, leap: Callable[[float], None]
+) -> None:
+    tasks = burst(connections)
+    await making.until(MADE_AT_ONCE)
+    leap(exchange.WAIT_SECONDS)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert making.begun == BURST
+    leap(30.0)
+    await asyncio.wait(tasks)
+    assert {str(task.exception()) for task in tasks} == {f"no connection to {connections._address} in time"}
+
+
+async def test_a_burst_that_nobody_listens_to() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        refused = Connections("127.0.0.1", taken.getsockname()[1], None, None)
+        failed = await asyncio.gather(*burst(refused), return_exceptions=True)
+    assert [type(each) for each in failed] == [NotConnectedError] * BURST
+
+
+async def test_what_waits_for_a_connection_when_the_client_is_closed(connections: Connections, making: Making) -> None:
+    tasks = burst(connections)
+    await making.until(MADE_AT_ONCE)
+    await connections.close()
+    for _ in tasks:
+        making.lets.release()
+    await asyncio.wait(tasks)
+    assert {str(task.exception()) for task in tasks} == {"the client is closed"}
+
+
+async def rested(connections: Connections, server: Server, making: Making) -> Connection:
+    """One that has rested, while no other one may be made."""
+    server.script += [(OK,)] * 2
+    making.lets.release()
+    await send(connections)
+    found = connections._rested()
+    assert found is not None
+    connections._making = MADE_AT_ONCE
+    return found
+
+
+async def waiting(connections: Connections, count: int) -> list[asyncio.Task[Answer]]:
+    tasks = [asyncio.create_task(send(connections)) for _ in range(count)]
+    while len(connections._waiting) < count:  # noqa: ASYNC110 - that it waits nothing tells
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_an_exchange_that_is_given_up_when_it_gets_a_connection_leaves_it_to_the_next(
+    server: Server, connections: Connections, making: Making
+) -> None:
+    connection = await rested(connections, server, making)
+    given_up, following = await waiting(connections, 2)
+    connections._give_back(connection)
+    given_up.cancel()
+    assert (await following, given_up.cancelled(), server.connections) == (GOOD, True, 1)
+
+
+async def test_an_exchange_that_is_given_up_when_it_may_make_a_connection_leaves_that_to_the_next(
+    server: Server, connections: Connections, making: Making
+) -> None:
+    (await rested(connections, server, making)).end()
+    given_up, following = await waiting(connections, 2)
+    connections._hand_over(None)
+    given_up.cancel()
+    making.lets.release()
+    assert (await following, given_up.cancelled(), server.connections) == (GOOD, True, 2)
+
+
+LOST: dict[str, Callable[[Connections, Connection], None]] = {
+    "it ends": lambda _, connection: connection.end(),
+    "none there is may be used again": lambda connections, _: connections.renew(),
+}
+
+
+@pytest.mark.parametrize("event", LOST.values(), ids=LOST)
+async def test_a_connection_that_is_lost_when_an_exchange_gets_it(
+    event: Callable[[Connections, Connection], None], server: Server, connections: Connections, making: Making
+) -> None:
+    connection = await rested(connections, server, making)
+    (following,) = await waiting(connections, 1)
+    connections._give_back(connection)
+    event(connections, connection)
+    making.lets.release()
+    assert (await following, server.connections) == (GOOD, 2)
 
 
 async def test_no_answer_in_time_ends_the_connection(
