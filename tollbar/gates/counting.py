@@ -108,6 +108,8 @@ class Counts:
         self.out, self.waiting = Lines(), Lines()
         self.in_force: Sequence[Quota] = ()
         """The quotas that are valid and cover a namespace."""
+        self.changes = 0
+        """How many changes there were of what a decision depends on: `out`, `waiting` and `in_force`."""
         self.granted: dict[str, Key] = {}
         """Pods by uid that may go, and that the cache shows with the gate: they count as out."""
         self.doubtful: dict[str, Key] = {}
@@ -145,6 +147,7 @@ class Counts:
         self.granted.clear()
         self._refused.clear()
         self._changed = None
+        self.changes += 1
 
     def enrolled(self) -> Sequence[str]:
         """The names of the namespaces that take part."""
@@ -248,6 +251,7 @@ class Counts:
         self.devices.limit(name for each in found.values() for name in each.spec.limits)
         self.in_force = [self._quota(each.metadata.name, each.spec) for each in found.values()]
         self._of_devices = frozenset(each.name for each in self.in_force if each.counts_devices)
+        self.changes += 1
 
     def _coverage(self) -> Mapping[str, tuple[PodQuota, ...]]:
         parsed: dict[Key, tuple[Object, PodQuota | None]] = {}
@@ -298,7 +302,11 @@ class Counts:
         return None if pods.is_deleting(pod) or uid_of(pod) in self._refused else self.waiting
 
     def _put(self, key: Key, counted: _Counted | None) -> None:
-        before = self._counted.pop(key, None)
+        before = self._counted.get(key)
+        if before == counted:
+            return
+        self.changes += 1
+        self._counted.pop(key, None)
         if before is not None and before.side is not None:
             before.side.remove(before.charge)
         if counted is not None:

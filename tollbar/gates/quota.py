@@ -118,6 +118,8 @@ class QuotaLedger(Ledger):
         self._served: dict[tuple[str, str], _Service] = {}
         """By quota and namespace."""
         self._held: Mapping[Key, Held] = {}
+        self._decided = -1, 0.0
+        """Of which `Counts.changes` the last decision was, and when, in epoch seconds."""
         self.accounts: Mapping[str, Account] = {}
         self.running: Counter[str] = Counter()
         self.waiting: Counter[str] = Counter()
@@ -213,7 +215,7 @@ class QuotaLedger(Ledger):
             self._begun.clear()
 
     async def reconcile(self, _: Key) -> Outcome:
-        """Count what has changed, decide about all Pods in one go, without awaiting, and wake those that may go."""
+        """Count what has changed, and decide where that makes a difference."""
         now = self._manager.clock.now()
         for uid, (key, until) in [*self._refused.items()]:
             if until <= now:
@@ -221,6 +223,17 @@ class QuotaLedger(Ledger):
                 self.counts.forgive(uid, key)
         self._settle()
         await self._look()
+        changes, at = self._decided
+        if changes != self.counts.changes or not 0 <= now - at < LOOK_AGAIN:
+            self._decide(now)
+        return RetryAfter(LOOK_AGAIN) if self._held else DONE
+
+    def _decide(self, now: float) -> None:
+        """Decide about all Pods in one go, and wake those that may go.
+
+        What is granted is a change: by the shares that there are then others may go, too.
+        """
+        self._decided = self.counts.changes, now
         served = {whose: each.at for whose, each in self._served.items()}
         found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, served)
         in_doubt = {key: exceeded(self.counts.charge(key), found.accounts) for key in self.counts.doubtful.values()}
@@ -237,7 +250,6 @@ class QuotaLedger(Ledger):
         for key in going:
             self.changed.send(key)
         self._begun.set()
-        return RetryAfter(LOOK_AGAIN) if self._held else DONE
 
     async def _look(self) -> None:
         """Count, and let others have their turns."""

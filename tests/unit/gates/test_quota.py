@@ -13,7 +13,7 @@ from managing import Managed, turns
 
 from tollbar.gates import Answer, Copy, Facts, Hold, NotMine, Release, Told
 from tollbar.gates import quota as quotas
-from tollbar.gates.quota import DOUBTFUL_FOR, REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
+from tollbar.gates.quota import DOUBTFUL_FOR, LOOK_AGAIN, REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
 from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, RetryAfter
 from tollbar.runtime.client import PAGE_TEXT
@@ -124,6 +124,32 @@ async def test_what_is_granted_counts_until_the_cache_shows_the_release_and_afte
     assert await world.looks() == set()
     world.remove(asking("a", gated=False))
     assert await world.looks() == {"b"}
+
+
+async def test_what_makes_no_difference_is_not_decided_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a release others may go by the shares that there are then, and as time goes by they lose their patience."""
+    world, decided = World(ENROLLED, quota(), asking("a"), asking("b", "2")), 0
+    admit = quotas.admit
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal decided
+        decided += 1
+        return admit(*arguments)
+
+    monkeypatch.setattr(quotas, "admit", counted)
+    steps: list[tuple[Callable[[], object], set[str]]] = [
+        (lambda: None, {"a"}),
+        (lambda: None, set()),
+        (lambda: world.shows(asking("a", gated=False)), set()),
+        (lambda: world.shows(asking("b", "2").annotated({"seen": "again"})), set()),
+        (lambda: setattr(world.time, "time", world.time.time + LOOK_AGAIN), set()),
+        (lambda: world.remove(asking("a", gated=False)), {"b"}),
+    ]
+    found = []
+    for change, _ in steps:
+        change()
+        found.append((await world.looks(), decided))
+    assert found == [(go, count) for (_, go), count in zip(steps, (1, 2, 2, 2, 3, 4), strict=True)]
 
 
 async def test_a_pod_that_ends_makes_room() -> None:
