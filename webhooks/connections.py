@@ -48,9 +48,11 @@ class Limits:
     held_bytes: int = 16 * 1024 * 1024
     """Of all bodies that have begun to arrive."""
     read_seconds: float = 5.0
-    """For the handshake and the first head, and then for each body."""
-    idle_seconds: float = 90.0
-    """From an answer to the next complete head; the API server keeps idle connections as long."""
+    """For the handshake, and then for each body."""
+    idle_seconds: float = 120.0
+    """From the handshake or an answer to the next complete head.  The API server keeps connections that rest for 90 s
+    (IdleConnTimeout of Go's http.DefaultTransport), those too that it has opened and not used yet: one that ends before
+    may end under a request that has just been sent."""
 
 
 LIMITS: Final = Limits()
@@ -130,6 +132,7 @@ class Connections:
         """The handshake is done."""
         if connection := self._open.get(protocol):
             connection.transport = transport
+            self._active(protocol, self._limits.idle_seconds)
         else:
             transport.abort()  # it was closed at the moment when its handshake ended
 

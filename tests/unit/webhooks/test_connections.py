@@ -102,8 +102,6 @@ async def test_what_was_answered_is_no_longer_held(metrics: Metrics) -> None:
 
 SLOW = {
     "no handshake": None,
-    "no request": b"",
-    "a head without an end": b"POST /echo HTTP/1.1\r\nHost: ",
     "a body without an end": b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
     "a chunked body without an end": b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
 }
@@ -125,12 +123,20 @@ async def test_a_request_that_does_not_come_in_time_is_given_up(
     assert (await ending, running.shed()) == (b"", {"timeout": 1.0})
 
 
-async def test_a_connection_without_another_request_is_closed_in_the_end(metrics: Metrics) -> None:
-    running = await serve(metrics, replace(PATIENT, idle_seconds=0.1))
-    client = Client(await running.connect())
-    answers = [await client.review(), await client.ends()]
+async def test_a_connection_without_a_request_rests_longer_than_the_api_server_keeps_it(
+    metrics: Metrics, leap: Callable[[float], None]
+) -> None:
+    """It opens some that it uses later, and would use one that is being closed."""
+    running = await serve(metrics, LIMITS)
+    new, half, used = [Client(await running.connect()) for _ in range(3)]
+    half.writer.write(b"POST /echo HTTP/1.1\r\nHost: ")
+    answers = [await used.review()]
+    leap(91)
+    answers += [await new.review(), await used.review()]
+    leap(LIMITS.idle_seconds)
+    answers += [await each.ends() for each in (new, half, used)]
     await running.stop()
-    assert (answers, running.shed()) == ([OK, b""], {"timeout": 1.0})
+    assert (answers, running.shed()) == ([OK] * 3 + [b""] * 3, {"timeout": 3.0})
 
 
 async def test_a_chunked_body_that_grows_too_large_is_refused_before_it_ends(metrics: Metrics) -> None:
