@@ -10,7 +10,7 @@ from builders import Claim, Pod, Template, TolerationRule, claim, device_class, 
 from stack import eventually
 
 from tollbar import wellknown
-from tollbar.devplane.kubectl import Kubectl
+from tollbar.devplane.kubectl import Kubectl, KubectlError
 from tollbar.model.objects import Object, annotations_of
 
 RESERVED = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -139,8 +139,16 @@ class Cluster:
 
     def clear(self) -> None:
         """Delete the namespace's Pods, and every rule and class."""
-        self.kubectl("delete", "--raw", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=0")
+        eventually(self._deletes_pods, seconds=600, what="no Pod is left")
         self.kubectl("delete", "tolerationrules,deviceclasses", "--all")
+
+    def _deletes_pods(self) -> bool:
+        """Thousands may take longer than the API server works on one request."""
+        try:
+            self.kubectl("delete", "--raw", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=0")
+        except KubectlError:
+            return False
+        return True
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, note) of the events about an object of this namespace, or of none."""
