@@ -24,7 +24,7 @@ def everything(written: str) -> tuple[Rule, ...]:
         Rule("broken", Refuse(500, "InternalError"), probability=0.03, verbs=reads_and_writes, where=lives_only),
         Rule("reset", Reset(), verbs=reads_and_writes, probability=0.03, where=lives_only),
         Rule("lost", Reset(after=True), verbs=WRITES, probability=0.05, where=lives_only),
-        Rule("half", Truncate(), verbs=WRITES, probability=0.02, where=lives_only),
+        Rule("half", Truncate(), verbs=WRITES, probability=0.05, where=lives_only),
         Rule("slow", Slow(0.2), verbs=WRITES, probability=0.05, where=lives_only),
         Rule("late Pods", Delay(0.5), verbs={"watch"}, resources={"pods"}, nth=range(1, 1000, 2)),
         Rule("expired", Expire(60), verbs={"watch"}, resources={"pods"}, nth=range(2, 1000, 2)),
