@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from faultproxy import FaultProxy, Hang, ProxiedPlane, Rule
-from stack import CONTROLLERS, Process, Stack, eventually
+from stack import CONTROLLERS, ELECTION, Process, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.model.objects import Object
@@ -165,14 +165,8 @@ def test_an_outage_is_one_line_in_the_log_and_not_one_for_every_pod(
 
 
 def test_nobody_is_gated_while_no_controller_is_there_to_release_them(cluster: Cluster, stack: Stack) -> None:
-    election: dict[str, object] = {
-        "leaderElection__enabled": True,
-        "leaderElection__leaseDuration": "3s",
-        "leaderElection__renewDeadline": "2s",
-        "leaderElection__retryPeriod": "500ms",
-    }
-    first = stack.controllers("first", **election)
-    stack.webhook(**election)
+    first = stack.controllers("first", **ELECTION)
+    stack.webhook(**ELECTION)
     stack.register()  # which waits until a Pod is gated in a dry run
     late = cluster.unique("late")
     a_ready_rule(cluster, gpu_rule(late))
@@ -183,7 +177,7 @@ def test_nobody_is_gated_while_no_controller_is_there_to_release_them(cluster: C
     names = [f"web-{i}" for i in range(40)]
     cluster.create(*(cluster.pod(name).templates("mine") for name in names))
     assert cluster.held() == {"held"}
-    stack.controllers("second", **election)
+    stack.controllers("second", **ELECTION)
     eventually(lambda: would_be_gated(cluster), what="Pods are gated again")
     cluster.class_("late")
     given = [RESERVED]

@@ -288,6 +288,7 @@ async def deleted_at_once(w: World, before: Callable[[], Awaitable[None]] | None
     firsts = {pod: w.claim_of(pod) for pod in MANY}
     if before is not None:
         await before()
+        await w.known()  # or who hears of the claims first makes others
     for first in firsts.values():
         await w.delete_claim(first)
     return firsts

@@ -29,7 +29,7 @@ from tollbar.runtime.client import Client
 
 T = TypeVar("T")
 _AGREE_SECONDS: Final = 5.0
-"""So long both may take to come to the same."""
+"""Both may take so long, after the last change, to come to the same."""
 _QUIET_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.1
 ENDLESS: Final = "an end to it"
@@ -175,20 +175,20 @@ class Theatre:
             await self._both(lambda stage: quell(stage.client, [drawn.namespace]))
 
     async def _same(self, namespace: str) -> bool:
-        """Whether both sides come to have the same objects in time."""
+        """Whether both sides come to have the same objects in time, which garbage collectors have more of."""
         clock = asyncio.get_running_loop().time
-        deadline, seen = clock() + _AGREE_SECONDS, (-1.0, -1.0)
+        deadline, latest, seen = clock() + _AGREE_SECONDS, clock() + PATIENCE, (-1.0, -1.0)
         while clock() < deadline:
             now = self.stages[0].recorder.moments[namespace], self.stages[1].recorder.moments[namespace]
-            if now != seen and self._are_same(namespace):
-                return True
+            if now != seen:
+                upstream, ours = (stage.recorder.changes[namespace] for stage in self.stages)
+                garbage = _garbage(upstream) or _garbage(ours)
+                if not garbage and objects(upstream) == objects(ours):
+                    return True
+                deadline = latest if garbage else min(latest, clock() + _AGREE_SECONDS)
             seen = now
             await asyncio.sleep(_POLL_SECONDS)
         return False
-
-    def _are_same(self, namespace: str) -> bool:
-        upstream, ours = (stage.recorder.changes[namespace] for stage in self.stages)
-        return objects(upstream) == objects(ours) and not _garbage(upstream) and not _garbage(ours)
 
     def _end(self, drawn: Drawn, act: Act | None) -> End:
         upstream, ours = (len(stage.recorder.changes[drawn.namespace]) for stage in self.stages)
