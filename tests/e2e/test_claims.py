@@ -3,19 +3,16 @@
 Writes are counted from the audit log.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import kueue
-import largetemplates
 import pytest
-from builders import template
-from cluster import RESERVED, Cluster, a_pod, gpu_rule, is_compiled
+from cluster import RESERVED, Cluster, gpu_rule, is_compiled
 from contract.hooks import serving
 from replacing import namespace_of, start
-from stack import CONTROLLERS, Stack, eventually, eventually_is
+from stack import CONTROLLERS, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.devplane.background import BackgroundKubelet
@@ -178,29 +175,6 @@ def test_a_pod_that_was_bound_by_hand_gets_its_reservation(cluster: Cluster) -> 
     cluster.bound_to("first")
     cluster.create(cluster.pod("placed").claims("shared").but("spec.nodeName", "gpu-1"))
     eventually(lambda: state(the_claim(cluster)) == (True, ["first", "placed"], True), what="reserved for both")
-
-
-def test_a_pod_that_refers_to_many_large_templates_fills_no_memory_and_holds_up_no_neighbour(
-    cluster: Cluster, replaced: Stack
-) -> None:
-    """No scheduler looks at the Pods, so that nobody else writes to their claims."""
-    controllers, large = replaced.running["controllers"], largetemplates
-    beside = namespace_of(replaced, "beside-large-templates")
-    small = template("gpu", beside).request("gpu")
-    asyncio.run(large.create(replaced, small, *large.in_namespace(cluster.namespace)))
-    large.are_stubs(controllers)
-    grown = large.Grown(controllers)
-    waiting = a_pod("web", cluster.namespace).gated("example.com/wait").templates(*large.NAMES)
-    asyncio.run(large.create(replaced, waiting, a_pod("web", beside).gated("example.com/wait").templates("gpu")))
-    eventually_is(large.COUNT, lambda: len(large.recorded(replaced, "web", cluster.namespace)), seconds=120)
-    made = {
-        namespace: [int(each["metadata"]["resourceVersion"]) for each in claims_of(Cluster(cluster.kubectl, namespace))]
-        for namespace in (cluster.namespace, beside)
-    }
-    assert (len(made[beside]), max(made[beside]) < max(made[cluster.namespace])) == (1, True)
-    assert grown() < large.GROWTH, f"{grown() >> 20} MiB"
-    cluster.kubectl("delete", "namespace", beside, "--wait=false")
-    cluster.kubectl("delete", "resourceclaimtemplates", "--all", "-n", cluster.namespace)
 
 
 def test_nothing_is_written_on_a_restart_and_what_was_missed_is_made_up(cluster: Cluster, replaced: Stack) -> None:
