@@ -13,13 +13,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, Final, ParamSpec, TypeVar
 
-import orjson
-
 from tollbar.model.ask import Absence, Answers, Ask, Get, kept
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
 from tollbar.runtime.errors import ApiError, Gone, NotFound, TooLong
+from tollbar.runtime.pager import next_limit
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import footprint
 
@@ -147,12 +146,12 @@ async def each(
     def take_page(page: Object) -> tuple[str, int]:
         for obj in page.get("items") or ():
             take(obj)
-        return metadata(page).get("continue") or "", _length(page)
+        return metadata(page).get("continue") or "", next_limit(page, size, PAGE)
 
     more, size, expired = "", FIRST_PAGE, False
     while True:
         try:
-            more, length = await read(
+            more, size = await read(
                 reading,
                 take_page,
                 client.list,
@@ -173,13 +172,3 @@ async def each(
             continue
         if not more:
             return
-        if 2 * length <= PAGE_TEXT:
-            size = min(2 * size, PAGE)
-
-
-def _length(page: Object) -> int:
-    """About how many bytes of text it has; `PAGE_TEXT` if it is nested too deeply to be written."""
-    try:
-        return len(orjson.dumps(page))
-    except TypeError:
-        return PAGE_TEXT

@@ -1,13 +1,15 @@
-"""Lists a resource page by page without a cache, as client-go's pager does.
+"""Lists a resource page by page without a cache, as client-go's pager does; how many objects the next page may have.
 
 All pages show the state at the time of the first one.
 """
 
 from collections.abc import AsyncGenerator
 
+import orjson
+
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import ALL, PAGE, Client
+from tollbar.runtime.client import ALL, PAGE, PAGE_TEXT, Client
 from tollbar.runtime.errors import Gone
 from tollbar.runtime.retry import READ
 
@@ -62,3 +64,14 @@ async def every(
     async for objects in pages(client, resource, namespace, **selected, page=page):
         for obj in objects:
             yield obj
+
+
+def next_limit(page: Object, limit: int, most: int) -> int:
+    """How many objects to list after this page of so many: twice as many while its text is short, at most `most`."""
+    if limit >= most:
+        return limit
+    try:
+        is_short = 2 * len(orjson.dumps(page)) <= PAGE_TEXT
+    except TypeError:  # nested too deeply to be written
+        is_short = False
+    return min(2 * limit, most) if is_short else limit

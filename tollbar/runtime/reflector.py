@@ -29,6 +29,7 @@ from tollbar.runtime.client import ALL, PAGE, PAGE_TEXT, WatchEvent
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, TooLong, Unreachable
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.pager import next_limit
 from tollbar.runtime.store import Store
 
 _log: Final = logging.getLogger(__name__)
@@ -259,7 +260,7 @@ class Reflector:
             token = meta.get("continue") or ""
             if not token:
                 break
-            limit = min(2 * limit, max(limit, self._page))
+            limit = next_limit(page, limit, self._page)
             del page  # not in memory beside the next one
         version = str(meta.get("resourceVersion") or "")
         for store in self._stores:

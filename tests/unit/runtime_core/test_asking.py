@@ -10,7 +10,7 @@ import pytest
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
-from tollbar.runtime import asking
+from tollbar.runtime import asking, pager
 from tollbar.runtime.asking import AT_ONCE, Asker, TooMuch
 from tollbar.runtime.errors import Gone, NotFound, TooLong, TooManyRequests
 
@@ -186,6 +186,7 @@ async def test_pages_grow_while_they_are_short_and_one_that_is_too_long_is_asked
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(asking, "PAGE_TEXT", 5_000)
+    monkeypatch.setattr(pager, "PAGE_TEXT", 5_000)
     small, large = claim("small"), claim("large", 4_000)
     api = Stored(*[small] * 70, *[large] * 4, *[small] * 30)
     assert await listed(api) == ["small"] * 70 + ["large"] * 4 + ["small"] * 30
