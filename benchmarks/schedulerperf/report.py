@@ -2,13 +2,13 @@
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from benchmarks import report
-from benchmarks.schedulerperf import phase, run
+from benchmarks.schedulerperf import misses, phase, run
 from benchmarks.schedulerperf.executor import RESTLESS_SECONDS
 from benchmarks.schedulerperf.peers import COLUMNS, QPS, RAISED, TOLLBAR
 from benchmarks.schedulerperf.sets import SETS, target
@@ -105,16 +105,9 @@ def record(*results: Result, refused: Mapping[str, str]) -> Path:
 
 def sheet(result: Result) -> Sheet:
     """How the result of a workload is shown."""
-    aims = target(result.workload)
-    targets = (
-        {}
-        if aims is None
-        else {
-            run.OF_RATE: f"at least {aims.rate:g}",
-            run.OF_CPU: f"at most {aims.cpu:g}",
-            run.OF_SERVER_CPU: f"at most {aims.server_cpu:g}",
-        }
-    )
+    of = target(result.workload)
+    aims = (*(misses.aims(of) if of is not None else ()), *misses.HELD)
+    targets = {aim.row: str(aim) for aim in aims}
     return Sheet(
         name=result.workload,
         title=result.workload,
@@ -129,10 +122,11 @@ def sheet(result: Result) -> Sheet:
 def section() -> str:
     """The section of docs/performance.md."""
     kept = book()
-    lines = ["## Scheduling (`schedule`)", "", _ABOUT, "", *_summary(kept), *_not_run(kept.refused)]
-    for name in _in_order(kept):
-        result = kept.results[name]
-        lines += [f"### {name}", "", *report.figures(sheet(result), result), ""]
+    results = [kept.results[name] for name in _in_order(kept)]
+    lines = ["## Scheduling (`schedule`)", "", _ABOUT, "", *_summary(results)]
+    lines += [*misses.section(results), *_not_run(kept.refused)]
+    for result in results:
+        lines += [f"### {result.workload}", "", *report.figures(sheet(result), result), ""]
     return "\n".join(lines)
 
 
@@ -141,22 +135,25 @@ def _in_order(kept: Book) -> list[str]:
     return [*first, *sorted(kept.results.keys() - set(first))]
 
 
-def _summary(kept: Book) -> Iterator[str]:
+def _summary(results: Sequence[Result]) -> Iterator[str]:
     """One line for each workload: medians beside kube-scheduler with the same limits."""
-    if not kept.results:
+    if not results:
         yield from ("Not measured yet.", "")
         return
     yield "Medians; details are below."
     yield ""
+    if missing := [name for each in SETS.values() for name in each if name not in {of.workload for of in results}]:
+        yield from (f"Not measured yet: {', '.join(missing)}.", "")
+    of_each = ["kube-scheduler", "ratio", "target"]
     yield report.markdown(
-        ["workload", "Pods/s", "kube-scheduler", "ratio", "target", "CPU, ms/Pod", "kube-scheduler", "ratio", "target"]
+        ["workload", "Pods/s", *of_each, "CPU, ms/Pod", *of_each, "API server's CPU, ms/Pod", *of_each]
     )
-    yield report.markdown(["---", *["---:"] * 8])
-    for name in _in_order(kept):
-        result, aims = kept.results[name], target(name)
+    yield report.markdown(["---", *["---:"] * 12])
+    for result in results:
+        aims = target(result.workload)
         yield report.markdown(
             [
-                name,
+                result.workload,
                 _median(result, phase.RATE, TOLLBAR),
                 _median(result, phase.RATE, RAISED),
                 _median(result, run.OF_RATE, TOLLBAR),
@@ -165,6 +162,10 @@ def _summary(kept: Book) -> Iterator[str]:
                 _median(result, phase.CPU, RAISED),
                 _median(result, run.OF_CPU, TOLLBAR),
                 f"{aims.cpu:g}" if aims else "",
+                _median(result, phase.SERVER_CPU, TOLLBAR),
+                _median(result, phase.SERVER_CPU, RAISED),
+                _median(result, run.OF_SERVER_CPU, TOLLBAR),
+                f"{aims.server_cpu:g}" if aims else "",
             ]
         )
     yield ""

@@ -18,6 +18,10 @@ class Target:
     server_cpu: float = 1.05
 
 
+HELD_P99: Final = 10.0
+"""Milliseconds for which the event loop should be held at most, in 99 of 100 readings."""
+HELD_LONGEST: Final = 50.0
+"""The same of all readings."""
 _SPREAD: Final = Target(rate=1.5, cpu=0.35)
 _CLAIMS: Final = Target(rate=1.2, cpu=0.4)
 _MORE_CLAIMS: Final = Target(cpu=0.4)

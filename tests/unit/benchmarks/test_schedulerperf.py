@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks.schedulerperf import files, objects, phase
+from benchmarks.schedulerperf import files, misses, objects, phase
 from benchmarks.schedulerperf.allocating import allocations
 from benchmarks.schedulerperf.figures import Histogram, Series, histogram, throughput
 from benchmarks.schedulerperf.files import choose
@@ -31,7 +31,9 @@ from benchmarks.schedulerperf.operations import (
     seconds,
 )
 from benchmarks.schedulerperf.peers import RAISED, TOLLBAR, profiles
-from benchmarks.schedulerperf.run import OF_RATE, options, ratios
+from benchmarks.schedulerperf.run import OF_CPU, OF_RATE, OF_SERVER_CPU, options, ratios
+from benchmarks.schedulerperf.sets import SETS
+from benchmarks.workload import Result
 from tollbar.devplane.audit import AuditLog
 from tollbar.devplane.layout import API_SERVER
 from tollbar.model.objects import Object
@@ -411,6 +413,46 @@ def test_the_figures_of_a_phase() -> None:
 def test_a_phase_with_one_pod_has_no_figures() -> None:
     with pytest.raises(phase.TooShortError, match="1 Pods"):
         phase.figures(phase.Phase(begin=1.0, times=[2.0]))
+
+
+def measured(workload: str, **values: float) -> Result:
+    rows = {"rate": OF_RATE, "cpu": OF_CPU, "server": OF_SERVER_CPU, "p99": phase.HELD_P99, "held": phase.HELD}
+    found = {rows[name].name: {TOLLBAR: [value]} for name, value in values.items()}
+    return Result(workload, "2026-01-01", {}, size=1, repetitions=1, values=found)
+
+
+def test_what_misses_its_target_and_by_how_much() -> None:
+    found = misses.section(
+        [
+            measured("SchedulingBasic/500Nodes,measurePods=3000", rate=1.3, cpu=0.504, server=1.05, p99=10, held=50),
+            measured("TopologySpreading/500Nodes,measurePods=3000", rate=1.2, cpu=0.42, p99=10.1, held=50),
+            measured("SchedulingBasic/ours", rate=0.1, cpu=9, server=9, p99=20, held=75),
+        ]
+    )
+    assert list(found) == [
+        "These miss their targets:",
+        "",
+        "| workload | ratio of | median | target | off by |",
+        "| --- | --- | ---: | --- | ---: |",
+        "| TopologySpreading/500Nodes,measurePods=3000 | Pods/s | 1.20 | at least 1.5 | 20% |",
+        "| TopologySpreading/500Nodes,measurePods=3000 | CPU of the scheduler | 0.42 | at most 0.35 | 20% |",
+        "",
+        *misses.why("TopologySpreading"),
+        (
+            "The event loop should be held for 10 ms at most in 99 of 100 readings, and never for more than 50 ms. 2 "
+            "of 3 workloads miss the first; the second is missed by SchedulingBasic/ours (75 ms)."
+        ),
+        "",
+    ]
+
+
+def test_where_nothing_misses_its_target_nothing_is_explained() -> None:
+    found = misses.section([measured("TopologySpreading/500Nodes,measurePods=3000", rate=1.5, cpu=0.35, server=1.05)])
+    assert list(found) == []
+
+
+def test_what_is_explained_is_a_case_that_is_measured() -> None:
+    assert misses.WHY.keys() <= {name.partition("/")[0] for each in SETS.values() for name in each}
 
 
 def test_ratios_are_to_kube_scheduler_with_the_same_limits() -> None:

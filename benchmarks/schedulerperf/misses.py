@@ -1,0 +1,127 @@
+"""What misses its target: by how much, where the time goes, and what was tried."""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks import report
+from benchmarks.schedulerperf import phase, run
+from benchmarks.schedulerperf.peers import TOLLBAR
+from benchmarks.schedulerperf.sets import HELD_LONGEST, HELD_P99, Target, target
+from benchmarks.workload import Result, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a figure of Tollbar should be at most, or at least; `of` says what is divided by kube-scheduler's."""
+
+    row: Row
+    value: float
+    of: str = ""
+    at_least: bool = False
+
+    def __str__(self) -> str:
+        return f"at {'least' if self.at_least else 'most'} {self.value:g}"
+
+    def missed_by(self, result: Result) -> float:
+        """The share of the target by which the median misses it, as it is shown; 0 if it does not."""
+        median = self.median(result)
+        if median is None:
+            return 0.0
+        off = round(median, self.row.digits) / self.value - 1
+        return max(0.0, -off if self.at_least else off)
+
+    def median(self, result: Result) -> float | None:
+        """None if it was not measured."""
+        found = result.values.get(self.row.name, {}).get(TOLLBAR)
+        return statistics.median(found) if found else None
+
+
+def aims(of: Target) -> tuple[Aim, ...]:
+    """Of figures that are divided by those of kube-scheduler with the same limits."""
+    return (
+        Aim(run.OF_RATE, of.rate, "Pods/s", at_least=True),
+        Aim(run.OF_CPU, of.cpu, "CPU of the scheduler"),
+        Aim(run.OF_SERVER_CPU, of.server_cpu, "CPU of the API server"),
+    )
+
+
+HELD: Final = (Aim(phase.HELD_P99, HELD_P99), Aim(phase.HELD, HELD_LONGEST))
+"""How long the event loop may be held, of every workload."""
+
+WHY: Final[Mapping[str, str]] = {
+    "SchedulingDaemonset": """\
+PreFilter leaves one Node for these Pods, so that in both schedulers most of the work is to read Pods and to bind
+them. Of Tollbar's 0.53 ms of CPU for a Pod (2026-11-28) 19 % were Events that went on after the last binding, one by
+one. Since then up to eight are under way at one time.""",
+    "TopologySpreading": """\
+Of 0.78 ms of CPU for a Pod (2026-11-27) a scheduling cycle is 25 %, of which the constraint itself is 4 (the table of
+cycles has both kinds of Pods). The rest is as for Pods without constraints: to read each Pod twice, as it comes and
+as it is bound, the binding, and Events, which went on after the last binding. Tried and kept: counts by domain that
+follow the Pods, answers that are kept from Pod to Pod of a spec, the labels that a binding copies, and Events up to
+eight at a time.""",
+    "PreferredTopologySpreading": """\
+As for TopologySpreading; here a cycle is 30 % of 0.81 ms, of which the constraints are 10: scores of all Nodes that
+fit are computed anew for each Pod, since each Pod changes them. What kube-scheduler takes for these Pods is a tenth
+less than for those that may not go elsewhere, so that the same CPU is a larger share of it.""",
+    "SchedulingPodAntiAffinity": """\
+Upstream's workload has 400 Pods, which are bound within half a second, and most of what follows are Events. With
+almost none the API server took 0.47 of what kube-scheduler's writes cost it, with 2,000 Events a second 1.24, with 50
+a second, one by one, 1.77 (one run each, 2026-11-27): one that comes alone costs more. Since then they go once a
+second, and up to eight at a time.""",
+    "PreemptionAsync": """\
+Nearly all CPU of both schedulers comes after the last binding. For as long as is measured, a Pod of high priority
+comes every 200 ms and preempts all Pods of a Node. Those of the measured Pods among them have 30 s to terminate, and
+no kubelet, so that it waits to the end. Each Pod that goes from another Node wakes all that wait, in both schedulers
+(the hint of NodeResourcesFit), for an attempt in vain. With 120 such Pods on 500 Nodes one took 0.99 ms of CPU; by
+what its parts took when they were gone, 59 % asked anew about Nodes to which Pods are nominated, and 19 % counted
+Nodes for the text. Tried and kept: Pods that wait share what is known of these Nodes, and Nodes are counted as they
+change, which makes it 0.22 ms; Events up to eight at a time.""",
+    "SchedulingWithResourceClaim": """\
+Before status writes were 16 at a time, 21 % of the CPU was the reservation of the claim, 21 % reading from
+connections, 19 % watches, and 11 % conditions of Pods that wait for the first one (a sampled run on a busy machine,
+2026-11-27). Tried and kept: Filter is asked about the one Node of an allocated claim, and a condition is written only
+of Pods that still wait when it is their turn.""",
+}
+"""By test case: where the scheduler's time goes, in percent of its CPU, and what was tried."""
+
+
+def section(results: Sequence[Result]) -> Iterator[str]:
+    """Lines of Markdown."""
+    rows, cases = [], dict[str, None]()
+    for result in results:
+        of = target(result.workload)
+        for aim in aims(of) if of is not None else ():
+            if off := aim.missed_by(result):
+                figure = f"{aim.median(result):.{aim.row.digits}f}"
+                rows.append([result.workload, aim.of, figure, str(aim), f"{off:.0%}"])
+                cases[result.workload.partition("/")[0]] = None
+    if rows:
+        yield from ("These miss their targets:", "")
+        yield report.markdown(["workload", "ratio of", "median", "target", "off by"])
+        yield report.markdown(["---", "---", "---:", "---", "---:"])
+        yield from map(report.markdown, rows)
+        yield ""
+    for case in cases:
+        yield from why(case)
+    yield from _held(results)
+
+
+def why(case: str) -> list[str]:
+    """The explanation of a test case, none if there is none."""
+    return [f"*{case}*: {WHY[case]}", ""] if case in WHY else []
+
+
+def _held(results: Sequence[Result]) -> Iterator[str]:
+    measured = [each for each in results if all(aim.median(each) is not None for aim in HELD)]
+    if not measured:
+        return
+    late, longest = ([each for each in measured if aim.missed_by(each)] for aim in HELD)
+    named = ", ".join(f"{each.workload} ({HELD[1].median(each):.0f} ms)" for each in longest) or "none of them"
+    yield (
+        f"The event loop should be held for {HELD_P99:g} ms at most in 99 of 100 readings, and never for more than "
+        f"{HELD_LONGEST:g} ms. {len(late)} of {len(measured)} workloads miss the first; the second is missed by "
+        f"{named}."
+    )
+    yield ""
