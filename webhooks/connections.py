@@ -132,7 +132,7 @@ class Connections:
         """The handshake is done."""
         if connection := self._open.get(protocol):
             connection.transport = transport
-            self._active(protocol, self._limits.idle_seconds)
+            self._may_take(protocol, connection, self._limits.idle_seconds)
         else:
             transport.abort()  # it was closed at the moment when its handshake ended
 
@@ -198,10 +198,13 @@ class Connections:
         """Something has begun or ended: it is the last to be closed now, and may take so many seconds from here."""
         if connection := self._open.pop(protocol, None):
             self._open[protocol] = connection
-            if connection.timer is not None:
-                connection.timer.cancel()
-            loop = asyncio.get_running_loop()
-            connection.timer = loop.call_later(seconds, self._close, protocol, Shed.TIMEOUT)
+            self._may_take(protocol, connection, seconds)
+
+    def _may_take(self, protocol: web.RequestHandler, connection: Connection, seconds: float) -> None:
+        if connection.timer is not None:
+            connection.timer.cancel()
+        loop = asyncio.get_running_loop()
+        connection.timer = loop.call_later(seconds, self._close, protocol, Shed.TIMEOUT)
 
     def _close(self, protocol: web.RequestHandler, why: Shed) -> None:
         connection = self._open[protocol]
