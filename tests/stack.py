@@ -304,11 +304,12 @@ class Stack:
         self.plane.kubectl("delete", "--ignore-not-found", "validatingwebhookconfiguration", RULES_NAME)
 
     def stop(self) -> None:
-        self.unregister()
+        """The processes first: what they read would hold up the removal on a busy machine."""
         for process in self.running.values():
             if process.child.poll() is None:
                 process.stop()
         self.running.clear()
+        self.unregister()
 
     def tracebacks(self) -> str:
         """What the running processes have logged around the first exception that nobody expected, in every run."""
