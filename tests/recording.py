@@ -6,13 +6,14 @@ One recorder a plane, asynchronous.  It sees each stored state once: the watch g
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import Client
+from tollbar.runtime.errors import Unreachable
 
 _WATCH_SECONDS: Final = 600
 
@@ -87,11 +88,12 @@ class Recorder:
         self._listed[resource.kind].set()
         while True:
             watch = self._client.watch(resource, resource_version=version, timeout_seconds=_WATCH_SECONDS)
-            async with aclosing(watch) as events:
-                async for event in events:
-                    version = metadata(event.object)["resourceVersion"]
-                    if event.type != "BOOKMARK":
-                        self._note(resource.kind, event.type, event.object)
+            with suppress(Unreachable):  # a busy machine may be silent for longer than the client waits
+                async with aclosing(watch) as events:
+                    async for event in events:
+                        version = metadata(event.object)["resourceVersion"]
+                        if event.type != "BOOKMARK":
+                            self._note(resource.kind, event.type, event.object)
 
     def _note(self, kind: str, type_: str, obj: Object) -> None:
         namespace, name = metadata(obj)["namespace"], metadata(obj)["name"]
