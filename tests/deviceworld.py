@@ -137,7 +137,7 @@ class World:
         self.plugin = DynamicResources({"exclusive": "all", **(args or {})}, self.handle)
         self.state = CycleState()
 
-    def _freed(self, with_devices: Object, without: Object) -> None:
+    def _freed(self, _: PodInfo, with_devices: Object, without: Object) -> None:
         assert claims.allocation(without) is None
         given = [each["device"] for each in claims.results(claims.allocation(with_devices) or {})]
         self.freed.append(f"{key_of(without).name}: {' '.join(given)}")

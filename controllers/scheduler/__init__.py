@@ -134,7 +134,7 @@ def assemble(
             listers=listers,
             rng=rng,
             activate=lambda activated: scheduler.activate(activated),
-            freed=lambda with_devices, without: scheduler.freed(with_devices, without),
+            freed=lambda pod, with_devices, without: scheduler.freed(pod, with_devices, without),
             event=lambda pod, kind, reason, action, note: recorder.emit(
                 pod.object, events.of_plugin(kind, reason, action, note)
             ),

@@ -125,6 +125,8 @@ class Scheduler:
         self._next_start = 0
         self._turn_ends = 0.0
         self._bindings_left = _BINDINGS
+        self._is_taken = True
+        """Whether others may have taken devices that are given back for another Pod's."""
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
         self._looks_at = inf
@@ -169,10 +171,21 @@ class Scheduler:
         self._queue.activate(pods)
         self.wake()
 
-    def freed(self, with_devices: Object, without: Object) -> None:
-        """To Pods that wait this is as if the claim had been deallocated, of which a watch would tell."""
-        self._queue.move_all_to_active_or_backoff(_CLAIM_UPDATE, with_devices, without)
-        self.wake()
+    def freed(self, pod: PodInfo, with_devices: Object, without: Object) -> None:
+        """To other Pods that wait this is as if the claim had been deallocated, of which a watch would tell.
+
+        They are told when this Pod, which has given up the devices, is in the queue again: else it would wake itself.
+        """
+
+        def is_other(other: PodInfo) -> bool:
+            return other.uid != pod.uid
+
+        def tell() -> None:
+            self._queue.move_all_to_active_or_backoff(_CLAIM_UPDATE, with_devices, without, is_other)
+            self.wake()
+
+        if self._is_taken:
+            asyncio.get_running_loop().call_soon(tell)
 
     async def run(self) -> None:
         """Schedule until cancelled; what is being bound then is forgotten and waits again."""
@@ -221,7 +234,11 @@ class Scheduler:
         attempt.state.record_metrics = self._rng.random() < _METRICS_SHARE
         failure = await self._ended(attempt, self._scheduling_cycle(attempt))
         if failure is not None:
-            self._unreserve(attempt)
+            self._is_taken = False  # Reserve and Permit await nothing, so nobody else has looked meanwhile
+            try:
+                self._unreserve(attempt)
+            finally:
+                self._is_taken = True
             self._fail(attempt, failure)
         else:
             bindings.create_task(self._bind(attempt))

@@ -17,6 +17,7 @@ from tollbar import cel
 from tollbar.model.objects import Object, metadata
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState
+from tollbar.scheduler.framework.status import Status, unschedulable
 from tollbar.scheduler.queue.queued import QueuedPod
 
 pytestmark = pytest.mark.looptime
@@ -229,3 +230,26 @@ async def test_each_claim_of_a_pod_gets_what_it_asks_for_itself() -> None:
         assert {each: (devices(made), users(made)) for each, made in found.items()} == {
             each: ([f"g-{each}"], ["uid-of-web"]) for each in colours
         }
+
+
+class Refuser:
+    """Refuses all Pods in Permit, and does not say by which events they are to be woken."""
+
+    name = "Refuser"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def permit(self, *_: object) -> Status:
+        self.asked += 1
+        return unschedulable("no")
+
+
+@pytest.mark.parametrize("web", [pod("web"), pod("web").claims("gpu")], ids=["without devices", "with devices"])
+async def test_a_pod_is_not_woken_by_the_devices_that_it_has_given_back(web: Pod) -> None:
+    refuser = Refuser()
+    given = (N1, GPU, SLICE, claim().request("gpu"), web)
+    async with scheduling(*given, plugins={"Refuser": lambda *_: refuser}, configuration=enabling("Refuser")) as world:
+        world.watch()
+        await asyncio.sleep(120)
+    assert refuser.asked <= 2  # and once by the write of its own status

@@ -205,13 +205,13 @@ class NoPlugins:
 class Handle:
     """`now` is wall-clock time in seconds since 1970, `monotonic` is for durations.
 
-    `activate` moves waiting Pods to the active queue.  `freed` tells them of a claim that does not get the devices
-    which it was about to get: the claim with them, and without.  `event` reports an Event about a Pod: type, reason,
-    action and note.  `preemption_tried` counts attempts, `preempted` the victims of one that succeeds.  `claim_created`
-    counts claims for extended resources, and whether the API server took them.  `waited_for_devices` measures the wait
-    for binding conditions: success, failure, timeout or error, seconds, and the Pod's devices as the allocations of
-    the claims list them.  `start` runs a coroutine beside the scheduler; it is ended with it.  `runner` is set once all
-    plugins of the profile are made.
+    `activate` moves waiting Pods to the active queue.  `freed` tells the others of a claim that does not get the
+    devices which it was about to get for a Pod: the Pod, the claim with them, and without.  `event` reports an
+    Event about a Pod: type, reason, action and note.  `preemption_tried` counts attempts, `preempted` the victims
+    of one that succeeds.  `claim_created` counts claims for extended resources, and whether the API server took
+    them.  `waited_for_devices` measures the wait for binding conditions: success, failure, timeout or error,
+    seconds, and the Pod's devices as the allocations of the claims list them.  `start` runs a coroutine beside the
+    scheduler; it is ended with it.  `runner` is set once all plugins of the profile are made.
     """
 
     snapshot: Snapshot
@@ -227,7 +227,7 @@ class Handle:
     pods_in_pre_bind: Mapping[str, PodInPreBind] = field(default_factory=dict)
     """By uid."""
     activate: Callable[[Iterable[PodInfo]], None] = lambda pods: None  # noqa: ARG005
-    freed: Callable[[Object, Object], None] = lambda *_: None
+    freed: Callable[[PodInfo, Object, Object], None] = lambda *_: None
     event: Callable[[PodInfo, Literal["Normal", "Warning"], str, str, str], None] = lambda *_: None
     preemption_tried: Callable[[], None] = lambda: None
     preempted: Callable[[int], None] = lambda _: None

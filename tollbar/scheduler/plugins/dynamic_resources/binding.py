@@ -65,7 +65,7 @@ class ClaimBinding:
         for place, uid in found.pending.items():
             if place in found.unanswered:
                 self._handle.start(self._settle(found.claims[place], uid, pod))
-            elif self._forget(found.claims[place], uid):
+            elif self._forget(found.claims[place], uid, pod):
                 self._manager.claims.restore(key_of(found.claims[place]))
         found.pending, found.reserved, found.unanswered = {}, {}, set()
         named = found.named
@@ -241,10 +241,10 @@ class ClaimBinding:
         except asyncio.CancelledError:
             self._unsettled.append((claim, uid, pod))
             raise
-        self._forget(claim, uid)
+        self._forget(claim, uid, pod)
         await self._try_again(pod)
 
-    def _forget(self, claim: Object, uid: str) -> bool:
+    def _forget(self, claim: Object, uid: str, pod: PodInfo) -> bool:
         """This attempt does not need the pending allocation any more; whether nobody does, so that it no longer counts.
 
         No object changes, so Pods that wait for its devices, or until it is written, would not be woken.
@@ -254,7 +254,7 @@ class ClaimBinding:
             return False
         if self._manager.claims.allocation(uid) is None:
             status = claim.get("status") or {}
-            self._handle.freed({**claim, "status": {**status, "allocation": pending}}, claim)
+            self._handle.freed(pod, {**claim, "status": {**status, "allocation": pending}}, claim)
         return True
 
     async def _look_at(self, claim: Object) -> None:
