@@ -233,7 +233,7 @@ class QuotaLedger(Ledger):
 
         What is granted is a change: by the shares that there are then others may go, too.
         """
-        self._decided = self.counts.changes, now
+        changes = self.counts.changes
         served = {whose: each.at for whose, each in self._served.items()}
         found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, served)
         in_doubt = {key: exceeded(self.counts.charge(key), found.accounts) for key in self.counts.doubtful.values()}
@@ -250,6 +250,7 @@ class QuotaLedger(Ledger):
         for key in going:
             self.changed.send(key)
         self._begun.set()
+        self._decided = changes, now  # at last: what has raised is tried again
 
     async def _look(self) -> None:
         """Count, and let others have their turns."""

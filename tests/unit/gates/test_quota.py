@@ -661,3 +661,18 @@ async def test_who_begins_to_lead_waits_for_claims_where_devices_are_limited(mon
     monkeypatch.setattr(world.ledger.controller, "run", AsyncMock())
     await world.leading("quota ledger")()
     assert [plural for plural, _ in lists.asked] == ["pods", "resourceclaims", "resourceclaimtemplates"]
+
+
+async def test_a_decision_that_has_failed_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, failing = World(ENROLLED, quota(), asking("a")), [RuntimeError("once")]
+    admit = quotas.admit
+
+    def failing_once(*arguments: Any) -> Any:
+        if failing:
+            raise failing.pop()
+        return admit(*arguments)
+
+    monkeypatch.setattr(quotas, "admit", failing_once)
+    with pytest.raises(RuntimeError, match="once"):
+        await world.ledger.reconcile(ALL)
+    assert await world.looks() == {"a"}
