@@ -23,8 +23,9 @@ from aiohappyeyeballs.types import AddrInfoType
 
 CONNECT_SECONDS: Final = 10.0
 """How long connecting may take where a call has no deadline of its own that says it."""
-MADE_AT_ONCE: Final = 8
-"""Connections that are made for exchanges at one time."""
+MADE_AT_ONCE: Final = 2
+"""Connections that are made for exchanges at one time.  The fewer, the sooner a burst was over (docs/decisions/0014);
+with one alone, all would wait for one that hangs."""
 WAIT_SECONDS: Final = 1.0
 """For how long an exchange waits for others': after that it makes a connection, since those being made may hang."""
 IDLE_SECONDS: Final = 75.0
@@ -198,6 +199,8 @@ class Connections:
             raise
         finally:
             turn.cancel()
+            while self._waiting and self._waiting[0].done():  # those that wait no more, all for about as long
+                self._waiting.popleft()
 
     def _pass_on(self, given: "Connection | None") -> None:
         if given is None:

@@ -381,6 +381,18 @@ async def test_what_waits_for_a_connection_when_the_client_is_closed(connections
     assert {str(task.exception()) for task in tasks} == {"the client is closed"}
 
 
+async def test_what_has_waited_in_vain_is_forgotten(connections: Connections, making: Making) -> None:
+    tasks = [asyncio.create_task(send(connections, timeout=90.0)) for _ in range(MADE_AT_ONCE)]
+    await making.until(MADE_AT_ONCE)
+    for _ in range(20):
+        with pytest.raises(NotConnectedError):
+            await send(connections, timeout=0.001)
+    assert not connections._waiting
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
 async def rested(connections: Connections, server: Server, making: Making) -> Connection:
     """One that has rested, while no other one may be made."""
     server.script += [(OK,)] * 2
