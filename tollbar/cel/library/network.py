@@ -29,7 +29,7 @@ _BROADCAST: Final = Ip(4, 0xFFFFFFFF)
 _LOOPBACK: Final[dict[int, _Range]] = {4: (127, 24), 6: (1, 0)}
 _MULTICAST: Final[dict[int, _Range]] = {4: (0xE, 28), 6: (0xFF, 120)}
 _LINK_LOCAL: Final[dict[int, _Range]] = {4: (0xA9FE, 16), 6: (0xFE80 >> 6, 118)}
-_LOCAL_MULTICAST_4: Final[_Range] = (0xE00000, 8)
+_LOCAL_MULTICAST_4: Final = 0xE00000
 _LOCAL_MULTICAST_6: Final = 0xFF02
 
 
@@ -74,7 +74,7 @@ def _is_in(address: Ip, ranges: dict[int, _Range]) -> bool:
 
 def _is_link_local_multicast(_: CostTracker, address: Ip) -> bool:
     if address.version == 4:
-        return _is_in(address, {4: _LOCAL_MULTICAST_4})
+        return address.number >> 8 == _LOCAL_MULTICAST_4
     return address.number >> 112 & 0xFF0F == _LOCAL_MULTICAST_6
 
 
