@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tollbar.model import resourceversion
 from tollbar.model.ask import Absence, Get
-from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, uid_of
+from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import asking
 from tollbar.runtime.client import Client
@@ -58,7 +58,7 @@ class UnseenClaims:
         """Record the API server's resourceVersion, after any other generator has stopped.  Raises ApiError."""
         self._stop_listing()
         self._version = _NEVER
-        version = await asking.read(self._reading, _version_of, self._client.list, RESOURCE_CLAIMS, limit=1)
+        version = await asking.read(self._reading, resourceversion.of, self._client.list, RESOURCE_CLAIMS, limit=1)
         self._version = version or _NEVER
 
     def lost(self, consumer: Object) -> None:
@@ -131,7 +131,3 @@ class UnseenClaims:
             self._version = 0
             self._stop_listing()
         return self._version == 0
-
-
-def _version_of(page: Object) -> int | None:
-    return resourceversion.number(str(metadata(page).get("resourceVersion")))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tollbar.model import resourceversion
-from tollbar.model.objects import Object, metadata
+from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
 from tollbar.runtime import asking
 from tollbar.runtime.errors import ApiError
@@ -52,10 +52,11 @@ async def caught_up(
 
 async def _newest(manager: Manager, resource: Resource, namespace: str, label_selector: str) -> int:
     """The greatest resourceVersion, 0 where there is no object."""
-    versions = {0}
+    newest = 0
 
     def take(obj: Object) -> None:
-        versions.add(resourceversion.number(metadata(obj)["resourceVersion"]) or 0)
+        nonlocal newest
+        newest = max(newest, resourceversion.of(obj) or 0)
 
     await asking.each(take, manager.client, manager.reading, resource, namespace, label_selector=label_selector)
-    return max(versions)
+    return newest

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from tollbar.model.objects import Object, metadata
+
 _WELL_FORMED: Final = re.compile("[1-9][0-9]{0,255}")
 
 
@@ -14,3 +16,8 @@ def number(resource_version: str) -> int | None:
     any length; here more than 256 digits are none.
     """
     return int(resource_version) if _WELL_FORMED.fullmatch(resource_version) else None
+
+
+def of(obj: Object) -> int | None:
+    """The number of an object's resourceVersion, or of a list's; None where it has none that is well-formed."""
+    return number(metadata(obj).get("resourceVersion") or "")

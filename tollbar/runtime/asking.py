@@ -18,7 +18,7 @@ from tollbar.model.objects import Key, Object, metadata
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
 from tollbar.runtime.errors import ApiError, Gone, NotFound, TooLong
-from tollbar.runtime.pager import next_limit
+from tollbar.runtime.pager import fewer, next_limit
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import footprint
 
@@ -163,7 +163,7 @@ async def each(
                 most=PAGE_TEXT,
             )
         except TooLong:
-            size = max(1, size // 4)
+            size = fewer(size)
             continue
         except Gone:
             if expired or not more:

@@ -66,6 +66,11 @@ async def every(
             yield obj
 
 
+def fewer(limit: int) -> int:
+    """How many objects to list in the place of a page of so many whose text was too long."""
+    return max(1, limit // 4)
+
+
 def next_limit(page: Object, limit: int, most: int) -> int:
     """How many objects to list after this page of so many: twice as many while its text is short, at most `most`."""
     if limit >= most:

@@ -29,7 +29,7 @@ from tollbar.runtime.client import ALL, PAGE, PAGE_TEXT, WatchEvent
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, TooLong, Unreachable
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.pager import next_limit
+from tollbar.runtime.pager import fewer, next_limit
 from tollbar.runtime.store import Store
 
 _log: Final = logging.getLogger(__name__)
@@ -234,7 +234,7 @@ class Reflector:
                     self._resource, self._namespace, limit=limit, continue_=token, most=most, **self._selectors
                 )
             except TooLong:
-                limit = max(1, limit // 4)
+                limit = fewer(limit)
                 continue
             except Gone as error:
                 if not token:

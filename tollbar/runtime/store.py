@@ -514,7 +514,7 @@ def _same(old: Object, new: Object) -> bool:
 
 
 def _version(obj: Object) -> int:
-    return resourceversion.number(metadata(obj).get("resourceVersion") or "") or 0
+    return resourceversion.of(obj) or 0
 
 
 def _sharing_parts(new: Object, old: Object) -> Object:

@@ -108,6 +108,16 @@ async def read_again(client: Client) -> None:
         await asyncio.wait([reading])
 
 
+async def given_up_while_it_hangs(client: Client, clock: Any, plugin: ExecPlugin) -> None:
+    """The plugin hangs, run by a call whose caller does not wait for it."""
+    plugin.hangs()
+    clock.time += 60
+    first = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
+    await plugin.hanging()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecPlugin]:
     """Of a process that has no terminal.  It may take long to start it."""
@@ -198,12 +208,7 @@ async def test_while_an_exec_plugin_hangs_the_minutes_go_by_and_calls_go_on(
 ) -> None:
     """Whoever has begun to wait may give up: it stays one plugin, in one thread, and ends with the client."""
     client = await connect(plugin.user)
-    plugin.hangs()
-    clock.time += 60
-    first = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
-    await plugin.hanging()
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    await given_up_while_it_hangs(client, clock, plugin)
     for _ in range(10):
         clock.time += 60
         assert await used(client, server) == "Bearer one"
@@ -237,12 +242,7 @@ async def test_a_refusal_while_an_exec_plugin_hangs_makes_calls_wait_when_it_is_
     server: Any, connect: Any, clock: Any, plugin: ExecPlugin
 ) -> None:
     client = await connect(plugin.user)
-    plugin.hangs()
-    clock.time += 60
-    first = asyncio.create_task(client.get(resources.PODS, "web", "shop"))
-    await plugin.hanging()
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    await given_up_while_it_hangs(client, clock, plugin)
     clock.time += 30
     server.others.append({"status": 401, "body": b""})
     with pytest.raises(Unauthorized):
