@@ -126,7 +126,7 @@ class Scheduler:
         self._turn_ends = 0.0
         self._bindings_left = _BINDINGS
         self._is_taken = True
-        """Whether others may have taken devices that are given back for another Pod's."""
+        """Whether Pods may have been rejected because of devices that are given back now: only then they are told."""
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
         self._looks_at = inf
