@@ -202,10 +202,11 @@ def admit(
 
 
 def exceeded(charge: Charge, accounts: Mapping[str, Account]) -> Held | None:
-    """What keeps a Pod that is charged already from going; None where no quota that covers it is exceeded."""
+    """What keeps a Pod that is charged already from going: a limit on something it takes, of which too much is used."""
+    taken = {name for amounts in (charge.amounts, *charge.claims.values()) for name in amounts}
     for account in _covering(charge, accounts):
         for name, limit in account.quota.limits.items():
-            if account.used.get(name, _ZERO) > limit:
+            if name in taken and account.used[name] > limit:
                 return Held(HoldReason.EXCEEDED, f"{name} in PodQuota {account.quota.name}")
     return None
 

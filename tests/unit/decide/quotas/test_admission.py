@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tollbar.api.reasons import HoldReason
-from tollbar.decide.quotas.admission import Account, Held, Quota, admit
+from tollbar.decide.quotas.admission import Account, Held, Quota, admit, exceeded
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.model.objects import Key
 
@@ -364,6 +364,37 @@ def test_one_by_one_says_who_is_before_whom() -> None:
 def test_what_is_used_then() -> None:
     found = admit([quota(cpu=3)], Lines([pod("r"), pod("s")]), Lines([pod("x"), pod("y", "5")]), NOW)
     assert found.accounts["q"].used == {"cpu": Decimal(3)}
+
+
+IN_DOUBT: dict[str, tuple[tuple[Quota, ...], Charge, tuple[Charge, ...], Held | None]] = {
+    "all fit": ((quota(cpu=3),), pod("x"), (pod("r", "1"),), None),
+    "a limit that is used up is not exceeded": ((quota(cpu=2),), pod("x"), (pod("r", "1"),), None),
+    "too much is used": ((quota(cpu=1),), pod("x"), (pod("r", "1"),), FULL),
+    "too much is used of something that it does not take": (
+        (quota(cpu=4, memory=1),),
+        pod("x"),
+        (pod("r", "1", memory="2"),),
+        None,
+    ),
+    "too much is used of what its claim takes": ((quota(gpu=1),), using("x", 1, "c"), (using("r", 1, "d"),), NO_DEVICE),
+    "a claim that others use as well counts once": ((quota(gpu=1),), using("x", 1, "c"), (using("r", 1, "c"),), None),
+    "by the second quota": (
+        (quota(cpu=3), quota("p", pods=1)),
+        pod("x", quotas="q p"),
+        (pod("r", quotas="p"),),
+        Held(HoldReason.EXCEEDED, "pods in PodQuota p"),
+    ),
+    "by a quota that does not cover it": ((quota(cpu=3), quota("p", pods=0)), pod("x"), (pod("r", quotas="p"),), None),
+    "by one that is not in force": ((), pod("x"), (pod("r"),), None),
+}
+
+
+@pytest.mark.parametrize(("quotas", "charge", "others", "held"), IN_DOUBT.values(), ids=IN_DOUBT)
+def test_a_charged_pod_goes_unless_what_it_takes_is_exceeded(
+    quotas: tuple[Quota, ...], charge: Charge, others: tuple[Charge, ...], held: Held | None
+) -> None:
+    accounts = admit(quotas, Lines([*others, charge]), Lines(), NOW).accounts
+    assert exceeded(charge, accounts) == held
 
 
 LINE = tuple(pod(f"p{at}", "2", at=at) for at in range(20))
