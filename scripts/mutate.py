@@ -57,7 +57,7 @@ SURVIVORS: Final[dict[str, tuple[str, ...]]] = {
     "None is as false as False": (
         r"\+.*\b(fenced|impatient)=None",
         r"\+yield from _set\(.*, None\)",
-        r"\+return State\(None, ReservedReason\.",
+        r"\+(return|answer =) State\(None, ReservedReason\.",
     ),
     "a gate stays unless it is to be added or removed": (r"-.*gate=\"keep\".*\+.*gate=(None|\"XXkeepXX\"|\"KEEP\")",),
     "nothing is recorded where nothing is added": (r"-patch = tolerations\.patch\(self\.clean, \(\), via=",),
