@@ -67,11 +67,11 @@ def seen(found: Outcome) -> Any:
     match found.result:
         case FitError(diagnosis=diagnosis):
             return found.next_start, str(found.result), dict(diagnosis.statuses), diagnosis.unschedulable_plugins
-        case Scheduled(name, evaluated, feasible, scores):
+        case Scheduled(name, feasible, scores):
             totals = (
                 {} if scores is None else {n.name: t for n, t in zip(scores.nodes, scores.totals.tolist(), strict=True)}
             )
-            return found.next_start, name, evaluated, feasible, totals
+            return found.next_start, name, feasible, totals
         case status:
             return found.next_start, status
 

@@ -118,9 +118,9 @@ def attempt(simulation: Simulation, plugins: Framework, pod: PodInfo, start: int
         case FitError(diagnosis=diagnosis) as error:
             why = dict(diagnosis.statuses.by_node), diagnosis.statuses.absent, diagnosis.unschedulable_plugins
             return found.next_start, str(error), why
-        case Scheduled(name, evaluated, feasible, scores):
+        case Scheduled(name, feasible, scores):
             totals = None if scores is None else scores.totals.tolist()
-            return found.next_start, name, evaluated, feasible, totals
+            return found.next_start, name, feasible, totals
         case status:
             return found.next_start, status.code, status.reasons
 

@@ -40,7 +40,6 @@ class Scheduled:
     """The Node for a Pod; `scores` are None if no choice had to be made."""
 
     node_name: str
-    evaluated_nodes: int
     feasible_nodes: int
     scores: NodeScores | None = None
 
@@ -404,7 +403,7 @@ def _best(
         NodesAt(nodes, rows) if rows is not None else [found.candidates[place] for place in found.places]
     )
     if len(feasible) == 1 or not framework.plugins.score:
-        return Scheduled(feasible[0].name, found.processed, len(feasible))
+        return Scheduled(feasible[0].name, len(feasible))
     if (status := (yield from framework.pre_score(state, pod, feasible))) is not None:
         return status
     scores = framework.score(state, pod, feasible, nodes, rows)
@@ -412,4 +411,4 @@ def _best(
         return scores
     best = np.flatnonzero(scores.totals == scores.totals.max()).tolist()
     chosen = rng.choice(best) if rng is not None else best[0]
-    return Scheduled(feasible[chosen].name, found.processed, len(feasible), scores)
+    return Scheduled(feasible[chosen].name, len(feasible), scores)
