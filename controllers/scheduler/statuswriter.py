@@ -86,7 +86,7 @@ class StatusWriter:
         if nominated_node_name is not None:
             wanted.nominated_node_name = nominated_node_name
         is_under_way = pod.uid in self._under_way
-        if pod.uid not in self._wanted and not is_under_way and self._patch(wanted) is None:
+        if pod.uid not in self._wanted and not is_under_way and self._is_said(wanted):
             return
         self._wanted[pod.uid] = wanted
         if self._tasks is None or is_under_way:
@@ -132,6 +132,13 @@ class StatusWriter:
         finally:
             self._under_way.pop(uid, None)
             self._begin_next()
+
+    def _is_said(self, wanted: _Wanted) -> bool:
+        """Whether there is nothing to write.  Raises nothing, since a scheduling cycle asks."""
+        try:
+            return self._patch(wanted) is None
+        except Exception:  # of a status that makes no sense, say: writing it fails, too, and is logged
+            return False
 
     def _patch(self, wanted: _Wanted) -> Object | None:
         """Of a Pod that still waits, as the store shows it; None if there is nothing to write."""

@@ -194,6 +194,23 @@ def test_an_error_that_nobody_expects_concerns_one_write_alone() -> None:
     assert in_fake_time(made()) == [OTHER, N1]
 
 
+def test_a_status_that_makes_no_sense_concerns_its_pod_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def made() -> list[Object]:
+        async with writing() as (writer, calls):
+            writer.pods.apply(WEB.but("status.conditions", ["nonsense"]).but("metadata.resourceVersion", "2"))
+            await nothing_ends(writer)
+            await asyncio.sleep(5)
+            writer.pods.apply(WEB.but("metadata.resourceVersion", "3"))
+            await nothing_ends(writer)
+            await asyncio.sleep(5)
+        return [status for _, status in calls.made]
+
+    assert (in_fake_time(made()), [each.message for each in caplog.records]) == (
+        [{"conditions": ["Unschedulable"]}],
+        ["cannot update the status of a pod"],
+    )
+
+
 def test_few_calls_are_made_at_one_time_and_none_about_a_pod_that_is_bound_before_its_turn() -> None:
     infos = [Shapes().pod_info(pod(f"p{number}").but("metadata.uid", f"uid-{number}")) for number in range(_MOST + 2)]
     *_, last_but_one, last = infos
