@@ -11,6 +11,7 @@ from contract.hooks import Hooks, serving
 from contract.objects import SERVICE_ACCOUNTS, made
 from planes import PLANES
 
+from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.resources import NAMESPACES
 
 
@@ -18,6 +19,13 @@ from tollbar.model.resources import NAMESPACES
 def contracted(request: pytest.FixtureRequest) -> Any:
     """The plane under test."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def compacted(contracted: Any) -> None:
+    """The server does not have its first versions any more: sooner than by itself, where that takes minutes."""
+    if isinstance(contracted, RealPlane):
+        contracted.compact()
 
 
 @pytest.fixture(scope="session")

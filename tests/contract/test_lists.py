@@ -1,10 +1,15 @@
 """Lists: label and field selectors, pages, versions."""
 
+import base64
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from contract.api import Answer, Api, Refusal, told
-from contract.objects import config_map, lease, pod
+from contract.definitions import definition, established
+from contract.objects import WIDGETS, config_map, lease, made, pod
 from contract.tables import Rows, last, rows
 
 from tollbar.model.objects import Object
@@ -167,6 +172,38 @@ PAGES: Rows = {
 @rows(PAGES)
 def test_pages(api: Api, attempt: Any, want: Any) -> None:
     assert told(attempt(api)) == want
+
+
+GADGETS = replace(WIDGETS, plural="gadgets", kind="Gadget")
+
+
+def aged(token: str) -> str:
+    """The same token, for a state that is long gone: of version 1."""
+    found = json.loads(base64.urlsafe_b64decode(f"{token}==="))
+    is_padded = isinstance(found, list)
+    older = [1, *found[1:]] if is_padded else {**found, "rv": 1}
+    text = base64.urlsafe_b64encode(json.dumps(older).encode()).decode()
+    return text if is_padded else text.rstrip("=")
+
+
+@pytest.mark.usefixtures("compacted")
+def test_the_rest_of_a_list_whose_state_is_gone_shows_what_is_there_by_then(api: Api) -> None:
+    def following(token: str) -> Answer:
+        return api.page(GADGETS, **{"limit": "2", "continue": token})
+
+    with established(api, definition(GADGETS)):
+        for name in "abcde":
+            api.request("POST", api.path(GADGETS), made(GADGETS, name)).accepted()
+        expired = following(aged(api.page(GADGETS, limit="2")["metadata.continue"]))
+        api.delete(GADGETS, "d").accepted()
+        for name in ("aa", "f"):
+            api.request("POST", api.path(GADGETS), made(GADGETS, name)).accepted()
+        rest = following(expired["metadata.continue"]).accepted()
+        end = following(rest["metadata.continue"]).accepted()
+    refusal = expired.refusal()
+    said = "The provided continue parameter is too old to display a consistent list result."
+    assert (refusal.code, refusal.reason, refusal.message[: len(said)]) == (410, "Expired", said)
+    assert (words([rest.object, end.object]), end["metadata.continue"]) == (["ce", "f"], None)
 
 
 def version_of_the_list(api: Api) -> bool:

@@ -18,7 +18,7 @@ from tollbar.model.objects import Key, Object, metadata
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
 from tollbar.runtime.errors import ApiError, Gone, NotFound, TooLong
-from tollbar.runtime.pager import fewer, next_limit
+from tollbar.runtime.pager import fewer, next_limit, rest
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import footprint
 
@@ -139,8 +139,7 @@ async def each(
     """Call `take` with every object of a list, of which one page is in memory at a time.  Raises ApiError.
 
     Pages become larger while their text is short, and one that is too long is asked for with fewer objects: large ones
-    may come after any number of small ones.  A list whose `continue` token expires starts over with pages as large as
-    its last, so some objects may come twice; Gone is raised where it expires again.
+    may come after any number of small ones.  However long it takes, no object comes twice (`tollbar.runtime.pager`).
     """
 
     def take_page(page: Object) -> tuple[str, int]:
@@ -148,7 +147,7 @@ async def each(
             take(obj)
         return metadata(page).get("continue") or "", next_limit(page, size, PAGE)
 
-    more, size, expired = "", FIRST_PAGE, False
+    more, size = "", FIRST_PAGE
     while True:
         try:
             more, size = await read(
@@ -165,10 +164,8 @@ async def each(
         except TooLong:
             size = fewer(size)
             continue
-        except Gone:
-            if expired or not more:
-                raise
-            more, expired = "", True
+        except Gone as error:
+            more = rest(error, more)
             continue
         if not more:
             return

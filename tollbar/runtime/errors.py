@@ -107,7 +107,13 @@ class Unauthorized(ApiError):
 
 
 class Gone(ApiError):
-    """410, as an answer or inside a watch: the resourceVersion is too old, list again."""
+    """410, as an answer or inside a watch: the resourceVersion is too old, list again.
+
+    For a list whose `continue` token is too old, `rest` is another one: for the rest of the list, with the objects as
+    they are by then (metav1.ListMeta.continue of the Status).  Empty where the API server gives none.
+    """
+
+    rest = ""
 
 
 class TooManyRequests(ApiError):
@@ -182,7 +188,10 @@ def error_from_status(status: dict[str, Any], *, method: str = "", retry_after: 
     if kind is TooManyRequests and retry_after is None:
         retry_after = 1.0
     message = str(status.get("message") or "")
-    return kind(code, reason, message, status.get("details"), method=method, retry_after=retry_after)
+    error = kind(code, reason, message, status.get("details"), method=method, retry_after=retry_after)
+    if isinstance(error, Gone):
+        error.rest = str((status.get("metadata") or {}).get("continue") or "")
+    return error
 
 
 def error_from_answer(code: int, body: bytes, *, method: str = "", retry_after: float | None = None) -> ApiError:

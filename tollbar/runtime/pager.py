@@ -1,6 +1,8 @@
-"""Lists a resource page by page without a cache, as client-go's pager does; how many objects the next page may have.
+"""Lists a resource page by page without a cache; how many objects the next page may have, and what comes after one.
 
-All pages show the state at the time of the first one.
+All pages show the state at the time of the first one, unless that takes longer than the API server keeps it, some five
+minutes.  Then the rest shows the objects as they are by then (client-go's pager starts over, with all in one page).  So
+no object comes twice, and of those that were there at the time of the first page, none is missing that is still there.
 """
 
 from collections.abc import AsyncGenerator
@@ -9,7 +11,7 @@ import orjson
 
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import ALL, PAGE, PAGE_TEXT, Client
+from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
 from tollbar.runtime.errors import Gone
 from tollbar.runtime.retry import READ
 
@@ -23,10 +25,7 @@ async def pages(
     field_selector: str = "",
     page: int = PAGE,
 ) -> AsyncGenerator[list[Object], None]:
-    """Every page's objects, `page` of them at once.  Raises ApiError.
-
-    When the `continue` token expires everything comes in one page, so some objects come twice.
-    """
+    """Every page's objects, `page` of them at once.  Raises ApiError."""
     more = ""
     while True:
         try:
@@ -39,10 +38,8 @@ async def pages(
                 limit=page,
                 continue_=more,
             )
-        except Gone:
-            if not more:
-                raise
-            more, page = "", ALL
+        except Gone as error:
+            more = rest(error, more)
             continue
         yield listed.get("items") or []
         more = metadata(listed).get("continue") or ""
@@ -64,6 +61,16 @@ async def every(
     async for objects in pages(client, resource, namespace, **selected, page=page):
         for obj in objects:
             yield obj
+
+
+def rest(error: Gone, more: str) -> str:
+    """The `continue` token by which a list goes on whose token `more` has expired.
+
+    Raises the error where there is none: of a list that has not begun, or from a server that gives no other token.
+    """
+    if error.rest in ("", more):
+        raise error
+    return error.rest
 
 
 def fewer(limit: int) -> int:

@@ -52,6 +52,12 @@ def refusal(code: int, reason: str = "", **headers: str) -> dict[str, Any]:
     return {"status": code, "body": {"kind": "Status", "code": code, "reason": reason}, "headers": headers}
 
 
+def expired(rest: str) -> dict[str, Any]:
+    """For a page of a list that has expired, with the token for its rest."""
+    body = {"kind": "Status", "metadata": {"continue": rest}, "code": 410, "reason": "Expired"}
+    return {"status": 410, "body": body}
+
+
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
 BROKEN = b'{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError"}}\n'
 DISCOVERED = {"body": {"resources": [{"name": "pods"}]}}

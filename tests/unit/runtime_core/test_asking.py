@@ -12,7 +12,7 @@ from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.resources import PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime import asking, pager
 from tollbar.runtime.asking import AT_ONCE, Asker, TooMuch
-from tollbar.runtime.errors import Gone, NotFound, TooLong, TooManyRequests
+from tollbar.runtime.errors import ApiError, Gone, NotFound, TooLong, TooManyRequests, error_from_status
 
 
 def claim(name: str, length: int = 10) -> Object:
@@ -202,14 +202,21 @@ async def test_objects_that_are_nested_too_deeply_to_be_written_are_no_reason_fo
     assert api.limits == [10, 10, 10]
 
 
-async def test_a_list_whose_token_expires_starts_over_once() -> None:
-    api = Api(["a"], Gone(410, "Expired", ""), ["a"], ["b"])
-    assert await listed(api) == ["a", "a", "b"]
-    assert api.calls == ["list 10", "list 20 next", "list 20", "list 40 next"]
-    with pytest.raises(Gone):
-        await listed(Api(["a"], Gone(410, "Expired", ""), ["a"], Gone(410, "Expired", ""), ["a"]))
+def expired(rest: str) -> ApiError:
+    return error_from_status({"code": 410, "reason": "Expired", "metadata": {"continue": rest}})
 
 
-async def test_a_list_that_never_begins_is_an_error() -> None:
+async def test_a_list_whose_tokens_expire_goes_on_with_the_rest_as_it_is_by_then() -> None:
+    api = Api(["a"], expired("rest"), ["b"], expired("end"), ["c"])
+    assert await listed(api) == ["a", "b", "c"]
+    assert api.calls == ["list 10", "list 20 next", "list 20 rest", "list 40 next", "list 40 end"]
+
+
+@pytest.mark.parametrize(
+    "api",
+    [Api(expired("")), Api(["a"], expired("")), Api(["a"], expired("next"))],
+    ids=["it never begins", "there is no other token", "it is the same token"],
+)
+async def test_a_list_that_cannot_go_on_is_an_error(api: Api) -> None:
     with pytest.raises(Gone):
-        await listed(Api(Gone(410, "Expired", "")))
+        await listed(api)

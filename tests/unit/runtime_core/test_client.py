@@ -161,7 +161,12 @@ REFUSALS: dict[str, tuple[dict[str, Any], type[ApiError], dict[str, Any]]] = {
     ),
     "409 of an old version": ({"status": 409, "body": status(409, "Conflict")}, Conflict, {}),
     "409 of a taken name": ({"status": 409, "body": status(409, "AlreadyExists")}, AlreadyExists, {}),
-    "410": ({"status": 410, "body": status(410, "Expired")}, Gone, {"reason": "Expired"}),
+    "410": ({"status": 410, "body": status(410, "Expired")}, Gone, {"reason": "Expired", "rest": ""}),
+    "410 with another token": (
+        {"status": 410, "body": status(410, "Expired", metadata={"continue": "rest"})},
+        Gone,
+        {"rest": "rest"},
+    ),
     "422 without details means a stale view": (
         {"status": 422, "body": status(422, "Invalid", details={})},
         Invalid,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from unit.runtime_core.answers import page, pod, refusal
+from unit.runtime_core.answers import expired, page, pod, refusal
 
 from tollbar.model import resources
 from tollbar.model.objects import key_of
@@ -21,16 +21,32 @@ async def test_pages_come_one_after_the_other(server: Any, connect: Any) -> None
     assert [request.query for request in server.requests] == [selectors, {**selectors, "continue": "next"}]
 
 
-async def test_pages_that_expire_are_followed_by_all_in_one(server: Any, connect: Any) -> None:
-    server.lists = [page(9, pod("a", 3), token="next"), EXPIRED, page(12, pod("a", 3), pod("b", 4))]
+async def test_pages_that_expire_are_followed_by_the_rest_as_it_is_by_then(server: Any, connect: Any) -> None:
+    server.lists = [
+        page(9, pod("a", 3), token="next"),
+        expired("rest"),
+        page(12, pod("b", 11), token="more"),
+        expired("end"),
+        page(15, pod("c", 5)),
+    ]
     every = pager.every(await connect(), resources.PODS)
-    assert [key_of(each).name async for each in every] == ["a", "a", "b"]
+    assert [key_of(each).name async for each in every] == ["a", "b", "c"]
     asked = [(request.query["limit"], request.query.get("continue")) for request in server.requests]
-    assert asked == [("500", None), ("500", "next"), ("0", None)]
+    assert asked == [("500", None), ("500", "next"), ("500", "rest"), ("500", "more"), ("500", "end")]
 
 
-async def test_what_is_gone_without_pages_is_an_error(server: Any, connect: Any) -> None:
-    server.lists = [EXPIRED]
+FIRST = page(9, pod("a", 3), token="next")
+WITHOUT: dict[str, list[dict[str, Any]]] = {
+    "of a list without pages": [EXPIRED],
+    "from a server that gives no other token": [FIRST, EXPIRED],
+    "from a server that gives the same token": [FIRST, expired("next")],
+    "from a server that gives one that has expired": [FIRST, expired("rest"), expired("rest")],
+}
+
+
+@pytest.mark.parametrize("lists", WITHOUT.values(), ids=WITHOUT)
+async def test_what_is_gone_without_a_rest_is_an_error(lists: list[dict[str, Any]], server: Any, connect: Any) -> None:
+    server.lists = [*lists]
     with pytest.raises(Gone):
         [each async for each in pager.every(await connect(), resources.PODS)]
-    assert len(server.requests) == 1
+    assert len(server.requests) == len(lists)

@@ -13,7 +13,10 @@ from tollbar.model.objects import Object
 
 @dataclass(eq=False)
 class Refused(Exception):
-    """An answer of 400 or above.  `details` is merged with the causes; `retry_after` is in seconds."""
+    """An answer of 400 or above.  `details` is merged with the causes; `retry_after` is in seconds.
+
+    `rest` is the `continue` token for the rest of a list that has expired.
+    """
 
     code: int
     reason: str
@@ -21,6 +24,7 @@ class Refused(Exception):
     causes: Sequence[FieldError] = ()
     details: Object | None = None
     retry_after: int = 0
+    rest: str = ""
 
     def status(self) -> Object:
         """The `Status` object; empty causes, reason and details are left out."""
@@ -35,7 +39,7 @@ class Refused(Exception):
         return {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": _filled(**{"continue": self.rest}),
             "status": "Failure",
             "message": self.message,
             **_filled(reason=self.reason),
@@ -97,8 +101,8 @@ def conflict(group: str, plural: str, name: str, why: str) -> Refused:
 STALE_VERSION = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def expired(message: str) -> Refused:
-    return Refused(410, "Expired", message)
+def expired(message: str, rest: str = "") -> Refused:
+    return Refused(410, "Expired", message, rest=rest)
 
 
 def unsupported_media_type(*accepted: str) -> Refused:

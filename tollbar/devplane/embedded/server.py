@@ -174,7 +174,11 @@ class Server:
                 raise errors.expired("The resourceVersion for the provided list is too old.") from error
             raise errors.expired(
                 "The provided continue parameter is too old to display a consistent list result. You can start a new"
-                " list without the continue parameter."
+                " list without the continue parameter, or use the continue token in this response to retrieve the"
+                " remainder of the results. Continuing with the provided token results in an inconsistent list -"
+                " objects that were created, modified, or deleted between the time the first chunk was returned and"
+                " now may show up in the list.",
+                storage.token(storage.NEWEST, wanted.start),
             ) from error
 
     def _table(self, request: web.Request, kind: Kind, objects: list[Object], meta: Object) -> web.Response:

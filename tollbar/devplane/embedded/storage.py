@@ -21,6 +21,8 @@ from tollbar.model.resources import Resource
 
 HISTORY: Final = 10_000
 """Changes kept per resource, at least; at most twice as many."""
+NEWEST: Final = 0
+"""In the place of a revision: the one of now."""
 
 
 class Compacted(Exception):
@@ -172,10 +174,10 @@ class Storage:
         namespace: str,
         matches: Callable[[Key, Entry], bool],
         limit: int = 0,
-        revision: int = 0,
+        revision: int = NEWEST,
         start: Key | None = None,
     ) -> Page:
-        """A page of the objects at a revision (0 is the newest), from the key `start` on.  Raises Compacted."""
+        """A page of the objects at a revision, from the key `start` on.  Raises Compacted."""
         table = self._tables.get(stored) or _Table(0, ())
         at = revision or self.revision
         if at < table.oldest:
