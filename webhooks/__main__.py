@@ -11,7 +11,7 @@ from functools import partial
 
 from tollbar.api.webhooks import CLAIMS_PATH, PODS_PATH, RULES_PATH, gate_path
 from tollbar.gates import registry
-from tollbar.gates.sight import Sight
+from tollbar.gates.evaluation import GateEvaluator
 from tollbar.runtime import options, process
 from tollbar.runtime.config import Address
 from tollbar.runtime.manager import Manager
@@ -45,9 +45,9 @@ async def setup(manager: Manager) -> None:
         RULES_PATH: RulesHandler(gatherer, lease.keeps_tolerations),
     }
     for gate in registry.enabled(manager.configuration.gates):
-        sight = Sight(gate, manager.caches.store, gatherer, metrics)
+        evaluator = GateEvaluator(gate, manager.caches.store, gatherer, metrics)
         releasing = partial(lease.releases, gate.name)
-        handlers[gate_path(gate.name)] = GateHandler(sight, metrics=metrics, releasing=releasing)
+        handlers[gate_path(gate.name)] = GateHandler(evaluator, metrics=metrics, releasing=releasing)
     address = Address(serving.host, serving.port)
     manager.serves(AdmissionServer(address, certificate.context, handlers, clock=clock, metrics=metrics))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tollbar.decide.gates.creation import CreationPlan
 from tollbar.gates.admission import GateCreation
-from tollbar.gates.sight import Sight
+from tollbar.gates.evaluation import GateEvaluator
 from tollbar.model.objects import Object, key_of
 from tollbar.runtime.metrics import Metrics
 from webhooks.pods import created_pod
@@ -18,8 +18,8 @@ from webhooks.review import ALLOWED, Answer
 class GateHandler:
     """`releasing` tells whether a controller is there that releases what is gated."""
 
-    def __init__(self, sight: Sight, *, metrics: Metrics, releasing: Callable[[], bool]) -> None:
-        self._sight = sight
+    def __init__(self, evaluator: GateEvaluator, *, metrics: Metrics, releasing: Callable[[], bool]) -> None:
+        self._evaluator = evaluator
         self._releasing = releasing
         self._decisions = metrics.counter("tollbar_gate_decisions_total")
 
@@ -27,7 +27,7 @@ class GateHandler:
         pod = created_pod(request)
         if pod is None:
             return ALLOWED
-        case = GateCreation(self._sight, pod, releasing=self._releasing())
+        case = GateCreation(self._evaluator, pod, releasing=self._releasing())
         plan = case.decide()
         if not request.get("dryRun"):
             self._count(case, plan)
@@ -36,4 +36,4 @@ class GateHandler:
     def _count(self, case: GateCreation, plan: CreationPlan) -> None:
         self._decisions.labels(case.gate, plan.decision).inc()
         if (failure := case.failure) is not None:
-            self._sight.report(failure, key_of(case.pod))
+            self._evaluator.report(failure, key_of(case.pod))

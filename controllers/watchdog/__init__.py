@@ -15,8 +15,8 @@ from controllers.watchdog.reconcile import Deps, reconcile
 from tollbar import wellknown
 from tollbar.api.gates import shipped_gate
 from tollbar.decide.pods import overdue
+from tollbar.gates.evaluation import declaration
 from tollbar.gates.gate import Gate
-from tollbar.gates.sight import declaration
 from tollbar.model import pods
 from tollbar.model.objects import Key, key_of, spec
 from tollbar.runtime.builder import Builder

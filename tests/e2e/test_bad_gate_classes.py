@@ -17,7 +17,7 @@ from tollbar.api.webhooks import GATES_NAME, at_url, gates_configuration
 from tollbar.cli import gates
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.gates import registry
-from tollbar.gates.sight import told_of
+from tollbar.gates.evaluation import webhook_of
 from tollbar.model import pods
 from tollbar.model.objects import spec
 
@@ -88,7 +88,7 @@ def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         running.controllers(gates=list(CLASSES))
         running.register()
         here = at_url(f"https://127.0.0.1:{running.serving}", running.authority)
-        plane.kubectl.apply(patient(gates_configuration(here, [told_of(each) for each in classes])))
+        plane.kubectl.apply(patient(gates_configuration(here, [webhook_of(each) for each in classes])))
         try:
             yield running
         finally:

@@ -14,7 +14,7 @@ from tollbar.api.webhooks import GATES_NAME, at_service, at_url, gates_configura
 from tollbar.cli import gates
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.gates import registry
-from tollbar.gates.sight import told_of
+from tollbar.gates.evaluation import webhook_of
 from tollbar.model.objects import Object
 
 pytestmark = pytest.mark.timeout(400)
@@ -45,7 +45,7 @@ def stack(plane: RealPlane, since: int, tmp_path_factory: pytest.TempPathFactory
         running.controllers(gates=list(CLASSES))
         running.register()
         here = at_url(f"https://127.0.0.1:{running.serving}", running.authority)
-        kubectl.apply(gates_configuration(here, [told_of(each) for each in registry.enabled(CLASSES)]))
+        kubectl.apply(gates_configuration(here, [webhook_of(each) for each in registry.enabled(CLASSES)]))
         try:
             yield running
         finally:
@@ -74,7 +74,7 @@ def test_the_rights_of_the_manifests_are_those_that_the_stories_take(
     if told != set(STORIES):
         pytest.skip("not all stories were told")
     kubectl = own_plane.kubectl
-    kubectl.apply(gates_configuration(at_service(), [told_of(each) for each in registry.enabled(CLASSES)]))
+    kubectl.apply(gates_configuration(at_service(), [webhook_of(each) for each in registry.enabled(CLASSES)]))
     bundle = ("get", "mutatingwebhookconfiguration", GATES_NAME, "-o", "jsonpath={..caBundle}")
     eventually(lambda: kubectl(*bundle), what="the controllers have written whom to trust")
     own_plane.audit_fence()

@@ -22,8 +22,8 @@ from tollbar.cli import gates
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.real.launcher import RealPlane
+from tollbar.gates.evaluation import webhook_of
 from tollbar.gates.ordinal import OrdinalGate
-from tollbar.gates.sight import told_of
 from tollbar.model import conditions, pods
 from tollbar.model.objects import Object, key_of, metadata
 from tollbar.runtime.client import Client
@@ -57,7 +57,7 @@ def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         running.webhook(gates=["ordinal"], **ELECTION)
         eventually(lambda: all(each.is_ready() for each in running.running.values()), what="all are ready")
         here = webhooks.at_url(f"https://127.0.0.1:{running.serving}", running.authority)
-        configuration = webhooks.gates_configuration(here, [told_of(OrdinalGate())])
+        configuration = webhooks.gates_configuration(here, [webhook_of(OrdinalGate())])
         patient = [{**each, "timeoutSeconds": 10} for each in configuration["webhooks"]]
         kubectl.apply({**configuration, "webhooks": patient})
         kind = {"apiVersion": "v1", "kind": "Namespace"}

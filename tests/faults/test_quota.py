@@ -27,8 +27,8 @@ from tollbar.api import webhooks
 from tollbar.cli import gates
 from tollbar.devplane.ports import free_ports
 from tollbar.devplane.real.launcher import RealPlane
+from tollbar.gates.evaluation import webhook_of
 from tollbar.gates.quota import PodQuotas
-from tollbar.gates.sight import told_of
 from tollbar.model import podresources, pods, resources, timestamps
 from tollbar.model.objects import Object, key_of, metadata, spec, uid_of
 from tollbar.runtime.client import Client
@@ -87,7 +87,7 @@ def running(stack: Stack, service: Service) -> Iterator[Stack]:
         replica(stack, service, name)
     eventually(lambda: all(each.is_ready() for each in stack.running.values()), seconds=90, what="all are ready")
     here = webhooks.at_url(f"https://127.0.0.1:{stack.serving}", stack.authority)
-    configuration = webhooks.gates_configuration(here, [told_of(PodQuotas())])
+    configuration = webhooks.gates_configuration(here, [webhook_of(PodQuotas())])
     patient = [{**each, "timeoutSeconds": 10} for each in configuration["webhooks"]]
     kubectl.apply({**configuration, "webhooks": patient})
     high = {

@@ -14,7 +14,7 @@ from tollbar.api.webhooks import at_service, pods_configuration
 from tollbar.cli import gates
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.gates import registry
-from tollbar.gates.sight import declaration
+from tollbar.gates.evaluation import declaration
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
 OURS = "tollbar.dev/tolerations"

@@ -21,7 +21,7 @@ from tollbar.api import crds, gates, webhooks
 from tollbar.cli.status.webhook import is_called
 from tollbar.cli.waiting import NotSeen, Selection, is_gone, served, until
 from tollbar.gates import Gate
-from tollbar.gates.sight import declaration, told_of
+from tollbar.gates.evaluation import declaration, webhook_of
 from tollbar.model import conditions
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import (
@@ -125,7 +125,7 @@ class Applied:
     async def webhooks(self, base_url: str, ca_pem: bytes, classes: Iterable[Gate] = ()) -> None:
         """Apply the webhook configurations, with `base_url`.  `answered` waits until the API server uses them."""
         to = webhooks.at_url(base_url, ca_pem)
-        if told := [told_of(each) for each in classes]:
+        if told := [webhook_of(each) for each in classes]:
             await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.gates_configuration(to, told))
         await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.pods_configuration(to))
         await self._apply(VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.rules_configuration(to))

@@ -15,7 +15,7 @@ from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.cli import console
 from tollbar.gates import Gate, registry
-from tollbar.gates.sight import class_name, declared_as, told_of
+from tollbar.gates.evaluation import class_name, declaration_name, webhook_of
 from tollbar.model.objects import Object
 from tollbar.model.resources import LEASES, SECRETS, Resource
 from tollbar.runtime.caches import Cached
@@ -73,7 +73,7 @@ def command(names: str, namespace: str, manifests: bool) -> None:
 
 def objects(gates: Sequence[Gate], namespace: str) -> Iterable[Object]:
     """The webhook configuration, and the rights of both processes."""
-    told = [told_of(each) for each in gates]
+    told = [webhook_of(each) for each in gates]
     yield webhooks.gates_configuration(webhooks.at_service(namespace), told, namespace=namespace)
     for within, rules in sorted(_reading(gates).items()):
         yield from _granted(_NAME, rules, namespace, ("tollbar-controllers", "tollbar-webhook"), within=within)
@@ -92,7 +92,7 @@ def _release(gate: Gate) -> Object:
     """What the components `ceiling`, by the name of the gate, and `protective-gates`, by that of its SchedulingGate,
     ask for: no request of its own."""
     verbs = ["release", "narrow"] if gate.narrows else ["release"]
-    names = [gate.name, declared_as(gate)]
+    names = [gate.name, declaration_name(gate)]
     return {"apiGroups": [wellknown.GROUP], "resources": ["schedulinggates"], "resourceNames": names, "verbs": verbs}
 
 

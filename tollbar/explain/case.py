@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Final
 
 from tollbar.gates import Section
-from tollbar.gates.sight import Asked
+from tollbar.gates.evaluation import Evaluation
 from tollbar.model import pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import SCHEDULING_GATES
@@ -40,7 +40,7 @@ class Case:
         return ("", "") if last is None else (str(last.get("reason")), str(last["note"]).removeprefix(prefix))
 
     @cached_property
-    def told(self) -> Mapping[str, tuple[Asked, Sequence[Section]]]:
+    def told(self) -> Mapping[str, tuple[Evaluation, Sequence[Section]]]:
         """What the classes of the Pod's gates say, by gate, of those that are here with all that they read."""
         found = ((name, self.cluster.told_of(name, self.pod)) for name in pods.gate_names(self.pod))
         return {name: told for name, told in found if told is not None}

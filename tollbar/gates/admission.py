@@ -5,31 +5,31 @@ from tollbar.decide.gates import creation, mutations
 from tollbar.decide.gates.answers import NOTHING, Release
 from tollbar.decide.gates.creation import CreationCase, CreationPlan
 from tollbar.decide.pods.reasons import PodReason
-from tollbar.gates.sight import Asking, Sight
+from tollbar.gates.evaluation import Evaluated, GateEvaluator
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import Reason
 
 
-class GateCreation(Asking, CreationCase[CreationPlan]):
+class GateCreation(Evaluated, CreationCase[CreationPlan]):
     """`releasing` is whether a controller is there that releases what is gated."""
 
     at_admission = True
 
-    def __init__(self, sight: Sight, pod: Object, *, releasing: bool) -> None:
-        self.gate = sight.gate.name
-        self.sight = sight
+    def __init__(self, evaluator: GateEvaluator, pod: Object, *, releasing: bool) -> None:
+        self.gate = evaluator.gate.name
+        self.evaluator = evaluator
         super().__init__(
             pod,
-            managed=sight.gatherer.is_managed(key_of(pod).namespace),
-            ready=sight.synced,
-            gating=not sight.gate.fails_open or (releasing and sight.policy.usable),
+            managed=evaluator.gatherer.is_managed(key_of(pod).namespace),
+            ready=evaluator.synced,
+            gating=not evaluator.gate.fails_open or (releasing and evaluator.policy.usable),
         )
 
     def decide(self) -> CreationPlan:
         return first_answer(creation.CHAIN, self) or CreationPlan()
 
     def ignored(self, reason: PodReason) -> CreationPlan:
-        if reason is PodReason.CACHES_NOT_SYNCED and not self.sight.gate.fails_open:
+        if reason is PodReason.CACHES_NOT_SYNCED and not self.evaluator.gate.fails_open:
             return self.gated(Reason(reason))
         return CreationPlan(because=(Reason(reason),))
 

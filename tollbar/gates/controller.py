@@ -14,9 +14,9 @@ from typing import Final
 from tollbar.decide.gates import release
 from tollbar.decide.gates.release import Case, Plan, Refusal
 from tollbar.decide.pods import events
+from tollbar.gates.evaluation import Evaluated, GateEvaluator
 from tollbar.gates.gate import Gate, Reads
 from tollbar.gates.loop import Loop
-from tollbar.gates.sight import Asking, Sight
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, key_of, labels_of, spec
 from tollbar.runtime.builder import Builder
@@ -41,8 +41,8 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     indexes = {_index(gate, place): _indexer(gate, each) for place, each in enumerate(gate.reads)}
     held = manager.caches.store(replace(kinds.PENDING_PODS, indexers={**kinds.PENDING_PODS.indexers, **indexes}))
     ledger = gate.ledger(manager)
-    sight = Sight(gate, manager.caches.store, gatherer, manager.metrics, ledger)
-    loop = GateLoop(manager, held, sight)
+    evaluator = GateEvaluator(gate, manager.caches.store, gatherer, manager.metrics, ledger)
+    loop = GateLoop(manager, held, evaluator)
 
     def carries(delta: Delta) -> bool:
         return delta.new is not None and gate.name in pods.gate_names(delta.new) and _changed(delta)
@@ -63,7 +63,7 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     builder = Builder[Key](manager, f"gate {gate.name}").watches(held, itself, predicate=carries, initial=present)
     builder.watches(gatherer.lookup.namespaces, in_namespace, predicate=_namespace_changed)
     builder.watches(gatherer.gates, declared, predicate=spec_changed)
-    for place, (each, store) in enumerate(sight.reads()):
+    for place, (each, store) in enumerate(evaluator.reads()):
         builder.watches(store, _reading(held, _index(gate, place), each))
     if ledger is not None:
         builder.watches(ledger.changed, key_itself, initial=True, priority=AHEAD)
@@ -71,15 +71,15 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
     if ledger is None:
         manager.leads(f"controller {controller.name}", controller.run)
     else:
-        manager.leads(f"controller {controller.name}", partial(_run, controller, sight))
+        manager.leads(f"controller {controller.name}", partial(_run, controller, evaluator))
     return controller
 
 
-async def _run(controller: Controller[Key], sight: Sight) -> None:
+async def _run(controller: Controller[Key], evaluator: GateEvaluator) -> None:
     """Run the controller once the ledger has begun; without it if that takes long, and then look at all Pods again."""
     await listed(controller.needs)
     async with asyncio.TaskGroup() as running:
-        begun = running.create_task(sight.begun())
+        begun = running.create_task(evaluator.begun())
         await asyncio.wait({begun}, timeout=BEGINS_WITHIN)
         is_late = not begun.done()
         running.create_task(controller.run())
@@ -88,15 +88,15 @@ async def _run(controller: Controller[Key], sight: Sight) -> None:
             controller.resync()
 
 
-class GateCase(Asking, Case[Plan]):
+class GateCase(Evaluated, Case[Plan]):
     """What the class says of one Pod."""
 
-    def __init__(self, sight: Sight, pod: Object, refusal: Refusal | None, now: float) -> None:
-        self.gate = sight.gate.name
-        managed = sight.gatherer.is_managed(key_of(pod).namespace)
-        super().__init__(pod, sight.policy, now, managed=managed, refusal=refusal)
-        self.known = sight.gatherer.lookup.namespace(key_of(pod).namespace) is not None
-        self.sight = sight
+    def __init__(self, evaluator: GateEvaluator, pod: Object, refusal: Refusal | None, now: float) -> None:
+        self.gate = evaluator.gate.name
+        managed = evaluator.gatherer.is_managed(key_of(pod).namespace)
+        super().__init__(pod, evaluator.policy, now, managed=managed, refusal=refusal)
+        self.known = evaluator.gatherer.lookup.namespace(key_of(pod).namespace) is not None
+        self.evaluator = evaluator
 
     def decide(self) -> Plan:
         plan = release.plan(self)
@@ -114,24 +114,24 @@ class GateCase(Asking, Case[Plan]):
 
 
 class GateLoop(Loop[GateCase, Plan]):
-    def __init__(self, manager: Manager, held: Store, sight: Sight) -> None:
-        super().__init__(manager, sight.gate.name, held)
-        self._sight = sight
-        self._gate = sight.gate.name
-        if sight.ledger is not None:
+    def __init__(self, manager: Manager, held: Store, evaluator: GateEvaluator) -> None:
+        super().__init__(manager, evaluator.gate.name, held)
+        self._evaluator = evaluator
+        self._gate = evaluator.gate.name
+        if evaluator.ledger is not None:
             self.client = manager.leader_client
         self._releases = manager.metrics.counter("tollbar_gate_releases_total").labels(self._gate)
 
     def case(self, pod: Object, refusal: Refusal | None, now: float) -> GateCase:
-        return GateCase(self._sight, pod, refusal, now)
+        return GateCase(self._evaluator, pod, refusal, now)
 
     def sending(self, key: Key, case: GateCase, plan: Plan) -> AbstractContextManager[None]:
-        ledger = self._sight.ledger
+        ledger = self._evaluator.ledger
         return ledger.sending(case.pod) if ledger is not None else super().sending(key, case, plan)
 
     def done(self, key: Key, case: GateCase, plan: Plan) -> None:
         if (failure := case.failure) is not None:
-            self._sight.report(failure, key)
+            self._evaluator.report(failure, key)
         if plan.released:
             self._releases.inc()
             because = [*map(str, plan.because)]

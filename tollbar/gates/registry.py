@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from tollbar import wellknown
 from tollbar.api.gates import parse_gate
+from tollbar.gates.evaluation import declaration, declaration_name
 from tollbar.gates.gate import Gate, Reads
 from tollbar.gates.ordinal import OrdinalGate
 from tollbar.gates.placement import PlacementGate
 from tollbar.gates.quota import PodQuotas
-from tollbar.gates.sight import declaration, declared_as
 from tollbar.model import names
 from tollbar.runtime import config
 from tollbar.runtime.config import ConfigError, Configuration
@@ -43,10 +43,10 @@ def enabled(wanted: Iterable[str]) -> tuple[Gate, ...]:
     for gate in found:
         if gate.name in taken:
             raise _error(f"two gate classes have the gate {gate.name}")
-        if declared_as(gate) in declared:
-            raise _error(f"two gate classes declare a SchedulingGate {declared_as(gate)}")
+        if declaration_name(gate) in declared:
+            raise _error(f"two gate classes declare a SchedulingGate {declaration_name(gate)}")
         taken.add(gate.name)
-        declared.add(declared_as(gate))
+        declared.add(declaration_name(gate))
     return found
 
 

@@ -14,7 +14,7 @@ from tollbar.decide.pods.matching import Evaluator, Verdict
 from tollbar.decide.pods.package import Package
 from tollbar.decide.rules.rule import Rule
 from tollbar.gates import Copy, Gate, Section
-from tollbar.gates.sight import Asked, Sight
+from tollbar.gates.evaluation import Evaluation, GateEvaluator
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource
@@ -86,8 +86,8 @@ class Cluster:
         self.lease = kinds.lease(election.lease_name, self.configuration.system_namespace)
         """The declaration of the controllers' Lease."""
         metrics = Metrics()
-        self._sights = {each.name: Sight(each, self.store, self.gatherer, metrics) for each in gates}
-        by_gates = (cached for each in self._sights.values() for cached in each.gate.tells_by)
+        self._evaluators = {each.name: GateEvaluator(each, self.store, self.gatherer, metrics) for each in gates}
+        by_gates = (cached for each in self._evaluators.values() for cached in each.gate.tells_by)
         for cached in (*_OTHERS, self.lease, *by_gates):
             self.store(cached)
         self._stores: defaultdict[_GroupKind, list[Store]] = defaultdict(list)
@@ -203,15 +203,15 @@ class Cluster:
         mode = self.configuration.admission
         return admission.decide(self.gatherer.admission_facts(pod, mode, releasing=releasing))
 
-    def told_of(self, name: str, pod: Object) -> tuple[Asked, Sequence[Section]] | None:
+    def told_of(self, name: str, pod: Object) -> tuple[Evaluation, Sequence[Section]] | None:
         """What the class of this gate says of the Pod; None without the class, or where what it reads is not known."""
-        sight = self._sights.get(name)
-        if sight is None:
+        evaluator = self._evaluators.get(name)
+        if evaluator is None:
             return None
-        read = [*(each.cached for each in sight.gate.reads), *sight.gate.tells_by]
+        read = [*(each.cached for each in evaluator.gate.reads), *evaluator.gate.tells_by]
         if not self.knows(resources.NAMESPACES, *(each.resource for each in read)):
             return None
-        return sight.tell(pod, Copy(self._caches.store, self.now))
+        return evaluator.tell(pod, Copy(self._caches.store, self.now))
 
     def verdicts(self, pod: Object) -> Mapping[str, Verdict]:
         """What every rule in scope says of this Pod, by the rule's name: in force or in Audit.

@@ -12,7 +12,7 @@ from unit.webhooks.reviews import about_pod
 
 from tollbar.api import webhooks
 from tollbar.gates import Gate, Release
-from tollbar.gates.sight import Sight, told_of
+from tollbar.gates.evaluation import GateEvaluator, webhook_of
 from tollbar.model.objects import Object
 from tollbar.runtime import config
 from tollbar.runtime.caches import Caches
@@ -32,8 +32,10 @@ class Webhook:
 
     def __init__(self, gate: Gate, objects: tuple[Object, ...], *, releasing: bool = True, late: bool = False) -> None:
         caches, self.metrics = Caches(), Metrics()
-        sight = Sight(gate, caches.store, Gatherer(caches.store, config.load(None, {}), FakeEngine()), self.metrics)
-        self._handler = GateHandler(sight, metrics=self.metrics, releasing=lambda: releasing)
+        evaluator = GateEvaluator(
+            gate, caches.store, Gatherer(caches.store, config.load(None, {}), FakeEngine()), self.metrics
+        )
+        self._handler = GateHandler(evaluator, metrics=self.metrics, releasing=lambda: releasing)
         for store in caches.stores.values():
             for obj in objects:
                 if store.resource.kind == obj["kind"]:
@@ -111,7 +113,7 @@ def test_decisions_and_failures_are_counted_but_not_in_a_dry_run() -> None:
 
 
 def test_each_class_has_a_webhook_of_its_own() -> None:
-    told = [told_of(each) for each in (Reporting(), Closed())]
+    told = [webhook_of(each) for each in (Reporting(), Closed())]
     found = webhooks.gates_configuration(webhooks.at_service(), told)
     brief = [
         (each["name"], each["clientConfig"]["service"]["path"], each["failurePolicy"], each["matchConditions"][-1])
@@ -126,7 +128,7 @@ def test_each_class_has_a_webhook_of_its_own() -> None:
 
 def test_a_class_may_be_asked_about_in_some_namespaces_only() -> None:
     enrolled = {"key": "example.com/enrolled", "operator": "Exists"}
-    found = webhooks.gates_configuration(webhooks.at_service(), [told_of(saying(raising, namespaces=[enrolled]))])
+    found = webhooks.gates_configuration(webhooks.at_service(), [webhook_of(saying(raising, namespaces=[enrolled]))])
     (webhook,) = found["webhooks"]
     *ours, theirs = webhook["namespaceSelector"]["matchExpressions"]
     assert ([each["key"] for each in ours], theirs) == (["kubernetes.io/metadata.name", "tollbar.dev/skip"], enrolled)

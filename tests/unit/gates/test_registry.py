@@ -8,8 +8,8 @@ from unit.gates.zones import MAPS, Reporting, Zone
 
 from tollbar import wellknown
 from tollbar.gates import Gate, Reads, registry
+from tollbar.gates.evaluation import declaration
 from tollbar.gates.ordinal import OrdinalGate
-from tollbar.gates.sight import declaration
 from tollbar.runtime.config import ConfigError
 
 

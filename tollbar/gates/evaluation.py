@@ -1,4 +1,4 @@
-"""Asks a gate class about a Pod: gathers the facts from the stores that it reads, and checks the answer.
+"""Evaluates a gate class for a Pod: gathers the facts from the stores that it reads, asks it, and checks the answer.
 
 A class is code of others: what it raises, and a change that the API server would refuse, is a `Failure` that names it,
 and the Pod is held as its SchedulingGate says.
@@ -44,14 +44,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Evaluation:
     """What a gate said of a Pod, checked; with a failure it is a Hold."""
 
     answer: Answer
     failure: Failure | None = None
 
 
-class Sight:
+class GateEvaluator:
     """One gate with the stores that it reads."""
 
     def __init__(
@@ -89,11 +89,11 @@ class Sight:
         """The rows of `Gate.reads`, each with its store."""
         yield from self._stores
 
-    def ask(self, pod: Object, *, at_admission: bool = False) -> Asked:
+    def evaluate(self, pod: Object, *, at_admission: bool = False) -> Evaluation:
         """What the gate says of this Pod.  Raises nothing."""
-        return self._asked(pod, (self.ledger or self.gate).decide, at_admission=at_admission)
+        return self._evaluation(pod, (self.ledger or self.gate).decide, at_admission=at_admission)
 
-    def tell(self, pod: Object, copy: Copy) -> tuple[Asked, Sequence[Section]]:
+    def tell(self, pod: Object, copy: Copy) -> tuple[Evaluation, Sequence[Section]]:
         """What it says of this Pod on the copy, and the tables that the class brings with that.  Raises nothing."""
         sections: list[Section] = []
 
@@ -102,19 +102,19 @@ class Sight:
             sections.extend(told.sections)
             return told.answer
 
-        return self._asked(pod, answer), sections
+        return self._evaluation(pod, answer), sections
 
-    def _asked(self, pod: Object, decide: Callable[[Facts], Answer], *, at_admission: bool = False) -> Asked:
+    def _evaluation(self, pod: Object, decide: Callable[[Facts], Answer], *, at_admission: bool = False) -> Evaluation:
         name = key_of(pod).namespace
         namespace = self.gatherer.lookup.namespace(name)
         if namespace is None:
-            return Asked(Hold("NamespaceUnknown", f"Namespace {name}"))
+            return Evaluation(Hold("NamespaceUnknown", f"Namespace {name}"))
         try:
             answer = decide(Facts(pod, namespace, at_admission, self._objects(pod)))
             wrong = _wrong(pod, answer, self.gate.name, gated=at_admission or bool(pods.gate_names(pod)))
         except Exception as error:  # whatever code of others raises
             return self._failed(GateFailure.RAISED, _raised(error))
-        return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Asked(answer)
+        return self._failed(GateFailure.FORBIDDEN, wrong) if wrong else Evaluation(answer)
 
     async def begun(self) -> None:
         """Return once the ledger has begun; one that raises counts as begun, and is counted and logged."""
@@ -148,33 +148,33 @@ class Sight:
     def _log(self, message: str, why: str, **about: str) -> None:
         _log.error(message, extra={"gate": self.gate.name, "class": class_name(self.gate), **about, "error": why})
 
-    def _failed(self, reason: GateFailure, what: str) -> Asked:
+    def _failed(self, reason: GateFailure, what: str) -> Evaluation:
         why = self._why(what)
-        return Asked(Hold(reason, f"{why}; this needs its author"), Failure(reason, why))
+        return Evaluation(Hold(reason, f"{why}; this needs its author"), Failure(reason, why))
 
     def _why(self, what: str) -> str:
         return f"gate class {class_name(self.gate)} {printable(what)[:_SHOWN]}"
 
 
-class Asking:
-    """A mixin of cases: their answer is that of the gate class, which is asked once."""
+class Evaluated:
+    """A mixin of cases: their answer is that of the gate class, which is evaluated once."""
 
-    sight: Sight
+    evaluator: GateEvaluator
     pod: Object
     at_admission = False
 
     @cached_property
-    def asked(self) -> Asked:
-        return self.sight.ask(self.pod, at_admission=self.at_admission)
+    def evaluation(self) -> Evaluation:
+        return self.evaluator.evaluate(self.pod, at_admission=self.at_admission)
 
     @cached_property
     def answer(self) -> Answer:
-        return self.asked.answer
+        return self.evaluation.answer
 
     @property
     def failure(self) -> Failure | None:
-        """Of the class, if it was asked: nobody asks about a Pod that Tollbar leaves alone."""
-        return self.asked.failure if "asked" in vars(self) else None
+        """Of the class, if it was evaluated: it is not for a Pod that Tollbar leaves alone."""
+        return self.evaluation.failure if "evaluation" in vars(self) else None
 
 
 def _raised(error: Exception) -> str:
@@ -190,16 +190,16 @@ def declaration(gate: Gate, owners: Sequence[str]) -> Object:
     body: Object = {"gateName": gate.name, "owners": list(owners), "onExpiry": gate.on_expiry}
     if gate.max_hold is not None:
         body["maxHold"] = gate.max_hold
-    meta = {"name": declared_as(gate), "labels": {"app.kubernetes.io/name": "tollbar"}}
+    meta = {"name": declaration_name(gate), "labels": {"app.kubernetes.io/name": "tollbar"}}
     return {**SCHEDULING_GATES.type_meta, "metadata": meta, "spec": body}
 
 
-def declared_as(gate: Gate) -> str:
+def declaration_name(gate: Gate) -> str:
     """The name of that SchedulingGate."""
     return gate.name.replace("/", ".")
 
 
-def told_of(gate: Gate) -> GateWebhook:
+def webhook_of(gate: Gate) -> GateWebhook:
     """The class's webhook, as it is to be registered with the API server."""
     return GateWebhook(gate.name, gate.applies_to, gate.fails_open, gate.namespaces)
 
