@@ -28,6 +28,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Protocol, TypeAlias
 
 from tollbar import wellknown
@@ -37,7 +38,7 @@ from tollbar.model.plan import Event
 from tollbar.model.resources import EVENTS, Resource
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.errors import NotFound
+from tollbar.runtime.errors import ApiError, NotFound
 from tollbar.runtime.limits import TokenBucket
 from tollbar.runtime.metrics import Metrics
 
@@ -54,6 +55,8 @@ _PAUSE: Final = 1.0
 """Seconds to wait once the burst is used up: calls that follow one another cost less than as many single ones."""
 _AT_ONCE: Final = 8
 """Calls under way at one time: a process that waits for each answer alone goes to sleep, and is woken, for each."""
+_QUIET: Final = 60.0
+"""Seconds without a failure after which the log has a line about the next one."""
 _NAME_LIMIT: Final = 253
 _MORE: Final = "..."
 
@@ -140,7 +143,8 @@ class Recorder:
         self._waiting = _Queue()
         self._series: OrderedDict[_Key, _Sent] = OrderedDict()
         self._arrived = asyncio.Event()
-        self._failing = False
+        self._failed_at = -inf
+        """When an event was last not recorded, for another reason than an outage of the API server; on the clock."""
         self._serial = itertools.count(int(clock.now() * 1e9))
         counter = metrics.counter("tollbar_events_total")
         self._sent, self._repeated, self._dropped, self._failed = map(
@@ -182,12 +186,19 @@ class Recorder:
     async def _try_to_send(self, key: _Key, waiting: _Waiting) -> None:
         try:
             await self._send(key, waiting)
-            self._failing = False
-        except Exception as error:  # an event is never worth an incident, and an outage is worth one line
+        except Exception as error:  # an event is never worth an incident
             self._failed.inc()
-            level = logging.DEBUG if self._failing else logging.WARNING
-            _log.log(level, "cannot record an event", extra={"error": repr(error)})
-            self._failing = True
+            _log.log(self._level(error), "cannot record an event", extra={"error": repr(error)})
+
+    def _level(self, error: Exception) -> int:
+        """A warning for the first of the events that fail, however many are sent meanwhile.
+
+        Of an outage of the API server the client has told.
+        """
+        if isinstance(error, ApiError) and error.in_outage:
+            return logging.DEBUG
+        before, self._failed_at = self._failed_at, self._clock.monotonic()
+        return logging.DEBUG if self._failed_at - before < _QUIET else logging.WARNING
 
     async def _send(self, key: _Key, waiting: _Waiting) -> None:
         sent = self._series.get(key)

@@ -14,7 +14,7 @@ from tollbar.model.plan import Event
 from tollbar.model.resources import EVENTS, Resource
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.errors import ApiError, Forbidden, NotFound
+from tollbar.runtime.errors import ApiError, Forbidden, NotFound, Unreachable
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
 
@@ -240,6 +240,38 @@ async def test_errors_are_counted_and_one_outage_is_one_line(clock: Clock, caplo
             {"failed": 3, "sent": 1},
             ["cannot record an event"],
         )
+
+
+async def test_where_some_fail_and_others_do_not_the_log_has_a_line_after_each_minute_without_a_failure(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with recording(clock) as bench:
+        for number in range(60):
+            if number % 2 == 0:
+                bench.sink.refuse.append(Forbidden(403, "NamespaceTerminating", ""))
+            bench.recorder.emit(POD, numbered(number))
+            await asyncio.sleep(5)
+        assert (bench.counts(), len(caplog.records)) == ({"failed": 30, "sent": 30}, 1)
+        await asyncio.sleep(60)
+        bench.sink.refuse.append(Forbidden(403, "NamespaceTerminating", ""))
+        bench.recorder.emit(POD, HELD)
+        await asyncio.sleep(1)
+        assert [record.message for record in caplog.records] == ["cannot record an event"] * 2
+
+
+async def test_of_an_outage_that_the_client_has_told_there_is_no_line_and_of_what_fails_otherwise_there_is(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    silent, refused = Unreachable("no answer in time"), Forbidden(403, "Forbidden", "no such right")
+    silent.in_outage = True
+    async with recording(clock) as bench:
+        bench.sink.refuse += [silent, refused, silent]
+        for number in range(3):
+            bench.recorder.emit(POD, numbered(number))
+            await asyncio.sleep(5)
+        assert [vars(record)["error"] for record in caplog.records] == [repr(refused)]
 
 
 async def test_eight_calls_are_under_way_at_one_time_and_a_repeat_waits_for_the_one_about_its_event(
