@@ -27,7 +27,7 @@ MADE_AT_ONCE: Final = 2
 """Connections that are made for exchanges at one time.  The fewer, the sooner a burst was over (docs/decisions/0014);
 with one alone, all would wait for one that hangs."""
 WAIT_SECONDS: Final = 1.0
-"""For how long an exchange waits for others': after that it makes a connection, since those being made may hang."""
+"""For how long an exchange that makes a connection counts as one of these: after that it may hang."""
 IDLE_SECONDS: Final = 75.0
 """For how long a connection may rest: the API server ends it after 90."""
 _READ_BYTES: Final = 256 * 1024
@@ -79,8 +79,9 @@ class Connections:
     """The connections to one server: as many as there are exchanges at one time, or fewer.
 
     A TLS handshake costs the CPU of many exchanges, here and at the server.  So of a burst only MADE_AT_ONCE connect.
-    The others wait for what comes first: that one of these is connected, then the next one connects; or that another
-    exchange has ended, whose connection they take.  (Go's net/http waits for both, too, but connects for each request.)
+    The others wait for what comes first: that one of these is connected, or has not been for WAIT_SECONDS, then the
+    next one connects; or that another exchange has ended, whose connection they take.  (Go's net/http waits for a
+    connection to be made or given back, too, but connects for each request.)
 
     `context` is that of https, None for http; `server_name` is the name that the certificate has to be for.
     """
@@ -93,8 +94,8 @@ class Connections:
         self._resting: list[Connection] = []
         """Those that are used next are at the end."""
         self._all: set[Connection] = set()
-        self._making = 0
-        """How many exchanges make a connection now."""
+        self._making: set[object] = set()
+        """One for each exchange that makes a connection now and has not for long."""
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         """Others that have none.  Each gets one that was given back, or None when it is to make one itself."""
         self._looks_at = inf
@@ -146,6 +147,8 @@ class Connections:
     async def close(self) -> None:
         """End all connections, also those of exchanges that are under way, which fail."""
         self._is_closed = True
+        while self._hand_over(None):
+            pass
         if self._look is not None:
             self._look.cancel()
         ending = list(self._all)
@@ -171,27 +174,35 @@ class Connections:
 
     async def _next(self, deadline: float) -> "Connection":
         """One that another exchange gives back, or a new one."""
-        if self._making >= MADE_AT_ONCE:
+        if len(self._making) >= MADE_AT_ONCE:
             given = await self._given(deadline)
             if given is not None:
                 if given.may_rest and not given.is_ending:
                     return given
                 given.end()
-        self._making += 1
+        turn = object()
+        self._making.add(turn)
+        hangs = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._end_turn, turn)
         try:
             return await self.connect(deadline, Connection)
         finally:
-            self._making -= 1
-            if self._making < MADE_AT_ONCE:
+            hangs.cancel()
+            self._end_turn(turn)
+
+    def _end_turn(self, turn: object) -> None:
+        """Let the next one connect in the place of this, once."""
+        if turn in self._making:
+            self._making.remove(turn)
+            if len(self._making) < MADE_AT_ONCE:
                 self._hand_over(None)
 
     async def _given(self, deadline: float) -> "Connection | None":
-        """One that another exchange gives back; None when it is time to make one."""
+        """One that another exchange gives back; None when it is time to make one, or there is no time left."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[Connection | None] = loop.create_future()
         self._waiting.append(turn)
         try:
-            await asyncio.wait([turn], timeout=min(WAIT_SECONDS, deadline - loop.time()))
+            await asyncio.wait([turn], timeout=deadline - loop.time())
             return turn.result() if turn.done() else None
         except asyncio.CancelledError:
             if turn.done():  # at that moment: it is the next one's
@@ -199,8 +210,8 @@ class Connections:
             raise
         finally:
             turn.cancel()
-            while self._waiting and self._waiting[0].done():  # those that wait no more, all for about as long
-                self._waiting.popleft()
+            if turn in self._waiting:
+                self._waiting.remove(turn)
 
     def _pass_on(self, given: "Connection | None") -> None:
         if given is None:
