@@ -15,7 +15,7 @@ from tollbar.model import podresources, pods, resources, selectors, timestamps
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.sharing import sharing
-from tollbar.runtime.source import Delta
+from tollbar.runtime.source import Delta, spec_changed
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 
@@ -75,6 +75,13 @@ def is_enrolled(namespace: Object) -> bool:
     return wellknown.LABEL_QUOTA in labels_of(namespace)
 
 
+def labels_changed(delta: Delta) -> bool:
+    """The predicate that drops changes of Namespaces after which quotas cover the Pods that they covered before."""
+    if delta.old is None or delta.new is None:
+        return any(map(is_enrolled, delta.objects))
+    return labels_of(delta.old) != labels_of(delta.new)
+
+
 @dataclass(frozen=True, slots=True)
 class _Cover:
     """A quota that covers a namespace, as far as the charges of its Pods depend on it: not on how much it allows."""
@@ -132,8 +139,8 @@ class Counts:
     def follow(self) -> None:
         """Note from now on what changes."""
         self.pods.subscribe(self._on_pod)
-        self.quotas.subscribe(self._on_cover)
-        self.namespaces.subscribe(self._on_cover)
+        self.quotas.subscribe(self._on_quota)
+        self.namespaces.subscribe(self._on_namespace)
         self.devices.claims.subscribe(self._on_claim)
         self.devices.templates.subscribe(self._on_template)
         self.devices.classes.subscribe(self._on_class)
@@ -213,8 +220,13 @@ class Counts:
         for obj in delta.objects:
             self._note(key_of(obj))
 
-    def _on_cover(self, _: Delta) -> None:
-        self._is_covering = False
+    def _on_quota(self, delta: Delta) -> None:
+        if spec_changed(delta):
+            self._is_covering = False
+
+    def _on_namespace(self, delta: Delta) -> None:
+        if labels_changed(delta):
+            self._is_covering = False
 
     def _on_claim(self, delta: Delta) -> None:
         for key in self.users(delta, "claim"):

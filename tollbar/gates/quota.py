@@ -25,12 +25,12 @@ from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.quotas.admission import Account, Held, admit, exceeded
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import quotatexts
-from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled
+from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled, labels_changed
 from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
 from tollbar.gates.telling import Copy, Told
 from tollbar.model import timestamps
-from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, uid_of
+from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.caches import listed
@@ -129,7 +129,7 @@ class QuotaLedger(Ledger):
             Builder[Key](manager, "quota ledger")
             .watches(self.counts.quotas, _everything, predicate=spec_changed, initial=_everything, delay=COLLECTING)
             .watches(self.counts.pods, _everything, delay=COLLECTING)
-            .watches(self.counts.namespaces, _everything, predicate=_labels_changed, delay=COLLECTING)
+            .watches(self.counts.namespaces, _everything, predicate=labels_changed, delay=COLLECTING)
             .watches(devices.claims, _everything, predicate=self._is_used("claim"), delay=COLLECTING)
             .watches(devices.templates, _everything, predicate=self._is_used("template"), delay=COLLECTING)
             .watches(devices.classes, _everything, predicate=spec_changed, delay=COLLECTING)
@@ -306,9 +306,3 @@ _ALL: Final = Key("", "pods")
 
 def _everything(_: Delta | None = None) -> Iterable[Key]:
     return (_ALL,)
-
-
-def _labels_changed(delta: Delta) -> bool:
-    if delta.old is None or delta.new is None:
-        return any(map(is_enrolled, delta.objects))
-    return labels_of(delta.old) != labels_of(delta.new)

@@ -142,6 +142,8 @@ async def test_what_makes_no_difference_is_not_decided_about_again(monkeypatch: 
         (lambda: None, set()),
         (lambda: world.shows(asking("a", gated=False)), set()),
         (lambda: world.shows(asking("b", "2").annotated({"seen": "again"})), set()),
+        (lambda: world.shows(Built(quota()).but("status.running", 1)), set()),
+        (lambda: world.shows(ENROLLED.annotated({"seen": "again"})), set()),
         (lambda: setattr(world.time, "time", world.time.time + LOOK_AGAIN), set()),
         (lambda: world.remove(asking("a", gated=False)), {"b"}),
     ]
@@ -149,7 +151,7 @@ async def test_what_makes_no_difference_is_not_decided_about_again(monkeypatch: 
     for change, _ in steps:
         change()
         found.append((await world.looks(), decided))
-    assert found == [(go, count) for (_, go), count in zip(steps, (1, 2, 2, 2, 3, 4), strict=True)]
+    assert found == [(go, count) for (_, go), count in zip(steps, (1, 2, 2, 2, 2, 2, 3, 4), strict=True)]
 
 
 async def test_a_pod_that_ends_makes_room() -> None:
