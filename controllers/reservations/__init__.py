@@ -53,9 +53,7 @@ def setup(
     templates, workload_claims = store(kinds.TEMPLATES), store(kinds.WORKLOAD_CLAIMS)
     pod_groups = store(kinds.POD_GROUPS)
     server = ServerVersion(manager.client, manager.clock)
-    workloads = Workloads(
-        manager.client, manager.reading, clock=manager.clock, rng=manager.rng, metrics=manager.metrics
-    )
+    workloads = Workloads(manager.client, clock=manager.clock, rng=manager.rng, metrics=manager.metrics)
     manager.leads("watches of workloads", workloads.run)
     manager.metrics.gauge("tollbar_claims_oscillating").set_function(oscillations.count)
     found = manager.metrics.counter("tollbar_claim_oscillations_total")

@@ -4,9 +4,10 @@ A kind is found by discovery and listed once to check the permission; it is then
 
 Invariants: `ABSENT` is only concluded from a 404 for the object or from a DELETED event with its uid, never from an
 object missing in a cache; a kind that is not served, or may not be read, changes nothing.  Only the fields of a
-workload that decisions about its claims read are kept.  In metrics a kind of workload is called `deployments.apps`, so
-that a claim which names a kind that the process also caches does not hide that one; a kind that is no longer watched
-has no metrics, since its age would grow without end.
+workload that decisions about its claims read are kept.  A kind that does not answer, because its conversion webhook
+hangs, say, holds up nobody but those who read workloads, and no reconcile for long.  In metrics a kind of workload is
+called `deployments.apps`, so that a claim which names a kind that the process also caches does not hide that one; a
+kind that is no longer watched has no metrics, since its age would grow without end.
 
 Hazard: when the permission to watch a kind is taken away later, deletions are noticed only after a restart; the metric
 `tollbar_watch_age_seconds` of the kind grows meanwhile.
@@ -38,8 +39,8 @@ from tollbar.views.deleted import DeletedUids
 
 _log: Final = logging.getLogger(__name__)
 
-_LISTING_SECONDS: Final = 10.0
-"""How long a reconcile waits for the first list of a kind before it is tried again later."""
+_LOOKING_SECONDS: Final = 10.0
+"""How long a reconcile waits for what it asks, the first list of a kind included, before it is tried again later."""
 _METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
 _LONGEST_NAME: Final = 253
 """Characters of a DNS subdomain."""
@@ -73,13 +74,11 @@ class _Kind:
 class Workloads:
     """`changes` sends the key of every claim whose workload may have changed."""
 
-    def __init__(
-        self, client: Client, reading: asyncio.Semaphore, *, clock: Clock, rng: Random, metrics: Metrics
-    ) -> None:
-        """`reading` is the manager's."""
+    def __init__(self, client: Client, *, clock: Clock, rng: Random, metrics: Metrics) -> None:
         self.changes: Channel[Key] = Channel("workloads")
         self._client = client
-        self._reading = reading
+        self._reading = asyncio.Semaphore(1)
+        """Within it a workload is in memory whole.  Not `Manager.reading`, for which others wait: this may hang."""
         self._clock = clock
         self._rng = rng
         self._metrics = metrics
@@ -105,20 +104,24 @@ class Workloads:
 
         Raises ApiError when a call fails otherwise than by 403 or 404.
         """
-        claim, reference, recorded = question.claim, question.reference, question.recorded
-        kind = self._register(claim, reference)
+        kind = self._register(question.claim, question.reference)
+        try:
+            async with asyncio.timeout(_LOOKING_SECONDS):
+                return await self._look_up(kind, question)
+        except TimeoutError:
+            if kind.store is None:
+                kind.unreadable = _UNLISTED
+            return _UNLISTED
+
+    async def _look_up(self, kind: _Kind, question: LookUp) -> Workload:
         async with kind.lock:
             if kind.store is None or kind.reflector is None or not kind.reflector.served:
                 await self._open_watch(kind)
         store = kind.store
         if store is None:
             return kind.unreadable or _UNLISTED
-        try:
-            async with asyncio.timeout(_LISTING_SECONDS):
-                await store.synced.wait()
-        except TimeoutError:
-            return _UNLISTED
-        key = Key(claim.namespace, reference.name)
+        await store.synced.wait()
+        key, recorded = Key(question.claim.namespace, question.reference.name), question.recorded
         cached = store.get(key)
         if cached is not None and recorded in ("", uid_of(cached)):
             return Workload(Knowledge.FOUND, cached)

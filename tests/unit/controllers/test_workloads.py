@@ -10,9 +10,11 @@ from typing import Any
 
 import orjson
 import pytest
+from builders import claim
 from clocks import Hand
-from managing import turns
+from managing import Managed, turns
 
+from controllers import reservations
 from controllers.reservations.workloads import Workloads, projection
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
 from tollbar.model.objects import Key, Object
@@ -21,6 +23,9 @@ from tollbar.model.workloads import Reference, pod_spec
 from tollbar.runtime.client import PAGE_TEXT, WatchEvent
 from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.metrics import Metrics
+from tollbar.views import kinds
+from tollbar.views.oscillations import Oscillations
+from tollbar.views.reservations import States
 
 WEB = Reference("apps", "deployments", "web")
 CLAIM = Key("ml", "gpu")
@@ -103,8 +108,7 @@ class World:
         self.woken: asyncio.Queue[Key] = asyncio.Queue()
         self.metrics = Metrics()
         client: Any = api
-        self.reading = asyncio.Semaphore(1)
-        self.workloads = Workloads(client, self.reading, clock=self.clock, rng=Random(1), metrics=self.metrics)
+        self.workloads = Workloads(client, clock=self.clock, rng=Random(1), metrics=self.metrics)
         self.workloads.changes.subscribe(self.woken.put_nowait)
 
     async def look_up(self, recorded: str = "") -> Workload:
@@ -174,16 +178,87 @@ async def test_what_is_known(api: Api, answers: dict[str, Object], recorded: str
         assert (await running.look_up(recorded), api.calls["get"]) == (want, gets)
 
 
-async def test_it_is_read_when_nobody_else_reads() -> None:
-    api = Api()
+class Silent(Api):
+    """Does not answer these calls."""
+
+    def __init__(self, *found: Object, silent: str) -> None:
+        super().__init__(*found)
+        self.silent = silent.split()
+
+    async def list(self, res: Resource, namespace: str = "", *, limit: int, most: float = inf, **more: Any) -> Object:
+        self._count("list")
+        await self._wait("list")
+        return await super().list(res, namespace, limit=limit, most=most, **more)
+
+    async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
+        self._count("get")
+        await self._wait("get")
+        return await super().get(res, name, namespace)
+
+    async def _wait(self, call: str) -> None:
+        if call in self.silent:
+            await asyncio.Event().wait()
+
+
+def naming(*claims: str, recorded: str = "") -> list[LookUp]:
+    return [LookUp(Key("ml", each), WEB, recorded) for each in claims]
+
+
+async def test_one_workload_is_read_at_one_time() -> None:
+    api = Silent(deployment(), silent="get")
     async with world(api) as running:
-        await running.look_up()  # the watch is there from now on
-        before = api.calls["get"]
-        async with running.reading:
-            looking = asyncio.create_task(running.look_up("u1"))
-            await turns()
-            meanwhile = api.calls["get"]
-        assert (await looking, meanwhile, api.calls["get"]) == (ABSENT, before, before + 1)
+        await running.look_up()
+        tasks = [asyncio.create_task(running.workloads.look_up(each)) for each in naming(*"abcde", recorded="u0")]
+        await turns()
+        assert api.calls["get"] == 1
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("silent", ["list", "get", "list get"])
+async def test_a_kind_that_does_not_answer_keeps_nobody_for_long(silent: str) -> None:
+    api = Silent(deployment(), silent=silent)
+    async with world(api) as running:
+        asked = naming(*"abcde", recorded="u0")
+        found = await asyncio.gather(*map(running.workloads.look_up, asked))
+        assert found == [Workload(Knowledge.UNLISTED)] * 5
+
+
+@pytest.mark.looptime
+async def test_a_kind_that_does_not_answer_is_asked_again_in_time() -> None:
+    api = Silent(deployment(), silent="list")
+    async with world(api) as running:
+        found = [await running.look_up() for _ in range(3)]
+        calls = api.calls["list"]
+        running.clock.seconds += RECHECK
+        api.silent.clear()
+        found.append(await running.look_up())
+        assert (found, calls) == ([*[Workload(Knowledge.UNLISTED)] * 3, FOUND], 1)
+
+
+async def test_who_reads_something_else_does_not_wait_for_a_kind_that_does_not_answer() -> None:
+    api = Silent(deployment(), silent="get")
+    manager = Managed(api)
+    oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
+    controller, _ = reservations.setup(
+        manager, None, States(manager.metrics), oscillations, manager.device_tolerations()
+    )
+    reserved = {"tollbar.dev/reserved-for": "deployments.apps/web", "tollbar.dev/reserved-uid": "u0"}
+    names = ["a", "b", "c", "d"]
+    manager.fill(claim(each).annotated(reserved).allocated() for each in names)
+    tasks = [
+        asyncio.create_task(manager.leading("watches of workloads")()),
+        *(asyncio.create_task(controller.reconcile(Key("ml", each))) for each in names),
+    ]
+    while not api.calls["get"]:  # noqa: ASYNC110 - that it is asked nothing tells
+        await asyncio.sleep(0)
+    await turns()
+    assert not manager.reading.locked()
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 async def test_a_kind_is_listed_for_the_first_claim_only() -> None:
