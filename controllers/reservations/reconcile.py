@@ -18,7 +18,7 @@ from tollbar.decide.claims.reservations import (
     ReservationPlan,
     State,
 )
-from tollbar.model import claims, resources, workloads
+from tollbar.model import claims, pods, resources, workloads
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.plan import DONE, Outcome, RetryAfter
@@ -85,10 +85,11 @@ def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> Reservation
     takeover = deps.takeover
     hot_loop = takeover is None or not takeover.works
     listed = answers.get(ConsumersOf(key))
+    consumers = deps.consumers.by_index("claim", key)
     return ReservationFacts(
         claim=claim,
         workload=next((answer for question, answer in answers.items() if isinstance(question, LookUp)), None),
-        consumers=deps.consumers.by_index("claim", key) if listed is None else listed,
+        consumers=consumers if listed is None else (*consumers, *listed),
         listed=listed is not None,
         withdrawn=_is_withdrawn(key, claim, answers, deps),
         replaces=takeover is not None and not takeover.yields,
@@ -159,11 +160,11 @@ def _is_withdrawn(key: Key, claim: Object, answers: Answers, deps: Deps) -> bool
 
 
 async def consumers_of(question: ConsumersOf, client: Client, reading: asyncio.Semaphore) -> tuple[Object, ...]:
-    """From the API server, page by page; of each what the cache keeps."""
+    """From the API server, page by page; of a Pod what the cache keeps."""
     found: list[Object] = []
 
     def take(pod: Object) -> None:
-        if question.claim.name in claims.names_of(pod):
+        if not found and question.claim.name in claims.names_of(pod) and not pods.is_done(pod):
             found.append(kinds.CLAIM_CONSUMERS.project(pod))
 
     await asking.each(take, client, reading, resources.PODS, question.claim.namespace)

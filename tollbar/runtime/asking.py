@@ -100,7 +100,7 @@ class Asker:
                 raise RuntimeError(f"asked again: {plan.questions}")
             for question in questions:
                 answer = await self._answer(question, learn)
-                held += footprint(answer) if isinstance(question, Get) and isinstance(answer, dict) else 0
+                held += footprint(answer)
                 if held > MOST_BYTES:
                     raise TooMuch(question)
                 answers[question] = answer

@@ -1,5 +1,6 @@
 """One claim, once decided: what is written, in which order, and what each answer of the API server leads to."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,12 +10,21 @@ from builders import Claim, claim, pod
 from managing import Managed
 
 from controllers import reservations
+from controllers.reservations import reconcile
 from tollbar.decide.claims import reservations as decisions
-from tollbar.decide.claims.reservations import RECHECK, Knowledge, ReservationFacts, ReservationPlan, State, Workload
+from tollbar.decide.claims.reservations import (
+    RECHECK,
+    ConsumersOf,
+    Knowledge,
+    ReservationFacts,
+    ReservationPlan,
+    State,
+    Workload,
+)
 from tollbar.model import resources
 from tollbar.model.ask import Ask
 from tollbar.model.claims import pod_entry
-from tollbar.model.objects import Key, Object
+from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import Resource
 from tollbar.runtime import asking
@@ -245,6 +255,13 @@ async def test_an_idle_workload_lets_go_when_the_api_server_knows_of_nobody(
     api = Api(None, 1, *pods)
     await World(api, IDLE, TO_FREE.annotated({"tollbar.dev/release": "WhenIdle"})).reconcile()
     assert api.tried == tried
+
+
+async def test_of_the_pods_that_only_the_server_knows_one_is_in_memory() -> None:
+    pods = [pod(f"p{number}").claims("gpu") for number in range(3)]
+    api: Any = Api(None, 1, pod("done").claims("gpu").but("status.phase", "Succeeded"), pod("other"), *pods)
+    found = await reconcile.consumers_of(ConsumersOf(KEY), api, asyncio.Semaphore(1))
+    assert [key_of(each).name for each in found] == ["p0"]
 
 
 @pytest.fixture

@@ -147,6 +147,17 @@ async def test_a_decision_whose_answers_take_too_much_memory_is_given_up_and_not
     assert len(few) == 6
 
 
+async def test_what_others_answer_counts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "MOST_BYTES", 50_000)
+
+    async def many(_: str) -> tuple[Object, ...]:
+        return tuple(claim(str(number)) for number in range(1000))
+
+    client: Any = Api()
+    with pytest.raises(TooMuch):
+        await Asker(client, asyncio.Semaphore(AT_ONCE), {str: many}).decide(lambda _: Ask(("claims",)))
+
+
 async def test_a_decision_that_asks_again_is_a_mistake() -> None:
     with pytest.raises(RuntimeError, match="asked again"):
         await asker(Api()).decide(lambda _: Ask((question("a"),)))

@@ -82,7 +82,10 @@ class IsBefore:
 
 @dataclass(frozen=True, slots=True)
 class ConsumersOf:
-    """A question: the Pods that refer to a claim; the answer is a tuple, from a live list."""
+    """A question: the Pods that refer to a claim and are not done, by a live list.
+
+    The answer is a tuple with one of them, if there is any: a namespace may have any number.
+    """
 
     claim: Key
 
@@ -93,7 +96,7 @@ KEEPS_ENTRIES: Final = IsBefore((1, 36))
 
 @dataclass(frozen=True, slots=True)
 class ReservationFacts:
-    """`consumers` are the Pods that refer to the claim, of any phase; `listed` says that they come from a live list.
+    """`consumers` are the Pods that refer to the claim, of any phase; `listed` says that `ConsumersOf` was answered.
 
     `withdrawn`: the WorkloadClaim that the intent came from is gone.  `hot_loop`: kube-controller-manager's claim
     controller may be at work.  `replaces`: we are to take its place, and it has not been found at work.
