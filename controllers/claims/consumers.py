@@ -66,12 +66,12 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
         if deps.competing.holds:
             return HELD_BACK
         try:
-            name = await _create(creation, consumer, deps)
+            created = await _create(creation, consumer, deps)
         except ApiError as error:
             return _not_created(consumer, creation, error, deps)
-        if not name:
-            return claimwrites.STALE
-        recorded[creation.reference] = name
+        if not isinstance(created, str):
+            return created
+        recorded[creation.reference] = created
         is_last = creation is plan.creations[-1]
         if isinstance(creation.claim, Get) and not is_last and clock.monotonic() >= ends:
             return NEXT
@@ -93,8 +93,9 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
     return DONE
 
 
-async def _create(creation: Creation, consumer: Object, deps: Deps) -> str:
-    """The name of the new claim; empty where its template is gone, which the cache is about to show."""
+async def _create(creation: Creation, consumer: Object, deps: Deps) -> str | Outcome:
+    """The name of the new claim; or why there is none, such as that its template is gone, which the cache is about to
+    show, or that somebody else has begun to generate claims while this one waited for its turn."""
 
     def make(template: Object | Absence) -> _New | None:
         if isinstance(template, Absence):
@@ -103,10 +104,13 @@ async def _create(creation: Creation, consumer: Object, deps: Deps) -> str:
         return replace(new, plan=replace(new.plan, obj=as_text(new.plan.obj)))  # for as long as it is being created
 
     async with turn(deps.manager.creating, creation.claim):
-        if not isinstance(creation.claim, Get):
-            return await _post(_new(creation.claim, deps), deps)
-        new = await deps.asker.read(creation.claim, make)
-        return "" if new is None else await _post(new, deps)
+        given = creation.claim
+        new = await deps.asker.read(given, make) if isinstance(given, Get) else _new(given, deps)
+        if new is None:
+            return claimwrites.STALE
+        if deps.competing.holds or not deps.takeover.works:
+            return HELD_BACK
+        return await _post(new, deps)
 
 
 def _new(claim: Object, deps: Deps) -> _New:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import orjson
@@ -11,9 +12,10 @@ from claimworld import ClaimsWorld
 from clocks import Hand
 from managing import turns
 
-from controllers.claims.consumers import TURN
+from controllers.claims.consumers import HELD_BACK, TURN
 from controllers.claims.mappers import ClaimKey
 from tollbar import wellknown
+from tollbar.api.reasons import ModeReason
 from tollbar.decide.claims import consumers
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, key_of
@@ -23,6 +25,7 @@ from tollbar.runtime import asking, creating
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError, Unreachable
 from tollbar.views import kinds
+from tollbar.views.takeover import Problem
 
 GPU = template("gpu").request("gpu")
 NIC = template("nic").request("nic")
@@ -475,6 +478,31 @@ async def test_while_creations_hang_few_large_claims_are_in_memory_and_small_one
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
+
+
+SEEN: dict[str, Callable[[ClaimsWorld], None]] = {
+    "suspected": lambda world: world.manager.fill(
+        [claim("theirs").generated_for(pod("served"), "gpu").written_by("velero", {"f:spec": {}})]
+    ),
+    "found": lambda world: world.takeover.found(Problem(ModeReason.ANOTHER_GENERATOR, "it works")),
+}
+
+
+@pytest.mark.parametrize("given", [LARGE, LONG], ids=["too large for the caches", "of the caches"])
+@pytest.mark.parametrize("seen", SEEN.values(), ids=SEEN)
+async def test_who_waits_for_a_turn_creates_no_claim_when_another_generator_is_there_by_then(
+    seen: Callable[[ClaimsWorld], None], given: Template
+) -> None:
+    api = Api(live=(given,))
+    world = await working(api, given, WEB)
+    world.taking_over.competing.start()
+    async with AsyncExitStack() as others:
+        for _ in range(creating.AT_ONCE):
+            await others.enter_async_context(world.manager.creating)
+        waiting = asyncio.create_task(world.controller.reconcile(THE_POD))
+        await turns()
+        seen(world)
+    assert (await waiting, "create resourceclaims" in api.calls) == (HELD_BACK, False)
 
 
 async def test_a_worker_is_given_back_while_claims_of_templates_that_are_too_large_are_created() -> None:
