@@ -6,7 +6,6 @@ Invariants: one record is one line, whatever its values contain; keys of a recor
 neither can replace the fields of the line itself; a value that cannot be rendered never loses the line.
 """
 
-import json
 import logging
 import sys
 import time
@@ -14,6 +13,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Final, Literal, TextIO
 
 import orjson
@@ -106,7 +106,8 @@ def _text(value: object) -> str:
     if isinstance(value, bool | int | float):
         return str(value).lower()
     text = str(value)
-    return json.dumps(text, ensure_ascii=not text.isprintable())  # no control character reaches a terminal
+    # Not by json.dumps, which makes an encoder for each text.
+    return (encode_basestring if text.isprintable() else encode_basestring_ascii)(text)
 
 
 def _json(line: dict[str, object]) -> str:
