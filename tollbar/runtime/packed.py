@@ -25,9 +25,10 @@ ALIKE: Final = 4
 """An object that is compressed with its model to more than this part of its length becomes the model of its kind."""
 MODELS: Final = 1024
 """So many are known; then it starts anew, so that what never comes again does not stay."""
-RECENT: Final = 64
-"""Objects that stay decoded beside their text, none longer than `RECENT_BYTES`: what was read is soon written."""
-RECENT_BYTES: Final = 16 * 1024
+RECENT_BYTES: Final = 512 * 1024
+"""Objects with so much text in all stay decoded beside it, those decoded or written last, and none with more than a
+sixteenth of that: what was read is soon written.  With 64 reconciles at one time, an object is written after some 128
+others have been read or written."""
 _RAW: Final = -zlib.MAX_WBITS
 
 
@@ -49,7 +50,9 @@ class Packed(MutableMapping[Key, Object]):
         self._alike = alike
         self._texts: dict[Key, _Text] = {}
         self._models: dict[Hashable, bytes] = {}
-        self._recent: dict[Key, Object] = {}
+        self._recent: dict[Key, tuple[Object, int]] = {}
+        """Each with the length of its text; those decoded or written last are at the end."""
+        self._recent_bytes = 0
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -63,7 +66,7 @@ class Packed(MutableMapping[Key, Object]):
     def __getitem__(self, key: Key) -> Object:
         recent = self._recent.get(key)
         if recent is not None:
-            return recent
+            return recent[0]
         packed = self._texts[key]
         text = _inflated(packed.compressed, packed.model)
         obj: Object = orjson.loads(text)
@@ -73,12 +76,11 @@ class Packed(MutableMapping[Key, Object]):
     def __setitem__(self, key: Key, obj: Object) -> None:
         text = orjson.dumps(obj)
         self._texts[key] = _Text(*self._compressed(text, obj), created_at(obj))
-        self._recent.pop(key, None)
         self._remember(key, obj, len(text))
 
     def __delitem__(self, key: Key) -> None:
         del self._texts[key]
-        self._recent.pop(key, None)
+        self._forget(key)
 
     def created(self, key: Key) -> float:
         """As `created_at`, without decoding the object."""
@@ -101,11 +103,17 @@ class Packed(MutableMapping[Key, Object]):
         return compressed, None
 
     def _remember(self, key: Key, obj: Object, length: int) -> None:
-        if length > RECENT_BYTES:
+        self._forget(key)
+        if length > RECENT_BYTES // 16:
             return
-        if len(self._recent) >= RECENT:
-            del self._recent[next(iter(self._recent))]
-        self._recent[key] = obj
+        self._recent[key] = obj, length
+        self._recent_bytes += length
+        while self._recent_bytes > RECENT_BYTES:
+            self._forget(next(iter(self._recent)))
+
+    def _forget(self, key: Key) -> None:
+        _, length = self._recent.pop(key, (None, 0))
+        self._recent_bytes -= length
 
 
 def created_at(obj: Object) -> float:

@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from builders import CREATED, pod
 
 from tollbar.model.objects import Key, Object, key_of, labels_of
 from tollbar.runtime import packed as module
-from tollbar.runtime.packed import RECENT, Packed
+from tollbar.runtime.packed import Packed
 
 
 def one_kind(_: Object) -> str:
@@ -38,11 +39,19 @@ def stored(made: Packed) -> int:
     return sum(len(each.compressed) for each in made._texts.values())
 
 
-APPS = [app(f"web-{n}") for n in range(2 * RECENT)]
+@pytest.fixture(autouse=True)
+def _few_stay_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that most of what is read is decoded."""
+    monkeypatch.setattr(module, "RECENT_BYTES", RECENT * 2500)
+
+
+RECENT = 20
+"""Objects of `app` that stay decoded, about."""
+APPS = [app(f"web-{n}") for n in range(5 * RECENT)]
 CASES: dict[str, list[Object]] = {
     "nothing": [],
     "objects that are alike": APPS,
-    "objects of several kinds, in turns": [app(f"web-{n}", kind="abc"[n % 3]) for n in range(2 * RECENT)],
+    "objects of several kinds, in turns": [app(f"web-{n}", kind="abc"[n % 3]) for n in range(5 * RECENT)],
     "objects that are longer than the window": [app(f"web-{n}", size=2000) for n in range(3)],
     "characters of any kind": [pod("web").annotated({"text": '\u0000 \u00e9 \u2028 \U0001f600 "}'})],
     "numbers": [pod("web").but("spec.numbers", [0, -1, 2**63 - 1, -(2**63), 2**64 - 1, 1.5, 1e300, -0.0, True, None])],
@@ -91,9 +100,32 @@ def test_models_of_what_never_comes_again_do_not_stay(monkeypatch: pytest.Monkey
     assert (len(made._models) <= 10, list(made.values())) == (True, APPS)
 
 
-def test_only_the_latest_stay_decoded_and_none_that_is_large() -> None:
-    made = packed(*APPS, app("large", size=1000))
-    assert list(made._recent) == [key_of(each) for each in APPS[-RECENT:]]
+def test_what_was_decoded_or_written_last_stays_decoded_and_nothing_that_is_large() -> None:
+    made = packed(*APPS)
+    assert made[key_of(APPS[0])] == APPS[0]
+    made[key_of(APPS[-2])] = APPS[-2]
+    large = app("large", size=1000)
+    made[key_of(large)] = large
+    used = [*APPS[:-2], APPS[-1], APPS[0], APPS[-2]]
+    kept = [obj for obj, _ in made._recent.values()]
+    assert kept == used[-len(kept) :]
+    texts = [len(orjson.dumps(each)) for each in used[-len(kept) - 1 :]]
+    assert sum(texts[1:]) <= module.RECENT_BYTES < sum(texts)
+
+
+def test_what_stays_decoded_is_read_without_decoding_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, last = packed(*APPS), APPS[-1]
+    monkeypatch.setattr(module.zlib, "decompressobj", None)
+    assert made[key_of(last)] is last
+
+
+def test_what_is_removed_makes_room_for_what_stays_decoded() -> None:
+    made = packed(*APPS)
+    for each in APPS:
+        del made[key_of(each)]
+    for each in APPS[:3]:
+        made[key_of(each)] = each
+    assert [obj for obj, _ in made._recent.values()] == APPS[:3]
 
 
 def test_when_objects_were_created_is_known_without_decoding_them(monkeypatch: pytest.MonkeyPatch) -> None:
