@@ -6,13 +6,20 @@ that no relevant change is dropped.  Most updates of pending Pods, claims and na
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tollbar.cel import RULE_ENV, project
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, controller_of, key_of, labels_of, metadata, spec
 from tollbar.runtime.source import Delta, spec_changed
 from tollbar.views.ruleset import RuleSet
+
+_OF_A_PACKAGE: Final = frozenset({"claims", "deviceClasses"})
+"""The inputs of rules that are neither the Pod nor its namespace."""
+
+
+def _as_it_is(obj: Object) -> Object:
+    return obj
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +38,14 @@ class Predicates:
             return False
         expected = self.expected.get(key_of(delta.new)) if delta.old is not None else None
         if expected is not None and not self._changed(
-            Delta(expected, delta.new, initial=False), _of_pod, lambda pod: {"pod": pods.without_ours(pod)}
+            Delta(expected, delta.new, initial=False), _of_pod, "pod", pods.without_ours
         ):
             return False
-        return self._changed(delta, _of_pod, lambda pod: {"pod": pod})
+        return self._changed(delta, _of_pod, "pod")
 
     def claim(self, delta: Delta) -> bool:
         """Its existence, its spec, its owner, and what rules read."""
-        return self._reads_package and self._changed(delta, _of_claim, lambda claim: {"claims": [claim]})
+        return self._reads_package and self._changed(delta, _of_claim, "claims", lambda claim: [claim])
 
     def template(self, delta: Delta) -> bool:
         """Its existence and its spec, which includes the metadata of the claims made from it."""
@@ -46,21 +53,32 @@ class Predicates:
 
     def device_class(self, delta: Delta) -> bool:
         """Its existence, its selectors, the extended resource that it backs, and what rules read."""
-        return self._reads_package and self._changed(delta, spec, lambda found: {"deviceClasses": {"": found}})
+        return self._reads_package and self._changed(delta, spec, "deviceClasses", lambda found: {"": found})
 
     def namespace(self, delta: Delta) -> bool:
         """Its labels, which decide whether it is managed and which rules select it, and what rules read."""
-        return self._changed(delta, labels_of, lambda namespace: {"namespaceObject": namespace})
+        return self._changed(delta, labels_of, "namespaceObject")
 
     @property
     def _reads_package(self) -> bool:
-        return any(rule.reads_package for rule in self.ruleset.rules)
+        return not _OF_A_PACKAGE.isdisjoint(self.ruleset.inputs)
 
-    def _changed(self, delta: Delta, decided_by: Callable[[Object], object], as_input: Callable[[Object], Any]) -> bool:
-        """Whether the object was added or deleted, or changed in what decisions or the rules in force read."""
+    def _changed(
+        self,
+        delta: Delta,
+        decided_by: Callable[[Object], object],
+        name: str,
+        as_input: Callable[[Object], Any] = _as_it_is,
+    ) -> bool:
+        """Whether the object was added or deleted, or changed in what decisions or the rules in force read.
+
+        Rules see what `as_input` makes of it as the input of this name.
+        """
         if delta.old is None or delta.new is None or decided_by(delta.old) != decided_by(delta.new):
             return True
-        old, new = (project(as_input(obj), self.ruleset.reads, RULE_ENV) for obj in (delta.old, delta.new))
+        if name not in self.ruleset.inputs:
+            return False
+        old, new = (project({name: as_input(obj)}, self.ruleset.reads, RULE_ENV) for obj in (delta.old, delta.new))
         return old != new
 
 

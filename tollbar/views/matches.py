@@ -83,7 +83,8 @@ class Matches:
         if news:
             found.matched = self._once((*found.matched, *news))
         before, found.matching = found.matching, matching if counted else ()
-        self._count(_names(before), _names(found.matching), _names(news))
+        if news or found.matching is not before:
+            self._count(_names(before), _names(found.matching), _names(news))
         self._note_completeness()
         return news
 

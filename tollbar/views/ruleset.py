@@ -6,6 +6,7 @@ milliseconds on the event loop; rules are few and change rarely.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 from tollbar.cel import CelEngine, CelError, Program, ProgramCache
 from tollbar.decide.rules.rule import Problem, Rule, compile_rule, compile_selector
@@ -14,37 +15,51 @@ from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 
 
+class _InForce(NamedTuple):
+    """As the properties of `RuleSet`."""
+
+    rules: tuple[Rule, ...]
+    claim_rules: tuple[Rule, ...]
+    reads: frozenset[str]
+    inputs: frozenset[str]
+
+
 class RuleSet:
     """`rules`, those for Pods, and `claim_rules`, those for requests of claims, are sorted by name; `reads` are all
-    input paths that some rule for Pods reads."""
+    input paths that some rule for Pods reads, and `inputs` the inputs that these are of."""
 
     def __init__(self, store: Store, engine: CelEngine) -> None:
         self.engine = engine
         self._compiled: dict[str, Rule | Problem] = {}
-        self._in_force: tuple[tuple[Rule, ...], tuple[Rule, ...], frozenset[str]] | None = None
+        self._in_force: _InForce | None = None
         self._selectors = ProgramCache(partial(compile_selector, engine=engine))
         store.subscribe(self._on_delta)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return self._settled()[0]
+        return self._settled().rules
 
     @property
     def claim_rules(self) -> tuple[Rule, ...]:
-        return self._settled()[1]
+        return self._settled().claim_rules
 
     @property
     def reads(self) -> frozenset[str]:
-        return self._settled()[2]
+        return self._settled().reads
 
-    def _settled(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...], frozenset[str]]:
+    @property
+    def inputs(self) -> frozenset[str]:
+        return self._settled().inputs
+
+    def _settled(self) -> _InForce:
         """Made at the first question after a change: thousands of rules that are listed change one by one."""
         if self._in_force is None:
             compiled = (rule for _, rule in sorted(self._compiled.items()))
             in_force = [rule for rule in compiled if isinstance(rule, Rule) and rule.mode != "Disabled"]
             rules = tuple(rule for rule in in_force if rule.tolerations)
             of_claims = tuple(rule for rule in in_force if rule.device_tolerations)
-            self._in_force = rules, of_claims, frozenset(path for rule in rules for path in rule.reads)
+            reads = frozenset(path for rule in rules for path in rule.reads)
+            self._in_force = _InForce(rules, of_claims, reads, frozenset(path.split(".", 1)[0] for path in reads))
         return self._in_force
 
     def get(self, name: str) -> Rule | Problem | None:

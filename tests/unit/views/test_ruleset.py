@@ -55,7 +55,7 @@ def test_a_disabled_rule_is_not_in_force_but_known() -> None:
 
 def test_reads_is_what_the_rules_in_force_read() -> None:
     _, given, _ = ruleset(A, B, BROKEN, toleration_rule("d").extended("example.com/gpu").mode("Disabled"))
-    assert given.reads == {"pod.metadata.labels", "claims.spec"}
+    assert (given.reads, given.inputs) == ({"pod.metadata.labels", "claims.spec"}, {"pod", "claims"})
 
 
 def test_rules_for_claims_are_others_than_rules_for_pods() -> None:

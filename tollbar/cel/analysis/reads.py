@@ -68,13 +68,7 @@ def touched(site: Site, unknown: frozenset[str]) -> bool:
 
 def project(inputs: Mapping[str, Any], reads: Iterable[str], env: Env) -> dict[str, Any]:
     """The inputs without everything that is not at or below the paths; presence, and lengths of lists, stay."""
-    wanted: dict[str, Any] = {}
-    for path in sorted(reads, reverse=True):
-        branch = wanted
-        *steps, last = path.split(".")
-        for step in steps:
-            branch = branch.setdefault(step, {})
-        branch[last] = {}
+    wanted = _tree(frozenset(reads))
     result = {}
     for name, type_ in env.variables:
         if name not in wanted or name not in inputs:
@@ -85,6 +79,19 @@ def project(inputs: Mapping[str, Any], reads: Iterable[str], env: Env) -> dict[s
         else:
             result[name] = _projected(value, below)
     return result
+
+
+@lru_cache(maxsize=128)
+def _tree(reads: frozenset[str]) -> dict[str, Any]:
+    """The steps of the paths, each with those after it.  Never mutated."""
+    tree: dict[str, Any] = {}
+    for path in sorted(reads, reverse=True):
+        branch = tree
+        *steps, last = path.split(".")
+        for step in steps:
+            branch = branch.setdefault(step, {})
+        branch[last] = {}
+    return tree
 
 
 def _projected(value: Any, wanted: dict[str, Any]) -> Any:

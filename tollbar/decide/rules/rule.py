@@ -6,6 +6,7 @@ on the command line.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from tollbar.api.reasons import RuleReason
@@ -62,8 +63,10 @@ class Prototypes:
 Match: TypeAlias = Expression | ExtendedResources | Prototypes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
+    """A rule in force.  What is asked of it for every Pod is found once, for which it has no slots."""
+
     name: str
     generation: int
     mode: Literal["Enforce", "Audit", "Disabled"]
@@ -77,21 +80,21 @@ class Rule:
     device_tolerations: tuple[Object, ...] = ()
     """For requests of claims that match."""
 
-    @property
+    @cached_property
     def reads_package(self) -> bool:
         """Whether the verdict may depend on claims or classes, not on the Pod and its namespace alone."""
         return self.reads_any("claims") or self.reads_any("deviceClasses")
 
-    @property
+    @cached_property
     def reads_requests(self) -> bool:
         """Whether the verdict may differ between the alternatives of a package."""
         return self.reads_any(_REQUESTS) or self.reads_any("deviceClasses")
 
-    @property
+    @cached_property
     def reads_namespace(self) -> bool:
         return bool(self.namespace_selector) or self.reads_any("namespaceObject")
 
-    @property
+    @cached_property
     def reads_tolerations(self) -> bool:
         """Whether the verdict may change when tolerations are added to the Pod."""
         return self.reads_any("pod.spec.tolerations")
