@@ -18,6 +18,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 from tollbar.model.plan import Done, Failed, Outcome, Requeue, RetryAfter
@@ -66,7 +67,9 @@ class Controller(Generic[K]):
         self._connected = False
         self._turn = asyncio.Lock()
         """Held by the worker that takes the next key."""
-        self._total = metrics.counter("controller_runtime_reconcile_total")
+        total = metrics.counter("controller_runtime_reconcile_total")
+        # To look a series up by its labels costs more than to count.
+        self._counted = cache(lambda result: total.labels(name, result).inc)
         self._errors = metrics.counter("controller_runtime_reconcile_errors_total").labels(name)
         self._terminal = metrics.counter("controller_runtime_terminal_reconcile_errors_total").labels(name)
         self._panics = metrics.counter("controller_runtime_reconcile_panics_total").labels(name)
@@ -142,16 +145,16 @@ class Controller(Generic[K]):
             return
         match outcome:
             case Done():
-                self._count("success")
+                self._counted("success")()
                 self.queue.forget(key)
                 _log.debug("reconciled")
             case RetryAfter(seconds):
-                self._count("requeue_after")
+                self._counted("requeue_after")()
                 self.queue.forget(key)
                 self.queue.add_after(key, seconds)
                 _log.debug("reconciled, looking again later", extra={"seconds": seconds})
             case Requeue(reason):
-                self._count("requeue")
+                self._counted("requeue")()
                 self.queue.add_rate_limited(key, at_most=MAX_API_BACKOFF)
                 _log.debug("reconcile to be repeated", extra={"reason": reason})
             case Failed(reason, at_most):
@@ -160,9 +163,6 @@ class Controller(Generic[K]):
                 _log.warning("reconcile refused", extra={"reason": reason})
 
     def _fail(self, key: K, *, at_most: float = float("inf")) -> None:
-        self._count("error")
+        self._counted("error")()
         self._errors.inc()
         self.queue.add_rate_limited(key, at_most=at_most)
-
-    def _count(self, result: str) -> None:
-        self._total.labels(self.name, result).inc()

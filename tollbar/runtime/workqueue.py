@@ -10,7 +10,7 @@ queue without workers grows without bound.
 
 import asyncio
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
@@ -50,8 +50,9 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._base = base
         self._maximum = maximum
-        self._queues: dict[int, dict[Hashable, dict[K, None]]] = {}
-        """Waiting keys by priority and namespace; the first namespace is served next."""
+        self._queues: dict[int, OrderedDict[Hashable, OrderedDict[K, None]]] = {}
+        """Waiting keys by priority and namespace; the first namespace is served next.  A dict would search for its
+        first key among all that were taken before it."""
         self._waiting: dict[K, tuple[int, float]] = {}
         """Priority and time of the first addition, also of keys that wait for their own worker to finish."""
         self._running: dict[K, float] = {}
@@ -173,7 +174,8 @@ class WorkQueue(Generic[K]):
         return [now - started for started in self._running.values()]
 
     def _enqueue(self, key: K, priority: int) -> None:
-        self._queues.setdefault(priority, {}).setdefault(_namespace(key), {})[key] = None
+        line = self._queues.setdefault(priority, OrderedDict())
+        line.setdefault(_namespace(key), OrderedDict())[key] = None
         self._wake()
 
     def _dequeue(self, key: K, priority: int) -> None:
@@ -192,7 +194,7 @@ class WorkQueue(Generic[K]):
         key = next(iter(line[namespace]))
         self._dequeue(key, priority)
         if namespace in line:
-            line[namespace] = line.pop(namespace)  # to the end, so that namespaces take turns
+            line.move_to_end(namespace)  # so that namespaces take turns
         return key
 
     def _wake(self) -> None:
