@@ -27,17 +27,21 @@ MODELS: Final = 1024
 """So many are known; then it starts anew, so that what never comes again does not stay."""
 RECENT_BYTES: Final = 512 * 1024
 """Objects with so much text in all stay decoded beside it, those decoded or written last, and none with more than a
-sixteenth of that: what was read is soon written.  With 64 reconciles at one time, an object is written after some 128
-others have been read or written."""
+sixteenth of that: what was read is soon written, and what was written is soon written again or gone.  With 64
+reconciles at one time, an object is written after some 128 others have been read or written."""
 _RAW: Final = -zlib.MAX_WBITS
 
 
 class _Text(NamedTuple):
-    """`created` in epoch seconds; `model` is another object's text, which is compressed without a model."""
+    """`created` in epoch seconds; `model` is another object's text, which is compressed without a model.
 
-    compressed: bytes
+    The text of an object that is decoded is not compressed until that ends.
+    """
+
+    text: bytes
     model: bytes | None
     created: float
+    is_compressed: bool = True
 
 
 class Packed(MutableMapping[Key, Object]):
@@ -68,14 +72,15 @@ class Packed(MutableMapping[Key, Object]):
         if recent is not None:
             return recent[0]
         packed = self._texts[key]
-        text = _inflated(packed.compressed, packed.model)
+        text = _inflated(packed.text, packed.model)
         obj: Object = orjson.loads(text)
         self._remember(key, obj, len(text))
         return obj
 
     def __setitem__(self, key: Key, obj: Object) -> None:
         text = orjson.dumps(obj)
-        self._texts[key] = _Text(*self._compressed(text, obj), created_at(obj))
+        self._forget(key)
+        self._texts[key] = _Text(text, None, created_at(obj), is_compressed=False)
         self._remember(key, obj, len(text))
 
     def __delitem__(self, key: Key) -> None:
@@ -103,17 +108,24 @@ class Packed(MutableMapping[Key, Object]):
         return compressed, None
 
     def _remember(self, key: Key, obj: Object, length: int) -> None:
-        self._forget(key)
         if length > RECENT_BYTES // 16:
+            self._compress(key, obj)
             return
         self._recent[key] = obj, length
         self._recent_bytes += length
         while self._recent_bytes > RECENT_BYTES:
-            self._forget(next(iter(self._recent)))
+            oldest, (its, _) = next(iter(self._recent.items()))
+            self._forget(oldest)
+            self._compress(oldest, its)
 
     def _forget(self, key: Key) -> None:
         _, length = self._recent.pop(key, (None, 0))
         self._recent_bytes -= length
+
+    def _compress(self, key: Key, obj: Object) -> None:
+        kept = self._texts[key]
+        if not kept.is_compressed:
+            self._texts[key] = _Text(*self._compressed(kept.text, obj), kept.created)
 
 
 def created_at(obj: Object) -> float:

@@ -36,13 +36,19 @@ def packed(*objects: Object, alike: Callable[[Object], Any] = one_kind) -> Packe
 
 def stored(made: Packed) -> int:
     """Bytes of all texts."""
-    return sum(len(each.compressed) for each in made._texts.values())
+    return sum(len(each.text) for each in made._texts.values())
 
 
 @pytest.fixture(autouse=True)
 def _few_stay_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that most of what is read is decoded."""
     monkeypatch.setattr(module, "RECENT_BYTES", RECENT * 2500)
+
+
+@pytest.fixture
+def _nothing_stays_decoded(_few_stay_decoded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that every text is compressed at once."""
+    monkeypatch.setattr(module, "RECENT_BYTES", 0)
 
 
 RECENT = 20
@@ -77,17 +83,20 @@ def test_what_is_removed_is_gone_also_where_it_is_the_model_of_others() -> None:
     assert (key in made, made.get(key), list(made.values())) == (False, None, APPS[1:])
 
 
+@pytest.mark.usefixtures("_nothing_stays_decoded")
 def test_objects_that_are_alike_take_a_tenth_of_one_alone() -> None:
     alone, all_of_them = stored(packed(APPS[0])), stored(packed(*APPS))
     assert (all_of_them - alone) / (len(APPS) - 1) < alone / 10
 
 
+@pytest.mark.usefixtures("_nothing_stays_decoded")
 def test_the_first_object_of_another_kind_becomes_the_model_of_those_after_it() -> None:
     others = [app(f"other-{n}", kind="other") for n in range(20)]
     made = packed(*APPS, *others)
     assert stored(made) < 1.1 * (stored(packed(*APPS)) + stored(packed(*others)))
 
 
+@pytest.mark.usefixtures("_nothing_stays_decoded")
 def test_kinds_in_turns_have_a_model_each() -> None:
     turns = CASES["objects of several kinds, in turns"]
     each = packed(*turns, alike=lambda obj: labels_of(obj)["kind"])
@@ -117,6 +126,19 @@ def test_what_stays_decoded_is_read_without_decoding_it(monkeypatch: pytest.Monk
     made, last = packed(*APPS), APPS[-1]
     monkeypatch.setattr(module.zlib, "decompressobj", None)
     assert made[key_of(last)] is last
+
+
+def test_what_is_written_often_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compressed = list[bytes]()
+    deflated = module._deflated
+    monkeypatch.setattr(module, "_deflated", lambda text, *model: compressed.append(text) or deflated(text, *model))
+    made, last = packed(*(app("web", size=n) for n in range(30))), app("web")
+    made[key_of(last)] = last
+    assert compressed == []
+    for each in APPS:
+        made[key_of(each)] = each
+    assert [text for text in compressed if orjson.loads(text)["metadata"]["name"] == "web"] == [orjson.dumps(last)]
+    assert (made[key_of(last)], made[key_of(last)] is last) == (last, False)
 
 
 def test_what_is_removed_makes_room_for_what_stays_decoded() -> None:
