@@ -97,7 +97,7 @@ class Keep:
     stub_metadata: Callable[[Object], Object] = _nothing_more
 
     def __call__(self, obj: Object) -> Object:
-        return self.weighed(obj)[0]
+        return self.limited(self.kept(obj))[0]
 
     def __or__(self, other: "Keep") -> "Keep":
         return Keep(
@@ -107,14 +107,17 @@ class Keep:
             *_limits(self, other),
         )
 
-    def weighed(self, obj: Object) -> tuple[Object, Weight]:
-        """What is kept of an object, and its weight."""
+    def kept(self, obj: Object) -> Object:
+        """What is kept of an object unless it is too large."""
         meta = metadata(obj)
         if not self.managers:
             meta = metadata(drop_managed_fields(obj))
         elif "managedFields" in meta:
             meta = {**meta, "managedFields": managers.reduced(obj)}
-        kept: Object = {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
+        return {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
+
+    def limited(self, kept: Object) -> tuple[Object, Weight]:
+        """What was kept of an object, or its stub if that is too large; and its weight."""
         weight = self.weigh(kept)
         if self.most is not None and weight.whole > self.most:
             kept, weight = self.stub(kept), Weight(0, 0, weight.stub)
@@ -172,8 +175,10 @@ def footprint(*parts: Any) -> int:
         return sys.maxsize
     length = len(text) if text.isascii() else 4 * len(text)
     containers = 184 * text.count(b"{") + 60 * text.count(b"[")
-    quotes = text.count(b'"') - text.count(b'\\"')
-    names = text.count(b'":') - text.count(b'\\":')
+    quotes, names = text.count(b'"'), text.count(b'":')
+    if b"\\" in text:
+        quotes -= text.count(b'\\"')
+        names -= text.count(b'\\":')
     return length + containers + 25 * quotes + 30 * text.count(b",") - 80 * min(names, _FIELDS)
 
 
@@ -311,7 +316,7 @@ class Store:
         if self._accepts is not None and not self._accepts(obj):
             self.discard(key)
         elif key not in self._assumed or self._is_news(key, obj):
-            self._set(key, *self._kept(obj), initial=initial)
+            self._set(key, *self._limited(self._kept(obj)), initial=initial)
 
     def remove(self, obj: Object) -> None:
         """Remove an object after a DELETED event.  Does nothing when the store has another object of that name."""
@@ -329,18 +334,21 @@ class Store:
         remove it.
         """
         key = key_of(obj)
-        held, (new, weight), version = self._objects.get(key), self._kept(obj), _version(obj)
+        held, version = self._objects.get(key), _version(obj)
         if held is None:
             is_over = version < (resourceversion.number(self.resource_version) or 0)
             if not created or is_over or (self._accepts is not None and not self._accepts(obj)):
                 return
+            new, weight = self._limited(self._kept(obj))
             self._assumed[key] = _Assumed(version, written=True, api=None, created=version)
         elif uid_of(held) != uid_of(obj) or version < _version(held):
             return
         else:
             written = version > _version(held)
-            if not written and (is_stub(held) or _same(held, new)):
+            kept = self._kept(obj)
+            if not written and (is_stub(held) or _same(held, kept)):
                 return
+            new, weight = self._limited(kept)
             if self._limiting is not None:
                 new = _sharing_parts(new, held)
             before = self._assumed.setdefault(key, _Assumed(version, written, held))
@@ -416,9 +424,13 @@ class Store:
                 assumed.answer = None
         return version > assumed.version  # an object of the same version is stored already
 
-    def _kept(self, obj: Object) -> tuple[Object, Weight]:
-        """What is kept of an object, and its weight where others may have to make room for it."""
-        return (self._project(obj), _NO_STUBS) if self._limiting is None else self._limiting.weighed(obj)
+    def _kept(self, obj: Object) -> Object:
+        """What is kept of an object unless it is too large."""
+        return self._project(obj) if self._limiting is None else self._limiting.kept(obj)
+
+    def _limited(self, kept: Object) -> tuple[Object, Weight]:
+        """What was kept, or its stub, and its weight where others may have to make room for it."""
+        return (kept, _NO_STUBS) if self._limiting is None else self._limiting.limited(kept)
 
     def _set(self, key: Key, new: Object, weight: Weight, *, initial: bool) -> None:
         held = self._objects.get(key)

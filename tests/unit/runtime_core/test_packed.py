@@ -129,9 +129,13 @@ def test_what_stays_decoded_is_read_without_decoding_it(monkeypatch: pytest.Monk
 
 
 def test_what_is_written_often_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    compressed = list[bytes]()
-    deflated = module._deflated
-    monkeypatch.setattr(module, "_deflated", lambda text, *model: compressed.append(text) or deflated(text, *model))
+    compressed, deflated = list[bytes](), module._deflated
+
+    def counted(text: bytes, *model: bytes) -> bytes:
+        compressed.append(text)
+        return deflated(text, *model)
+
+    monkeypatch.setattr(module, "_deflated", counted)
     made, last = packed(*(app("web", size=n) for n in range(30))), app("web")
     made[key_of(last)] = last
     assert compressed == []

@@ -268,7 +268,9 @@ def test_what_an_indexer_cannot_read_takes_no_room_and_leaves_no_half_of_an_inde
     assert len(claims) == 2
 
 
-def test_of_what_an_event_brings_the_whole_is_written_once_to_be_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What `footprint` answers to a store."""
     said: list[int] = []
 
     def noting(*parts: Any) -> int:
@@ -276,6 +278,19 @@ def test_of_what_an_event_brings_the_whole_is_written_once_to_be_weighed(monkeyp
         return said[-1]
 
     monkeypatch.setattr("tollbar.runtime.store.footprint", noting)
+    return said
+
+
+def test_of_what_an_event_brings_the_whole_is_written_once_to_be_weighed(said: list[int]) -> None:
     store, budget = stores(1.5)
     store(CLAIMS).apply(large("a"))
     assert ([each for each in said if each > LEFT], budget.used) == ([max(said)], SIZE)
+
+
+def test_an_answer_that_the_watch_has_shown_already_is_not_weighed(said: list[int]) -> None:
+    store, _ = stores(1.5)
+    claims, written = store(CLAIMS), large("a")
+    claims.apply(written)
+    said.clear()
+    claims.assume(written)
+    assert said == []
