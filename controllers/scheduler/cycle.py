@@ -74,7 +74,6 @@ class Attempt:
     queued: QueuedPod
     started: float
     state: CycleState = field(default_factory=CycleState)
-    found: Scheduled | None = None
     assumed: PodInfo | None = None
 
     @property
@@ -261,17 +260,17 @@ class Scheduler:
         if isinstance(found.result, Status):
             return Failure(found.result)
         # 4. From here on the Pod counts as if it ran there.
-        attempt.found = found.result
-        attempt.assumed = self._assume(pod, attempt.found.node_name)
+        node_name = found.result.node_name
+        attempt.assumed = self._assume(pod, node_name)
         # 5. Plugins take what it needs.
-        if (status := framework.reserve(state, attempt.assumed, attempt.found.node_name)) is not None:
-            return _rejected_on(attempt.found.node_name, status)
+        if (status := framework.reserve(state, attempt.assumed, node_name)) is not None:
+            return _rejected_on(node_name, status)
         # 6. Plugins allow it, or let it wait.
-        permit = framework.permit(state, attempt.assumed, attempt.found.node_name)
+        permit = framework.permit(state, attempt.assumed, node_name)
         if isinstance(permit, Waits):
             framework.add_waiting_pod(attempt.assumed, permit)
         elif permit is not None:
-            return _rejected_on(attempt.found.node_name, permit)
+            return _rejected_on(node_name, permit)
         return None
 
     async def _post_filter(self, attempt: Attempt, fit: FitError) -> Failure:
@@ -300,10 +299,9 @@ class Scheduler:
         await _logged(self._bound(attempt))
 
     async def _binding_cycle(self, attempt: Attempt) -> Failure | None:
-        framework, state, pod, found = attempt.framework, attempt.state, attempt.assumed, attempt.found
+        framework, state, pod = attempt.framework, attempt.state, attempt.assumed
         assert pod is not None  # noqa: S101
-        assert found is not None  # noqa: S101
-        node_name = found.node_name
+        node_name = pod.node_name
         # 1. Autoscalers see where it will go, if that takes a while.
         pre_flight = framework.pre_bind_pre_flight(state, pod, node_name)
         has_pre_bind = pre_flight is None

@@ -100,3 +100,14 @@ async def test_nothing_is_left_of_what_is_gone() -> None:
             await settled(world)
         grown = left_in(world) - before
     assert {name: more for name, more in grown.items() if more >= ROUNDS} == {}
+
+
+async def test_a_pod_that_is_being_bound_keeps_no_scores() -> None:
+    async with scheduling(node("n"), node("m")) as world:
+        world.api.latency = 60.0
+        world.api.store(pod("web").wants({"cpu": "10m"}))
+        world.watch()
+        await asyncio.sleep(1)
+        kept = reached(*asyncio.all_tasks())
+        is_being_bound = world.assumed() == kept["Attempt"] == 1
+    assert (is_being_bound, kept["NodeScores"]) == (True, 0)

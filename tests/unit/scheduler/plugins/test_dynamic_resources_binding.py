@@ -18,6 +18,7 @@ from deviceworld import (
     GROUP,
     MEMBER,
     N1,
+    N2,
     STAMP,
     WEB,
     WITH_CONDITIONS,
@@ -25,6 +26,7 @@ from deviceworld import (
     World,
     conditions,
     info,
+    node,
     reserved,
     said,
 )
@@ -36,6 +38,7 @@ from tollbar.runtime.errors import ApiError, NotFound, Unreachable
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.interface import PreFlight
 from tollbar.scheduler.framework.status import SKIP
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import PodClaims
 
 
 async def test_devices_count_as_taken_from_reserve_on() -> None:
@@ -44,6 +47,13 @@ async def test_devices_count_as_taken_from_reserve_on() -> None:
     before = world.held()
     await world.unreserve(WEB)
     assert (before, world.held(), world.freed, world.api.made) == (["g0"], [], ["gpu: g0"], [])
+
+
+def test_from_reserve_on_nothing_is_kept_of_other_nodes() -> None:
+    world = World(CLAIM, N1, N2, nodes=[node("n1"), node("n2"), node("n3")])
+    world.reserve(WEB)
+    kept = world.state.get("DynamicResources", PodClaims)
+    assert (list(kept.on_nodes), kept.rejections, kept.allocator) == (["n1"], {}, None)
 
 
 def test_a_device_that_was_taken_after_filter_fails_reserve() -> None:

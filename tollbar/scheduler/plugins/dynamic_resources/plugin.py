@@ -193,6 +193,7 @@ class DynamicResources:
         if on_node is None:
             # What devices could have provided may be the Node's own.
             return None if to_allocate == [found.extended] else failed("claim allocation not found for node")
+        found.chosen(node_name)
         problem = self._binding.reserve(found, on_node)
         return failed(problem) if problem else None
 

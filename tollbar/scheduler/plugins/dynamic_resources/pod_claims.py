@@ -108,7 +108,7 @@ class PodClaims:
     plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
     """By the extended resources that devices have to provide."""
     allocator: Allocator | None = None
-    """None if everything is allocated."""
+    """None if everything is allocated, or the Pod has its Node."""
     deadline: float | None = None
     """Of the searches on all Nodes together, and what runs in between, on the clock of the Handle; None before
     PreFilter has begun the first one."""
@@ -144,6 +144,12 @@ class PodClaims:
             if kept:
                 found = self.on_nodes[node.name] = OnNode(plan, kept)
         return found
+
+    def chosen(self, node_name: str) -> None:
+        """Forget what was found for other Nodes, and what searched for it: many Pods are being bound at one time."""
+        self.on_nodes = {node_name: self.on_nodes[node_name]}
+        self.rejections = {}
+        self.allocator = None
 
     def to_allocate(self) -> list[int]:
         return [place for place, claim in enumerate(self.claims) if claims.allocation(claim) is None]
