@@ -193,6 +193,8 @@ class Scheduler:
             async with asyncio.TaskGroup() as self._beside:
                 self._beside.create_task(self._status.run())
                 try:
+                    for _ in self._snapshot.catch_up(self._cache):
+                        await self._turn()
                     async with asyncio.TaskGroup() as bindings:
                         while True:
                             await self._schedule_one(await self._pop(), bindings)

@@ -261,6 +261,9 @@ def test_a_snapshot_is_what_the_nodes_and_pods_would_give_from_the_start_and_cha
         for _ in range(data.draw(st.integers(0, 3))):
             world.step(data)
         assert view(world, world.snapshot) == shown
+        for _ in world.snapshot.catch_up(world.cache) if data.draw(st.booleans()) else ():
+            if data.draw(st.booleans()):
+                world.step(data)
         world.snapshot.update(world.cache)
         shown = view(world, world.snapshot)
         assert shown == view(world, world.anew())

@@ -156,6 +156,21 @@ async def test_pods_are_bound_before_many_more_have_a_node(monkeypatch: pytest.M
     assert world.plugin.said == [*(["reserved"] * 2 + ["bound"] * 2) * 2, "reserved", "bound"]
 
 
+async def test_others_run_between_the_nodes_of_the_first_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycle, "_TURN", 0.0)
+    world, nodes = World(Instant), 100
+    for number in range(nodes):
+        world.cache.set_node(node(f"n{number}"))
+    running = asyncio.create_task(world.scheduler.run())
+    had_turns = 0
+    while not world.plugin.said:
+        await asyncio.sleep(0)
+        had_turns += 1
+    running.cancel()
+    await asyncio.wait([running])
+    assert had_turns > nodes
+
+
 async def test_what_helps_no_pod_that_waits_costs_no_look_at_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     world, pop = World(Instant), SchedulingQueue.pop
     looks: list[SchedulingQueue] = []

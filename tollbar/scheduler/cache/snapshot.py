@@ -53,7 +53,8 @@ class NodesAt(Sequence[NodeInfo]):
 class Snapshot:
     """`nodes` has the Nodes in the order in which they are tried.
 
-    It changes in `update` alone, and only as far as the Nodes have changed; without a change that takes no time.
+    It changes in `update` alone, and only as far as the Nodes have changed; without a change that takes no time.  Where
+    many have changed, `catch_up` does most of it in steps.
     `table` and `groups` have the same Nodes and Pods as columns and as counts, `images` has the images by name, and
     `claims` how many volumes of their Pods name a PersistentVolumeClaim.  `changed` tells which Nodes have changed, by
     their place, `changed_nodes` of which the API object has.
@@ -95,13 +96,22 @@ class Snapshot:
 
     def update(self, cache: Cache) -> None:
         """Take over what has changed since the last time; always of the same cache."""
+        for _ in self.catch_up(cache):
+            pass
+        if cache.order_version != self._order_version:
+            self._order_version = cache.order_version
+            self._arrange(cache.node_names())
+
+    def catch_up(self, cache: Cache) -> Iterator[None]:
+        """Take over one Node that has changed after the other, with a pause after each, in which the cache may change.
+
+        An `update` has to follow before anybody reads the snapshot.
+        """
         for info in cache.take_changes(self._generation):
             self._generation = info.generation
             if info.node is not None:
                 self._take(info)
-        if cache.order_version != self._order_version:
-            self._order_version = cache.order_version
-            self._arrange(cache.node_names())
+            yield
 
     @classmethod
     def of(cls, nodes: Iterable[Object], pods: Iterable[PodInfo] = ()) -> "Snapshot":
