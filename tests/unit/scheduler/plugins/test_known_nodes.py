@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from builders import Built
+from builders import Built, device_class
 from builders import pod as a_pod
 from devices import a_claim, allocation, published
-from deviceworld import World, info, node
+from deviceworld import World, info, node, said
 
 N1, N2 = published("s1", "g0", node="n1"), published("s2", "g1", node="n2")
 UNAVAILABLE = "UnschedulableAndUnresolvable: resourceclaim not available on the node"
@@ -77,3 +77,33 @@ def test_what_is_known_is_what_filter_says(case: str) -> None:
     assert dict(zip(fits, found.rejected.tolist(), strict=True)) == {name: not each for name, each in fits.items()}
     assert found.why is None or set(expected.values()) <= {"Success", CANNOT}
     assert (found.why is not None) == (case in SAID_AT_ONCE)
+
+
+RESOURCE, OTHER = "example.com/gpu", "example.com/tpu"
+WANTS = a_pod().but("spec.containers", []).wants({RESOURCE: "1"})
+
+
+def test_of_extended_resources_it_is_known_where_devices_have_to_provide_them() -> None:
+    own = {"metadata": {"name": "n3"}, "status": {"allocatable": {RESOURCE: "1"}}}
+    world = World(N1, published("s3", "g2", node="n3"), nodes=[node("n1"), node("n2"), own])
+    world.manager.stores[2].apply(device_class().backing(RESOURCE))
+    nodes, pod = world.handle.snapshot, info(WANTS)
+    assert world.pre_filter(WANTS) == "Success"
+    world.plugin.filter_known(world.state, pod, nodes)  # from now on answers are kept
+    asked = world.filter(WANTS)
+    assert world.pre_filter(WANTS) == "Success"
+
+    found = world.plugin.filter_known(world.state, pod, nodes)
+
+    assert asked == {"n1": "Success", "n2": CANNOT, "n3": "Success"}
+    assert found is not None
+    assert (found.fits.tolist(), found.rejected.tolist()) == ([True, False, False], [False, True, False])
+    assert (said(world.plugin.reserve(world.state, pod, "n1")), world.held()) == ("Success", ["g0"])
+
+
+def test_of_extended_resources_nothing_is_known_while_no_class_stands_for_one_of_them() -> None:
+    world = World(N1)
+    world.manager.stores[2].apply(device_class().backing(RESOURCE))
+    pod = WANTS.wants({OTHER: "1"})
+    assert world.pre_filter(pod) == "Success"
+    assert world.plugin.filter_known(world.state, info(pod), world.handle.snapshot) is None

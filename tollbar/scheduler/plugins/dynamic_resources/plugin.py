@@ -126,7 +126,7 @@ class DynamicResources:
 
     def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None:
         found = self._found(state)
-        if found is None or found.extended is not None:
+        if found is None:
             return None
         available = _available_nodes(found, nodes)
         if available is None:

@@ -12,6 +12,7 @@ from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.status import Status
+from tollbar.scheduler.plugins.dynamic_resources import extended_resources
 from tollbar.scheduler.plugins.dynamic_resources.extended_resources import Extended
 
 NAME: Final = "DynamicResources"
@@ -138,10 +139,11 @@ class PodClaims:
         """
         if node is None:
             return None
-        found, plan = self.on_nodes.get(node.name), self.plans.get(())
-        if found is None and plan is not None and self.extended is None:
-            kept = plan.solutions.last(node.name)
-            if kept:
+        found = self.on_nodes.get(node.name)
+        if found is None:
+            names = extended_resources.from_devices(self.classes, node) if self.extended is not None else ()
+            plan = self.plans.get(names) if names is not None else None
+            if plan is not None and (kept := plan.solutions.last(node.name)):
                 found = self.on_nodes[node.name] = OnNode(plan, kept)
         return found
 

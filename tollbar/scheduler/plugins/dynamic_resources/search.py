@@ -89,17 +89,27 @@ class DeviceSearch:
         return plan
 
     def known(self, found: PodClaims, pod: PodInfo, nodes: Snapshot) -> Known | None:
-        """What solutions say of all Nodes about claims without an allocation, none of which is for extended resources.
+        """What solutions say of all Nodes about claims without an allocation.
 
+        Of extended resources they do where devices provide all of them, and nothing of Nodes that have any themselves.
         None where labels of a Node decide whose its devices are: solutions do not look at them.
         """
         if self._ownership.node_labels is not None:
             return None
-        solutions = (found.plans.get(()) or self._plan(found, pod, ())).solutions
+        names: tuple[str, ...] = ()
+        if found.extended is not None:
+            if None in found.classes.values() or not extended_resources.is_virtual(found.claims[found.extended]):
+                return None
+            names = tuple(sorted(found.classes))
+        solutions = (found.plans.get(names) or self._plan(found, pod, names)).solutions
         known = self._known.get(solutions)
         if known is None or known.nodes is not nodes:
             known = self._known[solutions] = KnownNodes(self._manager.inventory, nodes)
-        return known.update(solutions)._replace(why=self._no_solution)
+        said = known.update(solutions)
+        for name in names:
+            has_none = (nodes.table.allocatable(name) == 0)[nodes.table.order]
+            said = Known(said.fits & has_none, said.rejected & has_none)
+        return said._replace(why=self._no_solution)
 
     def try_node(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Status | Steps[Status | None] | None:
         """What the claims of the plan get on this Node, kept for Reserve; the rejection if they do not fit there."""
