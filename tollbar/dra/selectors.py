@@ -70,10 +70,9 @@ def _load_compiler() -> None:
 
 
 def _inputs(content: Content) -> cel.Inputs | CelError:
+    attributes, capacity = content.read()
     try:
-        return devices.prepare(
-            content.driver, content.attributes, content.capacity, allow_multiple_allocations=content.shared
-        )
+        return devices.prepare(content.driver, attributes, capacity, allow_multiple_allocations=content.shared)
     except ValueError as error:
         return CelError(str(error), 0, 0, cel.RUNTIME)
 

@@ -99,17 +99,10 @@ class Content:
         if self.memo:
             self.memos.drop(self.memo)
 
-    @property
-    def attributes(self) -> Mapping[str, Object]:
-        """By name, as the slice has them."""
-        attributes: Mapping[str, Object] = unfolded(self.offered)[0]
-        return attributes
-
-    @property
-    def capacity(self) -> Object:
-        """As the slice has it."""
-        capacity: Object = unfolded(self.offered)[1]
-        return capacity
+    def read(self) -> tuple[Mapping[str, Object], Mapping[str, Object]]:
+        """Attributes and capacity by name, as the slice has them."""
+        attributes, capacity = unfolded(self.offered)
+        return attributes, capacity
 
     def remember(self, question: Hashable, answer: Any) -> None:
         """Keep the answer, at the cost of the oldest one when there are many: tenants choose how many there are."""
@@ -123,7 +116,7 @@ class Content:
 
     def attribute(self, name: str) -> Object | None:
         """The attribute of this fully qualified name; the driver's own attributes may be written without a domain."""
-        attributes = self.attributes
+        attributes, _ = self.read()
         found = attributes.get(name)
         if found is None:
             domain, _, unqualified = name.partition("/")

@@ -207,7 +207,8 @@ def _by_masks(
     places = _places(fits, start, wanted + 1)
     sure = _sure(nodes, others, known, nominated) if len(places) and (others or nominated) else None
     if sure is not None and not sure[places[: wanted + 1]].all():
-        places = _places(fits, start)
+        doubtful = int(np.count_nonzero(fits & ~sure))
+        places = _places(fits, start, wanted + 1 + doubtful)  # enough even if all of these are rejected
         places, failure, at = yield from _check_doubtful(places, sure, check, nodes.nodes, wanted, diagnosis)
     elif len(places) > wanted:
         places, at = places[:wanted], int(places[wanted])
@@ -409,6 +410,6 @@ def _best(
     scores = framework.score(state, pod, feasible, nodes, rows)
     if isinstance(scores, Status):
         return scores
-    best = np.flatnonzero(scores.totals == scores.totals.max()).tolist()
-    chosen = rng.choice(best) if rng is not None else best[0]
+    best = np.flatnonzero(scores.totals == scores.totals.max())
+    chosen = int(rng.choice(best) if rng is not None else best[0])
     return Scheduled(feasible[chosen].name, len(feasible), scores)

@@ -1,5 +1,6 @@
 """One attempt to find a Node: which Nodes are looked at, which one is taken, and what is said when none fits."""
 
+from collections.abc import Collection
 from random import Random
 from typing import Any
 
@@ -239,7 +240,9 @@ class Knowing(FilterToy):
     The Nodes of `frees` are rejected only until it is asked about something.
     """
 
-    def __init__(self, fits: str = "", rejected: str = "", given: Any = None, why: Any = None, frees: str = "") -> None:
+    def __init__(
+        self, fits: Collection[str] = "", rejected: str = "", given: Any = None, why: Any = None, frees: str = ""
+    ) -> None:
         super().__init__("knowing", given)
         self.fits = fits
         self.rejected = rejected
@@ -312,6 +315,25 @@ def test_plugins_are_not_asked_about_nodes_of_which_they_know_the_answer(name: s
     found = attempt(framework(MaskToy("mask"), plugin, scores(c=5), **more))
 
     assert (shown(found), plugin.asked) == (expected, asked)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_answered_of_all_nodes_or_known_makes_no_difference_to_which_are_found(seed: int) -> None:
+    rng = Random(seed)
+    masked, rejected = ({name: FULL for name in NAMES if rng.random() < 0.3} for _ in range(2))
+    known = [name for name in NAMES if name not in rejected and rng.random() < rng.choice((0.2, 0.9))]
+    given = {"nodes": snapshot(*NAMES), "start": rng.randrange(len(NAMES))}
+    ranked = scores(**{name: rng.randrange(100) for name in NAMES})
+
+    at_once, one_by_one = (
+        attempt(framework(*plugins, ranked, percentage_of_nodes_to_score=1), **given)
+        for plugins in (
+            (MaskToy("a", masked), Knowing(known, given=rejected)),
+            (FilterToy("a", masked), FilterToy("b", rejected)),
+        )
+    )
+
+    assert shown(at_once) == shown(one_by_one)
 
 
 def test_a_plugin_before_the_one_that_knows_is_asked_first() -> None:

@@ -6,6 +6,7 @@ answers are kept for the next Pods with the same spec (`tollbar.scheduler.framew
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from tollbar.scheduler.framework.interface import FilterKnown, FilterNodes, Filt
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.reuse import Rejections, Reuse, Reused, Trials
 from tollbar.scheduler.framework.status import Status, by_identity
+
+_Masked: TypeAlias = Mask | Status
+"""It has a name because annotations of nested functions are evaluated whenever these are made."""
 
 
 class FilteringByMasks(Filtering):
@@ -112,8 +116,8 @@ class FilteringByMasks(Filtering):
             named[one] = status.of(plugin.name) if status is not None else None
         return [named[id(each)] for each in answer]
 
-    def _mask(self, plugin: FilterNodes, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask | Status:
-        def about_all() -> Mask | Status:
+    def _mask(self, plugin: FilterNodes, state: CycleState, pod: PodInfo, nodes: Snapshot) -> _Masked:
+        def about_all() -> _Masked:
             mask = self._ask(Point.FILTER, plugin.name, state, plugin.filter_nodes, state, pod, nodes)
             self.metrics.evaluated(Point.FILTER, plugin.name, len(nodes))
             if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (len(nodes),):

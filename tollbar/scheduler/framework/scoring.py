@@ -6,6 +6,7 @@ Source: pkg/scheduler/framework/runtime/framework.go.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import GeneratorType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from tollbar.scheduler.framework.instrumented import InstrumentedPlugins, code_o
 from tollbar.scheduler.framework.interface import MAX_SCORE, Rows, Score, ScoreExtensions, ScoreNodes, Scores
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.status import NOT_CONCERNED, Code, Status, Steps, failed
+
+_Scored: TypeAlias = Scores | Status
+_ScoredOne: TypeAlias = np.int64 | Status
+"""They have names because annotations of nested functions are evaluated whenever these are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ class Scoring(InstrumentedPlugins):
         totals = _weighted(found, len(nodes))
         return totals if isinstance(totals, Status) else NodeScores(nodes, totals, found)
 
-    def _score(self, plugin: Score, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Scores | Status:
+    def _score(self, plugin: Score, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> _Scored:
         self.metrics.evaluated(Point.SCORE, plugin.name, len(nodes))
         values = []
         for node in nodes:
@@ -115,7 +120,7 @@ class Scoring(InstrumentedPlugins):
             values.append(answer)
         return np.array(values, np.int64)
 
-    def _score_one(self, plugin: Score, state: CycleState, pod: PodInfo, node: NodeInfo) -> np.int64 | Status:
+    def _score_one(self, plugin: Score, state: CycleState, pod: PodInfo, node: NodeInfo) -> _ScoredOne:
         answer = self._ask(Point.SCORE, plugin.name, state, plugin.score, state, pod, node)
         if type(answer) is not int and not isinstance(answer, np.integer):
             return failure_of(answer, "a whole number")
@@ -124,20 +129,18 @@ class Scoring(InstrumentedPlugins):
         except OverflowError as error:
             return raised(error)
 
-    def _score_nodes(
-        self, plugin: ScoreNodes, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: Rows
-    ) -> Scores | Status:
-        def about_these(rows: Rows) -> Scores | Status:
+    def _score_nodes(self, plugin: ScoreNodes, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: Rows) -> _Scored:
+        def about_these(rows: Rows) -> _Scored:
             self.metrics.evaluated(Point.SCORE, plugin.name, len(rows))
             answer = self._ask(Point.SCORE, plugin.name, state, plugin.score_nodes, state, pod, nodes, rows)
             if isinstance(answer, np.ndarray) and answer.dtype == np.int64 and answer.shape == rows.shape:
                 return answer
             return failure_of(answer, "an array of scores")
 
-        def about_all() -> Scores | Status:
+        def about_all() -> _Scored:
             return about_these(np.arange(len(nodes)))
 
-        def about(node: NodeInfo) -> np.int64 | Status:
+        def about(node: NodeInfo) -> _ScoredOne:
             self.metrics.evaluated(Point.SCORE, plugin.name, 1)
             return self._score_one(plugin, state, pod, node)
 
@@ -149,7 +152,7 @@ class Scoring(InstrumentedPlugins):
 
     def _normalized(
         self, plugin: Score, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], raw: Scores
-    ) -> Scores | Status:
+    ) -> _Scored:
         if plugin.name not in self._normalizes:
             return raw
         scores = raw.copy()
@@ -158,7 +161,7 @@ class Scoring(InstrumentedPlugins):
         return scores if status is None else status
 
 
-def _weighted(found: Mapping[str, PluginScores], count: int) -> Scores | Status:
+def _weighted(found: Mapping[str, PluginScores], count: int) -> _Scored:
     """The weighted sums for so many Nodes; an Error if a plugin's score is out of range."""
     if not found:
         return np.zeros(count, np.int64)
