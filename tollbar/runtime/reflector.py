@@ -6,7 +6,8 @@ then given up and asked for with fewer objects.  Objects that a complete list no
 stores.
 
 Invariants: `run` ends only by cancellation; an object leaves a store by a DELETED event, by a complete list without it
-or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects.
+or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects of a list and every
+20 events of a watch.
 
 Hazards: while the API server is down the stores are stale and `age` grows.  The pages of a list that have expired have
 no bound any more, and after the second time it is in memory as a whole.  Of two reflectors with one name, the gauges
@@ -25,6 +26,7 @@ from typing import Final, Protocol
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource
+from tollbar.runtime import collector
 from tollbar.runtime.client import ALL, PAGE, PAGE_TEXT, WatchEvent
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, TooLong, Unreachable
@@ -50,6 +52,8 @@ Each such list doubles them, so that nobody who makes and deletes objects has al
 twice as long without one makes them what they are at first."""
 _WATCH_SECONDS: Final = (300, 600)
 _YIELD_EVERY: Final = 100
+_EVENTS: Final = 20
+"""After so many events of a watch others run: to tell all who subscribe takes longer than to store an object."""
 
 
 class ListerWatcher(Protocol):
@@ -345,7 +349,8 @@ class Reflector:
             async for event in events:
                 self._handle(event)
                 self._received += 1
-                if self._received % _YIELD_EVERY == 0:
+                if self._received % _EVENTS == 0:
+                    collector.look()
                     await asyncio.sleep(0)
 
     def _handle(self, event: WatchEvent) -> None:

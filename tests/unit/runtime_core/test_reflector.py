@@ -29,6 +29,7 @@ from unit.runtime_core.answers import (
 from tollbar.model import resources
 from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.model.resources import Resource
+from tollbar.runtime import collector
 from tollbar.runtime.budget import Budget, Holder
 from tollbar.runtime.client import PAGE, PAGE_TEXT, WatchEvent
 from tollbar.runtime.errors import TooLong, Unreachable
@@ -631,13 +632,9 @@ async def test_an_api_that_is_not_served_has_no_age(
     assert (reflector.served, reflector.age(), len(store)) == (False, 0.0, 0)
 
 
-async def test_a_large_list_lets_others_run(clock: Any, rng: Random, metrics: Metrics) -> None:
+async def turns_until(stored: asyncio.Event, reflector: Any) -> int:
+    """How often others have run while the reflector worked until then."""
     turns = 0
-
-    class Large(Silent):
-        async def list(self, *_args: Any, **_options: Any) -> Object:
-            items = [pod(str(number), 1) for number in range(500)]
-            return {"metadata": {"resourceVersion": "9"}, "items": items}
 
     async def neighbour() -> None:
         nonlocal turns
@@ -645,11 +642,39 @@ async def test_a_large_list_lets_others_run(clock: Any, rng: Random, metrics: Me
             turns += 1
             await asyncio.sleep(0)
 
-    store = Store(resources.PODS)
-    reflector: Any = Reflector(Large(), store, clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
     tasks = [asyncio.create_task(reflector.run()), asyncio.create_task(neighbour())]
-    await store.synced.wait()
+    await stored.wait()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert turns >= 5
+    return turns
+
+
+async def test_a_large_list_lets_others_run(clock: Any, rng: Random, metrics: Metrics) -> None:
+    class Large(Silent):
+        async def list(self, *_args: Any, **_options: Any) -> Object:
+            items = [pod(str(number), 1) for number in range(500)]
+            return {"metadata": {"resourceVersion": "9"}, "items": items}
+
+    store = Store(resources.PODS)
+    reflector: Any = Reflector(Large(), store, clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
+    assert await turns_until(store.synced, reflector) >= 5
+
+
+async def test_a_watch_with_many_events_lets_others_run_and_young_objects_be_looked_at(
+    clock: Any, rng: Random, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+    monkeypatch.setattr(collector, "look", lambda: looks.append(None))
+
+    class Busy(Silent):
+        async def watch(self, *_args: Any, **_options: Any) -> AsyncIterator[Any]:
+            for number in range(100):
+                yield WatchEvent("ADDED", pod(str(number), 10 + number))
+            self.enough.set()
+            await asyncio.Event().wait()
+
+    busy = Busy()
+    reflector: Any = Reflector(busy, Store(resources.PODS), clock=clock, rng=rng, metrics=metrics)  # type: ignore[arg-type]
+    turns = await turns_until(busy.enough, reflector)
+    assert (len(looks), turns >= 5) == (5, True)
