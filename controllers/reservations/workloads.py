@@ -34,7 +34,6 @@ from tollbar.runtime.reflector import Reflector
 from tollbar.runtime.retry import READ
 from tollbar.runtime.source import Channel, Delta
 from tollbar.runtime.store import Store
-from tollbar.views import kinds
 from tollbar.views.deleted import DeletedUids
 
 _log: Final = logging.getLogger(__name__)
@@ -187,7 +186,6 @@ class Workloads:
             self._client,
             kind.store,
             name=kind.name,
-            page=kinds.TENANTS_PAGE,
             clock=self._clock,
             rng=self._rng,
             metrics=self._metrics,

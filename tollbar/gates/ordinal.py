@@ -80,7 +80,6 @@ SETS: Final = Cached(
     "statefulsets by ordinal",
     resources.STATEFUL_SETS,
     project=_read_of_a_set,
-    page=kinds.TENANTS_PAGE,
     optional=True,
 )
 

@@ -35,8 +35,8 @@ class Cached:
     """A declared store: the objects that `accepts` lets in, projected by `project`, with these indexes.
 
     `name` tells two stores of one resource apart.  The selectors and the namespace limit what the API server sends.
-    `locate` finds the served version of a resource that has several.  `page` is how many objects are listed at once,
-    less for a kind whose objects anybody can make large: a page is in memory as a whole.  With `alike`, which
+    `locate` finds the served version of a resource that has several.  `page` is how many objects are listed at once
+    at most, less for a kind of which there are many: a page is in memory as a whole.  With `alike`, which
     returns the same for objects that are much alike, they are kept as compressed text: for many that are rarely read.
     With `flat`, those of which it returns something are kept as that: for many that are alike and are read one by one.
     Without an `optional` one the process is ready, once its list has failed.

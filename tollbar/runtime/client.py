@@ -55,8 +55,8 @@ PAGE: Final = 500
 ALL: Final = 0
 """Objects in a page of a list: by default, and for everything in one page."""
 PAGE_TEXT: Final = 1024 * 1024
-"""Bytes of text for a page of objects that tenants make as large as they like: it takes some 30 MB of memory at most,
-as does one object of the 1.5 MB that the API server takes."""
+"""Bytes of text for a page, whose objects tenants may have made as large as they like: it takes some 30 MB of memory at
+most, as does one object of the 1.5 MB that the API server takes."""
 CALL_TIMEOUT: Final = 15.0
 LIST_TIMEOUT: Final = 60.0
 INACTIVITY: Final = 75.0

@@ -12,7 +12,7 @@ import orjson
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
-from tollbar.runtime.errors import Gone
+from tollbar.runtime.errors import Gone, TooLong
 from tollbar.runtime.retry import READ
 
 
@@ -25,8 +25,11 @@ async def pages(
     field_selector: str = "",
     page: int = PAGE,
 ) -> AsyncGenerator[list[Object], None]:
-    """Every page's objects, `page` of them at once.  Raises ApiError."""
-    more = ""
+    """Every page's objects, `page` of them at once at most.  Raises ApiError.
+
+    A page whose text has more than `PAGE_TEXT` bytes is given up and asked for with fewer objects.
+    """
+    more, limit = "", page
     while True:
         try:
             listed: Object = await READ(
@@ -35,9 +38,13 @@ async def pages(
                 namespace,
                 label_selector=label_selector,
                 field_selector=field_selector,
-                limit=page,
+                limit=limit,
                 continue_=more,
+                most=PAGE_TEXT,
             )
+        except TooLong:
+            limit = fewer(limit)
+            continue
         except Gone as error:
             more = rest(error, more)
             continue
@@ -45,6 +52,7 @@ async def pages(
         more = metadata(listed).get("continue") or ""
         if not more:
             return
+        limit = next_limit(listed, limit, page)
 
 
 async def every(

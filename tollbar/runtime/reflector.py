@@ -1,9 +1,8 @@
 """Keeps stores of one kind equal to the API server, as client-go's Reflector: one paged list, then watches.
 
-Lists go into the stores page by page, so that memory holds one page and the projections.  With a `page` of fewer
-objects than usual they are of a kind that anybody can make large: a page whose text has more than `PAGE_TEXT` bytes is
-then given up and asked for with fewer objects.  Objects that a complete list no longer contains are deleted from the
-stores.
+Lists go into the stores page by page, so that memory holds one page and the projections.  A page whose text has more
+than `PAGE_TEXT` bytes is given up and asked for with fewer objects.  Objects that a complete list no longer contains
+are deleted from the stores.
 
 Invariants: `run` ends only by cancellation; an object leaves a store by a DELETED event, by a complete list without it
 or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects of a list and every
@@ -231,7 +230,8 @@ class Reflector:
         and at last with all in one, as client-go's pager does: else it would never come to an end.
         """
         seen: set[Key] = set()
-        listed, token, limit, most = 0, "", self._page, PAGE_TEXT if self._page < PAGE else inf
+        listed, token, limit = 0, "", self._page
+        most: float = PAGE_TEXT
         while True:
             try:
                 page = await self._client.list(

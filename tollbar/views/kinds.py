@@ -21,9 +21,7 @@ MOST_BYTES: Final = 1024 * 1024
 """Of memory for a claim or a template.  All that the API server allows, 32 requests with eight alternatives each, with
 a selector of a hundred characters for each, takes less than half of it; what it stores may take ten times as much."""
 _PAGE: Final = 25
-"""Claims, templates or Pods that are listed at once, and fewer where their text is long (`PAGE_TEXT`)."""
-TENANTS_PAGE: Final = 100
-"""The same of kinds of which there are fewer, which tenants may make as large as they like, too."""
+"""Claims, templates or Pods that are listed at once."""
 
 _LONGEST_RECORD: Final = 2048
 """Bytes: some fifteen tolerations.  The Pod's author may write there what they like, up to 256 KiB."""
@@ -289,7 +287,6 @@ POD_GROUPS: Final = Cached(
     resources.POD_GROUPS,
     indexers={"claim": used_claims, "template": _templates_of_pod},
     locate=detection.pod_groups,
-    page=TENANTS_PAGE,
 )
 """A PodGroup refers to claims and templates in the fields in which a Pod does (KEP-5729)."""
 
@@ -329,7 +326,6 @@ WORKLOAD_CLAIMS: Final = Cached(
     "workload claims",
     resources.WORKLOAD_CLAIMS,
     indexers={"claim": _claim_of_workload_claim, "template": _template_of_workload_claim},
-    page=TENANTS_PAGE,
 )
 WEBHOOKS: Final = Cached(
     "webhooks", resources.MUTATING_WEBHOOK_CONFIGURATIONS, label_selector="app.kubernetes.io/name=tollbar"

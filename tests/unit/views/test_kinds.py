@@ -9,7 +9,6 @@ from builders import claim, device_class, pod, scheduling_gate, template
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.caches import Cached, Caches
-from tollbar.runtime.client import PAGE
 from tollbar.runtime.store import Keep
 from tollbar.views import kinds
 
@@ -327,13 +326,3 @@ def test_a_pod_is_found_by_everything_that_concerns_it() -> None:
     ]
     others: list[tuple[str, Any]] = [("claim", Key("ml", "b")), ("extended-resource", "cpu"), ("namespace", "other")]
     assert [len(store.by_index(*each)) for each in (*asked, *others)] == [1] * len(asked) + [0] * len(others)
-
-
-@pytest.mark.parametrize(
-    "cached",
-    [kinds.PENDING_PODS, kinds.CLAIMS, kinds.TEMPLATES, kinds.POD_GROUPS, kinds.WORKLOAD_CLAIMS],
-    ids=lambda cached: cached.name,
-)
-def test_what_tenants_make_is_listed_in_pages_whose_length_is_bounded(cached: Cached) -> None:
-    """Those with fewer objects than usual are (`tollbar.runtime.reflector`)."""
-    assert cached.page < PAGE
