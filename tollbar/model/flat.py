@@ -20,6 +20,11 @@ DEPTH: Final = 8
 """Levels that are taken apart; what is nested more deeply is kept as it is."""
 SHORT: Final = 32
 """Longer texts are not compared with others."""
+WIDEST: Final = 128
+"""Members of an object, or entries of a list, that is taken apart; a slice has as many devices at most."""
+LONGEST: Final = 2048
+"""Characters in the names of all members of an object that is taken apart.  Layouts stay in memory when the object is
+gone, so this bounds what somebody who makes up names leaves there; those of fields come to some hundred characters."""
 KEPT: Final = 8192
 """So many texts, and as many layouts, are known; then it starts anew, so that what never comes again does not stay."""
 _NOTHING: Final[frozenset[Path]] = frozenset()
@@ -63,10 +68,10 @@ def one_text(text: str) -> str:
 def _layout(value: Any, whole: frozenset[Path], depth: int, values: list[Any]) -> Any:
     """The layout of a value; adds the values that are left to `values`."""
     if depth and () not in whole:
-        if type(value) is dict:
+        if type(value) is dict and len(value) <= WIDEST and len("".join(value)) <= LONGEST:
             inside = tuple([_layout(each, inner(name, whole), depth - 1, values) for name, each in value.items()])
             return _known((tuple(value), inside))
-        if type(value) is list:
+        if type(value) is list and len(value) <= WIDEST:
             of_each = inner("*", whole)
             return _known((None, tuple([_layout(each, of_each, depth - 1, values) for each in value])))
     values.append(one_text(value) if type(value) is str else value)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tollbar.model import flat as module
-from tollbar.model.flat import DEPTH, KEPT, SHORT, flat, one_text, unfolded
+from tollbar.model.flat import DEPTH, KEPT, LONGEST, SHORT, WIDEST, flat, one_text, unfolded
 
 
 def nested(levels: int) -> Any:
@@ -22,6 +22,8 @@ CASES: dict[str, Any] = {
     "deeper than that": nested(3 * DEPTH),
     "far deeper than that": nested(200),
     "a list": [{"a": 1}, {"a": 2}],
+    "as wide as is taken apart": {"a": dict.fromkeys(map(str, range(WIDEST)), 1), "d": [{}] * WIDEST},
+    "wider than that": {"a": dict.fromkeys(map(str, range(WIDEST + 1)), 1), "d": [{}] * (WIDEST + 1)},
 }
 
 
@@ -55,6 +57,22 @@ def test_an_object_that_is_given_twice_in_a_row_is_kept_once() -> None:
     given = {"a": "b"}
     whole = frozenset({("a",)})
     assert (flat(given) is flat(given), flat(given, whole) is flat(given)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [dict.fromkeys(map(str, range(WIDEST + 1)), ""), {"x" * (LONGEST + 1): ""}, [""] * (WIDEST + 1)],
+    ids=["many names", "a long name", "a long list"],
+)
+def test_of_what_its_author_makes_as_large_as_they_like_nothing_stays(made_up: Any) -> None:
+    """Such as the attributes of a CSI volume, of a Pod that is gone again."""
+    module._layouts.clear()
+    read = unfolded(flat({"volumes": [{"csi": {"volumeAttributes": made_up}}]}))
+    layouts = {names for names, _ in module._layouts}
+    assert (read["volumes"][0]["csi"]["volumeAttributes"] is made_up, layouts) == (
+        True,
+        {("volumes",), None, ("csi",), ("volumeAttributes",)},
+    )
 
 
 def test_what_never_comes_again_does_not_stay() -> None:
