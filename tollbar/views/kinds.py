@@ -28,7 +28,7 @@ _LONGEST_RECORD: Final = 2048
 _SHARED_RECORD: Final = frozenset({("metadata", "annotations"), ("spec", "initContainers"), ("spec", "containers")})
 """The Pods of one rule have equal records, those of one workload equal containers."""
 
-_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "ownerReferences")
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
 _CLAIM_STATUS: Final = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
 
 
@@ -37,13 +37,15 @@ def _claim_consumer(pod: Object) -> Object:
     what tells whether they are justified."""
     meta, body, status = metadata(pod), spec(pod), pod.get("status") or {}
     evicted = {"conditions": [conditions.of(pod, "DisruptionTarget")]} if pods.is_evicted_from_device(pod) else {}
-    kept = {
+    kept: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
         "spec": {name: body[name] for name in ("nodeName", "resourceClaims", "schedulingGroup") if name in body},
         "status": {**{name: status[name] for name in _CLAIM_STATUS if name in status}, **evicted},
     }
+    if (owner := controller_of(pod)) is not None:
+        kept["metadata"]["ownerReferences"] = [owner]
     record = annotations_of(pod).get(wellknown.ANNOTATION_PROVENANCE)
     return _with_record(kept, pod, record) if record and len(record) <= _LONGEST_RECORD else kept
 

@@ -178,6 +178,17 @@ PROJECTED: dict[str, tuple[Cached, Object, Object]] = {
         {**RECORDED, "metadata": {"name": "a", "annotations": {"other": "x"}, "labels": {"a": "b"}}},
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": REFERENCES, "status": {}},
     ),
+    "and who controls it, of all whose author says that they own it": (
+        kinds.CLAIM_CONSUMERS,
+        {"metadata": {"name": "a", "ownerReferences": [{**OWNER, "controller": False}, OWNER]}, "spec": REFERENCES},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "a", "ownerReferences": [OWNER]},
+            "spec": REFERENCES,
+            "status": {},
+        },
+    ),
     "and whether what Tollbar gave it is justified": (
         kinds.CLAIM_CONSUMERS,
         RECORDED,
