@@ -10,7 +10,7 @@ from tollbar.cli.reading import Reading
 from tollbar.decide.claims import draining
 from tollbar.decide.claims.events import ClaimEvent
 from tollbar.model import claims, conditions, managers, timestamps
-from tollbar.model.objects import Object, key_of, metadata
+from tollbar.model.objects import Object, controller_of, key_of, metadata
 from tollbar.model.resources import EVENTS
 from tollbar.model.workloads import intent_of, workload_claim_of
 
@@ -35,6 +35,17 @@ class Reservation:
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.name, self.reason, self.message)))
+
+
+def read_of(claim: Object) -> Object:
+    """What is read here of a claim, which may be as large as the API server stores it."""
+    meta, owner = metadata(claim), controller_of(claim)
+    kept = {name: meta[name] for name in ("name", "namespace", "creationTimestamp", "annotations") if name in meta}
+    owners = {"ownerReferences": [owner]} if owner is not None else {}
+    return {
+        "metadata": {**kept, **owners, "managedFields": managers.reduced(claim)},
+        "status": claim.get("status") or {},
+    }
 
 
 def reservations(asked: Sequence[Object], found: Sequence[Object]) -> list[Reservation]:

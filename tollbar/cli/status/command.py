@@ -21,7 +21,7 @@ from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
 from tollbar.cli.reading import Reading
 from tollbar.cli.status import claims, crds, webhook
-from tollbar.cli.status.gates import GateStatus, gates_of
+from tollbar.cli.status.gates import GateStatus, gates_of, read_of
 from tollbar.cli.status.quotas import QuotaStatus, status_of
 from tollbar.cli.status.webhook import Admission, Configurations, Webhook
 from tollbar.decide.claims import modes
@@ -160,13 +160,15 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     configurations = await Configurations.read(reading)
     of_dev = any(map(is_of_dev, configurations.all))
     gates = await reading.list(SCHEDULING_GATES)
-    held = await reading.list(PODS, field_selector="spec.nodeName=", keep=lambda pod: bool(pods.gate_names(pod)))
+    held = await reading.list(
+        PODS, field_selector="spec.nodeName=", keep=lambda pod: bool(pods.gate_names(pod)), project=read_of
+    )
     controllers = _controllers(gates or ())
     around = await look_around(client, controllers)
     rules = await reading.list(TOLERATION_RULES)
     placements = await reading.list(PLACEMENT_RULES)
     quotas = await reading.list(POD_QUOTAS)
-    found = await reading.list(RESOURCE_CLAIMS)
+    found = await reading.list(RESOURCE_CLAIMS, project=claims.read_of)
     asked = await reading.list(WORKLOAD_CLAIMS)
     reserved = None if found is None or asked is None else claims.reservations(asked, found)
     return Status(

@@ -59,6 +59,15 @@ class GateStatus:
             yield f"Pod {pod.name} is held by {self.gate} for {pod.seconds:.0f} s, longer than its {self.limit}"
 
 
+def read_of(pod: Object) -> Object:
+    """What is read here of a Pod with gates, which may be as large as the API server stores it."""
+    meta = metadata(pod)
+    return {
+        "metadata": {name: meta[name] for name in ("name", "namespace", "creationTimestamp") if name in meta},
+        "spec": {"schedulingGates": spec(pod).get("schedulingGates") or []},
+    }
+
+
 def gates_of(declared: Sequence[Object], held: Sequence[Object] | None, now: float) -> tuple[GateStatus, ...]:
     """The gates of these SchedulingGates, and Tollbar's own; `held` are the Pods with any gate, `now` epoch seconds."""
     names = [str(spec(gate).get("gateName")) for gate in declared]

@@ -6,8 +6,9 @@ import pytest
 from builders import CREATED, NAMESPACE, pod, scheduling_gate
 
 from tollbar import wellknown
-from tollbar.cli.status.gates import GateStatus, HeldPod, gates_of
+from tollbar.cli.status.gates import GateStatus, HeldPod, gates_of, read_of
 from tollbar.model.objects import Object
+from tollbar.runtime.store import footprint
 
 NOW = CREATED + 1000
 READY = {"type": "Ready", "status": "True", "reason": "Owned"}
@@ -68,3 +69,10 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
 @pytest.mark.parametrize(("declared", "held", "want"), CASES.values(), ids=CASES)
 def test_gates(declared: list[Object], held: list[Object] | None, want: list[GateStatus]) -> None:
     assert gates_of(declared, held, NOW) == tuple(want)
+
+
+def test_what_is_kept_of_a_large_pod_is_little_and_tells_all() -> None:
+    large = OLD.but("spec.containers", [{"name": "main", "command": ["x" * 1_000_000]}])
+    kept = read_of(large)
+    assert gates_of([OURS], [kept], NOW) == gates_of([OURS], [large], NOW)
+    assert footprint(kept) < 4096
