@@ -1,4 +1,4 @@
-"""The component `monitoring`: expressions name what exists, alerts have pages and cannot be rung by tenants."""
+"""The component `monitoring`: expressions name what exists, alerts have pages and cannot be fired by tenants."""
 
 import json
 import re
