@@ -1,10 +1,11 @@
 """Answers reviews of ResourceClaims and ResourceClaimTemplates at their creation: adds tolerations of devices.
 
 The decision is `tollbar.decide.claims.devicetolerations`; the answer comes from the caches alone.  What a rule in Audit
-would add, and what a rule could not decide, is told by warnings.  A dry run gets the same answer and is not counted.
+would add, and what a rule could not decide, is returned as warnings.  A dry run gets the same answer and is not
+counted.
 
-Hazard: while this process is down, or its caches are behind, claims and templates are created without, and their specs
-are immutable: nobody adds anything later.
+Hazard: while this process is down, or its caches are behind, claims and templates are created without these
+tolerations, and none are added later, because their specs are immutable.
 """
 
 from tollbar.model.objects import Object

@@ -1,15 +1,13 @@
-"""The open connections of the admission server, and what they may hold: their number, their bytes and their time.
+"""The open connections of the admission server, with limits on their number, their bytes and their time.
 
-A connection costs memory before its client has shown who it is: TLS buffers of 256 KiB as soon as it is accepted, then
-the part of a body that has arrived.  When there are too many connections, the one that is closed is the one on which
-nothing has begun or been answered for longest; when they hold too many bytes, the one that holds most.  A review of
-ordinary size that is sent at once is neither.
+A connection costs memory before its client is authenticated: TLS buffers of 256 KiB as soon as it is accepted, then the
+part of a body that has arrived.  If there are too many connections, the one that has been idle for longest is closed;
+if they hold too many bytes, the one that holds most.  A review of ordinary size that is sent at once is neither.
 
 Invariants: the limits hold at every moment, also during handshakes; every connection that is closed for one of them is
 counted with the reason; none is closed between the end of a body and its answer.
 
-Hazard: senders that are fast enough can still take the processor.  Only a NetworkPolicy or client certificates keep
-them away.
+Hazard: fast clients can still use up the CPU.  Only a NetworkPolicy or client certificates prevent that.
 """
 
 import asyncio
@@ -122,7 +120,7 @@ class Connections:
         return port
 
     async def stop(self) -> None:
-        """Accept no more, and end handshakes; what is connected goes on."""
+        """Accept no more connections, and end handshakes; open connections stay."""
         handshakes = [each.handshake for each in self._open.values() if each.handshake and each.transport is None]
         for task in (*self._listening, *handshakes):
             task.cancel()
@@ -149,12 +147,12 @@ class Connections:
                 self._close(max(self._open, key=lambda each: self._open[each].held), Shed.BYTES)
 
     def answered(self, protocol: web.RequestHandler) -> None:
-        """Nothing of the request is held any longer."""
+        """The request was answered, and none of its bytes are held any longer."""
         self.holds(protocol, 0)
         self._active(protocol, self._limits.idle_seconds)
 
     def closed(self, protocol: web.RequestHandler) -> None:
-        """It is gone, whoever closed it."""
+        """The connection is closed, by either side."""
         if connection := self._open.pop(protocol, None):
             self._held -= connection.held
             if connection.timer is not None:
@@ -195,7 +193,7 @@ class Connections:
             raise
 
     def _active(self, protocol: web.RequestHandler, seconds: float) -> None:
-        """Something has begun or ended: it is the last to be closed now, and may take so many seconds from here."""
+        """Something has begun or ended: it is now the last to be closed, and may take so many seconds from now on."""
         if connection := self._open.pop(protocol, None):
             self._open[protocol] = connection
             self._may_take(protocol, connection, seconds)

@@ -1,7 +1,8 @@
-"""Answers reviews of Pods at their creation for one gate class: adds its gate, or its change at once, or nothing.
+"""Answers reviews of Pods at their creation for one gate class: adds its gate, or makes the
+change of a release at once, or does nothing.
 
-Hazards: while this process is down, Pods are created without the gate, or not at all where the class does not fail
-open.  A class that raises holds the Pod.
+Hazards: while this process is down, Pods are created without the gate, or cannot be created if the class does
+not fail open.  If the class raises, the Pod is held.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from webhooks.review import ALLOWED, Answer
 
 
 class GateHandler:
-    """`releasing` tells whether a controller is there that releases what is gated."""
+    """`releasing` tells whether a controller runs that releases Pods with this gate."""
 
     def __init__(self, evaluator: GateEvaluator, *, metrics: Metrics, releasing: Callable[[], bool]) -> None:
         self._evaluator = evaluator

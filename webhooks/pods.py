@@ -5,7 +5,7 @@ comes from the caches alone; the decision is `tollbar.decide.pods.admission`.  A
 counted.
 
 Hazards: while this process is down, or its caches are behind, Pods are created without a decision; the controllers add
-the tolerations late.  While no controller renews the Lease, no Pod is gated: nobody would release it.
+the tolerations late.  While no controller renews the Lease, no Pod is gated, because none would be released.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from webhooks.review import ALLOWED, Answer
 
 
 class PodHandler:
-    """`releasing` tells whether a controller is there that releases what is gated."""
+    """`releasing` tells whether a controller runs that releases gated Pods."""
 
     def __init__(
         self, gatherer: Gatherer, *, mode: AdmissionMode, metrics: Metrics, releasing: Callable[[], bool]

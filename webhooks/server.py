@@ -1,9 +1,9 @@
 """The HTTPS server of the admission webhooks, one handler per path.  An error of a handler never refuses an object.
 
-Invariants: what connections and bodies may hold is bounded (`webhooks.connections`), and nothing above the bounds is
-parsed; a body that is not a review is answered with 400 and one line, one that is too large with 413; when a handler
-raises, the object is allowed unchanged with a warning for the user, code 500 is counted, and one log line names the
-place of the error, without a traceback and without anything that the user sent.
+Invariants: connections and bodies are limited (`webhooks.connections`), and nothing above the limits is parsed; a body
+that is not a review is answered with 400 and one line, one that is too large with 413; when a handler raises, the
+object is allowed unchanged with a warning for the user, code 500 is counted, and one log line names the place of the
+error, without a traceback and without anything that the user sent.
 
 Hazards: while it is down or hangs, the creation of a Pod takes up to the configuration's timeoutSeconds longer.  A slow
 handler delays every review of this replica, because handlers run on the event loop one after the other.
@@ -157,7 +157,7 @@ class _TooLarge(Exception):
 
 
 class _Server(web.Server):
-    """Tells of connections that come and go."""
+    """Reports connections that are opened and closed."""
 
     known: Connections
 

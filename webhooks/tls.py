@@ -1,11 +1,11 @@
 """The serving certificate, loaded from two files or signed by the authority in a Secret, and the CAs of clients.
 
-Open connections keep the certificate and the clients that they were made with, new ones get the current ones.
+Open connections keep the certificate and the client CAs that they were made with, new ones use the current ones.
 
 Each replica that has no files signs a certificate of its own, for any Service of its namespace, and keeps it and its
-key in memory.  It signs another after two thirds of that one's life, and as soon as the Secret has another authority.
+key in memory.  It signs another one after two thirds of its lifetime, and as soon as the Secret has another authority.
 
-Hazards: what cannot be used (a pair that is half written, a Secret without an authority) is logged once and the old
+Hazards: if a pair of files does not match yet or the Secret has no authority, this is logged once and the old
 certificate stays in use; until there is a usable one, handshakes fail and the process is not ready.
 """
 
@@ -82,7 +82,7 @@ class Certificate(ABC):
 
 
 class FileCertificate(Certificate):
-    """A certificate that somebody else keeps fresh, in two files."""
+    """A certificate in two files, which are renewed by others."""
 
     def __init__(
         self, cert_file: str, key_file: str, client_ca_file: str = "", *, clock: Clock, metrics: Metrics

@@ -1,8 +1,8 @@
-"""The kit for gate controllers: what a scheduling gate of one's own is written with (KEP-3521).
+"""A kit for controllers of scheduling gates (KEP-3521).
 
-A gate is a class (`Gate`) that says of a Pod `Hold`, `Release` or `NotMine`.  The rest comes from here: the webhook
-that adds the gate or decides at once, the loop that releases in one patch, Events, metrics, the SchedulingGate.
-docs/contributing/write-a-gate-controller.md goes from a copy of the example to a gate that works.
+A gate is a class (`Gate`) that answers `Hold`, `Release` or `NotMine` for a Pod.  This package does the rest: the
+webhook that adds the gate or decides at once, the loop that releases in one patch, Events, metrics, the SchedulingGate.
+docs/contributing/write-a-gate-controller.md shows step by step how to write one.
 """
 
 from tollbar.decide.gates.answers import Answer, Hold, Mutation, NotMine, Release

@@ -1,4 +1,4 @@
-"""What becomes of a Pod at its creation by one gate class: nothing, its change at once, or the gate."""
+"""Decides for one gate class what a Pod gets at its creation: nothing, the change of a release, or the gate."""
 
 from tollbar.decide.chain import first_answer
 from tollbar.decide.gates import creation, mutations

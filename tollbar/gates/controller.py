@@ -1,6 +1,7 @@
 """The controller of one gate class: releases the Pods that carry the gate, each when the class says so.
 
-Hazards: down, Pods with the gate wait; doubled, the second patch fails its `test`; behind, Pods start late.
+Hazards.  While it is down, Pods with the gate wait.  If two run, the second patch fails its `test`.  If its caches are
+behind, Pods start late.
 """
 
 import asyncio
@@ -76,7 +77,8 @@ def setup(manager: Manager, gatherer: Gatherer, gate: Gate) -> Controller[Key]:
 
 
 async def _run(controller: Controller[Key], evaluator: GateEvaluator) -> None:
-    """Run the controller once the ledger has begun; without it if that takes long, and then look at all Pods again."""
+    """Run the controller once the ledger has begun.  If that takes long, begin without it, and decide all Pods again
+    then."""
     await listed(controller.needs)
     async with asyncio.TaskGroup() as running:
         begun = running.create_task(evaluator.begun())
@@ -89,7 +91,7 @@ async def _run(controller: Controller[Key], evaluator: GateEvaluator) -> None:
 
 
 class GateCase(Evaluated, Case[Plan]):
-    """What the class says of one Pod."""
+    """The answer of the class for one Pod."""
 
     def __init__(self, evaluator: GateEvaluator, pod: Object, refusal: Refusal | None, now: float) -> None:
         self.gate = evaluator.gate.name

@@ -1,4 +1,4 @@
-"""Which PodQuotas cover which Pods, and what each Pod takes of them, from the stores."""
+"""Which PodQuotas cover which Pods, and what each Pod uses of them, computed from the stores."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,7 +103,7 @@ class _Counted:
 
 
 class Counts:
-    """What the Pods of namespaces with the label take, those that are out and those that wait, as of the last `look`.
+    """What the Pods of namespaces with the label use, released and waiting ones, as of the last `look`.
 
     After `follow`, a look counts what has changed since the one before it.
     """
@@ -146,7 +146,7 @@ class Counts:
         self.devices.classes.subscribe(self._on_class)
 
     def begin(self, doubtful: Container[str] = ()) -> None:
-        """Forget what was granted and refused, and count all Pods anew.
+        """Forget what was granted and refused, and count all Pods again.
 
         Pods of these uids that had been granted are doubtful from now on.
         """
@@ -193,7 +193,7 @@ class Counts:
         return not self._left
 
     def grant(self, key: Key) -> None:
-        """Let a Pod that waits or is doubtful go: it counts as out until the cache shows it without the gate."""
+        """Count a Pod that waits or is doubtful as released, until the cache shows it without the gate."""
         counted = self._counted[key]
         self.granted[counted.uid] = key
         self.doubtful.pop(counted.uid, None)
@@ -237,7 +237,7 @@ class Counts:
             self._note(key)
 
     def _on_class(self, _: Delta) -> None:
-        """The extended resource for which it stands may have changed, and so what any Pod takes."""
+        """The extended resource that the class provides may have changed, and with it what any Pod uses."""
         self._is_covering, self._changed = False, None
 
     def _note(self, key: Key) -> None:

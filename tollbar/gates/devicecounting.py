@@ -1,6 +1,6 @@
-"""How many devices a Pod takes of what PodQuotas limit: by claims, and by extended resources that classes stand for.
+"""How many devices a Pod uses of those that PodQuotas limit: by claims, and by extended resources of DeviceClasses.
 
-Of claims and templates the numbers are kept and nothing else, whatever their size.
+Of claims and templates only these numbers are kept.
 """
 
 from collections import defaultdict
@@ -107,14 +107,14 @@ class Asked:
     unknown: str
 
     def own(self) -> Iterator[tuple[str, Decimal]]:
-        """What is the Pod's alone; a resource may come several times."""
+        """Devices of the Pod alone; a resource may come several times."""
         yield from self.extended.items()
         for each in self.parts.values():
             if each.claim is None:
                 yield from each.devices.items()
 
     def shared(self) -> Mapping[Key, Mapping[str, Decimal]]:
-        """What others may use, too, by claim."""
+        """Devices that other Pods may use as well, by claim."""
         return {each.claim: each.devices for each in self.parts.values() if each.claim is not None}
 
 
@@ -174,7 +174,7 @@ class Devices:
         return Asked(self._of_extended_resources(pod["requests"]), parts, unknown)
 
     def _part(self, pod: Object, reference: Object) -> Part | None:
-        """None where nobody knows."""
+        """None if it is not known."""
         key = Key(key_of(pod).namespace, reference["claim"])
         found = self.claims.get(key) if reference["claim"] else None
         if found is not None:

@@ -1,7 +1,7 @@
 """Evaluates a gate class for a Pod: gathers the facts from the stores that it reads, asks it, and checks the answer.
 
-A class is code of others: what it raises, and a change that the API server would refuse, is a `Failure` that names it,
-and the Pod is held as its SchedulingGate says.
+A class may come from another package: an exception, or a change that the API server would refuse, becomes a `Failure`
+that names the class, and the Pod is held as its SchedulingGate says.
 """
 
 import logging
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a gate said of a Pod, checked; with a failure it is a Hold."""
+    """The checked answer of a gate for a Pod; with a failure it is a Hold."""
 
     answer: Answer
     failure: Failure | None = None
@@ -90,11 +90,11 @@ class GateEvaluator:
         yield from self._stores
 
     def evaluate(self, pod: Object, *, at_admission: bool = False) -> Evaluation:
-        """What the gate says of this Pod.  Raises nothing."""
+        """The answer of the gate for this Pod.  Raises nothing."""
         return self._evaluation(pod, (self.ledger or self.gate).decide, at_admission=at_admission)
 
     def tell(self, pod: Object, copy: Copy) -> tuple[Evaluation, Sequence[Section]]:
-        """What it says of this Pod on the copy, and the tables that the class brings with that.  Raises nothing."""
+        """The answer for this Pod on the copy, with the tables of the class.  Raises nothing."""
         sections: list[Section] = []
 
         def answer(facts: Facts) -> Answer:
@@ -200,7 +200,7 @@ def declaration_name(gate: Gate) -> str:
 
 
 def webhook_of(gate: Gate) -> GateWebhook:
-    """The class's webhook, as it is to be registered with the API server."""
+    """The webhook of the class, as registered with the API server."""
     return GateWebhook(gate.name, gate.applies_to, gate.fails_open, gate.namespaces)
 
 
@@ -215,7 +215,7 @@ def _read(pod: Object, reads: Reads, store: Store) -> Iterator[Object]:
 
 
 def _wrong(pod: Object, answer: Any, gate: str, *, gated: bool) -> str:
-    """Why this is no answer; empty when it is one that may be acted on."""
+    """What is wrong with this answer; empty if it is valid."""
     match answer:
         case NotMine():
             return ""

@@ -1,6 +1,6 @@
-"""What a ledger waits for when its process begins to lead: that its cache has all that was released before.
+"""Waits, when a process begins to lead, until its cache shows everything that was released before.
 
-Another process may have led a moment ago, and its watch may have been ahead of this one's.
+The previous leader's watch may have been ahead of this one's.
 """
 
 import logging
@@ -33,7 +33,7 @@ async def caught_up(
 ) -> None:
     """Return once the store, which has synced, is as new as the newest object that the API server has now.
 
-    Of those that count, which are the objects of these namespaces with these labels.  While they cannot be listed it
+    Only objects of these namespaces with these labels are considered.  While they cannot be listed it
     waits, so that nothing is granted.
     """
     while True:

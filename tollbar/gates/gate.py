@@ -1,4 +1,4 @@
-"""What a gate controller is: one class that says of a Pod whether to hold it, and what it reads for that.
+"""The base class of a gate: it decides whether a Pod is held, and declares which objects it reads for that.
 
     class Zone(Gate):
         name = "example.com/zone"
@@ -7,8 +7,8 @@
         def decide(self, facts: Facts) -> Answer:
             ...
 
-What a gate declares to read for a Pod is all that it is given, and all that wakes the Pod: a decision cannot miss a
-change of what it was made by.
+A decision gets the declared objects and no others, and the Pod is decided again when one of them changes: so no
+decision is based on objects whose changes are missed.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ class Reads:
     """Which objects of one kind the decision about a Pod reads.
 
     `of_pod` returns for a Pod the keys of these objects, or with `by` the values under which the index of that name of
-    `cached` has them.  It depends on the Pod alone.  An object that is not there is waited for.
+    `cached` has them.  It depends on the Pod alone.  The Pod is also decided again when a missing object appears.
     """
 
     cached: Cached
@@ -41,10 +41,10 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a decision is made by.
+    """The input of a decision.
 
-    `pod` at its creation has no uid, no status, and with generateName no name; `namespace` is the Namespace object,
-    of which there is the metadata only.
+    At its creation `pod` has no uid, no status, and with generateName no name.  `namespace` is the Namespace object,
+    with its metadata only.
     """
 
     pod: Object
@@ -54,78 +54,80 @@ class Facts:
     """By the name of their `Cached`."""
 
     def of(self, cached: Cached) -> Sequence[Object]:
-        """The objects that `reads` names for this Pod, those that exist.  KeyError for a kind that is not declared."""
+        """The existing objects that `reads` names for this Pod.  Raises KeyError for a kind that is not declared."""
         return self.objects[cached.name]
 
 
 class Ledger(ABC):
-    """What the leader decides about many Pods at once, such as which of them fit into a quota.
+    """Decides about many Pods together, in the leading process: for example which of them fit into a quota.
 
-    It has stores and watches of its own, and decides about all of them in one go, without awaiting: what it grants one
-    Pod is taken from what is left for the next, long before the cache shows the release.
+    It has stores and watches of its own, and decides without awaiting: a release counts at once for the next Pod,
+    before the cache shows it.
 
-    The names of the methods below and `changed` are taken: a subclass uses them for nothing else.
+    A subclass must not use the names of the methods below, and `changed`, for anything else.
     """
 
     def __init__(self) -> None:
         self.changed = Channel[Key]("ledger", self.may_go)
-        """Pods about which `decide` may say something else from now on: each is looked at again, before all others."""
+        """Pods for which the answer of `decide` may have changed: they are decided again, before all others."""
 
     async def begun(self) -> None:  # noqa: B027  # most ledgers know at once
-        """Return once `decide` knows what to say, after the process has begun to lead; by default at once.
+        """Return when `decide` can decide, after the process has begun to lead; by default at once.
 
-        No Pod is looked at before, but for at most ten seconds: looking at each of them twice would delay what the
-        ledger waits for.  A ledger of few Pods may begin at once, hold them, and send them to `changed` when it knows.
-        One that raises counts as begun.
+        Until then, and for at most ten seconds, no Pod is decided: to decide each of them twice would delay what the
+        ledger waits for.  A ledger of few Pods may return at once, hold the Pods, and send them to `changed` later.  If
+        it raises, it counts as begun.
         """
 
     def may_go(self) -> Iterable[Key]:
-        """Pods that are let go and held yet: they are looked at before all others when the process begins to lead.
+        """Pods that have the gate and may be released: they are decided first when the process begins to lead.
 
-        What it raises is logged, and the Pods are looked at in any order.
+        An exception is logged, and the Pods are then decided in any order.
         """
         return ()
 
     @abstractmethod
     def decide(self, facts: Facts) -> Answer:
-        """What is to become of a Pod that has the gate; as `Gate.decide`, in whose place it stands."""
+        """The answer for a Pod that has the gate.  It is called in place of `Gate.decide`."""
 
     def sending(self, _pod: Object) -> AbstractContextManager[None]:
-        """Around the patch that releases a Pod, which raises what the API server answers (ApiError), or CancelledError
-        where this process ceases to lead before it has an answer.
+        """A context around the patch that releases a Pod.
 
-        Where that is `refused`, this patch has not released the Pod.  One that was sent before and had no answer may
-        have, and after a Conflict, Invalid or NotFound somebody else may have taken the gate off.  So in all other
-        cases what was granted counts on until it is known what became of the Pod.
+        The patch raises ApiError when the API server answers with an error, and CancelledError when this process ceases
+        to lead before there is an answer.  After an error that is `refused`, this patch has not released the Pod.
+        After any other error the Pod may have been released, by an earlier patch without an answer or by another
+        client: the release has to count until it is known whether it took place.
         """
         return nullcontext()
 
 
 class Gate(ABC):
-    """One scheduling gate (KEP-3521) and what is decided about it.  Made once in each process, without arguments."""
+    """One scheduling gate (KEP-3521) and its decision.  One instance is made in each process, without arguments."""
 
     name: ClassVar[str]
     """The gate in `spec.schedulingGates`: a qualified name, such as `example.com/zone`."""
     reads: ClassVar[Sequence[Reads]] = ()
     applies_to: ClassVar[str] = "true"
-    """CEL over `object`, the Pod: which Pods the API server asks the webhook about (a matchCondition)."""
+    """CEL over `object`, the Pod: for which Pods the API server calls the webhook (a matchCondition)."""
     max_hold: ClassVar[str | None] = None
-    """Of the SchedulingGate that the controllers create: how long a Pod may be held, such as `10m`.  None: no limit."""
+    """`spec.maxHold` of the SchedulingGate that the controllers create, such as `10m`.  None: no limit."""
     on_expiry: ClassVar[Literal["Report", "Release"]] = "Report"
-    """Of the same: whether a Pod is released then, as `Hold.otherwise` says, or only reported."""
+    """`spec.onExpiry` of that SchedulingGate: after `max_hold` a Pod is released, as `Hold.otherwise` says, or
+    reported."""
     namespaces: ClassVar[Sequence[Object]] = ()
-    """LabelSelectorRequirements: in which Namespaces the API server asks the webhook."""
+    """LabelSelectorRequirements: for Pods of which Namespaces the API server calls the webhook."""
     rights: ClassVar[Sequence[Object]] = ()
     """RBAC PolicyRules that the controllers need beside reading what `reads` names, for a ledger."""
     narrows: ClassVar[bool] = True
-    """Whether a release may change node selector or node affinity: without, the component `ceiling` refuses that."""
+    """Whether a release may change node selector or node affinity.  With False, the component `ceiling` refuses
+    that."""
     fails_open: ClassVar[bool] = True
     """Whether Pods are created without the gate while no webhook answers or no controller leads.  With False their
-    creation fails while no webhook answers, and they wait for a controller.  Whoever writes a Pod can opt out all the
-    same, with the label `tollbar.dev/skip`."""
+    creation fails while no webhook answers, and they wait for a controller.  A user can still opt a Pod out, with the
+    label `tollbar.dev/skip`."""
 
     tells_by: ClassVar[Sequence[Cached]] = ()
-    """Kinds that `tell` looks at beside Namespaces and what `reads` names."""
+    """Kinds that `tell` reads besides Namespaces and what `reads` names."""
 
     @property
     def max_hold_seconds(self) -> float | None:
@@ -133,22 +135,22 @@ class Gate(ABC):
 
     @abstractmethod
     def decide(self, facts: Facts) -> Answer:
-        """What is to become of the Pod.  A pure function: it is called at creation and after every change of what it
-        reads.
+        """The answer for the Pod.  A pure function, called when the Pod is created and when something that it reads
+        changes.
 
-        Raises nothing; what it raises all the same is reported, and holds the Pod.
+        It should raise nothing: an exception is reported, and holds the Pod.
         """
 
     def tell(self, facts: Facts, copy: Copy) -> Told:  # noqa: ARG002
-        """What `tollbar explain` says of a Pod that has the gate, on a copy of the cluster.
+        """What `tollbar explain` shows for a Pod that has the gate, decided on a copy of the cluster.
 
-        For a class with a ledger: what that would decide.  Otherwise it is what `decide` answers.
+        By default the answer of `decide`.  A class with a ledger returns here what the ledger would decide.
         """
         return Told(self.decide(facts))
 
     def ledger(self, manager: Manager) -> Ledger | None:  # noqa: ARG002
-        """For a class that decides about Pods together: what the leader asks in place of `decide`.
+        """The ledger of a class that decides about Pods together: the leader calls it in place of `decide`.
 
-        Called once, while the controllers are set up: it declares its stores and registers what it runs.
+        Called once, while the controllers are set up, so that the ledger can declare its stores and tasks.
         """
         return None

@@ -1,7 +1,7 @@
-"""A gate class's own functions in a store that it declares, so that what they raise does not stop the store.
+"""Wraps the functions that a gate class declares for a store, so that an exception in them does not stop the store.
 
-Stores of one resource share a list and a watch, and each of them calls these functions for every object: what one
-raised would stop all of them, those of Tollbar too.
+Stores of one resource share a list and a watch, which call these functions for every object: an exception would stop
+all of these stores, Tollbar's own included.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -24,8 +24,8 @@ _identity: Final = Keep().stub
 def guarded(cached: Cached, failed: Failed) -> Cached:
     """The same store, without which the process is ready.
 
-    An object for which an index raises has no values in it; one for which `accepts` raises is not stored; of one for
-    which `project` raises the identity is kept, as of one that is too large.
+    If an index raises for an object, the object has no values in it; if `accepts` raises, it is not stored; if
+    `project` raises, only its identity is kept, as for an object that is too large.
     """
     project, accepts, alike = cached.project, cached.accepts, cached.alike
     return replace(

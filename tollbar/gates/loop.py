@@ -1,9 +1,9 @@
-"""The loop of a gate controller: gather, decide, one patch, and what is told of it, whatever gate it is about.
+"""The loop of every gate controller: gather, decide, one patch, and then Events and metrics.
 
-Invariants: no gate of somebody else is removed; Events and metrics are told only of what the API server has accepted,
-or of what other admission has refused.
+Invariants: no gate of another controller is removed; Events and metrics report only what the API server has accepted,
+or what other admission has refused.
 
-Hazard: doubled, the second patch fails its `test` and nothing is written twice.
+Hazard: if two run, the second patch fails its `test` and nothing is written twice.
 """
 
 import logging
@@ -39,20 +39,20 @@ class Loop(ABC, Generic[C, P]):
 
     @abstractmethod
     def case(self, pod: Object, refusal: Refusal | None, now: float) -> C:
-        """Gather what the decision about the Pod is made by."""
+        """Gather the facts for the decision about the Pod."""
 
     def pod(self, key: Key) -> Object | None:
         return self.pods.get(key)
 
     def decided(self, key: Key, plan: P) -> None:
-        """Tell of the decision itself, whatever becomes of the patch."""
+        """Report the decision, whether or not the patch succeeds."""
 
     def sending(self, _key: Key, _case: C, _plan: P) -> AbstractContextManager[None]:
         """A context around the call that patches the Pod; ApiError is raised in it."""
         return nullcontext()
 
     def done(self, key: Key, case: C, plan: P) -> None:
-        """Tell of a plan that was carried out, or of what remains of it after a refusal."""
+        """Report a plan that was carried out, or what remains of it after a refusal."""
 
     async def reconcile(self, key: Key) -> Outcome:
         pod = self.pod(key)

@@ -1,15 +1,14 @@
-"""The gate class `ordinal`: Pods of two StatefulSets that hand over are let go in order, one of an ordinal at a time.
+"""The gate class `ordinal`: of two StatefulSets with the same ordinals, it releases one Pod of an ordinal at a time.
 
-At its creation every Pod with the label gets the gate; the leader's ledger lets those go whose turn it is
+Every Pod with the label gets the gate when it is created; the leader's ledger releases those whose turn it is
 (`tollbar.decide.gates.ordinals`).
 
-Invariant: no release makes two Pods of an ordinal, also where a process ends, two run, or the cache is behind: what is
-granted counts before it is sent, and a process that begins to lead lists the Pods and grants nothing before its cache
-is as new as that list.
+Invariant: no release makes two Pods of an ordinal, even if a process ends, two run, or the cache is behind.  A release
+counts before it is sent, and a new leader lists the Pods and releases none before its cache is as new as that list.
 
-Hazards.  Down: Pods wait; without a webhook they are not created.  A Pod that is created without the label is not held,
-and counts only from when the watch shows it.  A patch that the API server carries out after its sender's Lease has
-expired and the next leader has listed the Pods is not known to that one.
+Hazards.  While it is down, Pods wait; without a webhook they cannot be created.  A Pod that is created without the
+label is not held, and counts when the watch shows it.  If the API server carries out a patch after its sender's Lease
+has expired and the next leader has listed the Pods, the next leader does not know of it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,12 +45,12 @@ _TOO_LONG: Final = 318
 
 
 def _has_ordinal(pod: Object) -> bool:
-    """By its name alone: a Pod that its StatefulSet has left behind has no owner any more."""
+    """By its name alone: a Pod whose StatefulSet was deleted with orphaning has no owner."""
     return key_of(pod).name.rpartition("-")[2].isdecimal()
 
 
 def _seen(pod: Object) -> Object:
-    """The part of a Pod by which it is decided whose turn it is."""
+    """The part of a Pod that decisions about the order read."""
     meta, ready = metadata(pod), conditions.of(pod, "Ready")
     kept = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
     return {
@@ -107,7 +106,7 @@ class OrdinalGate(Gate):
     rights = ({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["list", "watch"]},)
 
     def decide(self, facts: Facts) -> Answer:
-        """At creation: two replicas of the webhook do not know what the other lets go, so every Pod is held."""
+        """Hold every Pod at its creation: two replicas of the webhook would not know what the other one releases."""
         return NotMine() if ordinals.place_of(facts.pod) is None else _STARTING
 
     def tell(self, facts: Facts, copy: Copy) -> Told:
@@ -122,7 +121,7 @@ class OrdinalGate(Gate):
 
 
 class OrdinalLedger(Ledger):
-    """Which Pods may go, as the leader has decided it."""
+    """Decides, in the leader, which Pods may be released."""
 
     def __init__(self, manager: Manager) -> None:
         super().__init__()
@@ -156,8 +155,8 @@ class OrdinalLedger(Ledger):
     def sending(self, pod: Object) -> Iterator[None]:
         """A release that other admission refuses is taken back.
 
-        One that does not apply counts on until it is known why: somebody else may have taken the gate off.  Of a Pod
-        that is gone (NotFound) the watch tells; of another one (Conflict, Invalid) `settle` asks.
+        After other errors it still counts, because another client may have removed the gate.  For a Pod that is gone
+        (NotFound) the watch shows it; for others (Conflict, Invalid) `settle` asks the API server.
         """
         uid, was_doubtful = uid_of(pod), uid_of(pod) in self._doubtful
         self._doubtful.add(uid)
@@ -173,9 +172,9 @@ class OrdinalLedger(Ledger):
             raise
 
     async def settle(self, key: Key) -> Outcome:
-        """Take back what was granted to a Pod that has its gate, as the API server has it now.
+        """Take back the release of a Pod that still has its gate at the API server.
 
-        If it is still its turn it is granted anew, and otherwise it would count for ever.
+        Otherwise it would count for ever.  If it is still the Pod's turn, the Pod is released again.
         """
         if key not in self._granted:
             return DONE
@@ -209,7 +208,7 @@ class OrdinalLedger(Ledger):
         self._wake("Pod", delta)
 
     def _wake(self, kind: str, delta: Delta) -> None:
-        """Those that wait for this object."""
+        """Decide again the Pods that wait for this object."""
         for key in {key_of(obj) for obj in delta.objects}:
             for waiting in list(self._held.keys_by_index("turn", (kind, key))):
                 self.changed.send(waiting)

@@ -1,4 +1,4 @@
-"""What `tollbar explain` shows of a Pod that is handed over in order: the Pods that its turn depends on."""
+"""What `tollbar explain` shows for a Pod that the gate class `ordinal` holds: the Pods that its turn depends on."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ def section(turn: Turn) -> Section:
 
 
 def _rows(place: Place, turn: Turn) -> Iterator[tuple[str, ...]]:
-    """The Pods by which the turn is decided, as far as there are any."""
+    """The Pods that decide the turn, if there are any."""
     if place.counterpart is not None:
         yield str(place.counterpart), "its ordinal's Pod of the other StatefulSet", _state(place.counterpart, turn)
     if place.predecessor is not None:

@@ -1,8 +1,8 @@
-"""The placement gate: Pods are kept to the Nodes that PlacementRules say, before they are scheduled (KEP-3838).
+"""The gate class `placement`: adds node affinity to Pods by PlacementRules before they are scheduled (KEP-3838).
 
-A rule that is true narrows the Pod's node affinity.  In doubt the Pod waits: after its release nothing of it could be
-narrowed any more.  So a Pod is held while something is missing that a rule reads, and also when a rule fails for it or
-would cost more than it may; that Pod alone is, whatever its author wrote into it.
+A rule that is true for a Pod adds to the Pod's node affinity, which cannot be changed after the release.  So a Pod is
+held while an object that a rule reads is missing, and also if a rule fails for it or exceeds its cost limit.  Only that
+Pod is held.
 """
 
 from collections import defaultdict
@@ -70,7 +70,7 @@ class PlacementGate(Gate):
         return matching.evaluate(rules, package, self._engine, self._selectors.get, limits)
 
     def _in_force(self, objects: Iterable[Object]) -> Mapping[str, Placement]:
-        """Those that compile, by name; each is compiled again only when its spec is another one."""
+        """Rules that compile, by name; a rule is compiled again only when its spec has changed."""
         before, self._compiled = self._compiled, {}
         for obj in objects:
             name = key_of(obj).name
@@ -88,7 +88,7 @@ def _answer(placements: Mapping[str, Placement], results: Results) -> Answer:
 
 
 def _verdicts(placements: Iterable[str], results: Results) -> Iterator[tuple[str, ...]]:
-    """Rows by name of the rule: what it says of the Pod, and why where that is not plain."""
+    """Rows by name of the rule: its answer for the Pod, and the reason where the answer alone does not show it."""
     said = {
         **{rule.name: (Truth.TRUE.value, "-") for rule in results.true},
         **{rule.name: (f"{Truth.TRUE.value} (Audit)", "-") for rule in results.audited},

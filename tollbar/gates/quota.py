@@ -1,15 +1,16 @@
 """The gate class `quota`: Pods of namespaces with the label tollbar.dev/quota wait until they fit into the PodQuotas.
 
-At its creation every such Pod gets the gate; the leader's ledger lets those go that fit (`tollbar.decide.quotas`).
+Every such Pod gets the gate when it is created; the leader's ledger releases those that fit (`tollbar.decide.quotas`).
 
-Invariant: no release makes a quota exceed a limit, whatever ends, is doubled or late.  What is granted counts before it
-is sent, and a process that begins to lead first waits until its cache has all that it finds released.  One that leads
-again goes on to count the releases that it had sent before and that may come to pass yet.
+Invariant: no release makes a quota exceed a limit, even if a process ends, two run, or the cache is behind.  A release
+counts before it is sent, and a new leader first waits until its cache shows all Pods that were released before.  A
+process that leads again still counts the releases that it had sent and that may yet be carried out.
 
-Hazards.  Down: Pods wait.  Behind: Pods that have ended count on, and others start late.  A Pod that is created without
-the gate, because it opts out or is one of a DaemonSet, counts when the watch shows it.  So does a claim that takes the
-place of another one of its name, after Pods that use it were let go.  A release that the API server carries out after
-its sender's Lease has expired, and another process has listed the Pods as the next leader, is not known to that one.
+Hazards.  While it is down, Pods wait.  If the cache is behind, Pods that have ended still count, and others start late.
+A Pod that is created without the gate, because it opts out or belongs to a DaemonSet, counts when the watch shows it.
+So does a claim that replaces another one of its name after the Pods that use it were released.  If the API server
+carries out a release after its sender's Lease has expired and the next leader has listed the Pods, the next leader does
+not know of it.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ COUNTED_AT_ONCE: Final = 100
 
 
 class PodQuotas(Gate):
-    """Pods of namespaces with the label tollbar.dev/quota, and the ledger that lets them go."""
+    """The gate of Pods in namespaces with the label tollbar.dev/quota, and the ledger that releases them."""
 
     name = wellknown.QUOTA_GATE
     namespaces: ClassVar[Sequence[Object]] = ({"key": wellknown.LABEL_QUOTA, "operator": "Exists"},)
@@ -72,14 +73,15 @@ class PodQuotas(Gate):
     )
 
     def decide(self, facts: Facts) -> Answer:  # noqa: ARG002
-        """At creation: two replicas of the webhook do not know what the other lets go, so every Pod is held.
+        """Hold every Pod at its creation: two replicas of the webhook would not know what the other one releases.
 
-        Also where the Namespace, as it is cached, has not got the label: the API server has seen it there.
+        Even if the cached Namespace does not have the label: the API server has seen it there.
         """
         return _unseen()
 
     def tell(self, facts: Facts, copy: Copy) -> Told:
-        """As the ledger would decide that begins with the copy: who has been served before is not known."""
+        """The decision of a ledger that begins with the copy, and does not know which namespaces had Pods released
+        before."""
         if not is_enrolled(facts.namespace):
             return Told(NotMine())
         counts = Counts(copy.store)
@@ -102,7 +104,7 @@ def _unseen() -> Hold:
 
 
 class QuotaLedger(Ledger):
-    """Which Pods may go, as the leader has decided it."""
+    """Decides, in the leader, which Pods may be released."""
 
     def __init__(self, manager: Manager) -> None:
         super().__init__()
@@ -154,17 +156,17 @@ class QuotaLedger(Ledger):
         return Hold(held.reason, held.subject)
 
     def _not_enrolled(self, pod: Object) -> Answer:
-        """The label may have come just before the Pod, and be on its way to the cache."""
+        """The label may have been set just before the Pod was created, and not be in the cache yet."""
         created = metadata(pod).get("creationTimestamp")
         left = SETTLED - (self._manager.clock.now() - timestamps.parse(created)) if created else 0.0
         return replace(_unseen(), again=left) if left > 0 else NotMine()
 
     @contextmanager
     def sending(self, pod: Object) -> Iterator[None]:
-        """A release that is refused gives its room back, unless one before it may come to pass yet.
+        """A release that is refused does not count any more, unless an earlier one of the Pod may yet be carried out.
 
-        In all other cases it may have come to pass, or somebody else has taken the gate off.  It is cancelled where
-        this process ceases to lead while the API server has not answered.
+        After any other error it may have been carried out, or another client has removed the gate: it still counts.  It
+        is cancelled if this process ceases to lead before the API server has answered.
         """
         try:
             yield
@@ -186,7 +188,7 @@ class QuotaLedger(Ledger):
         self._doubtful[uid_of(pod)] = self._manager.clock.now() + DOUBTFUL_FOR
 
     def _settle(self) -> None:
-        """Forget releases that cannot come to pass any more."""
+        """Forget releases that cannot be carried out any more."""
         now = self._manager.clock.now()
         for uid in [uid for uid, until in self._doubtful.items() if until <= now]:
             del self._doubtful[uid]
@@ -215,7 +217,7 @@ class QuotaLedger(Ledger):
             self._begun.clear()
 
     async def reconcile(self, _: Key) -> Outcome:
-        """Count what has changed, and decide where that makes a difference."""
+        """Count what has changed, and decide if that makes a difference."""
         now = self._manager.clock.now()
         for uid, (key, until) in [*self._refused.items()]:
             if until <= now:
@@ -229,9 +231,9 @@ class QuotaLedger(Ledger):
         return RetryAfter(LOOK_AGAIN) if self._held else DONE
 
     def _decide(self, now: float) -> None:
-        """Decide about all Pods in one go, and wake those that may go.
+        """Decide about all Pods together, and reconcile those that may be released.
 
-        What is granted is a change: by the shares that there are then others may go, too.
+        A release changes the shares of the namespaces, by which further Pods may be released.
         """
         changes = self.counts.changes
         served = {whose: each.at for whose, each in self._served.items()}
@@ -253,7 +255,7 @@ class QuotaLedger(Ledger):
         self._decided = changes, now  # at last: what has raised is tried again
 
     async def _look(self) -> None:
-        """Count, and let others have their turns."""
+        """Count, and let other tasks run in between."""
         is_complete = self.counts.look(COUNTED_AT_ONCE)
         while not is_complete:
             await asyncio.sleep(0)
@@ -264,10 +266,11 @@ class QuotaLedger(Ledger):
         return {key: why for key, _ in self._refused.values()}
 
     def _note_served(self, granted: Iterable[Charge], now: float) -> None:
-        """Note when a Pod of a namespace last went by a quota, for the longest patience that the quota has had since.
+        """Note when a Pod of a namespace was last released by a quota, for the longest `patience` of the quota since
+        then.
 
-        So a namespace does not lose its patience too early because a quota is not in force, does not cover it or does
-        not share fairly for a while, or because its patience is raised.
+        So `patience` is not over too early because the quota was out of force, did not cover the namespace or did not
+        share fairly for a while, or because `patience` was raised.
         """
         patience = {each.name: each.patience for each in self.counts.in_force}
         going = {(name, each.pod.namespace): _Service(now, now) for each in granted for name in each.quotas}
@@ -277,7 +280,7 @@ class QuotaLedger(Ledger):
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """When the last Pod of a namespace went by a quota, and until when that is kept, both in epoch seconds."""
+    """When the last Pod of a namespace was released by a quota, and until when that is kept, both in epoch seconds."""
 
     at: float
     until: float
@@ -288,7 +291,7 @@ class _Service:
 
 
 def _may_come_to_pass(error: ApiError) -> bool:
-    """Whether a write without this answer may have been carried out, or may be yet."""
+    """Whether a write that ended in this error may have been carried out, or may yet be."""
     return isinstance(error, ServerError) or (isinstance(error, Unreachable) and error.sent)
 
 

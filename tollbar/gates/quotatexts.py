@@ -1,4 +1,4 @@
-"""What `tollbar explain` shows of the PodQuotas that cover a Pod: what of them is used, and who is before it."""
+"""What `tollbar explain` shows of the PodQuotas that cover a Pod: what is used, and which Pods are before it."""
 
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
@@ -38,6 +38,6 @@ def _why(held: Held) -> str:
 
 
 def _share(account: Account, charge: Charge) -> str:
-    """The share of the Pod's namespace, where that makes a difference."""
+    """The share of the Pod's namespace, if the quota shares fairly."""
     share = account.share(charge.pod.namespace)
     return f"{share:.0%}" if account.quota.fair and share.is_finite() else "-"

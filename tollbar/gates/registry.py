@@ -1,6 +1,6 @@
-"""Which gate classes there are: those that packages bring by the entry point group `tollbar.gates`.
+"""The gate classes that are installed: packages provide them by the entry point group `tollbar.gates`.
 
-The name of an entry point is what the configuration enables the class by (`gates: [zone]`).
+The configuration enables a class by the name of its entry point (`gates: [zone]`).
 """
 
 import logging
@@ -53,7 +53,7 @@ def enabled(wanted: Iterable[str]) -> tuple[Gate, ...]:
 def installed(gates: Iterable[str]) -> tuple[Gate, ...]:
     """The classes of these gates, as Pods name them; those that cannot be used are left out.
 
-    The toleration gate is none of a class: for it alone no package is loaded.
+    The toleration gate has no class: if it is the only one, no package is loaded.
     """
     wanted, found = set(gates) - {wellknown.GATE}, dict[str, Gate]()
     for name in available() if wanted else ():

@@ -1,6 +1,6 @@
-"""What `tollbar explain` says of a Pod that a gate class holds: what the class makes of a copy of the cluster.
+"""What `tollbar explain` shows for a Pod that a gate class holds: the answer of the class on a copy of the cluster.
 
-The copy is a value: nothing wakes anybody, nothing is written, and the class is asked once.
+The class is asked once; nothing is written.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table: rows have as many texts as there are heads."""
+    """A table: each row has as many texts as there are heads."""
 
     title: str
     heads: tuple[str, ...]
@@ -30,7 +30,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The answer for the Pod as the copy has it, and tables of what it was made by, the most important one first."""
+    """The answer for the Pod on the copy, and tables that explain it, the most important one first."""
 
     answer: Answer
     sections: tuple[Section, ...] = ()
