@@ -1,12 +1,12 @@
-"""The authority of the webhook's certificates: when it is replaced, and which authorities the API server shall trust.
+"""The authority of the webhook's certificates: when it is replaced, and which authorities the API server has to trust.
 
 An authority is replaced in two steps, so that every certificate in use is trusted at any moment (the pre-publication
 of RFC 7583).  First the next one is made and added to the webhook configurations, beside the current one.  Once all of
 them have it and it has had time to reach every API server, it becomes the current one, which signs certificates.  The
 ones before it stay in the configurations, since replicas of the webhook may still serve what those have signed.
 
-Everything is decided by what the API server shows and by the time, so whoever leads next goes on where the last one
-ended, and a Secret that somebody deleted or damaged is the same as one that was never there.
+A decision depends only on the objects of the API server and on the time, so that a new leader goes on where the last
+one ended, and a Secret that was deleted or damaged is treated like one that never existed.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ KEPT: Final = 2
 
 
 class Step(Enum):
-    """What becomes of the Secret."""
+    """What is done to the Secret."""
 
     KEEP = auto()
     PREPARE = auto()

@@ -1,6 +1,6 @@
 """A decision as a chain: short functions whose order is the specification.
 
-Each looks at the same case, and says None where the case is not its business; the first one that answers decides.
+Each gets the same case and returns None if it does not apply; the first one that returns an answer decides.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,3 @@
-"""Decisions about ResourceClaims: their life, their reservations, tolerations of their devices, and whether the mode in
-which Tollbar looks after them fits the cluster.
+"""Decisions about ResourceClaims: their life, their reservations, tolerations of their devices, and whether the
+configured mode (`claims`) fits the cluster.
 """

@@ -1,12 +1,12 @@
-"""What the ResourceClaim controller does about one consumer, a Pod or PodGroup: see that the claims it refers to exist.
+"""The ResourceClaim controller's decision about one consumer, a Pod or PodGroup: which claims are created and recorded.
 
 Behaves as kube-controller-manager's controller of the same name (KEP-3063, KEP-5729); where it differs on purpose,
 docs/reference/claims.md says so.
 
-Invariants: a Pod that is done or being deleted gets nothing; the API server is asked for a recorded claim that the
-caches do not know, and whether its consumer is still there, before another is created in its place; a claim is a
-consumer's only if its controlling owner says so; deciding again after the plan's effects gives nothing.  A change gives
-a worker something to do if the consumer's plan `is_needed`.
+Invariants: nothing is created or reserved for a Pod that has ended or is being deleted; before a claim is created in
+place of a recorded one that the caches do not have, the API server is asked for that claim and for the consumer; a
+claim belongs to a consumer only if its controlling owner reference says so; after a plan was carried out, the next plan
+is empty.  A consumer is queued for a worker only if its plan `is_needed`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

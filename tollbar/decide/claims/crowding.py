@@ -1,8 +1,8 @@
 """Whether every Pod that may use a claim finds a place in `status.reservedFor`: the API server accepts 256 entries.
 
 kube-scheduler reserves a claim for each Pod while it binds it, or for its PodGroup if that shares the claim (KEP-5729).
-The 257th entry is refused then, and tried again for ever; so it is said as soon as a workload asks for so many Pods, or
-there are so many.
+The 257th entry is refused and retried for ever.  So this is reported as soon as a workload asks for more Pods than
+that, or more exist.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,8 +1,7 @@
 """Which tolerations of devices the requests of a new ResourceClaim or ResourceClaimTemplate get (KEP-5055).
 
-A rule is asked about each request by itself, and about each entry of `firstAvailable`: the claim with this request
-alone, as `exactly`, is then all that the rule's inputs have.  So the expression, or the prototypes, that a rule has for
-Pods say of a claim which of its requests they mean.
+A rule is evaluated for each request, and for each entry of `firstAvailable`.  Its only input is then the claim with
+this request alone, in the form `exactly`.  So the same expression or prototypes that select Pods also select requests.
 
 Invariants: total on any object of the API; nothing but tolerations and the record is changed, and no toleration that
 is there; no request gets more than `MOST`, so that no API server refuses a claim for what is added; deciding again
@@ -103,7 +102,7 @@ class ClaimPlan:
 
 
 def decide(facts: ClaimFacts) -> ClaimPlan:
-    """What is added to the object.  A record that somebody else wrote into it is removed (decision 0005)."""
+    """What is added to the object.  A record in it that Tollbar did not write is removed (decision 0005)."""
     obj = facts.obj
     if not facts.managed or not facts.ready or _is_left_alone(obj):
         return ClaimPlan(obj)

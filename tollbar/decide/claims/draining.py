@@ -1,7 +1,7 @@
-"""A claim before Tollbar is removed or a cluster downgraded: entries of the Pods that use it replace the workload's.
+"""Prepares a claim for the removal of Tollbar or a downgrade: entries of the Pods that use it replace the workload's.
 
-Nobody would ever remove our entry once Tollbar is gone, and an older kubelet asks for the Pod's own.  What is asked for
-(annotations, WorkloadClaims) stays, so that a later installation goes on from there.
+Without Tollbar nothing would ever remove the workload's entry, and an older kubelet needs the Pod's own entry.
+Annotations and WorkloadClaims stay, so that a later installation reserves the claim again.
 
 Invariants: entries of others stay, in their order; Pods that are done are not added; nothing is added to a claim that
 is being deleted; never more entries than the API server takes.
@@ -41,7 +41,7 @@ def entries_of_ours(claim: Object) -> list[str]:
 
 
 def decide(facts: DrainingFacts) -> Deallocation | None:
-    """None when no entry of ours is there.  A claim that nobody uses is deallocated."""
+    """None when no entry of ours is there.  A claim without consumers is deallocated."""
     claim, ours = facts.claim, entries_of_ours(facts.claim)
     if not ours:
         return None

@@ -1,7 +1,7 @@
-"""Whether the mode in which claims are looked after fits the cluster, and what would fit better: one condition.
+"""The condition that says whether the mode `claims` fits the cluster, and what would fit better.
 
-It is an annotation of the controllers' Lease, since a Lease has no status, and costs no write of its own: the next
-renewal of the Lease takes it along.  The next leader reads it to learn whether the last one generated claims.
+It is an annotation of the controllers' Lease, because a Lease has no status, and is written with the next renewal of
+the Lease.  The next leader reads it to learn whether the last one generated claims.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a gate says of a Pod: hold it, release it with these changes, or leave it alone."""
+"""The answers of a gate for a Pod: hold it, release it with these changes, or leave it alone."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tollbar.model.plan import Event, Reason
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """What changes in the Pod beside its gate: only what the API server allows while a Pod is gated (KEP-3838).
+    """Changes of the Pod besides its gate: only those that the API server allows while a Pod is gated (KEP-3838).
 
     `tolerations` are appended, `node_selector` is added to `spec.nodeSelector`.  `required` are
     NodeSelectorRequirements that every term of the required node affinity gets, so that fewer Nodes are left;
@@ -37,7 +37,7 @@ NOTHING: Mutation = Mutation()
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The gate comes off, with this change; at creation, the Pod gets the change and no gate.
+    """The gate is removed, with this change; at creation, the Pod gets the change and no gate.
 
     `gives` says for a person what the change is (`the zone of its team`), `because` why, for the log; `events` go with
     the release, `warnings` to whoever creates the Pod if it is decided then.
@@ -60,8 +60,8 @@ class Hold:
     """The Pod waits for the `subject` (`ConfigMap ml/zone`), for a `reason` in one CamelCase word (`ZoneMissing`).
 
     Neither is empty.  Of a reason that is a `Code`, `tollbar explain` shows the meaning as what to do.  `otherwise` is
-    the release at maxHold if nothing has come until then, where the SchedulingGate says Release.  `again` is in how
-    many seconds the class, or its ledger, is asked anew though nothing has changed; inf for never.
+    the release at maxHold if the Pod is still held then and the SchedulingGate says Release.  `again` is the number of
+    seconds after which the class, or its ledger, is asked again although nothing has changed; inf for never.
     """
 
     reason: str
@@ -72,7 +72,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class NotMine:
-    """The gate has no business with this Pod: it gets no gate, and one that it has comes off."""
+    """The gate is not for this Pod: the Pod gets no gate, and one that it has is removed."""
 
 
 Answer: TypeAlias = Hold | Release | NotMine

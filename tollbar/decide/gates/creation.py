@@ -1,4 +1,4 @@
-"""What happens to a Pod at its creation, whatever gate it is about: nothing, the change at once, or the gate.
+"""What is done to a Pod at its creation, for any gate: nothing, the change of a release, or adding the gate.
 
 Invariants: idempotent under reinvocation, as far as the gate's answer does not depend on what it changes; never a
 `test` operation, and only patches that apply and leave the Pod valid, because the API server answers the user with an
@@ -37,8 +37,8 @@ A = TypeVar("A", bound=CreationPlan)
 class CreationCase(ABC, Generic[A]):
     """One Pod that is being created, and one gate.
 
-    `managed`: the namespace is one of ours; `ready`: every cache has synced; `gating`: a controller is there, and may
-    release what we gate.
+    `managed`: Tollbar manages the namespace; `ready`: every cache has synced; `gating`: a controller runs, and may
+    release gated Pods.
     """
 
     gate: str
@@ -52,7 +52,7 @@ class CreationCase(ABC, Generic[A]):
     @cached_property
     @abstractmethod
     def answer(self) -> Answer:
-        """What the gate says of the Pod, as far as that is known before the Pod exists."""
+        """The answer of the gate for the Pod, as far as it is known before the Pod exists."""
 
     @abstractmethod
     def ignored(self, reason: PodReason) -> A:
@@ -64,7 +64,7 @@ class CreationCase(ABC, Generic[A]):
 
     @abstractmethod
     def changed(self, release: Release, unmet: str) -> A:
-        """The Pod gets the change; `unmet` is what it would be held for if somebody could release it."""
+        """The Pod gets the change; `unmet` is what it would be held for if a controller could release it."""
 
 
 def excluded(case: CreationCase[A]) -> A | None:

@@ -1,4 +1,4 @@
-"""Whose turn it is when two StatefulSets hand over to each other: at most one Pod of an ordinal over both, in order.
+"""Which Pod is released when two StatefulSets share their ordinals: at most one Pod of an ordinal in both, in order.
 
 A Pod carries the label `tollbar.dev/ordinal` and names the other StatefulSet in the annotation
 `tollbar.dev/ordinal-peer`, as NAMESPACE/NAME; that one, if it exists, has to name the Pod's own in its annotation.
@@ -90,7 +90,7 @@ class Turn:
 
 
 def decide(place: Place | None, turn: Callable[[Place], Turn]) -> Answer:
-    """What is to become of a Pod with this place."""
+    """The answer for a Pod with this place."""
     if place is None:
         return NotMine()
     return first_answer(CHAIN, turn(place)) or Release()
@@ -119,7 +119,7 @@ def _no_set(turn: Turn) -> Hold | None:
 
 
 def _not_agreed(turn: Turn) -> Hold | None:
-    """The other StatefulSet exists and does not name this one.  What its Pods do is not told, then."""
+    """The other StatefulSet exists and does not name this one: the answer then says nothing about its Pods."""
     peer = turn.place.peer
     other = turn.set(peer) if peer is not None else None
     if other is None or peer_of(other) == turn.place.set:

@@ -1,7 +1,7 @@
-"""When a gate comes off a Pod, whatever gate it is: the chain around what the gate says of the Pod.
+"""When a gate is removed from a Pod, for any gate: the chain around the gate's answer.
 
-Invariants: no gate is added and no gate of somebody else is removed; one patch; other admission that refuses the change
-delays a release until `maxHold`, not longer.
+Invariants: no gate is added and no gate of another controller is removed; one patch; other admission that refuses the
+change delays a release until `maxHold`, not longer.
 
 Hazard: a Pod's age is this process's time less the API server's `creationTimestamp`.  With a clock that is ahead by
 `maxHold`, Pods are released at once that should wait.
@@ -87,7 +87,7 @@ class Case(ABC, Generic[P]):
     @cached_property
     @abstractmethod
     def answer(self) -> Answer:
-        """What the gate says of the Pod."""
+        """The answer of the gate for the Pod."""
 
     @abstractmethod
     def decide(self) -> P:
@@ -95,7 +95,7 @@ class Case(ABC, Generic[P]):
 
     @abstractmethod
     def refused(self, plan: P, why: str) -> P:
-        """What is left of a plan whose patch other admission refused, by `after_refusal`."""
+        """What remains of a plan whose patch other admission refused, by `after_refusal`."""
 
     def late(self) -> Plan:
         """For a Pod without the gate."""
@@ -151,7 +151,7 @@ def plan(case: Case[P]) -> Plan:
 
 
 def after_refusal(case: Case[P], changes: object, why: str) -> Plan:
-    """What is left of a plan with these changes that other admission refused, in the words `why`: the next attempt.
+    """What remains of a plan with these changes after other admission refused it with the text `why`: the next attempt.
 
     A Pod that has been held for `maxHold` is tried again at once, without the changes; one that may be held for longer
     is tried again at `maxHold` at the latest.
@@ -189,7 +189,8 @@ def _excluded(case: Case[P]) -> Plan | None:
 
 
 def _overdue(case: Case[P]) -> Plan | None:
-    """Held longer than the SchedulingGate allows: release with what is known, or without what is refused."""
+    """Held longer than the SchedulingGate allows: release with the changes that are known, or without those that are
+    refused."""
     if not (case.gated and case.held_too_long and case.policy.release_on_expiry):
         return None
     refusal = case.refusal

@@ -1,1 +1,1 @@
-"""Decisions about Pods: at admission, while our gate holds them, and late."""
+"""Decisions about Pods: at admission, while Tollbar's gate holds them, and late."""

@@ -1,9 +1,8 @@
-"""What happens to a Pod at its creation: nothing, tolerations at once, or our gate.
+"""What is done to a Pod at its creation: nothing, adding tolerations, or adding Tollbar's gate.
 
 Invariants: total on any JSON object; idempotent under reinvocation (deciding the patched Pod again yields no patch,
-unless a rule reads the tolerations that were added);
-never a `test` operation, and only patches that apply and leave the Pod valid, because the API server answers the user
-with an error otherwise even under `failurePolicy: Ignore`.
+unless a rule reads the tolerations that were added); never a `test` operation, and only patches that apply and leave
+the Pod valid, because the API server answers the user with an error otherwise even under `failurePolicy: Ignore`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,8 +33,8 @@ from tollbar.model.tolerations import Identity, identity
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFacts:
-    """`managed`: the namespace is one of ours; `ready`: every cache has synced; `gating`: a controller is there, and
-    may release what we gate."""
+    """`managed`: Tollbar manages the namespace; `ready`: every cache has synced; `gating`: a controller runs, and may
+    release gated Pods."""
 
     package: Package
     rules: tuple[Rule, ...]

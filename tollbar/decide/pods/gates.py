@@ -1,6 +1,6 @@
-"""When our gate comes off a Pod, and with which tolerations; and which a Pod without gate still lacks.
+"""When Tollbar's gate is removed from a Pod, and with which tolerations; and which ones a Pod without the gate lacks.
 
-The chain is that of every gate (`tollbar.decide.gates.release`); here is what this one says of a Pod.
+The chain is that of every gate (`tollbar.decide.gates.release`); this module has the answer of the toleration gate.
 
 Invariants: never removes a toleration; a released Pod that lacks nothing yields an empty plan; at most two events.
 
@@ -63,7 +63,7 @@ def decide(facts: GateFacts, now: float) -> GatePlan:
 
 
 def refused(facts: GateFacts, plan: GatePlan, why: str, now: float) -> GatePlan:
-    """What is left of a plan whose patch other admission refused, in the words `why`: events, and the next attempt."""
+    """What remains of a plan whose patch other admission refused with the text `why`: events, and the next attempt."""
     return TolerationCase(facts, now).refused(plan, why)
 
 

@@ -1,7 +1,7 @@
 """Whether the tolerations that Tollbar gave a Pod are still justified: a rule in force that gives them is true for it.
 
-What a Pod was given is read from its provenance record.  Whoever may change the Pod may change the record, too, unless
-a policy protects it (component `protective-gates`).
+What a Pod was given is read from its provenance record.  Users who may change the Pod may change the record as well,
+unless a policy protects it (component `protective-gates`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from tollbar.model.tolerations import Identity, identity
 
 
 class Standing(Enum):
-    """How a toleration that Tollbar gave stands now."""
+    """Whether a toleration that Tollbar gave is justified now, and if not, why."""
 
     JUSTIFIED = "a rule in force that gives it is true for the Pod"
     UNDECIDED = (
@@ -51,13 +51,13 @@ def given(pod: Object) -> tuple[Given, ...]:
 
 
 def those_that_give(recorded: Iterable[Given], rules: Iterable[Rule]) -> list[Rule]:
-    """The rules in force that give one of these tolerations: no other rule says how they stand."""
+    """The rules in force that give one of these tolerations: only these can justify them."""
     wanted = {identity(each.toleration) for each in recorded}
     return [rule for rule in rules if rule.mode == "Enforce" and not wanted.isdisjoint(_gives(rule))]
 
 
 def judge(package: Package, rules: Sequence[Rule], engine: CelEngine, selector: SelectorCompiler) -> tuple[Given, ...]:
-    """What the Pod was given, and how each of it stands by these rules.  Total on any record.
+    """What the Pod was given, and whether these rules still justify each toleration.  Total on any record.
 
     The generation of a rule that is deleted and created again begins at 1 again, so one that is younger than the Pod is
     not the one that is recorded, unless that gave its tolerations late.

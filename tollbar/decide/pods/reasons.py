@@ -1,4 +1,4 @@
-"""Why a Pod was decided as it was: the codes of `because` in the plans for Pods."""
+"""Reasons of decisions about Pods: the codes of `because` in their plans."""
 
 from tollbar.model.plan import Code
 

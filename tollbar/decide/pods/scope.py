@@ -1,4 +1,4 @@
-"""What admission and gate decisions look at besides the Pod: who is in charge of it, and how long it may be held."""
+"""Whether Tollbar manages a Pod, and how long its gate may hold it: shared by decisions at admission and later."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -15,8 +15,8 @@ AdmissionMode = Literal["Auto", "Gate", "Never"]
 class GatePolicy:
     """The SchedulingGate object of our gate: `max_hold` in seconds (None: no deadline), and whether to release then.
 
-    `usable` is false when its Ready condition is: the controllers are not among the gate's owners, so that nobody
-    could release a Pod, and admission must not gate.
+    `usable` is false when its Ready condition is: the controllers are not among the gate's owners, so that no
+    Pod could be released, and admission must not gate.
     """
 
     max_hold: float | None = wellknown.DEFAULT_MAX_HOLD_SECONDS

@@ -1,4 +1,5 @@
-"""How much a package may be: a Pod of more parts than that gets nothing, because deciding about it would take long."""
+"""The limit on the size of a package: for a larger one rules about claims are false, because evaluating them would take
+long."""
 
 from typing import Final
 
@@ -11,7 +12,7 @@ may turn into.  Some milliseconds."""
 
 
 def is_too_large(pod: Object) -> bool:
-    """Whether the Pod alone says that its package is; cheap, whatever the Pod."""
+    """Whether the package exceeds the limit by the Pod alone; cheap for every Pod."""
     body = spec(pod)
     parts = len(pods.claim_references(pod))
     for kind in ("initContainers", "containers"):

@@ -1,14 +1,13 @@
-"""Whether a Pod runs with tolerations that it got by other claims than it runs with.
+"""Finds Pods that got tolerations by claims that were replaced before the Pod was bound.
 
-A Pod is decided about before its claims are allocated, by what they ask for.  Whoever may delete and create claims can
-put others in their place until the Pod is bound: an empty one, which gets the Pod to the reserved Node without a
-device.  Then the claims are fixed: they are reserved for the Pod, immutable, and not deleted while it runs.  So the
-claims are looked at again once they are reserved for a Pod that is bound.
+A Pod gets its tolerations before its claims are allocated, by what they ask for.  Users who may delete and create
+claims can replace them until the Pod is bound, for example by an empty claim, with which the Pod runs on the reserved
+Node without a device.  Once a Pod is bound, its claims are reserved for it, immutable, and not deleted while it runs:
+then they are looked at again.
 
-Only what the claims have changed is an offence.  So a rule counts only if nothing else of what it reads can have
-changed since the Pod was created; what else makes a rule untrue is for administrators (`tollbar drift`).  The times of
-the API are whole seconds: a claim that the Pod names, and that is replaced within the second of its creation, is not
-found.
+A Pod is reported only if nothing but the claims can have changed what the rule reads since the Pod was created; other
+reasons why a rule is not true any more are shown by `tollbar drift`.  The times of the API are whole seconds: a claim
+that the Pod names, and that is replaced within the second of its creation, is not found.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -177,7 +176,7 @@ def _giving(facts: SwapFacts) -> list[Rule]:
 
 
 def _counting(facts: SwapFacts) -> set[str]:
-    """Names of the rules that may find the Pod out; fewer, once it is known which classes its claims name."""
+    """Names of the rules by which the Pod may be reported; fewer, once it is known which classes its claims name."""
     return {rule.name for rule in _giving(facts) if _only_claims_can_have_changed(rule, facts.package)}
 
 

@@ -1,1 +1,1 @@
-"""Dynamic quota: which of the Pods that wait for room may go, in which order."""
+"""Dynamic quota: which of the Pods that wait for room are released, in which order."""

@@ -1,20 +1,21 @@
-"""Which of the Pods that wait fit into the quotas that cover them: one decision about all of them.
+"""Which of the waiting Pods fit into the quotas that cover them: one decision about all of them.
 
 Order: by priority, among equals by creation, or where a quota shares fairly by the share of their namespace (dominant
 resource fairness: the greatest part of any limit, Ghodsi et al. 2011).  A Pod that fits may overtake one that does
 not.  Where a quota shares fairly, it may do so only as far as its namespace gets no larger share than the other Pod
 would bring its own: the shares of namespaces that wait differ by one Pod's size at most.
 
-Aging: Pods that have lost their patience go before all others, the oldest first.  The oldest of them that does not
-fit keeps its room: those after it go only if they fit beside it.  Where a quota shares fairly, patience is the
-namespace's: it is lost by the oldest Pod of one from which no Pod has gone for so long.  So no Pod that fits into the
-limits waits for ever, as long as others end, and no namespace gets more than one Pod in its patience out of turn.
+Aging: Pods that have waited for `patience` come before all others, the oldest first.  For the oldest of them that does
+not fit, room is kept: those after it are released only if they fit beside it.  Where a quota shares fairly, this is so
+for the oldest Pod of a namespace from which no Pod was released for `patience`.  So no Pod that fits into the limits
+waits for ever, as long as others end, and no namespace gets more than one Pod in each `patience` out of turn.
 
-Claims: one that several Pods use counts once in each quota.  So a Pod takes less when another one goes that uses its
-claim, and by aging, too, both need no more than both take together.
+Claims: one that several Pods use counts once in each quota.  So a Pod takes less once another Pod that uses its claim
+is released, and by aging, too, both need no more than both take together.
 
-Cost: what is used only grows while it is decided, and shares with it.  So the first Pod of a line that may not go
-speaks for those behind it, and the cost is that of the Pods that go and of the lines, not of all Pods that wait.
+Cost: during one decision the usage and the shares only grow.  So if the first Pod of a line (Pods that differ only in
+age) is not released, neither are those behind it, and the cost depends on the released Pods and on the number of lines,
+not on all Pods that wait.
 
 Invariants: total; what is granted never makes a quota exceed a limit, nor exceed it by more where it is exceeded;
 deterministic.
@@ -65,7 +66,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The Pods that may go, in their order, and why each of the others may not; what is used then, by quota."""
+    """The Pods that are released, in their order, and why each of the others is not; the usage afterwards, by quota."""
 
     granted: Sequence[Charge]
     held: Mapping[Key, Held]
@@ -129,7 +130,7 @@ class Account:
         return not self._is_unknown(charge) and all(amount <= limit for _, amount, limit in self.taken(charge))
 
     def obstacle(self, charge: Charge, *, impatient: bool) -> Held | None:
-        """What keeps the Pod from going by this quota."""
+        """Why this quota does not let the Pod be released."""
         if self._is_unknown(charge):
             return Held(HoldReason.CLAIM_MISSING, charge.unknown)
         found = None

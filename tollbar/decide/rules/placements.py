@@ -1,4 +1,4 @@
-"""A PlacementRule, compiled: for which Pods it is, and what their node affinity is narrowed by."""
+"""A compiled PlacementRule: for which Pods it is, and what it adds to their node affinity."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A TolerationRule, compiled: what the decisions evaluate.
+"""A compiled TolerationRule, as decisions evaluate it.
 
 A rule that does not compile is a `Problem`, never an exception; its message is the same in conditions, at admission and
 on the command line.
